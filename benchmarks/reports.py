@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from benchmarks.jobs import Job
 from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
+from pate.pipeline import Results
 from pate.pricing import Budget, PricedRelease, ReleaseShape
 from pate.report.page import render_html
-from pate.run.results import Results
-from pate.run.student import Prediction
+from pate.report.report import Heading
 
 _MODELS = ("student", "majority_vote_student", "true_label_student", "all_records_model")
 _NUM_TEACHERS = 400
@@ -41,25 +43,26 @@ class _LargeRun:
         names = tuple(f"label_{index}" for index in range(num_labels))
         parts = {"private": split(self.num_queries + self.num_test, 4000), "public": queries, "test": test}
         aggregator = GaussianVotes(noise_std=100.0)
-        made = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
-        release = made if isinstance(made, Release) else made[0]
+        found = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
+        release = found if isinstance(found, Release) else found[0]
         shape = ReleaseShape(num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS)
-        return Results(
-            dataset=Dataset(name="large", real=False, kind="features", label_names=names, **parts),
-            queries=queries,
-            release=release,
-            priced=PricedRelease(aggregator, shape, release.event, 100.0),
-            histogram=votes.astype(np.int64),
-            teacher_accuracies=np.full(_NUM_TEACHERS, 0.8),
-            predictions={name: self._prediction(rng, test) for name in _MODELS},
-            budget=Budget(target_delta=1e-6),
-            epsilon=100.0,
-            seed=0,
+        bits = SimpleNamespace(
+            gives_bits=True, counts=lambda: votes.astype(np.int64), accuracies=lambda true: np.full(_NUM_TEACHERS, 0.8)
         )
+        priced, budget = PricedRelease(aggregator, shape, release.event, 100.0), Budget(target_delta=1e-6)
+        told = {"accountant": budget.accountant, "seed": 0, "heading": Heading(), "data_dependent": False}
+        made: dict[str, Any] = {  # what stands for a plan, a payment, votes and models
+            "plan": SimpleNamespace(target_delta=1e-6, **told),
+            "payment": SimpleNamespace(priced=priced, budget=budget, epsilon=100.0, seed=0),
+            "votes": bits,
+            "models": {name: self._model(rng, test) for name in _MODELS},
+        }
+        data = Dataset(name="large", real=False, kind="features", label_names=names, **parts)
+        return Results(dataset=data, queries=queries, priced=priced, release=release, curve=(), membership=None, **made)
 
-    def _prediction(self, rng: np.random.Generator, test: Split) -> Prediction:
+    def _model(self, rng: np.random.Generator, test: Split) -> SimpleNamespace:
         scores = rng.random(test.labels.shape, dtype=np.float32) * 0.8 + 0.2 * test.labels
-        return Prediction(scores > 0.8, scores, 0.8)
+        return SimpleNamespace(predict=lambda _: scores > 0.8, predict_proba=lambda _: scores, threshold=0.8)
 
     def write(self) -> str:
         """All that a run does for its report, but for the files."""
@@ -69,10 +72,9 @@ class _LargeRun:
 
     def sort(self) -> None:
         """The least: the votes of a query and the scores of a label have an order."""
-        if self.results.histogram is not None:
-            np.sort(self.results.histogram, axis=1)
-        for prediction in self.results.predictions.values():
-            np.sort(prediction.probabilities, axis=0)
+        np.sort(self.results.votes.counts(), axis=1)
+        for model in self.results.models.values():
+            np.sort(model.predict_proba(self.results.dataset.test.inputs), axis=0)
 
 
 def report_jobs() -> list[Job]:

@@ -24,9 +24,8 @@ from pate.data import Dataset, Split
 from pate.data.dataset import require_dataset
 from pate.models.kernel import KernelVotes
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.run.randomness import Streams
-from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue, require, require_choice, require_count, require_probability
 from pate.votes.clipping import ClippedMoments, Integers
 from pate.votes.moment_votes import MomentVotes
@@ -228,15 +227,12 @@ class RecordAttack:
     def _released(self, private: Split, noise: int) -> tuple[_OverheardVotes, list[Round]]:
         """Rounds of votes on private records, with noise of a seed."""
         groups, teacher_of = np.unique(private.group_ids, return_inverse=True)
-        public, made, drawn = self.dataset.public, self.aggregator, Drawn()
+        made, drawn = self.aggregator, Drawn()
         source = KernelVotes(
-            inputs=private.inputs,
-            labels=private.labels,
+            private=private,
             teacher_of=teacher_of.astype(np.int64),
             num_teachers=len(groups),
-            num_groups=len(groups),
-            records_per_group=KernelTeacher.records_per_group(public),
-            public_inputs=private.inputs if self.sabotage == "features" else public.inputs,
+            public=private if self.sabotage == "features" else self.dataset.public,
             num_queries=self.num_queries,
             moments=partial(_OverheardVotes, _UNCLIPPED if self.sabotage == "clip" else 1),
         )
@@ -520,7 +516,7 @@ class Attack:
 
     def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
         """Plants, draws and guesses; raises for too few groups or teachers, and a budget that no noise meets."""
-        started, monitor = time.monotonic(), monitor or NullMonitor()
+        started, monitor = time.monotonic(), monitor or Monitor()
         total = require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
         rule = f"at least {_FEWEST_GROUPS} private groups or teachers for canaries among them"
         require(total >= _FEWEST_GROUPS, "num_teachers", total, rule)

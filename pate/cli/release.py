@@ -17,8 +17,7 @@ from pate.federated import Roll, RoundsOfHolders
 from pate.federated.rounds_release import AnswersAwaited, Mailbox
 from pate.files.disk import require_no_links
 from pate.report.console import print_page
-from pate.run.stages.queries import Queries
-from pate.run.stages.release import Cohort, ReleasePlan, release_votes
+from pate.run.stages.release import Cohort, Queries, ReleasePlan, release_votes
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
 from pate.votes.vote_file import GatheredVotes, VoteFile, is_sum_file, is_vote_file, is_whole_archive

@@ -21,7 +21,7 @@ from pate.features.featured_data import FeaturedData
 from pate.files.values import digest
 from pate.report.console import PlainConsole
 from pate.report.report import Heading
-from pate.run.progress import Advance, Monitor, NullMonitor
+from pate.run.progress import Advance, Monitor
 from pate.validation import InvalidValue
 
 BESIDE = (  # settings that the release does not depend on
@@ -74,7 +74,7 @@ def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
             raise InvalidValue(f"{name}=???: expected {rule}")
 
 
-class ConsoleMonitor:
+class ConsoleMonitor(Monitor):
     """Shows stages on standard error, a bar on a terminal, a line at each end anywhere; nothing in another process."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -84,8 +84,8 @@ class ConsoleMonitor:
         how: Any = {"console": self._console, "transient": True, "disable": not self._console.is_terminal}
         self._bars = Progress(*columns, TextColumn("{task.fields[note]}"), **how)  # of stages, one inside another
 
-    def __reduce__(self) -> tuple[type[NullMonitor], tuple[()]]:
-        return NullMonitor, ()
+    def __reduce__(self) -> tuple[type[Monitor], tuple[()]]:
+        return Monitor, ()
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:

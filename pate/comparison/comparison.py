@@ -25,7 +25,7 @@ from pate.pricing.priced_release import require_achievable_delta
 from pate.report import metric_intervals, multilabel_metrics
 from pate.report.metrics import CONSTANTS
 from pate.run.folder import RunFolder
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.student import Student
 from pate.teachers import Engine
 from pate.validation import (
@@ -97,7 +97,7 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
     Raises:
         InvalidValue: a plan that cannot work, said before anything is trained; a folder of something else.
     """
-    folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
+    folder, monitor = RunFolder(Path(output_dir)), monitor or Monitor()
     with folder.opened(plan.settings):
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())

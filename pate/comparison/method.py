@@ -25,10 +25,10 @@ from pate.models.student import Predictor
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.run.ensemble import Ensemble, deal
 from pate.run.plan import plan_warnings, require_parts
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.run.randomness import Randomness, Streams
 from pate.run.release import draw
-from pate.run.student import ceilings, train_on_all_records, train_student
+from pate.run.student import ceilings, train_on_all_records
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count
@@ -86,7 +86,8 @@ class Bench:
         """The student of a release as `pate-train` trains it, and how right the release is."""
         queries, student_seed = self.queries, Streams(seed).seeds("student", 1)[0]
         training = release.training_set(queries.inputs)
-        model = train_student(student, training, self.dataset, num_queries=self.num_queries, seed=student_seed)
+        pool = self.dataset.public.take(slice(self.num_queries, None)).inputs
+        model = student.learn(training, pool=pool, seed=student_seed)
         correct = (release.labels == queries.labels)[release.answered]
         measured = len(correct) > 0 and self.dataset.public_labeled
         return Trained(model, release.num_answered, float(correct.mean()) if measured else None)
@@ -298,16 +299,9 @@ class PATEMethod(Method):
     def ensemble(self, bench: Bench, monitor: Monitor | None = None) -> Ensemble:
         folder = make_folder(bench.folder / "ensembles" / self._ensemble_name(bench), within=bench.folder)
         randomness = Randomness(folder, bench.ensemble_seed)
-        return Ensemble(
-            teacher=self.teacher,
-            partition=deal(bench.dataset.private, self._shape(bench).num_teachers, randomness),
-            dataset=bench.dataset,
-            num_queries=bench.num_queries,
-            folder=folder,
-            randomness=randomness,
-            engine=bench.engine,
-            monitor=monitor or NullMonitor(),
-        )
+        partition = deal(bench.dataset.private, self._shape(bench).num_teachers, randomness)
+        asked = self.teacher, partition, bench.dataset, bench.num_queries
+        return Ensemble(*asked, randomness, bench.engine, monitor or Monitor())
 
     def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
         """What `require_useful` says of it, with as many teachers as parts of the records are bounded one by one."""

@@ -18,7 +18,7 @@ from pate.federated.roll import Contribution, Roll, counted
 from pate.files.disk import damaged, file_digest, make_folder, read_value, replacing, write_text
 from pate.files.values import to_json
 from pate.run.places import Places
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require
 from pate.votes.moment_votes import RoundVotes
@@ -189,7 +189,7 @@ class FederatedRelease:
         nothing a second time and gives the same release. Raises `InvalidValue` where too many holders are absent, and
         for whatever `release_votes` refuses: nothing was charged then.
         """
-        monitor = monitor or NullMonitor()
+        monitor = monitor or Monitor()
         collection = self._kept()
         if collection is None:
             make_folder(self.inbox)

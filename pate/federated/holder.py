@@ -15,11 +15,11 @@ from pate.data.dataset import require_dataset
 from pate.federated.question import LENGTHS, MOMENTS, SAMPLES, SHARES, Question, Request, SumAnswer
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import make_folder, replacing, write_arrays
-from pate.run.ensemble import Ensemble, TrainedVotes, moment_votes
+from pate.run.ensemble import Ensemble, TrainedVotes
 from pate.run.folder import RunFolder
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.run.stages.holder import HolderPlan, cast_vote_file, ensemble_of, manifest_of
-from pate.run.stages.queries import AskedData
+from pate.run.stages.release import AskedData
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.moment_votes import PoolAnswers
@@ -84,7 +84,7 @@ def answer_question(plan: HolderPlan, question: Question, folder: Path | str, mo
     question.require_of(opening)
     path = place / f"{question.name}.npz"
     if not os.path.lexists(path):
-        monitor = monitor or NullMonitor()
+        monitor = monitor or Monitor()
         _keep(path, _answered(asked(plan, opening, place), question, opening, place / "teachers", monitor))
     return path.read_bytes()
 
@@ -122,7 +122,7 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
     if question.kind == MOMENTS:
         rows = ensemble.queries.inputs
         ask = _remembered(votes, question.directions, rows, folder) if isinstance(votes, TrainedVotes) else None
-        moments = moment_votes(ensemble, question.directions, rows, float(state["records_per_teacher"]), ask)
+        moments = ensemble.moments(question.directions, rows, float(state["records_per_teacher"]), ask)
         return moments.total(state["weights"], state["label_scale"], question.clipped_moments)
     if question.kind in (LENGTHS, SHARES):
         shares = TeacherShares(votes.label_shares())

@@ -32,7 +32,7 @@ from pate.files.disk import (
 from pate.files.values import to_json
 from pate.run.ensemble import NUM_ASKED
 from pate.run.places import Places
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
@@ -324,7 +324,7 @@ class RoundsOfHolders:
             InvalidValue: too many holders are absent; whatever `release_votes` refuses. Where rounds were charged and
                 not finished, the same call goes on with them at no further price.
         """
-        monitor = monitor or NullMonitor()
+        monitor = monitor or Monitor()
         inbox = RoundInbox(Path(self.inbox), self.roll, self.opening, exchange, monitor)
         heads = [VoteManifest.from_text(text) for text in inbox.opened.heads.values()]
         names = sorted({head.dataset for head in heads})

@@ -4,8 +4,7 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby, islice
@@ -48,8 +47,7 @@ class CheckpointStore:
           included, that somebody else made and this user copied is not told apart from one's own.
         * Files have mode 0600, the folder 0700.
 
-    The store does not know which teacher, data or seeds its files came from: one folder for each, and one process
-    that writes it.
+    The store does not know which teacher, data or seeds its files came from: one folder for each, and one writer.
 
     Attributes:
         folder: made by the first `save`, in a folder that is there; the key lies beside it, under its name and `.key`.
@@ -85,7 +83,14 @@ class CheckpointStore:
         for _, run in groupby(enumerate(sorted(states)), key=alike):
             members = [teacher for _, teacher in run]
             path = Path(self.folder) / f"teachers-{members[0]:06d}-{members[-1]:06d}.safetensors"
-            arrays = _stacked([states[teacher] for teacher in members])
+            arrays: State = {}
+            for name in states[members[0]]:
+                parts = [states[teacher][name] for teacher in members]
+                if len({part.shape for part in parts}) == 1:
+                    arrays[name] = np.stack(parts)
+                else:
+                    arrays[name] = np.concatenate(parts)
+                    arrays[name + _LENGTHS] = np.array([len(part) for part in parts])
             disk.make_folder(path.parent, within=path.parent.parent)
             if not os.path.lexists(self.key):
                 disk.write_text(self.key, f"{secrets.token_hex(32)}\n")
@@ -96,10 +101,7 @@ class CheckpointStore:
     def recover(self) -> None:
         """Removes what a killed run had half written, and torn files. While nobody else writes here."""
         disk.remove_partials(Path(self.folder), (CHECKPOINTS,))
-        whole = set(self._files().values())
-        for path in self._named().values():
-            if path not in whole:
-                path.unlink()
+        self._files(Path.unlink)
 
     def states(self, num_teachers: int, first: int = 0) -> Iterator[State]:
         """Reads teachers first..num_teachers-1 in order, with no more than one file of them in memory.
@@ -111,30 +113,25 @@ class CheckpointStore:
                 yield from self._read(members, path)[first - members.start : num_teachers - members.start]
                 first = members.stop
         if first < num_teachers:
-            raise disk.damaged(
-                Path(self.folder), f"teacher {first}", "no whole file has it", "the same command trains it"
-            )
+            remedy = "the same command trains it"
+            raise disk.damaged(Path(self.folder), f"teacher {first}", "no whole file has it", remedy)
 
     def load(self, teacher: int) -> State:
         """Reads a teacher, and the whole file for it; raises as `states`."""
         return next(self.states(teacher + 1, teacher))
 
-    def _named(self) -> dict[range, Path]:
-        """What has the name of a file of teachers, by the teachers; raises where it is no file."""
-        found = {}
+    def _files(self, of_torn: Callable[[Path], None] = lambda path: None) -> dict[range, Path]:
+        """Files of teachers, by the teachers, that have as many bytes as they say; raises where one is no file."""
+        whole = {}
         for path in Path(self.folder).glob("teachers-*.safetensors"):
             if name := re.fullmatch(CHECKPOINTS, path.name):
                 if not disk.is_regular(path):
                     raise disk.damaged(path, "a file of teachers", "it is none", _REMEDY)
-                found[range(int(name[1]), int(name[2]) + 1)] = path
-        return found
-
-    def _files(self) -> dict[range, Path]:
-        """Those of them that are not torn: they have as many bytes as they say."""
-        whole = {}
-        for members, path in self._named().items():
-            with suppress(SafetensorError), safe_open(path, framework="numpy"):
-                whole[members] = path
+                try:
+                    with safe_open(path, framework="numpy"):
+                        whole[range(int(name[1]), int(name[2]) + 1)] = path
+                except SafetensorError:
+                    of_torn(path)
         return whole
 
     def _read(self, members: range, path: Path) -> list[State]:
@@ -150,14 +147,10 @@ class CheckpointStore:
         states: list[State] = [{} for _ in members]
         for key in arrays:
             if not key.endswith(_LENGTHS):
-                array, lengths = arrays[key], arrays.get(key + _LENGTHS)
-                each = (
-                    [array[row, ...] for row in range(len(members))]
-                    if lengths is None
-                    else np.split(array, lengths.cumsum()[:-1])
-                )
-                for state, part in zip(states, each, strict=True):
-                    state[key] = part
+                lengths = arrays.get(key + _LENGTHS)
+                each = np.split(arrays[key], lengths.cumsum()[:-1]) if lengths is not None else arrays[key]
+                for row, state in enumerate(states):
+                    state[key] = np.asarray(each[row])
         return states
 
     def _signature(self, path: Path, arrays: State) -> str:
@@ -174,18 +167,6 @@ class CheckpointStore:
         return signed.hexdigest()
 
 
-def _stacked(states: Sequence[State]) -> State:
-    arrays: State = {}
-    for name in states[0]:
-        parts = [state[name] for state in states]
-        if len({part.shape for part in parts}) == 1:
-            arrays[name] = np.stack(parts)
-        else:
-            arrays[name] = np.concatenate(parts)
-            arrays[name + _LENGTHS] = np.array([len(part) for part in parts])
-    return arrays
-
-
 def cast_votes(
     teacher: Teacher,
     store: CheckpointStore,
@@ -196,14 +177,9 @@ def cast_votes(
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Asks the teachers of a store about float32 `[num_queries, …]`, with no more than `chunk_size` of them in memory.
 
-    What they said is kept in the folder `scratch`, from which a killed run continues; the caller removes it at the end.
-
-    Yields:
-        The index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`; a vote
-        is a confidence >= 0.5.
-
-    Raises:
-        InvalidValue: one of teachers 0..num_teachers-1 is missing.
+    Yields the index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`; a vote is one
+    >= 0.5. They are kept in the folder `scratch`, from which a killed run continues; the caller removes it at the end.
+    Raises `InvalidValue` where one of teachers 0..num_teachers-1 is missing.
     """
     require_count("num_teachers", num_teachers)
     require_count("chunk_size", chunk_size)

@@ -7,8 +7,8 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,6 +24,8 @@ from pate.validation import require_count, require_extra
 
 # Called in the caller's process with a teacher's index and its last loss, after its checkpoint is on the disk.
 OnProgress = Callable[[int, float], None]
+Task = Callable[[], dict[int, State]]  # trains a chunk's teachers wherever it is called
+Finished = Callable[[list[Any], float], tuple[Iterable[dict[int, State]], Iterable[Any]]]
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}  # the environment of a worker
 _WATCH_S = 0.1
 _ANSWER_S = 10
@@ -44,8 +46,7 @@ class TrainingJob:
     """The teachers that a store is to hold in the end."""
 
     teacher: Teacher  # the recipe
-    # gives a teacher's records by its index; called for the teachers of one chunk at a time
-    shards: Callable[[int], Shard]
+    shards: Callable[[int], Shard]  # a teacher's records by its index; asked of one chunk at a time
     seeds: Sequence[int]  # one per teacher, 0 <= seed < 2**32
     store: CheckpointStore  # where checkpoints are and go
     on_progress: OnProgress | None = None  # called once per teacher that was missing
@@ -65,20 +66,22 @@ class TrainingJob:
         lacking = sorted({index // size for index in self.store.missing(total)})
         return [range(size * chunk, min(size * (chunk + 1), total)) for chunk in lacking]
 
-    def task(self, members: range) -> Callable[[], dict[int, State]]:
-        """What trains a chunk wherever it is called: the recipe, and records and seed of each member."""
-        shards, seeds = [self.shards(index) for index in members], [self.seeds[index] for index in members]
-        return partial(_trained, self.teacher, members, shards, seeds)
+    def run(
+        self,
+        chunks: Sequence[range],
+        begin: Callable[[Task], Any] = lambda task: task(),
+        finished: Finished = lambda begun, _: (begun, ()),
+        most: int = 1,
+    ) -> None:
+        """Has chunks trained, at most so many at a time, and saves and reports the teachers that the store lacks.
 
-    @contextmanager
-    def saving(self) -> Iterator[Callable[[Mapping[int, State]], None]]:
-        """Takes trained teachers, saves those that the store lacks, at the latest when the block ends, reports them.
-
-        Called with none it looks whether others have waited long enough.
+        `begin` starts a chunk's task. Of those begun `finished` gives, after so many seconds at most, what is trained
+        and the others.
         """
         lacking = set(self.store.missing(len(self.seeds)))
         waiting: dict[int, State] = {}
-        begun = saved = time.monotonic()
+        running: list[Any] = []
+        started = saved = time.monotonic()
         size = 0
 
         def write() -> None:
@@ -91,18 +94,29 @@ class TrainingJob:
                 for index, loss in losses.items():
                     self.on_progress(index, loss)
 
-        def keep(states: Mapping[int, State]) -> None:
+        def collect(timeout: float = _SAVE_S) -> None:
             nonlocal size
-            wanted = {index: state for index, state in states.items() if index in lacking}
-            waiting.update(wanted)
-            size += sum(array.nbytes for state in wanted.values() for array in state.values())
+            done, others = finished(running, timeout)
+            for states in done:
+                wanted = {index: state for index, state in states.items() if index in lacking}
+                waiting.update(wanted)
+                size += sum(array.nbytes for state in wanted.values() for array in state.values())
+            running[:] = others
             now = time.monotonic()
-            old = now - saved >= max(_SAVE_S, _SAVE_SHARE * (now - begun))
-            if waiting and (old or size >= _FILE_BYTES):
+            # those that wait go to the disk, however long the next ones take
+            if waiting and (now - saved >= max(_SAVE_S, _SAVE_SHARE * (now - started)) or size >= _FILE_BYTES):
                 write()
 
         try:
-            yield keep
+            for members in chunks:
+                if running:  # what is trained comes back while others are still sent out
+                    collect(0)
+                while len(running) >= most:
+                    collect()
+                shards, seeds = [self.shards(index) for index in members], [self.seeds[index] for index in members]
+                running.append(begin(partial(_trained, self.teacher, members, shards, seeds)))
+            while running:
+                collect()
         finally:
             write()
 
@@ -146,9 +160,7 @@ class StackedEngine(Engine):
         require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
-        with job.saving() as keep:
-            for chunk in job.chunks(self.chunk_size):
-                keep(job.task(chunk)())
+        job.run(job.chunks(self.chunk_size))
 
 
 @dataclass(frozen=True)
@@ -180,16 +192,14 @@ class ProcessesEngine(Engine):
         require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
-        waiting = job.chunks(self.chunk_size)
         for deaths in range(self.max_deaths + 1):
             try:
-                self._train(job, waiting)
+                self._train(job, job.chunks(self.chunk_size))
                 return
             except BrokenProcessPool as error:
                 if deaths == self.max_deaths:
                     cause = "killed, or out of memory: a smaller engine.num_workers or engine.chunk_size takes less"
                     raise WorkersLost(f"worker processes died {deaths + 1} times ({cause}); {job.summary}") from error
-                waiting = job.chunks(self.chunk_size)
 
     def _train(self, job: TrainingJob, waiting: list[range]) -> None:
         from joblib import cpu_count  # loads slowly
@@ -199,30 +209,25 @@ class ProcessesEngine(Engine):
         with _interrupts_held():
             started = {"initializer": _end_without, "initargs": (os.getpid(),)}
             executor = ProcessPoolExecutor(num_workers, env=_ONE_THREAD, **started)
-        running: set[Future[dict[int, State]]] = set()
+        left = True
 
-        def collect(keep: Callable[[Mapping[int, State]], None]) -> None:
-            done = wait(running, _SAVE_S, FIRST_COMPLETED).done
-            for future in sorted(done, key=lambda one: one.exception() is not None):  # the finished before an error
-                keep(future.result())
-            running.difference_update(done)
-            keep({})  # those that wait go to the disk, however long the next ones take
+        def begin(task: Task) -> Any:
+            with _interrupts_held():
+                return executor.submit(task)
+
+        def finished(running: list[Any], timeout: float) -> Any:
+            done, others = wait(running, timeout, FIRST_COMPLETED)
+            ordered = sorted(done, key=lambda one: one.exception() is not None)  # the finished before an error
+            return (future.result() for future in ordered), others
 
         try:
-            with job.saving() as keep:
-                for chunk in waiting:
-                    while len(running) > num_workers:  # one chunk waits, the others are in work
-                        collect(keep)
-                    task = job.task(chunk)
-                    with _interrupts_held():
-                        running.add(executor.submit(task))
-                while running:
-                    collect(keep)
+            job.run(waiting, begin, finished, num_workers + 1)  # one chunk waits, the others are in work
+            left = False
         finally:
             # its thread may look for a task that was just dropped with the others, and would print a traceback
             before, threading.excepthook = threading.excepthook, lambda _: None
             try:
-                executor.shutdown(wait=True, kill_workers=bool(running))  # where some are left, it failed
+                executor.shutdown(wait=True, kill_workers=left)
             finally:
                 threading.excepthook = before
 
@@ -303,8 +308,15 @@ class RayEngine(Engine):
                 found = str(error).partition("\n")[0] or type(error).__name__
                 asked = f"engine.address={self.address}: {found}"
                 raise WorkersLost(f"Ray did not start or answer ({asked}); {job.summary}") from error
+        how = {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus, "max_retries": self.max_retries}
+        begin = ray.remote(_on_node).options(**how).remote
+
+        def finished(running: list[Any], timeout: float) -> Any:
+            done, others = ray.wait(running, timeout=timeout)
+            return map(ray.get, done), others
+
         try:
-            self._train(ray, job, chunks)
+            job.run(chunks, begin, finished, self.max_in_flight)
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.RayTaskError) and not isinstance(error.cause, ray.exceptions.RayError):
                 raise error.cause from None  # the teacher's own, without a worker's traceback in the message
@@ -314,30 +326,8 @@ class RayEngine(Engine):
             if started_here:
                 ray.shutdown()
 
-    def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[range]) -> None:
-        task = ray.remote(_on_node).options(
-            num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
-        )
-        running: list[Any] = []
 
-        def collect(keep: Callable[[Mapping[int, State]], None], timeout: float = _SAVE_S) -> None:
-            done, running[:] = ray.wait(running, timeout=timeout)
-            for reference in done:
-                keep(ray.get(reference))
-            keep({})
-
-        with job.saving() as keep:
-            for chunk in chunks:
-                if running:  # what is trained comes back while others are still sent out
-                    collect(keep, 0)
-                while len(running) >= self.max_in_flight:
-                    collect(keep)
-                running.append(task.remote(job.task(chunk)))
-            while running:
-                collect(keep)
-
-
-def _on_node(task: Callable[[], dict[int, State]]) -> dict[int, State]:
+def _on_node(task: Task) -> dict[int, State]:
     """Ends with its node, which takes Ray seconds; the parent of a node that is gone is somebody else."""
     _end_without(os.getppid(), int(os.environ.get("RAY_RAYLET_PID", os.getppid())))
     return task()

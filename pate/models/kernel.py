@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from pate.aggregators.release import TrainingSet
+from pate.aggregators.release import NoisyScores, TrainingSet
 from pate.models.linear import LinearModel, LogisticStudent
-from pate.models.student import Labels, OnEpoch, Rows, Student, StudentModel, require_rows
+from pate.models.student import FlatModel, Labels, OnEpoch, Rows, Student, StudentModel, require_rows
 from pate.models.teacher import Voter
 from pate.networks.network import require_settings
 from pate.validation import InvalidValue, require, require_each, require_non_negative
@@ -73,13 +73,10 @@ class KernelTeacher(Voter):
         require(self.nonlinear in (None, True, False), "nonlinear", self.nonlinear, "true, false or null")
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
-        given = {"num_directions": self.num_directions, "kernel_from": self.kernel_from}
-        return KernelVotes.of(dataset, partition.teacher_of, partition.num_teachers, num_queries, **given)
-
-    @property
-    def kernel_from(self) -> float | None:
-        """How many times the pool's directions have to be affordable for a kernel beside them; None for none."""
-        return {None: _AFFORDED, True: 1.0, False: None}[self.nonlinear]
+        asked: dict[str, Any] = {"private": dataset.private, "public": dataset.public, "num_queries": num_queries}
+        parts: dict[str, Any] = {"teacher_of": partition.teacher_of, "num_teachers": partition.num_teachers}
+        kernel_from = {None: _AFFORDED, True: 1.0, False: None}[self.nonlinear]
+        return KernelVotes(**asked, **parts, num_directions=self.num_directions, kernel_from=kernel_from)
 
     @staticmethod
     def records_per_group(public: Split) -> float:
@@ -120,8 +117,9 @@ class ConvexTeacher(Voter):
         _, first, group_of = np.unique(dataset.private.group_ids, return_index=True, return_inverse=True)
         learner_of, num_learners = partition.teacher_of[first], partition.num_teachers
         moments = partial(ConvexVotes, learner_of=learner_of, num_learners=num_learners, penalty=self.penalty)
-        given = {"num_directions": self.num_directions, "moments": moments}
-        votes = KernelVotes.of(dataset, group_of.astype(np.int64), len(first), num_queries, **given)
+        parts: dict[str, Any] = {"teacher_of": group_of.astype(np.int64), "num_teachers": len(first)}
+        given: dict[str, Any] = {"num_queries": num_queries, "num_directions": self.num_directions, "moments": moments}
+        votes = KernelVotes(private=dataset.private, public=dataset.public, **parts, **given)
         votes.only_in_rounds = True
         return votes
 
@@ -132,77 +130,70 @@ class KernelVotes(VoteSource):
 
     gives_bits = False
 
-    inputs: NDArray[np.float32]  # `[n, …]`, private
-    labels: Bits  # `[n, L]`, private
+    private: Split  # `[n, …]`
     teacher_of: NDArray[np.int64]  # `[n]`, private
     num_teachers: int
-    num_groups: int
-    public_inputs: NDArray[np.float32]  # `[m, …]`, the whole public pool, of which the first ones are asked
+    public: Split  # the whole pool, of which the first ones are asked
     num_queries: int
-    records_per_group: float = 1.0
     num_directions: int | None = None
     moments: Callable[..., MomentVotes] = MomentVotes  # makes the votes in rounds
-    kernel_from: float | None = None  # of their directions, `PublicPCA.of(…, kernel_from=…)`
+    kernel_from: float | None = None  # how many times the pool's directions are to be affordable for a kernel beside
 
     def __post_init__(self) -> None:
-        self.num_labels, self.records_per_teacher = self.labels.shape[1], self.num_groups / self.num_teachers
-        self.queries = np.asarray(self.public_inputs[: self.num_queries], dtype=np.float32)
-
-    @classmethod
-    def of(
-        cls, dataset: Dataset, teacher_of: NDArray[np.int64], num_teachers: int, num_queries: int, **given: Any
-    ) -> Self:
-        """Those of the private records of a data set."""
-        return cls(
-            inputs=dataset.private.inputs,
-            labels=dataset.private.labels,
-            teacher_of=teacher_of,
-            num_teachers=num_teachers,
-            num_groups=dataset.private.num_groups,
-            records_per_group=KernelTeacher.records_per_group(dataset.public),
-            public_inputs=dataset.public.inputs,
-            num_queries=num_queries,
-            **given,
-        )
+        self.num_labels, self.num_groups = self.private.labels.shape[1], self.private.num_groups
+        self.records_per_teacher = self.num_groups / self.num_teachers
+        self.queries = np.asarray(self.public.inputs[: self.num_queries], dtype=np.float32)
 
     def bits(self) -> Iterator[Bits]:
         rule = "teachers that are trained, such as linear, or aggregator=centered_votes"
         raise InvalidValue(f"teacher=KernelTeacher: expected {rule}")
 
     def label_shares(self) -> Array:
-        return mean_labels(self.labels, self.teacher_of, self.num_teachers)
+        return mean_labels(self.private.labels, self.teacher_of, self.num_teachers)
 
     def span(self, *, noise_multiplier: float) -> Array:
         directions = self._directions(noise_multiplier, most=self.num_queries)
         return np.asarray(self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries)))
 
-    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterator[LowRankVotes]:
+        """Yields the votes of teachers 0, 1, …, a block at a time, by the rule of `KernelTeacher`.
+
+        Inputs are read a few thousand rows at a time, so images may stay on disk. Every teacher has a record.
+        """
         require(not self.only_in_rounds, "teacher", "ConvexTeacher", "centered_votes, which asks in rounds")
         require(center.ndim < 2, "center.shape", center.shape, "one number per label for kernel teachers")
-        return kernel_votes(
-            self.inputs,
-            self.labels,
-            self.teacher_of,
-            num_teachers=self.num_teachers,
-            directions=self._directions(noise_multiplier, most=self.num_queries),
-            queries=self.queries,
-            prevalence=np.broadcast_to(center, self.labels.shape[1:]),
-        )
+        inputs, labels, total = self.private.inputs, self.private.labels, self.num_teachers
+        directions = self._directions(noise_multiplier, most=self.num_queries)
+        span = directions.span(self.queries)
+        order = np.argsort(self.teacher_of, kind="stable")
+        sizes = np.bincount(self.teacher_of, minlength=total)
+        require(len(sizes) == total, "num_teachers", total, f"{len(sizes)}, the teachers of the partition")
+        require_each("teacher", np.arange(total), sizes > 0, "at least one record")
+        bounds = np.append(0, np.cumsum(sizes))
+        size = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
+        for first in range(0, total, size):
+            within = bounds[first : first + size + 1]
+            rows = order[within[0] : within[-1]]
+            blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+            features = np.concatenate([directions.features(inputs[block]) for block in blocks])  # [n, k]
+            residuals: Array = labels[rows] - np.broadcast_to(center, labels.shape[1:])
+            if len(rows) == len(within) - 1:  # a record each
+                weights = np.asarray(features[:, :, None] * residuals[:, None, :])
+            else:
+                pairs = pairwise((within - within[0]).tolist())
+                weights = np.stack([features[start:end].T @ residuals[start:end] for start, end in pairs])  # [c, k, L]
+            weights *= np.sqrt(self.num_queries / np.diff(within))[:, None, None]
+            yield LowRankVotes(span, weights)
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
         features: dict[str, Any] = {"ridge": RIDGE_IN_ROUNDS, "kernel_from": self.kernel_from}
         directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS, **features)
-        made = partial(
-            self.moments,
-            inputs=self.inputs,
-            labels=self.labels,
-            teacher_of=self.teacher_of,
-            num_teachers=self.num_teachers,
-            directions=directions,
-            public_inputs=self.public_inputs[: max(MOST_PUBLIC, self.num_queries)],
-            records_per_teacher=self.records_per_teacher * self.records_per_group,
-            weights=self.weights,
-        )
+        private = self.private
+        each = self.records_per_teacher * KernelTeacher.records_per_group(self.public)
+        rows = self.public.inputs[: max(MOST_PUBLIC, self.num_queries)]
+        records = {"inputs": private.inputs, "labels": private.labels, "teacher_of": self.teacher_of}
+        about = {"num_teachers": self.num_teachers, "records_per_teacher": each, "weights": self.weights}
+        made = partial(self.moments, directions=directions, public_inputs=rows, **records, **about)
         found: MomentVotes = self.remembered(("moments", directions.width), made)
         return found
 
@@ -210,59 +201,18 @@ class KernelVotes(VoteSource):
         self, noise_multiplier: float, noise_share: float = _SHARE_IN_ONE, most: int | None = None, **features: Any
     ) -> PublicPCA:
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
+        teachers, records = self.total_weight, self.num_groups * self.total_weight / self.num_teachers
+        sizes = {"num_teachers": max(1, round(teachers)), "num_records": max(1, round(records))}
         count = self.num_directions or affordable_directions(
-            noise_multiplier=noise_multiplier,
-            num_teachers=max(1, round(self.total_weight)),
-            num_records=max(1, round(self.num_groups * self.total_weight / self.num_teachers)),
-            num_labels=self.num_labels,
-            noise_share=noise_share,
+            noise_multiplier=noise_multiplier, noise_share=noise_share, num_labels=self.num_labels, **sizes
         )
         count = min(count, most or count)
-        made = partial(PublicPCA.of, np.asarray(self.public_inputs), count, **features)
+        made = partial(PublicPCA.of, np.asarray(self.public.inputs), count, **features)
         found: PublicPCA = self.remembered(("directions", count, *features.values()), made)
         return found
 
 
-def kernel_votes(
-    inputs: NDArray[np.float32],
-    labels: NDArray[np.bool_],
-    teacher_of: NDArray[np.int64],
-    *,
-    num_teachers: int,
-    directions: PublicPCA,
-    queries: NDArray[np.float32],
-    prevalence: Array,
-) -> Iterator[LowRankVotes]:
-    """Yields the votes of teachers 0, 1, …, a block at a time, by the rule of `KernelTeacher`.
-
-    `inputs`, `[n, …]`, and `labels`, bool `[n, L]`, are private; inputs are read a few thousand rows at a time, so
-    images may stay on disk. Every teacher has a record in `teacher_of`, `[n]`. `prevalence`, `[L]`, was released.
-    """
-    span = directions.span(queries)
-    order = np.argsort(teacher_of, kind="stable")
-    sizes = np.bincount(teacher_of, minlength=num_teachers)
-    require(len(sizes) == num_teachers, "num_teachers", num_teachers, f"{len(sizes)}, the teachers of the partition")
-    require_each("teacher", np.arange(num_teachers), sizes > 0, "at least one record")
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
-    width, num_labels = span.shape[1], labels.shape[1]
-    size = max(1, _BLOCK_ENTRIES // (width * num_labels))
-    for first in range(0, num_teachers, size):
-        last = min(first + size, num_teachers)
-        rows = order[starts[first] : ends[last - 1]]
-        blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
-        features = np.concatenate([directions.features(inputs[block]) for block in blocks])  # [n, k]
-        residuals, bounds = labels[rows] - prevalence, np.append(starts[first:last], ends[last - 1]) - starts[first]
-        if len(rows) == last - first:  # a record each
-            weights = np.asarray(features[:, :, None] * residuals[:, None, :])
-        else:
-            pairs = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-            weights = np.stack([features[start:end].T @ residuals[start:end] for start, end in pairs])  # [c, k, L]
-        weights *= np.sqrt(len(queries) / np.diff(bounds))[:, None, None]
-        yield LowRankVotes(span, weights)
-
-
-class LowRankModel(StudentModel):
+class LowRankModel(FlatModel):
     """Features of length 1, linear scores, and for each label the score from which it is predicted.
 
     A probability is the logistic function of the score's distance to its label's threshold, in spreads of the scores:
@@ -274,16 +224,15 @@ class LowRankModel(StudentModel):
         "center": "d",
         "projection": "dk",
         "weights": "kL",
-        "thresholds": "L",
-        "spreads": "L",
+        **dict.fromkeys(("thresholds", "spreads"), "L"),
     }
 
-    def _probabilities(self, rows: Rows) -> Rows:
-        features = (rows - self.arrays["center"]) @ self.arrays["projection"]
-        lengths = np.linalg.norm(features, axis=1, keepdims=True)
-        of_one_length = np.asarray(features / np.where(lengths > 0, lengths, 1), dtype=np.float32)
-        distance = (of_one_length @ self.arrays["weights"] - self.arrays["thresholds"]) / self.arrays["spreads"]
-        return np.asarray(0.5 + 0.5 * np.tanh(distance / 2), dtype=np.float32)
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        features = (rows - arrays["center"]) @ arrays["projection"]
+        lengths = xp.linalg.norm(features, axis=1, keepdims=True)
+        scores = features / xp.where(lengths > 0, lengths, 1) @ arrays["weights"]
+        return 0.5 + 0.5 * xp.tanh((scores - arrays["thresholds"]) / arrays["spreads"] / 2)
 
 
 @dataclass(frozen=True)
@@ -308,7 +257,6 @@ class LowRankStudent(Student):
 
     @property
     def ceiling(self) -> LogisticStudent:
-        """As linear, by the loss that suits true labels."""
         return LogisticStudent()
 
     def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
@@ -317,8 +265,7 @@ class LowRankStudent(Student):
         if len(np.unique(rows, axis=0)) < 2:  # the labels of rows that are all alike, or none
             return LinearModel.constant(prevalence >= 0.5, inputs)
         noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
-        scores = labels - prevalence
-        model = self.fit_scores(rows, scores, noise_std=noise_std, prevalence=prevalence, public_inputs=rows)
+        model = self.fit_scores(rows, NoisyScores(labels - prevalence, noise_std, prevalence), rows)
         never = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
         arrays = dict(model.arrays) | {"thresholds": model.arrays["thresholds"] + never}
         if on_epoch is not None:
@@ -327,67 +274,47 @@ class LowRankStudent(Student):
 
     def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
         """The released weights themselves, or from the scores, where there are some."""
-        if training.weights is not None:
-            public = np.concatenate([training.inputs, np.asarray(pool, dtype=np.float32)])
-            return ReleasedModel.of(training.weights, public, len(training.inputs))
-        if (scores := training.scores) is None:
+        if training.weights is None and training.scores is None:
             return super().learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
-        student = self if scores.num_directions is None else replace(self, num_directions=scores.num_directions)
-        return student.fit_scores(
-            np.asarray(training.inputs, dtype=np.float32),
-            scores.values,
-            noise_std=scores.noise_std,
-            prevalence=scores.prevalence,
-            public_inputs=np.concatenate([training.inputs, np.asarray(pool, dtype=np.float32)]),
-            in_span=scores.num_directions is not None,
-        )
+        inputs = np.asarray(training.inputs, dtype=np.float32)
+        public = np.concatenate([inputs, np.asarray(pool, dtype=np.float32)])
+        if training.scores is None or training.weights is not None:
+            return ReleasedModel.of(np.asarray(training.weights), public, len(inputs))
+        return self.fit_scores(inputs, training.scores, public)
 
-    def fit_scores(
-        self,
-        inputs: Rows,
-        scores: Array,
-        *,
-        noise_std: float,
-        prevalence: Array,
-        public_inputs: Rows,
-        in_span: bool = False,
-    ) -> LowRankModel:
-        """Trains on released scores: finite `[Q, L]`, what was released minus the center, with noise of a std in each.
+    def fit_scores(self, inputs: Rows, released: NoisyScores, pool: Rows) -> LowRankModel:
+        """Trains on released scores of queries, `[Q, …]`; the pool, `[n, …]`, places directions and thresholds.
 
-        Inputs `[Q, …]` are the queries; `public_inputs`, `[n, …]`, are for the directions and the thresholds, both
-        float32; the prevalence `[L]` is public or released. With `in_span` the votes were cast in `PublicPCA.span` of
-        the queries, with `num_directions` as here; else they are functions on the queries, found by regression.
+        Votes that were cast in `PublicPCA.span` of the queries know the number of its directions; others are functions
+        on the queries, found by regression.
         """
+        noise_std, in_span = released.noise_std, released.num_directions is not None
         require_non_negative("noise_std", noise_std)
-        scores, prevalence = np.asarray(scores, dtype=np.float64), np.asarray(prevalence, dtype=np.float64)
+        scores, prevalence = (np.asarray(each, dtype=np.float64) for each in (released.values, released.prevalence))
         good = scores.ndim == 2 and len(scores) == len(inputs) and bool(np.isfinite(scores).all())
         require(good, "scores.shape", scores.shape, f"finite numbers [{len(inputs)}, num_labels]")
         require(prevalence.shape == scores.shape[1:], "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
-        directions = PublicPCA.of(public_inputs, min(self.num_directions, len(inputs)))
+        directions = PublicPCA.of(pool, min(released.num_directions or self.num_directions, len(inputs)))
         found = shrink_singular_values(directions.span(inputs).T @ scores, noise_std=noise_std)  # [k, L]
         rank = int(np.linalg.matrix_rank(found)) if found.any() else 0
         if not in_span:  # weights that give, on the features `[Q, k]`, what its projection on their span is
             _, singular, right = np.linalg.svd(directions.features(inputs), full_matrices=False)
             inverse = np.divide(1, singular, out=np.zeros_like(singular), where=(singular > 1e-6 * singular[0]))
             found = np.asarray((right.T * inverse) @ (right @ found))
-        of_pool = directions.features(public_inputs) @ found  # [n, L]
+        of_pool = directions.features(pool) @ found  # [n, L]
         share = prevalence.clip(_RAREST, 1 - _RAREST)
         thresholds = np.array([np.quantile(column, 1 - p) for column, p in zip(of_pool.T, share, strict=True)])
         spreads = of_pool.std(axis=0)
         flat = spreads <= 1e-12 * (spreads.max() or 1.0)
-        arrays: dict[str, Any] = {
-            "center": directions.center,
-            "projection": directions.projection,
-            "weights": found,
-            "thresholds": np.where(flat & (share < 0.5), np.inf, thresholds),
-            "spreads": np.where(flat, 1, spreads),
-        }
+        thresholds, spreads = np.where(flat & (share < 0.5), np.inf, thresholds), np.where(flat, 1, spreads)
+        learned = directions.center, directions.projection, found, thresholds, spreads
+        arrays = dict(zip(LowRankModel.forms, learned, strict=True))
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
         choices = {"directions": float(len(found)), "rank": float(rank)}
         return LowRankModel(floats, 0.5, np.asarray(inputs).shape[1:], len(inputs), choices)
 
 
-class ReleasedModel(StudentModel):
+class ReleasedModel(FlatModel):
     """Calibrated probabilities: the logistic function of linear scores on features of one length.
 
     Where there is a weight more than directions, features have a height (`PublicPCA.with_constant`).
@@ -419,14 +346,16 @@ class ReleasedModel(StudentModel):
         threshold = expected_f1_threshold(model.predict_proba(public_inputs))
         return cls(floats, threshold, shape, num_rows, model.choices)
 
-    def _probabilities(self, rows: Rows) -> Rows:
-        features = (rows - self.arrays["center"]) @ self.arrays["projection"]
-        lengths, weights = np.linalg.norm(features, axis=1, keepdims=True), self.arrays["weights"]
-        if len(weights) == features.shape[1]:
-            scores = (features @ weights) / np.where(lengths > 0, lengths, 1)
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        features, weights = (rows - arrays["center"]) @ arrays["projection"], arrays["weights"]
+        lengths = xp.linalg.norm(features, axis=1, keepdims=True)
+        if len(weights) == arrays["projection"].shape[1]:
+            scores = (features @ weights) / xp.where(lengths > 0, lengths, 1)
         else:
-            scores = (features @ weights[:-1] + weights[-1]) / np.hypot(lengths, 1)
-        return np.asarray(scipy.special.expit(scores + self.arrays["bias"]), dtype=np.float32)
+            raised = np.hypot(lengths, 1) if xp is np else (lengths**2 + 1).sqrt()  # no graph has a hypotenuse
+            scores = (features @ weights[:-1] + weights[-1]) / raised
+        return FlatModel.logistic(scores + arrays["bias"])
 
 
 class ReleasedKernelModel(ReleasedModel):
@@ -437,13 +366,15 @@ class ReleasedKernelModel(ReleasedModel):
     forms: ClassVar[Mapping[str, str]] = {**ReleasedModel.forms, **_beside}
 
     def _probabilities(self, rows: Rows) -> Rows:
-        arrays, found = self.arrays, []
-        for block in np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS)):
-            height = np.ones((len(block), 1), np.float32)
-            linear = np.append((block - arrays["center"]) @ arrays["projection"], height, axis=1)
-            cosines = linear / np.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T
-            beside = np.exp((cosines - 1) / arrays["reach"]) @ arrays["components"] - linear @ arrays["linear"]
-            features = np.append(linear, beside, axis=1)
-            scores = features @ arrays["weights"] / np.linalg.norm(features, axis=1, keepdims=True)
-            found.append(np.asarray(scipy.special.expit(scores + arrays["bias"]), dtype=np.float32))
-        return np.concatenate(found)
+        blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+        return np.concatenate([super(ReleasedKernelModel, self)._probabilities(block) for block in blocks])
+
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        projected = (rows - arrays["center"]) @ arrays["projection"]
+        linear = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
+        cosines = linear / xp.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T
+        beside = xp.exp((cosines - 1) / arrays["reach"]) @ arrays["components"] - linear @ arrays["linear"]
+        features = xp.concatenate([linear, beside], axis=1)
+        scores = features @ arrays["weights"] / xp.linalg.norm(features, axis=1, keepdims=True)
+        return FlatModel.logistic(scores + arrays["bias"])

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from pate.models.student import Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, matched_threshold, require_rows
+from pate.models.student import FlatModel, Labels, OnEpoch, Rows, ThresholdedStudent, matched_threshold, require_rows
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import require_device, torch
 from pate.networks.network import require_settings
@@ -146,7 +145,7 @@ def require_penalties(penalties: Any) -> None:
         require_positive("penalties", penalty)
 
 
-class LinearModel(StudentModel):
+class LinearModel(FlatModel):
     """Scores `inputs @ weights + bias`, clipped to [0, 1]."""
 
     kind = "linear"
@@ -159,9 +158,9 @@ class LinearModel(StudentModel):
         arrays = {"weights": np.zeros((math.prod(shape), len(said)), np.float32), "bias": said.astype(np.float32)}
         return cls(arrays, 0.5, shape, len(inputs), {})
 
-    def _probabilities(self, rows: Rows) -> Rows:
-        scores: Rows = rows @ self.arrays["weights"] + self.arrays["bias"]
-        return scores.clip(0, 1)
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        return (rows @ arrays["weights"] + arrays["bias"]).clip(0, 1)
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,6 @@ class LinearStudent(ThresholdedStudent):
 
     @property
     def ceiling(self) -> LogisticStudent:
-        """As linear, by the loss that suits true labels."""
         return LogisticStudent()
 
     def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LinearModel:
@@ -202,63 +200,49 @@ class LinearStudent(ThresholdedStudent):
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < 2:  # the one row's labels, or none
             return LinearModel.constant(labels.any(axis=0), inputs)
-        ridge = _Ridge(rows, labels)
-        errors = [float(np.square(ridge.residual - ridge.held_out(each)).mean()) for each in self.penalties]
+        center, prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)  # [d], [num_labels]
+        residual = np.asarray(labels - prevalence)  # [n, num_labels]
+        left, singular, right = np.linalg.svd(rows - center, full_matrices=False)
+        square, shown = singular**2, left.T @ residual
+        unit = square.sum() / len(rows) or 1.0
+
+        def left_out(penalty: float) -> Floats:
+            """Each row's scores minus the prevalence when it is left out, `[n, num_labels]` (Allen, 1974)."""
+            shrinkage = square / (square + penalty * unit)  # what each singular direction keeps, in [0, 1]
+            fitted = left @ (shrinkage[:, None] * shown)
+            # Left out, a row's residual is its residual over 1 - its leverage, the diagonal of U diag(shrinkage) U^T
+            # + 1/n.
+            slack = 1 - left**2 @ shrinkage - 1 / len(rows)
+            return np.asarray(residual - (residual - fitted) / np.maximum(slack, _SMALLEST_SLACK)[:, None])
+
+        errors = [float(np.square(residual - left_out(each)).mean()) for each in self.penalties]
         penalty = self.penalties[int(np.argmin(errors))]
-        weights, held_out = ridge.weights(penalty), ridge.held_out(penalty)
+        held_out = left_out(penalty)
+        inverse = np.divide(1, singular, out=np.zeros_like(singular), where=singular > 0)
+        weights = right.T @ ((square / (square + penalty * unit) * inverse)[:, None] * shown)
         if self.rank is not None:  # in the leading directions of the fitted scores
-            fitted = (ridge.left * ridge.singular) @ (ridge.right @ weights)
-            directions = np.linalg.svd(fitted, full_matrices=False)[2][: self.rank]
-            projection = directions.T @ directions * (ridge.prevalence > 0)  # rounding must not lift 0
+            directions = np.linalg.svd((left * singular) @ (right @ weights), full_matrices=False)[2][: self.rank]
+            projection = directions.T @ directions * (prevalence > 0)  # rounding must not lift 0
             weights, held_out = weights @ projection, held_out @ projection
-        probabilities = (held_out + ridge.prevalence).clip(0, 1)
+        probabilities = (held_out + prevalence).clip(0, 1)
         threshold = self._place(probabilities, labels)
         if self.labels_per_sample is not None:
             threshold = matched_threshold(probabilities, self.labels_per_sample)
         if on_epoch is not None:
             on_epoch(0, {"loss": min(errors)})
-        bias = ridge.prevalence - ridge.center @ weights
-        arrays = {"weights": weights.astype(np.float32), "bias": bias.astype(np.float32)}
+        arrays = {"weights": weights.astype(np.float32), "bias": (prevalence - center @ weights).astype(np.float32)}
         return LinearModel(arrays, threshold, np.shape(inputs)[1:], len(rows), {"penalty": float(penalty)})
 
 
-class _Ridge:
-    """Centered rows taken apart once, so that each penalty costs a few products."""
-
-    def __init__(self, rows: Rows, labels: Labels) -> None:
-        self.center, self.prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)  # [d], [num_labels]
-        self.residual = np.asarray(labels - self.prevalence)  # [n, num_labels]
-        self.left, self.singular, self.right = np.linalg.svd(rows - self.center, full_matrices=False)
-
-    def _shrinkage(self, penalty: float) -> Floats:
-        """What each singular direction keeps, in [0, 1]."""
-        square = self.singular**2
-        scaled = penalty * (square.sum() / len(self.residual) or 1.0)
-        return np.asarray(square / (square + scaled))
-
-    def weights(self, penalty: float) -> Floats:
-        inverse = np.divide(1, self.singular, out=np.zeros_like(self.singular), where=self.singular > 0)
-        kept = (self._shrinkage(penalty) * inverse)[:, None]
-        return np.asarray(self.right.T @ (kept * (self.left.T @ self.residual)))
-
-    def held_out(self, penalty: float) -> Floats:
-        """Each row's scores minus the prevalence when it is left out, `[n, num_labels]` (Allen, 1974)."""
-        shrinkage = self._shrinkage(penalty)
-        fitted = self.left @ (shrinkage[:, None] * (self.left.T @ self.residual))
-        # Left out, a row's residual is its residual over 1 - its leverage, the diagonal of U diag(shrinkage) U^T + 1/n.
-        slack = 1 - self.left**2 @ shrinkage - 1 / len(self.residual)
-        error = (self.residual - fitted) / np.maximum(slack, _SMALLEST_SLACK)[:, None]
-        return np.asarray(self.residual - error)
-
-
-class LogisticModel(StudentModel):
+class LogisticModel(FlatModel):
     """Probabilities `expit(inputs @ weights + bias)`; 0 for a label that no row has."""
 
     kind = "logistic"
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
-    def _probabilities(self, rows: Rows) -> Rows:
-        return np.asarray(scipy.special.expit(rows @ self.arrays["weights"] + self.arrays["bias"]), dtype=np.float32)
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        return FlatModel.logistic(rows @ arrays["weights"] + arrays["bias"])
 
 
 @dataclass(frozen=True)
@@ -283,7 +267,7 @@ class LogisticStudent(ThresholdedStudent):
         require_penalties(self.penalties)
         require(0 < require_positive("held_out", self.held_out) < 1, "held_out", self.held_out, "a number in (0, 1)")
 
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> FlatModel:
         """Random is which rows choose; the one loss reported is theirs."""
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < _FEWEST_ROWS:  # the labels that most of a few rows have, or none
@@ -291,31 +275,29 @@ class LogisticStudent(ThresholdedStudent):
         order = np.random.default_rng(seed).permutation(len(rows))
         white = _White(rows)
         features, labels = white.features(rows, order), labels[order]
-        some = features[:_MANY_ROWS], labels[:_MANY_ROWS]
-        num_choosing = max(1, round(self.held_out * len(some[0])))
-        penalty, loss, weights, probabilities = self._choose(white, *some, num_choosing)
-        threshold = self._place(probabilities, labels[:num_choosing])
+        num = max(1, round(self.held_out * len(features[:_MANY_ROWS])))
+        shown, true = features[:num], labels[:num]  # by which the penalty is chosen, the others of the first ones fit
+        frequency = labels[:_MANY_ROWS].mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
+        best = math.inf
+        weights = np.zeros((features.shape[1], labels.shape[1]))
+        weights[-1] = np.log(frequency / (1 - frequency))
+        for penalty in sorted(self.penalties, reverse=True):
+            weights = white.fit(features[num:_MANY_ROWS], labels[num:_MANY_ROWS], penalty, weights)
+            scores = shown @ weights.astype(np.float32)
+            loss = float((np.logaddexp(0, scores) - scores * true).mean())
+            if loss >= best < math.inf:
+                break
+            best, chosen = loss, (penalty, weights, FlatModel.logistic(scores))
+        penalty, weights, probabilities = chosen
+        threshold = self._place(probabilities, true)
         weights = white.fit(features, labels, penalty, weights)
         if on_epoch is not None:
-            on_epoch(0, {"loss": loss})
+            on_epoch(0, {"loss": best})
         of_inputs = white.directions @ weights[:-1]
         never = np.where(labels.any(axis=0), 0.0, -np.inf)
         bias = weights[-1] - white.center @ of_inputs + never
         arrays = {"weights": of_inputs.astype(np.float32), "bias": bias.astype(np.float32)}
         return LogisticModel(arrays, threshold, np.shape(inputs)[1:], len(rows), {"penalty": float(penalty)})
-
-    def _choose(self, white: _White, features: Rows, labels: Labels, num: int) -> tuple[float, float, Floats, Rows]:
-        """The best penalty by the first `num` rows, their loss, the weights and the probabilities of these rows."""
-        weights = white.start(labels)
-        best = math.nan, math.inf, weights, features[:0]
-        for penalty in sorted(self.penalties, reverse=True):
-            weights = white.fit(features[num:], labels[num:], penalty, weights)
-            scores = features[:num] @ weights.astype(np.float32)
-            loss = float((np.logaddexp(0, scores) - scores * labels[:num]).mean())
-            if loss >= best[1] < math.inf:
-                break
-            best = penalty, loss, weights, scipy.special.expit(scores)
-        return best
 
 
 class _White:
@@ -347,13 +329,6 @@ class _White:
             block = slice(start, start + _BLOCK_ROWS)
             found[block, :-1] = (rows[order[block]] - center) @ directions
         return found
-
-    def start(self, labels: Labels) -> Floats:
-        """The weights `[r + 1, L]` that give each label its frequency."""
-        frequency = labels.mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
-        weights = np.zeros((len(self.penalized), labels.shape[1]))
-        weights[-1] = np.log(frequency / (1 - frequency))
-        return weights
 
     def fit(self, features: Rows, labels: Labels, penalty: float, start: Floats) -> Floats:
         """The weights `[r + 1, L]` of the least penalized loss, searched from others."""

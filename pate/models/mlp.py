@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.models.linear import LinearModel
-from pate.models.student import Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
+from pate.models.student import FlatModel, Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import require_device, torch
 from pate.networks.network import Minibatches, StackedAdamW, require_settings
@@ -126,21 +126,21 @@ def _losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return (torch.nn.functional.softplus(logits) - logits * labels).sum(dim=2)
 
 
-class MLPModel(StudentModel):
+class MLPModel(FlatModel):
     """The mean of the members' probabilities. Labels that were never released have probability 0."""
 
     kind = "mlp"
-    forms: ClassVar[Mapping[str, str]] = dict(
-        zip((*_NAMES, "released"), ("mdh", "m1h", "mhL", "m1L", "L"), strict=True)
-    )
+    _axes = ("mdh", "m1h", "mhL", "m1L", "L")
+    forms: ClassVar[Mapping[str, str]] = dict(zip((*_NAMES, "released"), _axes, strict=True))
 
-    def _probabilities(self, rows: Rows) -> Rows:
-        hidden_weights, hidden_bias, weights, bias = (self.arrays[name] for name in _NAMES)
-        total = np.zeros((len(rows), bias.shape[-1]), np.float32)
-        for member in range(len(weights)):
-            units = np.maximum(rows @ hidden_weights[member] + hidden_bias[member], 0)
-            total += 0.5 + 0.5 * np.tanh((units @ weights[member] + bias[member]) / 2)
-        return total / np.float32(len(weights)) * self.arrays["released"]
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        members = list(zip(*(arrays[name] for name in _NAMES), strict=True))
+        total = 0.0
+        for hidden_weights, hidden_bias, weights, bias in members:
+            units = (rows @ hidden_weights + hidden_bias).clip(0, None)
+            total = total + (0.5 + 0.5 * xp.tanh((units @ weights + bias) / 2))
+        return total / len(members) * arrays["released"]
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,8 @@ class MLPStudent(ThresholdedStudent):
         sizes = (len(held), inputs.shape[2], self.hidden), (len(held), self.hidden, targets.shape[1])
         first = rng.standard_normal(sizes[0], np.float32) * math.sqrt(2 / inputs.shape[2])
         second = rng.standard_normal(sizes[1], np.float32) * (0.1 / math.sqrt(self.hidden))  # small
-        bias = (
-            ((targets.sum(dim=0) + 0.5) / (len(targets) + 1)).logit().repeat(len(held), 1, 1)
-        )  # each label's log-odds
+        log_odds = ((targets.sum(dim=0) + 0.5) / (len(targets) + 1)).logit()  # of each label
+        bias = log_odds.repeat(len(held), 1, 1)
         drawn = torch.from_numpy(first), torch.zeros(len(held), 1, self.hidden), torch.from_numpy(second), bias
         parameters = [tensor.requires_grad_() for tensor in drawn]
         optimizer = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)

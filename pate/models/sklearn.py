@@ -62,9 +62,17 @@ class SklearnTeacher(Teacher):
         form = dataset.preprocessing
         if not hasattr(form, "frame"):
             raise InvalidValue("teacher.frames=true: expected data=table, whose columns have names and kinds")
-        teacher = _FramedTeacher(self.estimator, self.threshold, form=form)
-        teacher.rehearse(dataset.public.take(slice(0, min(num_queries, _REHEARSED))).inputs, dataset.num_labels)
-        return teacher
+        framed = _FramedTeacher(self.estimator, self.threshold, form=form)
+        rows = dataset.public.inputs[: min(num_queries, _REHEARSED)]
+        bits = np.zeros((len(rows), dataset.num_labels), np.bool_)
+        bits[::2] = True  # labels that say nothing
+        try:
+            framed.predict_many(framed.fit_many([Shard(rows, bits)], [0]), rows)
+        except (ValueError, TypeError) as error:
+            said = " ".join(str(error.__cause__ or error).split())[:_SHOWN]
+            rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({said})"
+            raise InvalidValue(f"teacher.estimator={type(self.estimator).__name__}: expected {rule}") from error
+        return framed
 
     @property
     def is_isolated(self) -> bool:
@@ -77,7 +85,15 @@ class SklearnTeacher(Teacher):
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits one shard after the other. The loss is the mean squared error on the shard itself."""
         require_shards(shards, seeds)
-        return [self._fit(shard, seed) for shard, seed in zip(shards, seeds, strict=True)]
+        states: list[State] = []
+        for shard, seed in zip(shards, seeds, strict=True):
+            rows = self._rows(shard.inputs)
+            with of_a_part(self.estimator, "teacher.estimator"):
+                fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
+                loss = np.square(fitted.confidences(rows) - shard.labels).mean()
+            pickled = np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8)
+            states.append({PICKLE: pickled, "loss_curve": np.array([loss], np.float32)})
+        return states
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Confidences, stretched piecewise linearly so that the threshold is at 0.5."""
@@ -89,33 +105,12 @@ class SklearnTeacher(Teacher):
     def _rows(self, inputs: NDArray[np.float32]) -> Any:
         return as_rows(inputs)
 
-    def _fit(self, shard: Shard, seed: int) -> State:
-        rows = self._rows(shard.inputs)
-        with of_a_part(self.estimator, "teacher.estimator"):
-            fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
-            loss = np.square(fitted.confidences(rows) - shard.labels).mean()
-        return {
-            PICKLE: np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8),
-            "loss_curve": np.array([loss], np.float32),
-        }
-
 
 @dataclass(frozen=True)
 class _FramedTeacher(SklearnTeacher):
     """One whose estimator is given DataFrames."""
 
     form: Any = None  # makes frames of inputs, as `pate.data.TableSchema` does; public
-
-    def rehearse(self, public: NDArray[np.float32], num_labels: int) -> None:
-        """Fits the estimator to public samples and labels that say nothing; raises where it takes no such columns."""
-        bits = np.zeros((len(public), num_labels), np.bool_)
-        bits[::2] = True
-        try:
-            self.predict_many([self._fit(Shard(public, bits), 0)], public)
-        except (ValueError, TypeError) as error:
-            said = " ".join(str(error.__cause__ or error).split())[:_SHOWN]
-            rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({said})"
-            raise InvalidValue(f"teacher.estimator={type(self.estimator).__name__}: expected {rule}") from error
 
     def _rows(self, inputs: NDArray[np.float32]) -> Any:
         return self.form.frame(as_rows(inputs))
@@ -125,9 +120,8 @@ class _FramedTeacher(SklearnTeacher):
 class FittedLabels:
     """An estimator fitted to all labels of some records."""
 
-    # float64 `[num_labels]`, the label bits of the first record, which say all of labels that never vary
-    first: NDArray[np.float64]
-    varying: NDArray[np.int64]  # int64, the labels that vary and were fitted
+    first: NDArray[np.float64]  # `[num_labels]`, bits of the first record, which say all of labels that never vary
+    varying: NDArray[np.int64]  # the labels that vary and were fitted
     models: list[Any]  # what was fitted to them: one estimator for all, or one for each
 
     @classmethod

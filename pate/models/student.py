@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
@@ -31,8 +32,8 @@ LARGEST_INPUT = 2**22  # numbers in an input of a student whose arrays do not sa
 _MOST_PROBABLE = 1 + 1e-5  # means of float32 round
 _UNUSABLE = (LookupError, ValueError, ArithmeticError, RuntimeError, TypeError, AttributeError, MemoryError)
 # The kinds that ship, and the module here that is loaded when one is read.
-_OURS = {"mlp": "mlp", **dict.fromkeys(("linear", "logistic"), "linear"), **dict.fromkeys(("cnn", "resnet50"), "image")}
-_OURS |= dict.fromkeys(("low_rank", "released", "released_kernel"), "kernel")
+KINDS = {"mlp": "mlp", **dict.fromkeys(("linear", "logistic"), "linear"), **dict.fromkeys(("cnn", "resnet50"), "image")}
+KINDS |= dict.fromkeys(("low_rank", "released", "released_kernel"), "kernel")
 OnEpoch = Callable[[int, dict[str, float]], None]  # called with an epoch's number and its losses
 Threshold = float | tuple[float, ...]  # one for all labels, or one for each
 THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
@@ -115,9 +116,9 @@ class StudentModel(ABC):
             kind, card = str(found["kind"]), (values if each else values[0], shape, num_rows, dict(found["choices"]))
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
-        if kind in _OURS:
-            import_module(f"pate.models.{_OURS[kind]}")
-        known = tuple(sorted({*StudentModel._kinds, *_OURS}))
+        if kind in KINDS:
+            import_module(f"pate.models.{KINDS[kind]}")
+        known = tuple(sorted({*StudentModel._kinds, *KINDS}))
         hint = f"{nearest(kind, known)}; import the module of a student of your own before pate.load"
         require(kind in known, "kind", kind, f"one of {', '.join(known)}{hint}")
         path, rule = Path(folder, _WEIGHTS), "the weights of a published student"
@@ -134,7 +135,21 @@ class StudentModel(ABC):
     @final
     def _require_usable(self, path: Path) -> None:
         """Raises where the arrays do not make a model of this kind: asked for one prediction, it has to give one."""
-        if not (found := self._misfit()):  # in its shapes, before memory is taken for what they promise
+        size = math.prod(self.input_shape)
+        found = ""
+        # First by their shapes, before memory is taken for what they promise.
+        if not self.forms:
+            found = "" if size <= LARGEST_INPUT else f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
+        elif self.arrays.keys() != self.forms.keys():
+            found = f"arrays {', '.join(sorted(self.arrays))[:80]}"
+        else:
+            lengths = {"d": size, "1": 1}
+            for name, axes in self.forms.items():
+                shape = self.arrays[name].shape
+                known = [lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False)]
+                if len(shape) != len(axes) or known != list(shape):
+                    found = f"{name} of shape {shape}"
+        if not found:
             try:
                 with np.errstate(all="ignore"):
                     said = self.predict_proba(np.zeros((1, *self.input_shape), np.float32))
@@ -148,24 +163,26 @@ class StudentModel(ABC):
             rule = f"the weights of a {self.kind} student for inputs of shape {self.input_shape}"
             raise damaged(path, rule, found, _REMEDY)
 
-    def _misfit(self) -> str:
-        """What is wrong with the shapes of the arrays, in words."""
-        size = math.prod(self.input_shape)
-        if not self.forms:
-            return "" if size <= LARGEST_INPUT else f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
-        if self.arrays.keys() != self.forms.keys():
-            return f"arrays {', '.join(sorted(self.arrays))[:80]}"
-        lengths = {"d": size, "1": 1}
-        for name, axes in self.forms.items():
-            shape = self.arrays[name].shape
-            known = [lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False)]
-            if len(shape) != len(axes) or known != list(shape):
-                return f"{name} of shape {shape}"
-        return ""
-
     @abstractmethod
     def _probabilities(self, rows: Rows) -> Rows:
         """Probabilities `[m, num_labels]` for flattened inputs `[m, d]`."""
+
+
+class FlatModel(StudentModel):
+    """A student by a formula of flat inputs, which numpy computes, and torch where a graph is made of it."""
+
+    @staticmethod
+    @abstractmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """Probabilities `[m, num_labels]` for `[m, d]`; `xp` is numpy, or torch with tensors."""
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        return np.asarray(self.formula(rows, self.arrays, np), dtype=np.float32)
+
+    @staticmethod
+    def logistic(scores: Any) -> Any:
+        """The logistic function of an array or a tensor."""
+        return scipy.special.expit(scores) if isinstance(scores, np.ndarray) else scores.sigmoid()
 
 
 class Predictor(Protocol):
@@ -200,16 +217,10 @@ class Student(ABC):
 
     @abstractmethod
     def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
-        """Trains on answered queries.
+        """Trains on answered queries, float32 `[n, …]`, and what was released for them, bool `[n, num_labels]`.
 
-        Args:
-            inputs: float32 `[n, …]`, the answered queries alone; n may be 0.
-            labels: bool `[n, num_labels]`, what was released for them.
-            seed: of all that is random in the training, >= 0.
-            on_epoch: told the losses after each epoch.
-
-        Raises:
-            InvalidValue: labels that are not bool `[n, num_labels]`, inputs that are not finite, a bad seed.
+        There may be none, n = 0. All that is random comes from the seed, >= 0; `on_epoch` is told the losses of each
+        epoch. Raises `InvalidValue` for labels of another form, inputs that are not finite, a bad seed.
         """
 
     def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
@@ -263,26 +274,24 @@ class ThresholdedStudent(Student):
         if isinstance(self.threshold, Sequence):
             object.__setattr__(self, "threshold", tuple(self.threshold))
         rule = f"a number in (0, 1] or one for each label, or {', '.join(THRESHOLD_RULES)}"
-        numbers = self.threshold if isinstance(self.threshold, tuple) else (self.threshold,)
-        require(len(numbers) > 0, "threshold", "[]", rule)
-        for number in numbers:
+        require(self.threshold != (), "threshold", "[]", rule)
+        for number in self.threshold if isinstance(self.threshold, tuple) else (self.threshold,):
             real = isinstance(number, (int, float)) and not isinstance(number, bool)
             require(real and 0 < number <= 1, "threshold", number, rule)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
-        super().check(input_shape, num_labels)
-        self._require_one_each(num_labels)
+        if isinstance(self.threshold, tuple):
+            rule = f"one for each of {num_labels} labels"
+            require(len(self.threshold) == num_labels, "threshold", f"{len(self.threshold)} numbers", rule)
 
     def _place(self, probabilities: NDArray[np.floating], labels: Labels) -> Threshold:
         """The threshold by held-out probabilities and released labels, `[n, num_labels]`.
 
         What held-out rows score with it is not kept: answered queries are the easy ones.
         """
-        if isinstance(self.threshold, tuple):
-            self._require_one_each(labels.shape[1])
-            return tuple(map(float, self.threshold))
+        ThresholdedStudent.check(self, (), labels.shape[1])
         if not isinstance(self.threshold, str):
-            return float(self.threshold)
+            return tuple(map(float, self.threshold)) if isinstance(self.threshold, tuple) else float(self.threshold)
 
         def placed(probabilities: NDArray[np.floating], labels: Labels) -> float:
             if self.threshold == "prevalence":
@@ -292,11 +301,6 @@ class ThresholdedStudent(Student):
         if self.threshold_each_label:
             return tuple(placed(probabilities[:, [at]], labels[:, [at]]) for at in range(labels.shape[1]))
         return placed(probabilities, labels)
-
-    def _require_one_each(self, num_labels: int) -> None:
-        if isinstance(self.threshold, tuple):
-            rule = f"one for each of {num_labels} labels"
-            require(len(self.threshold) == num_labels, "threshold", f"{len(self.threshold)} numbers", rule)
 
 
 def best_threshold(probabilities: NDArray[np.floating], labels: Labels, *, metric: str = "micro_f1") -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,14 +111,9 @@ class Teacher(Voter, ABC):
 
     @abstractmethod
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """Fits one teacher for each shard.
+        """Fits one teacher for each shard of disjoint records, by its seed, 0 <= seed < 2**32.
 
-        Args:
-            shards: disjoint records; sizes may differ, shapes of a record may not.
-            seeds: one for each shard, 0 <= seed < 2**32.
-
-        Raises:
-            InvalidValue: no shard, shards that differ in shape, or another number of seeds.
+        Raises `InvalidValue` for no shard, shards that differ in the shape of a record, or another number of seeds.
         """
 
     @abstractmethod
@@ -167,18 +162,13 @@ class PaddedBatch:
         return values.sum(dim=1, keepdim=True) / self.sizes
 
 
-AnyVoter = TypeVar("AnyVoter", bound=Voter)
-
-
 @dataclass(frozen=True)
 class IsolatedTeacher(Teacher):
-    """Another recipe, each of its teachers fitted in a call of its own.
+    """Another recipe, each teacher fitted in a call of its own: its state has the same bytes whatever other shards are.
 
     Shards that are fitted side by side are padded to the longest, and the order in which a kernel adds up follows that
-    length. One change can make a shard longer or shorter, such as when a large group takes the place of a small one.
-    Rounding would then carry that change to other teachers, and now and then to their votes.
-
-    Formal guarantee: state i has the same bytes whatever the other shards of the call are.
+    length. Where a large group takes the place of a small one, rounding would carry that to other teachers, and now and
+    then to their votes.
     """
 
     teacher: Teacher
@@ -195,12 +185,7 @@ class IsolatedTeacher(Teacher):
         return self.teacher.predict_many(states, inputs)  # side by side: its shapes are public
 
 
-def isolated(teacher: AnyVoter, group_ids: NDArray[np.int64]) -> AnyVoter | IsolatedTeacher:
-    """The recipe for records of these groups: apart where groups have several records, and so shards any length.
-
-    Teachers without states, such as kernel teachers, are apart as they are.
-    """
+def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
+    """The recipe for records of these groups: apart where groups have several records, and so shards any length."""
     sizes_are_public = len(np.unique(group_ids)) == len(group_ids)
-    if sizes_are_public or not isinstance(teacher, Teacher) or teacher.is_isolated or teacher.stays_together:
-        return teacher
-    return IsolatedTeacher(teacher)
+    return teacher if sizes_are_public or teacher.is_isolated or teacher.stays_together else IsolatedTeacher(teacher)

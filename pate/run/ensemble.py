@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from pate.data import Dataset, Partition, Split
 from pate.files.arrays import taken
 from pate.files.disk import damaged, make_folder, read_text, write_text
 from pate.models.teacher import isolated
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
 from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, Voter, cast_votes
 from pate.validation import InvalidValue, require
@@ -24,13 +24,14 @@ from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes, PoolAnswers, beyon
 from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
+Ask = Callable[[], PoolAnswers]
 NUM_ASKED = 2048  # rows of the public pool that trained teachers are asked of in rounds
 _MANIFEST = "the partition of this run's private records"
 _DEAL_AGAIN = "remove it, and the same command deals the same partition again"
 _MOST_LOSSES = 10_000  # curves of more take longer than training
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Ensemble:
     """Teachers of disjoint shards of the private records. No epsilon covers them: do not publish them."""
 
@@ -38,24 +39,19 @@ class Ensemble:
     partition: Partition  # which teacher has which record
     dataset: Dataset  # the data
     num_queries: int  # the first ones of the public pool are asked
-    folder: Path  # where checkpoints and votes are
-    randomness: Randomness  # the teachers' seeds come from it
+    randomness: Randomness  # the teachers' seeds come from it, and its folder has checkpoints and votes
     engine: Engine  # how teachers are trained
-    monitor: Monitor = field(default_factory=NullMonitor)  # told of training and voting
-    # told the number and the loss of each teacher, or of 10,000 teachers at equal distances
-    on_loss: Callable[[int, float], None] | None = None
-    # `[num_private]`, public, in (0, 1]: what the teacher of each record counts, a teacher for each private group; None
-    # where all count once
+    monitor: Monitor = field(default_factory=Monitor)  # told of training and voting
+    on_loss: Callable[[int, float], None] | None = None  # told number and loss of teachers, of 10,000 at most
+    # `[num_private]`, public, in (0, 1]: what the teacher of each record, one for each group, counts; None for 1
     weights: Array | None = None
 
     @property
     def num_teachers(self) -> int:
-        """N."""
         return self.partition.num_teachers
 
     @property
     def queries(self) -> Split:
-        """The public samples that are asked."""
         return self.dataset.public.take(slice(0, self.num_queries))
 
     @property
@@ -73,29 +69,37 @@ class Ensemble:
             votes.weights[self.partition.teacher_of] = self.weights
         return votes
 
+    def moments(
+        self, directions: PublicPCA, rows: NDArray[Any], records_per_teacher: float, ask: Ask | None = None
+    ) -> MomentVotes:
+        """The votes in rounds along directions, by public rows; `ask` says what trained teachers say."""
+        private, parts = self.dataset.private, self.partition
+        records: dict[str, Any] = {"inputs": private.inputs, "labels": private.labels, "teacher_of": parts.teacher_of}
+        pool: dict[str, Any] = {"directions": directions, "public_inputs": rows, "ask": ask}
+        return MomentVotes(**records, **pool, num_teachers=self.num_teachers, records_per_teacher=records_per_teacher)
+
     def train(self, teacher: Teacher) -> CheckpointStore:
         """Trains the teachers that have no checkpoint yet."""
-        total, private = self.num_teachers, self.dataset.private
-        store = CheckpointStore(self.folder / "teachers", records=self.partition.digest)
+        total, private, folder = self.num_teachers, self.dataset.private, self.randomness.folder
+        store = CheckpointStore(folder / "teachers", records=self.partition.digest)
         done, apart = total - len(store.missing(total)), -(-total // _MOST_LOSSES)
         if done == total:
             return store
-        make_folder(store.folder, within=self.folder)
+        make_folder(store.folder, within=folder)
 
         def shard(teacher: int) -> Shard:
             rows = self.partition.indices(teacher)
             return Shard(taken(private.inputs, rows), private.labels[rows])
 
-        with self.monitor.stage("training teachers", total) as advance:
+        def on_progress(teacher: int, loss: float) -> None:
+            nonlocal done
+            done += 1
+            if self.on_loss is not None and teacher % apart == 0:
+                self.on_loss(teacher, loss)
             advance(done)
 
-            def on_progress(teacher: int, loss: float) -> None:
-                nonlocal done
-                done += 1
-                if self.on_loss is not None and teacher % apart == 0:
-                    self.on_loss(teacher, loss)
-                advance(done)
-
+        with self.monitor.stage("training teachers", total) as advance:
+            advance(done)
             recipe, seeds = isolated(teacher, private.group_ids), self.randomness.seeds("teachers", total)
             self.engine.train(TrainingJob(recipe, shard, seeds, store, on_progress))
         return store
@@ -118,7 +122,7 @@ class TrainedVotes(VoteSource):
         return self._store().blocks()
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        store, folder = self.ensemble.train(self.teacher), self.ensemble.folder / "casting"
+        store, folder = self.ensemble.train(self.teacher), self.ensemble.randomness.folder / "casting"
         scratch = folder if self.teacher.is_isolated else None  # others answer faster than a file is written
         asked = self.ensemble.queries.inputs
         with self.ensemble.monitor.stage("casting votes", self.num_teachers) as advance:
@@ -130,20 +134,15 @@ class TrainedVotes(VoteSource):
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
         if not self.teacher.votes_in_rounds or len(self.ensemble.dataset.public.inputs.shape) != 2:
             return None  # a student of images is more than linear
-        count = affordable_directions(
-            noise_multiplier=noise_multiplier,
-            num_teachers=self.num_teachers,
-            num_records=self.num_groups,
-            num_labels=self.num_labels,
-            noise_share=SHARE_IN_ROUNDS,
-        )
+        sizes = {"num_teachers": self.num_teachers, "num_records": self.num_groups, "num_labels": self.num_labels}
+        count = affordable_directions(noise_multiplier=noise_multiplier, noise_share=SHARE_IN_ROUNDS, **sizes)
 
         def moments() -> MomentVotes:
             public = self.ensemble.dataset.public.inputs
             directions = PublicPCA.of(np.asarray(public), count, ridge=RIDGE_IN_ROUNDS)
-            rows = public[: max(MOST_PUBLIC, self.num_queries)]
             ask = partial(self.pool_answers, directions, public[:NUM_ASKED])
-            return moment_votes(self.ensemble, directions, rows, self.records_per_teacher, ask)
+            rows = public[: max(MOST_PUBLIC, self.num_queries)]
+            return self.ensemble.moments(directions, rows, self.records_per_teacher, ask)
 
         found: MomentVotes = self.remembered(("moments", count), moments)
         return found
@@ -169,8 +168,7 @@ class TrainedVotes(VoteSource):
         return mean_labels(labels, teacher_of, self.num_teachers)
 
     def _store(self) -> VoteStore:
-        """The votes as bits, cast first where they are missing."""
-        path = self.ensemble.folder / "votes.npz"
+        path = self.ensemble.randomness.folder / "votes.npz"
         shape = {"num_queries": self.num_queries, "num_labels": self.num_labels}
         if os.path.lexists(path):
             found = VoteStore.open(path, num_teachers=self.num_teachers)
@@ -180,27 +178,6 @@ class TrainedVotes(VoteSource):
             return found
         bits = (block >= 0.5 for block in self.confidences())
         return VoteStore.write(path, bits, num_teachers=self.num_teachers, **shape)
-
-
-def moment_votes(
-    ensemble: Ensemble,
-    directions: PublicPCA,
-    public_inputs: NDArray[np.float32],
-    records_per_teacher: float,
-    ask: Callable[[], PoolAnswers] | None = None,
-) -> MomentVotes:
-    """The votes of an ensemble in rounds, along given directions; `ask` says what trained teachers say."""
-    private = ensemble.dataset.private
-    return MomentVotes(
-        inputs=private.inputs,
-        labels=private.labels,
-        teacher_of=ensemble.partition.teacher_of,
-        num_teachers=ensemble.num_teachers,
-        directions=directions,
-        public_inputs=public_inputs,
-        records_per_teacher=records_per_teacher,
-        ask=ask,
-    )
 
 
 def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition:
@@ -215,11 +192,9 @@ def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition
         write_text(path, manifest)
     if (text := read_text(path, rule=_MANIFEST, remedy=_DEAL_AGAIN)) != manifest:
         try:
-            kept = Partition.from_json(text, private)
+            same = Partition.from_json(text, private).digest == dealt.digest
         except InvalidValue as error:
             raise damaged(path, _MANIFEST, str(error), _DEAL_AGAIN) from None
-        found = kept.num_teachers
-        require(found == num_teachers, "partition.num_teachers", found, f"{num_teachers}, as configured")
-        if kept.digest != dealt.digest:
-            raise damaged(path, _MANIFEST, "the training.secret there deals another", _DEAL_AGAIN)
+        if not same:
+            raise damaged(path, _MANIFEST, "training.secret and num_teachers deal another", _DEAL_AGAIN)
     return dealt

@@ -1,4 +1,4 @@
-"""The folder of a run: what may be published apart from what is the owner's alone; and where its stages work."""
+"""The folder of a run: what may be published apart from what is the owner's alone."""
 
 import hashlib
 import json
@@ -12,9 +12,6 @@ from textwrap import shorten
 from typing import Any
 
 from pate.files import disk
-from pate.report.tensorboard import RunWriter
-from pate.run.progress import Monitor
-from pate.run.randomness import Randomness
 from pate.validation import InvalidValue, require
 
 _LOCK, _SETTINGS = "run.lock", "run.json"
@@ -82,10 +79,7 @@ class RunFolder:
         """Holds the folder's lock, checks that it is this run's or new, and clears what a killed run half-wrote.
 
         A folder that is not claimed is left as it was, and one that was made for this is removed again. `settings` are
-        all that the run depends on, as plain values.
-
-        Raises:
-            InvalidValue: another process works on the folder, or it holds something else, such as a link.
+        plain values. Raises where another process works on the folder, or it holds something else, such as a link.
         """
         above = next(parent for parent in (self.path, *self.path.parents) if parent.exists())
         try:
@@ -105,9 +99,8 @@ class RunFolder:
                 try:
                     stack.enter_context(disk.locked(lock, wait=False))
                 except BlockingIOError as error:
-                    raise InvalidValue(
-                        f"output_dir={self.path}: expected a folder that no other run works on"
-                    ) from error
+                    rule = "a folder that no other run works on"
+                    raise InvalidValue(f"output_dir={self.path}: expected {rule}") from error
                 try:
                     if self.is_claimed:
                         self._check_settings(settings)
@@ -194,17 +187,6 @@ class RunFolder:
             shown = shorten(there, _MOST_SHOWN, placeholder=" …") or "other settings, or those of another version"
             rule = f"expected a new folder or this run's own, found a run with {shown}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """Where the stages of a run work, and who watches."""
-
-    folder: RunFolder  # the run's
-    randomness: Randomness  # streams for each purpose
-    monitor: Monitor  # shows progress
-    events: RunWriter  # TensorBoard's, or nobody's
-    draw: int = 1  # how often the release is drawn with fresh noise, this time included
 
 
 def _names(folder: Path) -> list[str]:

@@ -16,18 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import (
-    Accountant,
-    AutoAccountant,
-    BudgetExceeded,
-    Event,
-    GaussianEvent,
-    Ledger,
-    RdpAccountant,
-    SelfComposedEvent,
-    SharedLedger,
-)
+from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, RdpAccountant, SelfComposedEvent
 from pate.accounting.events import leaves
+from pate.accounting.ledger import BudgetExceeded, Ledger, SharedLedger
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
@@ -39,6 +30,7 @@ from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
 from pate.validation import InvalidValue, require
 
+Owners = Mapping[str, frozenset[bytes]]
 _MOST = 1000  # folders that are looked at
 _NAMES = re.compile(r"(?:[0-9a-f]{32}\n)+")
 _NAMES_RULE = "the names of the run and of its draws, 32 hexadecimal digits a line"
@@ -68,24 +60,18 @@ class ReleaseTerms:
 
     aggregator: Aggregator  # how votes become labels
     target_delta: float  # in (0, 1)
-    # the noise is solved for so that the release costs this; None takes it as it is
-    target_epsilon: float | None = None
+    target_epsilon: float | None = None  # that noise is solved for; None takes the noise as it is
     accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
-    # whether a release that tells nothing, or a delta that allows everything, is said and not refused
-    allow_useless: bool = False
+    allow_useless: bool = False  # whether what tells nothing, or a delta that allows all, is said and not refused
     redraw: bool = False  # whether a release whose file is gone is drawn again, with fresh noise and at its price
-    # of all releases of the same private records; charged beside the run's own. None for none.
-    ledger: Path | str | None = None
+    ledger: Path | str | None = None  # of all releases of the same private records, charged beside the run's own
     max_total_epsilon: float | None = None  # what all of them may cost together; None for what the ledger has stored
-    # whether records are given an account of their own there although another one knows some of them
-    new_account: bool = False
+    new_account: bool = False  # whether records get one there although another account knows some of them
     seed: int | None = None  # None draws secrets from the operating system
-    # the configuration, plain values; a folder of other settings is refused
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # plain values; a folder of others is refused
 
     @property
     def budget(self) -> Budget:
-        """What the release may cost."""
         return Budget(target_delta=self.target_delta, target_epsilon=self.target_epsilon, accountant=self.accountant)
 
 
@@ -95,19 +81,12 @@ class Payment(Drawn):
     A part that was committed is read back, whoever asks: the same run after a kill, or a copy of its folder that is
     charged to the same ledger. What was drawn and not committed was shown to nobody, and is drawn afresh.
 
-    `data`, a `Dataset.private_digest`, names the account. In the ledger of all runs, if there is one, `owners` are ids
-    and groups of the records as bytes, by kind: by them people are known again in another table. Raises `InvalidValue`
-    where it has no room for the run, or is none.
+    `data`, a `Dataset.private_digest`, names the account; `owners`, ids and groups of the records as bytes by kind, are
+    people, known again in another table. Raises where the ledger of all runs has no room for the run, or is none.
     """
 
     def __init__(
-        self,
-        priced: PricedRelease,
-        plan: ReleaseTerms,
-        folder: RunFolder,
-        *,
-        data: str,
-        owners: Mapping[str, frozenset[bytes]] | None = None,
+        self, priced: PricedRelease, plan: ReleaseTerms, folder: RunFolder, *, data: str, owners: Owners | None = None
     ) -> None:
         super().__init__()
         self.priced, self.budget, self.folder = priced, plan.budget, folder
@@ -146,10 +125,15 @@ class Payment(Drawn):
     @property
     def epsilon(self) -> float:
         """What all draws cost: the plan's price, or the ledger's total where that is larger."""
-        return max(self._price(len(_draws(self.folder))), self.own.epsilon)
+        return max(self._price(self.draws), self.own.epsilon)
 
-    def begin(self, monitor: Monitor, *, redraw: bool) -> int:
-        """Makes the run's ledger, or opens it, and returns the number of the draw that the run is at, >= 1.
+    @property
+    def draws(self) -> int:
+        """How often the release is drawn with fresh noise, this time included."""
+        return len(_draws(self.folder))
+
+    def begin(self, monitor: Monitor, *, redraw: bool) -> None:
+        """Makes the run's ledger, or opens it.
 
         With `redraw` a release that was written and is gone is drawn again, with fresh noise and at its price. Raises
         `InvalidValue` where the ledger does not hold what was drawn, or the cap has no room for another draw.
@@ -159,15 +143,22 @@ class Payment(Drawn):
             Ledger(self.folder.ledger, **self._terms, data=self.data)
             write_text(self._id_path, secrets.token_hex(16) + "\n")
         self.require_paid()
-        if self.shared is not None:
-            self._enter(self.shared)
-        draws = len(_draws(self.folder))
+        if (shared := self.shared) is not None:
+            for other, count in shared.introduce(self.owners, anyway=self.new_account).items():
+                total = sum(map(len, self.owners.values()))
+                rule = f"the data of account {other[:12]}, which knows {count} of these {total} ids and groups"
+                rest = "; or new_account=true, whose epsilons do not count what these people have spent there"
+                raise InvalidValue(f"ledger={shared.path}: expected {rule}{rest}")
+            for name in _draws(self.folder):  # what was drawn without that ledger
+                for part, content in self._parts_of(name).items():
+                    self._committed(shared, self._shared_name(shared, name), part, partial(bytes, content))
+        draws = self.draws
         if redraw and self.seed is None and self._written is not None and not os.path.lexists(self.release):
             both = self._price(draws + 1)
             rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(both)} with those before"
             require(math.isfinite(both), "redraw", "true", rule)
-            if self.shared is not None:
-                require_room(self.shared, self.priced)
+            if shared is not None:
+                require_room(shared, self.priced)
             write_text(self._id_path, self._id_path.read_text() + secrets.token_hex(16) + "\n")
             draws += 1
         if draws > 1:
@@ -175,7 +166,6 @@ class Payment(Drawn):
             monitor.say(f"redraw=true: draw {draws} of this release; together they cost epsilon {price}")
         for line in self._lines():
             monitor.say(line)
-        return draws
 
     def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
         """See `Drawn.once`; committed in the ledger of all runs first, then in the run's own."""
@@ -185,21 +175,16 @@ class Payment(Drawn):
             def packed() -> bytes:
                 return npz_bytes(**draw())
 
-            def first() -> bytes:
-                """What the ledger of all runs has of it, or is given."""
-                return (
-                    packed()
-                    if shared is None
-                    else self._committed(shared, self._shared_name(shared, name), part, packed)
-                )
-
-            self._parts[part] = _unpacked(self._committed(self.own, name, part, first))
+            first = packed  # or what the ledger of all runs has of it, or is given
+            if shared is not None:
+                first = partial(self._committed, shared, self._shared_name(shared, name), part, packed)
+            with np.load(io.BytesIO(self._committed(self.own, name, part, first)), allow_pickle=False) as found:
+                self._parts[part] = dict(found)
         return self._parts[part]
 
     def read(self, part: str) -> Arrays | None:
-        """See `Drawn.read`."""
-        content = self.own.read(f"{_draws(self.folder)[-1]}:{part}")
-        return None if content is None else _unpacked(content)
+        there = self.own.read(f"{_draws(self.folder)[-1]}:{part}") is not None
+        return self.once(part, dict) if there else None
 
     def _lines(self) -> Iterator[str]:
         """What is known of earlier releases of the same records, in the ledger of all runs and in folders beside."""
@@ -299,17 +284,6 @@ class Payment(Drawn):
         except BudgetExceeded as error:
             raise refusal(ledger, self.priced) from error
 
-    def _enter(self, shared: Ledger) -> None:
-        """Has the ledger of all runs know whose records these are, and charges it for what was drawn without it."""
-        for other, count in shared.introduce(self.owners, anyway=self.new_account).items():
-            total = sum(map(len, self.owners.values()))
-            rule = f"the data of account {other[:12]}, which knows {count} of these {total} ids and groups"
-            rest = "; or new_account=true, whose epsilons do not count what these people have spent there"
-            raise InvalidValue(f"ledger={shared.path}: expected {rule}{rest}")
-        for name in _draws(self.folder):
-            for part, content in self._parts_of(name).items():
-                self._committed(shared, self._shared_name(shared, name), part, partial(bytes, content))
-
     def _shared_name(self, shared: Ledger, name: str) -> str:
         """A draw's name in the ledger of all runs; another one where that has another release under it.
 
@@ -331,9 +305,7 @@ class Payment(Drawn):
 
     @property
     def _written(self) -> str | None:
-        """The digest of the release's file once it was written."""
-        found = self.own.read(f"{_draws(self.folder)[-1]}{_WRITTEN}")
-        return None if found is None else found.decode()
+        return (self.own.read(f"{_draws(self.folder)[-1]}{_WRITTEN}") or b"").decode() or None
 
     def _price(self, draws: int) -> float:
         """The plan's price of so many draws; infinity where their failure probabilities use up delta."""
@@ -404,8 +376,3 @@ def by_its_setting() -> Iterator[None]:
 def seed_name(seed: int | None) -> str:
     """What a ledger says of a seed, which no two releases may have; nothing of noise that nothing repeats."""
     return "" if seed is None else f"seed {seed}"
-
-
-def _unpacked(content: bytes) -> Arrays:
-    with np.load(io.BytesIO(content), allow_pickle=False) as found:
-        return dict(found)

@@ -26,9 +26,7 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     that is (e, d)-private for one unit is (k e, d (exp(k e) - 1) / (exp(e) - 1))-private for k: d is chosen so that
     this is the budget's delta.
 
-    `event` is the release, as one unit is charged for it. The bound is infinity where none of these rules gives one.
-
-    Source: docs/proofs/many_places.md.
+    `event` is the release for one unit. Infinity where neither rule gives a bound. Source: docs/proofs/many_places.md.
     """
     if require_count("size", size) == 1:
         return budget.epsilon_of(event)
@@ -68,7 +66,6 @@ class Places:
 
     @classmethod
     def of(cls, holders: Mapping[str, int]) -> Places:
-        """Of a roll: the teachers of each holder, by name."""
         return cls(len(holders), max(holders.values()))
 
     @classmethod

@@ -43,24 +43,16 @@ class Plan(ReleaseTerms):
     student: Student  # the recipe for the student
     num_queries: int  # how many public samples are asked, the first ones of the public pool
     max_epsilon: float | None = None  # only as many queries are asked as this pays for; not beside a `target_epsilon`
-    # epsilons by the names that the data set's budget classes have, in place of `target_epsilon`; None where these
-    # names are epsilons themselves
-    budgets: Any = None
-    # whether the model of all private records is trained, which no epsilon covers; None trains it where that takes no
-    # longer than the rest
-    all_records: bool | None = None
-    # among how many holders of records the teachers are spread, as many to each; None for one. The card then says whom
-    # the price covers.
-    holders: int | None = None
-    # the part of it that may be published, as text, given the aggregator as it was used, and by name what differs from
-    # the settings, such as `num_queries=`
+    budgets: Any = None  # epsilons by the data set's budget classes; None where their names are epsilons themselves
+    all_records: bool | None = None  # whether a model of all private records is trained; None where that is quick
+    holders: int | None = None  # among whom teachers are spread evenly: the card says whom the price covers
+    # what may be published, as text: of the aggregator as it was used and, by name, what differs from the settings
     public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
     fewer_queries: bool = False  # whether a public pool with fewer samples is asked whole: nobody named `num_queries`
     tensorboard: bool = True  # whether curves are kept in the run's folder
     data_dependent: bool = False  # whether the report says what the release cost on the votes at hand
     heading: Heading = field(default_factory=Heading)  # what the run is called; nothing else depends on it
-    # epsilons by the names of the data set's budget classes, as `fitted` finds them
-    classes: Mapping[str, float] | None = None
+    classes: Mapping[str, float] | None = None  # epsilons by budget classes, as `fitted` finds them
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
@@ -83,7 +75,6 @@ class Plan(ReleaseTerms):
 
     @property
     def budget(self) -> Budget:
-        """What the release may cost."""
         target = {"target_epsilon": self.target_epsilon} if self.classes is None else {"target_epsilon": None}
         return replace(super().budget, **target, max_epsilon=self.max_epsilon, classes=self.classes)
 

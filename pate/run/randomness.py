@@ -24,14 +24,12 @@ _FORM = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}\n")
 class Streams:
     """Streams of random numbers for each purpose, all from one seed, or from secrets.
 
-    A seed's streams are numpy's PCG64, which protect nobody: whoever knows the seed, or sees enough of the numbers, can
-    compute all of them. A secret's are ChaCha20, each under a key of its own, which HMAC-SHA256 makes of the secret and
-    the purpose's name. Numpy's mixing of seeds would not do there: it keeps 128 bits, in words each of which can be
-    computed back, and from the first of them a student has its seed.
+    A seed's streams are numpy's PCG64, which protect nobody: with the seed, or enough numbers, all can be computed. A
+    secret's are ChaCha20, each under a key that HMAC-SHA256 makes of the secret and the purpose's name. Numpy's mixing
+    of seeds keeps 128 bits, in words that can be computed back, and from the first of them a student has its seed.
     """
 
-    # a seed, or a secret of 32 bytes; whoever knows it can draw every stream again
-    entropy: int | bytes = field(repr=False)
+    entropy: int | bytes = field(repr=False)  # a seed, or a secret of 32 bytes: it draws every stream again
 
     @classmethod
     def secret(cls) -> Streams:

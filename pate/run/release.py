@@ -1,30 +1,40 @@
-"""The release stage: what is drawn is committed with its charge before anybody sees it, and read back ever after."""
+"""The release stage: what is drawn is committed with its charge before anybody sees it; and what is said of it."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import Adjacency
+from pate.accounting.events import failure_probability
 from pate.aggregators import Release, ReleaseContext, TrainingSet
 from pate.aggregators.aggregator import Drawn, Watch, without_warning
-from pate.aggregators.release import PublicNames
-from pate.models.student import Learner
+from pate.aggregators.release import ChargedRelease, PublicNames
+from pate.files.disk import write_text
+from pate.files.values import published_fields
+from pate.models.student import Learner, Rows
 from pate.pricing import PricedRelease
-from pate.report import format_epsilon
-from pate.run.folder import Workplace
+from pate.report import Privacy, PrivacyStatement, format_epsilon, privacy_card
+from pate.report.metrics import micro_f1
+from pate.report.report import ReleaseSummary
+from pate.report.tensorboard import RunWriter
 from pate.run.payment import Payment
+from pate.run.places import Places
+from pate.run.progress import Monitor
 from pate.run.randomness import Randomness, Streams
 from pate.votes.source import Bits, VoteSource
 
+_UNITS = {
+    Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",
+    Adjacency.ADD_REMOVE: "one teacher added or removed",
+}
+_OF_A_CLASS = " by another one of its budget class"
+_OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
+
 
 def expected_labels(
-    student: Learner,
-    inputs: NDArray[np.float32],
-    seed: int,
-    never_empty: bool,
-    labels: Bits,
-    answered: Bits,
-    num_queries: int,
+    student: Learner, inputs: Rows, seed: int, never_empty: bool, labels: Bits, answered: Bits, num_queries: int
 ) -> Bits:
     """The labels of the next queries that a student expects, trained on what was released before, `[start, L]`.
 
@@ -51,7 +61,7 @@ def draw(
     *,
     streams: Streams | Randomness,
     student: Learner | None,
-    inputs: NDArray[np.float32],
+    inputs: Rows,
     drawn: Drawn | None = None,
     watch: Watch | None = None,
 ) -> Release:
@@ -71,25 +81,88 @@ def draw(
 def release_once(
     payment: Payment,
     source: VoteSource,
-    place: Workplace,
     *,
+    streams: Randomness,
     student: Learner | None,
-    inputs: NDArray[np.float32],
+    inputs: Rows,
     names: PublicNames,
+    monitor: Monitor,
+    events: RunWriter,
 ) -> Release:
-    """The release of a run, in the ledger and in its file: read back, or else drawn. For arguments see `draw`.
+    """The release of a run, in the ledger and in its file: read back, or else drawn (`draw`).
 
-    Raises:
-        InvalidValue: the ledger does not hold exactly the price. Nothing is written to the published folder then.
+    Raises where the ledger does not hold exactly the price; nothing is published then.
     """
     priced = payment.priced
-    with place.monitor.stage("releasing labels", priced.shape.num_queries) as advance:
+    with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
 
         def watch(asked: int, hits: int, left: int) -> None:
-            place.events.hits(asked, hits=hits, remaining_hits=left, epsilon=priced.epsilon)
+            events.hits(asked, hits=hits, remaining_hits=left, epsilon=priced.epsilon)
             advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(priced.epsilon)}")
 
-        streams = place.randomness
         release = draw(priced, source, streams=streams, student=student, inputs=inputs, drawn=payment, watch=watch)
-    payment.save(release, names, place.monitor)
+    payment.save(release, names, monitor)
     return release
+
+
+def privacy_of(release: Release, payment: Payment, *, unit: str | None = None) -> Privacy:
+    """The price of a release with the parameters that it was made with; all of it may be published."""
+    priced, budget = payment.priced, payment.budget
+    session = release if isinstance(release, ChargedRelease) else None
+    aggregator, num_teachers = priced.aggregator, priced.shape.num_teachers
+    test = aggregator.stability_test(num_teachers=num_teachers)
+    published = published_fields(type(aggregator), vars(aggregator))
+    plain = None  # what the price of a session is compared with
+    if session is not None:
+        plain = aggregator.plain_event(
+            num_queries=session.num_asked, num_labels=session.labels.shape[1], num_teachers=num_teachers
+        )
+    return Privacy(
+        epsilon=payment.epsilon,
+        delta=budget.target_delta,
+        adjacency=str(release.adjacency),
+        unit=unit or _UNITS[release.adjacency] + (_OF_A_CLASS if priced.classes else ""),
+        accountant=budget.accountant().name,
+        won_by=priced.won_by,
+        mechanism=type(aggregator).__name__,
+        num_queries=release.num_queries,
+        paper_epsilon=aggregator.paper_epsilon(num_queries=release.num_queries, target_delta=budget.target_delta),
+        noise_seeded=payment.seed is not None,
+        failure_prob=failure_probability(release.event),
+        max_gap=None if test is None else test.num_teachers,
+        gap_at_50=None if test is None else test.gap_to_pass(0.5),
+        gap_at_95=None if test is None else test.gap_to_pass(0.95),
+        target_hits=None if session is None else session.target_hits,
+        plain_epsilon=None if plain is None else budget.epsilon_of(plain),
+        parameters={name: value for name, value in published.items() if isinstance(value, (str, int, float, bool))},
+        classes={each.name: each.epsilon for each in priced.classes},
+    )
+
+
+def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
+    """How many queries were answered, and where their true labels `[Q, L]` are given how right the answers are."""
+    session, labels = release if isinstance(release, ChargedRelease) else None, release.labels[release.answered]
+    right = None if true is None or not len(labels) else true[release.answered]
+    return ReleaseSummary(
+        num_queries=release.num_queries,
+        num_answered=release.num_answered,
+        answer_rate=release.num_answered / release.num_queries,
+        label_accuracy=None if right is None else float(np.mean(labels == right)),
+        micro_f1=None if right is None else micro_f1(labels, right),
+        **({} if session is None else {name: getattr(session, name) for name in _OF_A_SESSION}),
+    )
+
+
+def write_price(
+    release: Release, payment: Payment, privacy: Privacy, places: Places | None, *, data: str, real: bool, **told: Any
+) -> None:
+    """The privacy card, and the same price for programs; `told` is told to the card."""
+    shape, folder = payment.priced.shape, payment.folder.release
+    data = data if real else f"{data} (synthetic)"
+    about: dict[str, Any] = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
+    about["num_answered"] = release.num_answered
+    said = () if places is None else places.said(release, payment.budget, num_draws=payment.draws)
+    hits = release.num_hits if isinstance(release, ChargedRelease) else None
+    card = privacy_card(privacy, dataset=data, **about, num_hits=hits, places=said, **told)
+    write_text(folder / "privacy_card.md", card)
+    PrivacyStatement.of(privacy, data=data, **about).write(folder)

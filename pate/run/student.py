@@ -1,16 +1,10 @@
 """The student stage: a student learns from what was released, and from public samples that were not asked."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset
-from pate.models.student import OnEpoch
 from pate.report.metrics import Membership, average_precisions, label_losses, log_odds, unusual
-from pate.run.folder import Workplace
 from pate.student import LogisticStudent, MLPStudent, Student, StudentModel
 
 _MOST_TRIED = 10_000
@@ -20,32 +14,6 @@ _MOST_CHOOSING = 12_000  # records
 _EVERY = 5  # groups, one is held out
 _REFERENCE, _REFERENCES = LogisticStudent(penalties=(1e-3,)), 8
 _FEWEST_REFERRED, _MOST_REFERRED, _MOST_WEIGHTS = 100, 2000, 2**15
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a model says of the test split: bits and probabilities, `[num_test, L]` each, and its threshold, if any."""
-
-    labels: NDArray[np.bool_]
-    probabilities: NDArray[np.floating]
-    threshold: float | tuple[float, ...] | None = None
-
-
-def train_student(
-    student: Student,
-    training: TrainingSet,
-    dataset: Dataset,
-    *,
-    num_queries: int,
-    seed: int,
-    on_epoch: OnEpoch | None = None,
-) -> StudentModel:
-    """Trains a student on what was released, the one way for all commands.
-
-    Public samples of the data set behind the `num_queries` that were asked, answered or refused, are its pool.
-    """
-    pool = dataset.public.take(slice(num_queries, None)).inputs
-    return student.learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
 
 
 def ceilings(student: Student) -> tuple[Student, ...]:
@@ -77,61 +45,29 @@ def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> St
     return recipes[0].learn(TrainingSet(inputs, private.labels), pool=inputs[:0], seed=seed)
 
 
-@dataclass(frozen=True)
-class Students:
-    """The students of one run: all trained alike, and watched while they learn."""
-
-    student: Student  # the recipe
-    dataset: Dataset
-    num_queries: int  # as in `train_student`
-    place: Workplace  # where the run works
-    curves: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)  # of each epoch, by the student's name
-
-    def train(self, name: str, training: TrainingSet) -> StudentModel:
-        """Trains one under a name of report.json."""
-        curve = self.curves[name] = []
-
-        def on_epoch(epoch: int, values: dict[str, float]) -> None:
-            curve.append(values)
-            self.place.events.epoch(epoch, values, model=name)
-
-        asked, seed = self.num_queries, self.place.randomness.seeds("student", 1)[0]
-        with self.place.monitor.stage(f"training the {name.replace('_', ' ')}"):
-            return train_student(self.student, training, self.dataset, num_queries=asked, seed=seed, on_epoch=on_epoch)
-
-    def train_ceiling(self) -> StudentModel:
-        """Trains the model of all private records, or reads it back."""
-        folder, seed = self.place.folder.path / "all_records_model", self.place.randomness.seeds("student", 1)[0]
-        if (folder / "student.json").exists():
-            return StudentModel.load(folder)
-        with self.place.monitor.stage("training the all-records model"):
-            model = train_on_all_records(self.student, self.dataset, seed=seed)
-        model.save(folder)
-        return model
-
-    def membership(self, model: StudentModel, training: TrainingSet) -> Membership | None:
-        """What a student tells of who is private: at most 10,000 records of each split, one of each group."""
-        splits = []
-        for split in (self.dataset.private, self.dataset.test):  # in order, evenly: records of one group depend
-            firsts = np.sort(np.unique(split.group_ids, return_index=True)[1])
-            number = min(len(firsts), _MOST_TRIED)
-            splits.append(split.take(firsts[np.arange(number) * len(firsts) // max(number, 1)]))
-        said = [model.predict_proba(split.inputs) for split in splits]
-        losses = [label_losses(each, split.labels) for each, split in zip(said, splits, strict=True)]
-        # Models that anybody could train, each on half of some public records, where that is cheap: by the labels of
-        # the public records, or those that were released where the pool has none.
-        rows, bits, dataset = training.inputs, training.labels, self.dataset
-        if dataset.public_labeled:
-            rows, bits = dataset.public.inputs, dataset.public.labels
-        few = len(rows) < _FEWEST_REFERRED or not all(map(len, splits))
-        if few or dataset.kind != "features" or rows.shape[1] * bits.shape[1] > _MOST_WEIGHTS:
-            return Membership.of(losses[0], losses[1])
-        seed, count = self.place.randomness.seeds("student", 1)[0], min(len(rows), _MOST_REFERRED)
-        rng = np.random.default_rng(seed)
-        halves = [rng.permutation(count)[: count // 2] for _ in range(_REFERENCES)]
-        models = [_REFERENCE.fit(np.asarray(rows[half]), bits[half], seed=seed) for half in halves]
-        labels = np.concatenate([split.labels for split in splits])
-        usual = [np.concatenate([each.predict_proba(split.inputs) for split in splits]) for each in models]
-        odds = unusual(log_odds(np.concatenate(said), labels), np.stack([log_odds(each, labels) for each in usual]))
-        private, test = np.split(odds, [len(splits[0])])
-        return Membership.of(losses[0], losses[1], by_reference=(private, test))
+def membership(model: StudentModel, training: TrainingSet, dataset: Dataset, *, seed: int) -> Membership | None:
+    """What a student tells of who is private: at most 10,000 records of each split, one of each group."""
+    splits = []
+    for split in (dataset.private, dataset.test):  # in order, evenly: records of one group depend
+        firsts = np.sort(np.unique(split.group_ids, return_index=True)[1])
+        number = min(len(firsts), _MOST_TRIED)
+        splits.append(split.take(firsts[np.arange(number) * len(firsts) // max(number, 1)]))
+    said = [model.predict_proba(split.inputs) for split in splits]
+    losses = [label_losses(each, split.labels) for each, split in zip(said, splits, strict=True)]
+    # Models that anybody could train, each on half of some public records, where that is cheap: by the labels of the
+    # public records, or those that were released where the pool has none.
+    rows, bits = training.inputs, training.labels
+    if dataset.public_labeled:
+        rows, bits = dataset.public.inputs, dataset.public.labels
+    few = len(rows) < _FEWEST_REFERRED or not all(map(len, splits))
+    if few or dataset.kind != "features" or rows.shape[1] * bits.shape[1] > _MOST_WEIGHTS:
+        return Membership.of(losses[0], losses[1])
+    count = min(len(rows), _MOST_REFERRED)
+    rng = np.random.default_rng(seed)
+    halves = [rng.permutation(count)[: count // 2] for _ in range(_REFERENCES)]
+    models = [_REFERENCE.fit(np.asarray(rows[half]), bits[half], seed=seed) for half in halves]
+    labels = np.concatenate([split.labels for split in splits])
+    usual = [np.concatenate([each.predict_proba(split.inputs) for split in splits]) for each in models]
+    odds = unusual(log_odds(np.concatenate(said), labels), np.stack([log_odds(each, labels) for each in usual]))
+    private, test = np.split(odds, [len(splits[0])])
+    return Membership.of(losses[0], losses[1], by_reference=(private, test))

@@ -15,7 +15,7 @@ from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
 from pate.pipeline import train
 from pate.run.plan import Plan
-from pate.run.progress import Advance
+from pate.run.progress import Advance, Monitor
 from pate.student import LinearStudent
 from pate.teachers import LinearTeacher, StackedEngine
 from pate.validation import InvalidValue
@@ -54,7 +54,7 @@ def parts(folder: Path) -> list[str]:
     return [key.partition(":")[2] for key in Ledger.stored(folder / "ledger.db").keys]
 
 
-class SilentMonitor:
+class SilentMonitor(Monitor):
     """Remembers the stages and shows nothing; raises at a stage if told so."""
 
     def __init__(self, stop_at: str | None = None) -> None:

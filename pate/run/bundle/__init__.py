@@ -3,7 +3,6 @@
 Nothing here knows teachers, votes or ledgers.
 """
 
-from pate.run.bundle.bundle import Bundle, load
-from pate.run.bundle.form import ModelForm
+from pate.run.bundle.bundle import Bundle, ModelForm, load
 
 __all__ = ["Bundle", "ModelForm", "load"]

@@ -1,8 +1,10 @@
 """A published bundle: a student with the names and the preprocessing that its use needs, written and read back."""
 
 import hashlib
+import json
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -10,20 +12,95 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data import TableSchema
+from pate.data import ImageForm, Preprocessing, TableSchema
 from pate.data.table.files import TableFile
 from pate.data.table.schema import UnlikePublic, as_table
 from pate.features.features import ExtractedForm
-from pate.files.disk import MANIFEST, Manifest, damaged, file_digest, read_bytes, require_no_links
+from pate.files import disk
+from pate.files.values import plain
 from pate.models.student import StudentModel
 from pate.report.card import PRIVACY, PrivacyStatement
-from pate.run.bundle.form import SCHEMA, ModelForm
-from pate.validation import InvalidValue, printable, require, require_array, require_extra
+from pate.validation import VERSION, InvalidValue, printable, require, require_array, require_extra, require_text
 
+SCHEMA = "schema.json"
+"""Its name in the bundle."""
+
+_VERSION = 1
+_SCHEMA_RULE = "the schema of a published model"
+_KINDS = ("features", "images")
 _REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"
 _NEEDED = (SCHEMA, "student/student.json", "student/student.safetensors")
 _LEVELS = np.float32(255)
 _OF_PICTURES = 4  # axes of an array of them
+
+
+@dataclass(frozen=True)
+class ModelForm:
+    """Inputs, labels and threshold of a model. All of them are public: no private record has a part in them."""
+
+    name: str  # of the data set
+    kind: str  # "features" or "images"
+    labels: tuple[str, ...]  # their names, in the order of the model's outputs
+    input_shape: tuple[int, ...]  # of one input, as the model takes it
+    features: tuple[str, ...]  # a name for each number of an input; none where there are none
+    preprocessing: Preprocessing | None  # how inputs are made of a table or of pictures; None where they are given
+    threshold: float | tuple[float, ...]  # the probability from which a label is predicted, for all labels or for each
+    model: str  # the kind of student
+    versions: Mapping[str, str] = field(default_factory=lambda: {"pate": VERSION, "numpy": np.__version__})
+
+    def write(self, folder: Path | str) -> None:
+        said = {"format": _VERSION, **vars(self)}
+        if self.preprocessing is not None:
+            said["preprocessing"] = self.preprocessing.plain()
+            self.preprocessing.save(folder)
+        disk.write_text(
+            Path(folder, SCHEMA), json.dumps(plain(said), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        )
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """From a bundle's folder; raises where it is not there, is damaged, or is of a later version."""
+        said = disk.read_json(folder / SCHEMA, rule=_SCHEMA_RULE, remedy=_REMEDY)
+        if isinstance(said, dict) and isinstance(version := said.get("format"), int) and version > _VERSION:
+            raise InvalidValue(f"release={folder}: expected a bundle of format {_VERSION}; install a later version")
+        try:
+            return cls._read(said, folder)
+        except disk.DamagedFile:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise disk.damaged(folder / SCHEMA, _SCHEMA_RULE, f"{type(error).__name__}: {error}", _REMEDY) from None
+
+    @classmethod
+    def _read(cls, said: Any, folder: Path) -> Self:
+        labels = tuple(require_text("labels", name) for name in said["labels"])
+        require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
+        require(said["kind"] in _KINDS, "kind", said["kind"], " or ".join(_KINDS))
+        threshold = said["threshold"]  # which the model beside it has, in (0, 1]
+        require(isinstance(said["features"], list), "features", type(said["features"]).__name__, "a list of names")
+        made: Preprocessing | None = None
+        if (how := said["preprocessing"]) is not None:
+            known: dict[str, Any] = {
+                TableSchema.kind: lambda: TableSchema.read(how, name="preprocessing", folder=folder),
+                ImageForm.kind: lambda: ImageForm.read(how),
+                ExtractedForm.kind: lambda: ExtractedForm.read(how, folder, remedy=_REMEDY),
+            }
+            require(how["kind"] in known, "preprocessing.kind", how["kind"], " or ".join(known))
+            made = known[how["kind"]]()
+        form = cls(
+            name=require_text("name", said["name"]),
+            kind=said["kind"],
+            labels=labels,
+            input_shape=tuple(map(int, said["input_shape"])),
+            features=tuple(map(str, said["features"])),
+            preprocessing=made,
+            threshold=tuple(map(float, threshold)) if isinstance(threshold, list) else float(threshold),
+            model=str(said["model"]),
+            versions={str(key): str(value) for key, value in said["versions"].items()},
+        )
+        if made is not None:
+            rule = f"inputs of shape {form.input_shape}"
+            require(made.input_shape == form.input_shape, "preprocessing", made.input_shape, rule)
+        return form
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,28 +126,27 @@ class Bundle:
     def load(cls, folder: str | PathLike[str]) -> Self:
         """Reads a `release/` folder: numbers, JSON and nothing that is run. No file of it that was altered is used.
 
-        Raises:
-            InvalidValue: no such folder; a file that is gone, altered or damaged; one written by a later version.
+        Raises `InvalidValue` for no such folder; a file that is gone, altered or damaged, or of a later version.
         """
         path = Path(folder)
         require(path.is_dir(), "release", path, "the folder release/ of a finished run, or a copy of it")
         if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
             raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
-        if not (path / MANIFEST).exists() and (path / "terms.json").exists():  # as pate-release leaves it
+        if not (path / disk.MANIFEST).exists() and (path / "terms.json").exists():  # as pate-release leaves it
             rule = f"a student in it: pate-student release={path} queries=FILE trains one"
             raise InvalidValue(f"release={path}: expected {rule}")
         rule = "the digests of a published model"
-        listed = Manifest.read(path, rule=rule, remedy=_REMEDY).sha256
+        listed = disk.Manifest.read(path, rule=rule, remedy=_REMEDY).sha256
         stated = PRIVACY in listed
         for name in (*_NEEDED, *[PRIVACY] * stated):  # the files that are used
             if name not in listed:
-                raise damaged(path / MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY)
-            if file_digest(path / name, rule="a file of a published model", remedy=_REMEDY) != listed[name]:
-                raise damaged(path / name, "the file as it was published", "it is another", _REMEDY)
-        form, model = ModelForm.read(path, remedy=_REMEDY), StudentModel.load(path / "student")
+                raise disk.damaged(path / disk.MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY)
+            if disk.file_digest(path / name, rule="a file of a published model", remedy=_REMEDY) != listed[name]:
+                raise disk.damaged(path / name, "the file as it was published", "it is another", _REMEDY)
+        form, model = ModelForm.read(path), StudentModel.load(path / "student")
         same = (form.input_shape, form.model, form.threshold) == (tuple(model.input_shape), model.kind, model.threshold)
         if not same or len(model.predict_proba(np.zeros((1, *model.input_shape), np.float32))[0]) != len(form.labels):
-            raise damaged(path / SCHEMA, "the schema of the model beside it", "that of another", _REMEDY)
+            raise disk.damaged(path / SCHEMA, "the schema of the model beside it", "that of another", _REMEDY)
         return cls(form, model, PrivacyStatement.read(path, remedy=_REMEDY) if stated else None, path)
 
     @property
@@ -95,9 +171,8 @@ class Bundle:
             encoding: of a CSV file that `data` names, such as latin-1.
             decimal: `comma` if numbers of that file read 3,5, `point` if 3.5; None for as in the public file.
 
-        Raises:
-            InvalidValue: a column that is missing or holds something else, another shape, numbers that are not finite,
-                a file whose text is not in the encoding.
+        Raises `InvalidValue` for a column that is missing or holds something else, another shape, numbers that are not
+        finite, a file whose text is not in the encoding.
         """
         return self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal))
 
@@ -112,8 +187,7 @@ class Bundle:
     def to_onnx(self, path: str | PathLike[str]) -> None:
         """Writes the model as an ONNX graph, from `inputs` (as `Bundle.inputs` gives them) to `probabilities`.
 
-        Raises:
-            InvalidValue: onnx is not installed; a kind of student that has no graph.
+        Raises `InvalidValue` where onnx is not installed, or for a kind of student that has no graph.
         """
         require_extra("to_onnx", "onnx")
         from pate.run.bundle.onnx_export import write_onnx  # loads torch and onnx
@@ -124,33 +198,26 @@ class Bundle:
         """Uploads the folder that it was loaded from to the Hugging Face Hub, in one commit; needs the extra `hub`.
 
         That is the files of its manifest, each as it was published, and the manifest; nothing else that lies there.
-        `README.md` is the model card. Log in first, by `hf auth login` or the variable HF_TOKEN.
-
-        Args:
-            repo_id: `user/name`; made where it is missing.
-            private: whether a new repository is; None for the user's default.
-
-        Returns:
-            The address of the commit.
-
-        Raises:
-            InvalidValue: it was not loaded from a folder; a file that is gone or altered, or a link; no such package.
+        `README.md` is the model card. Log in first, by `hf auth login` or HF_TOKEN. `repo_id`, `user/name`, is made
+        where it is missing, `private` or by the user's default. Returns the address of the commit. Raises where the
+        bundle was not loaded from a folder, for a file that is gone or altered, for a link, for no such package.
         """
         require_extra("push_to_hub", "hub")
         from huggingface_hub import CommitOperationAdd, HfApi
 
         if self.folder is None:
             raise InvalidValue("folder=None: expected a bundle that pate.load read from a folder")
-        require_no_links(folder := Path(self.folder), "release")
-        content, api = {MANIFEST: read_bytes(folder / MANIFEST, rule="a manifest", remedy=_REMEDY)}, HfApi()
-        listed = Manifest.read(folder, rule="the digests of a published model", remedy=_REMEDY).sha256
+        disk.require_no_links(folder := Path(self.folder), "release")
+        content = {disk.MANIFEST: disk.read_bytes(folder / disk.MANIFEST, rule="a manifest", remedy=_REMEDY)}
+        api = HfApi()
+        listed = disk.Manifest.read(folder, rule="the digests of a published model", remedy=_REMEDY).sha256
         for name, digest in listed.items():
             path = folder / name
             inside = path.resolve().is_relative_to(folder.resolve())
             require(inside, "manifest.json", name, "files of its folder")
-            content[name] = read_bytes(path, rule="a file of a published model", remedy=_REMEDY)
+            content[name] = disk.read_bytes(path, rule="a file of a published model", remedy=_REMEDY)
             if hashlib.sha256(content[name]).hexdigest() != digest:
-                raise damaged(path, "the file as it was published", "it is another", _REMEDY)
+                raise disk.damaged(path, "the file as it was published", "it is another", _REMEDY)
         api.create_repo(repo_id, private=private, exist_ok=True)
         added = [CommitOperationAdd(path_in_repo=name, path_or_fileobj=data) for name, data in content.items()]
         return str(api.create_commit(repo_id, added, commit_message=f"{self.form.name}: a model by pate").commit_url)

@@ -1,16 +1,19 @@
 """The README of a published model: a model card in Hugging Face's format, with nothing in it that no epsilon covers."""
 
+from pathlib import Path
 from typing import Any
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pate.data import TableSchema
+from pate.data import Preprocessing, TableSchema
 from pate.features.features import ExtractedForm
+from pate.files.disk import write_text
+from pate.models.student import StudentModel
 from pate.report import Privacy
 from pate.report.card import cell, features_origin
 from pate.report.report import SEEDED_WARNING, ReleaseSummary
-from pate.run.bundle.form import ModelForm
+from pate.run.bundle.bundle import ModelForm
 from pate.validation import PUBLISHED, how_to_install
 
 _LONGEST_WORD = 60
@@ -21,17 +24,36 @@ _PAGES = Environment(
 )
 
 
-def model_card(form: ModelForm, privacy: Privacy, release: ReleaseSummary) -> str:
-    """Renders the card as Markdown with a head in YAML; no score on true labels can get in, as it is given none."""
-    made = form.preprocessing
+def publish(
+    model: StudentModel, folder: Path, privacy: Privacy, release: ReleaseSummary, made: Preprocessing | None, **of: Any
+) -> None:
+    """Writes what a student takes and gives, and its card, as Markdown with a head in YAML; no score can get in.
+
+    `made` made its inputs; `of` are name, kind and labels of its data.
+    """
+    features = () if made is None else made.feature_names
+    about: dict[str, Any] = {"input_shape": tuple(model.input_shape), "threshold": model.threshold, "model": model.kind}
+    form = ModelForm(features=features, preprocessing=made, **about, **of)
+    form.write(folder)
     table = made.plain()["columns"] if isinstance(made, TableSchema) else {}
     texts = made.texts.values() if isinstance(made, TableSchema) else ()
     needed = "text" if any(vectors.kind == "encoder" for vectors in texts) else "table"  # texts need more than a table
-    card = _PAGES.get_template("model_card.jinja")
-    return card.render(
+    task = _TASKS["images" if isinstance(made, ExtractedForm) else form.kind]
+    rate = {"type": "answer_rate", "value": round(release.answer_rate, 4)}
+    rate["name"] = "answer rate (covered by the epsilon)"
+    source = {"name": f"labels released for public records of {form.name}", "type": form.name}
+    result = {"task": {"type": task}, "dataset": source, "metrics": [rate]}
+    head = {
+        "library_name": "pate-multilabel",
+        "license": "other",
+        "pipeline_tag": task,
+        "tags": ["differential-privacy", "pate", "multi-label-classification", f"student-{form.model}"],
+        "model-index": [{"name": f"{form.name}-{form.model}", "results": [result]}],
+    }
+    card = _PAGES.get_template("model_card.jinja").render(
         form=form,
         release=release,
-        head=yaml.safe_dump(_head(form, release), sort_keys=False, allow_unicode=True),
+        head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
         guarantee=privacy.guarantee,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
         install=how_to_install(needed, anywhere=True),
@@ -42,21 +64,7 @@ def model_card(form: ModelForm, privacy: Privacy, release: ReleaseSummary) -> st
         cell=cell,
         features_origin=features_origin,
     )
-
-
-def _head(form: ModelForm, release: ReleaseSummary) -> dict[str, Any]:
-    task = _TASKS["images" if isinstance(form.preprocessing, ExtractedForm) else form.kind]
-    rate = round(release.answer_rate, 4)
-    metrics = [{"type": "answer_rate", "value": rate, "name": "answer rate (covered by the epsilon)"}]
-    source = {"name": f"labels released for public records of {form.name}", "type": form.name}
-    result = {"task": {"type": task}, "dataset": source, "metrics": metrics}
-    return {
-        "library_name": "pate-multilabel",
-        "license": "other",
-        "pipeline_tag": task,
-        "tags": ["differential-privacy", "pate", "multi-label-classification", f"student-{form.model}"],
-        "model-index": [{"name": f"{form.name}-{form.model}", "results": [result]}],
-    }
+    write_text(folder / "README.md", card)
 
 
 def _range(column: dict[str, Any]) -> str:

@@ -2,13 +2,12 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.data import Dataset, Partition
 from pate.data.dataset import require_dataset
@@ -16,9 +15,9 @@ from pate.files.disk import FROM_BACKUP, file_digest, make_folder, read_text, re
 from pate.models.teacher import isolated
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
-from pate.teachers import Engine, Voter
+from pate.teachers import Engine, Teacher, Voter
 from pate.validation import require, require_choice, require_count, require_text
 from pate.votes.clipping import limited
 from pate.votes.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file, queries_digest
@@ -33,22 +32,16 @@ class HolderPlan:
 
     load_dataset: Callable[[], Dataset]  # reads its records and the public samples
     teacher: Voter  # the recipe for its teachers
-    # how many teachers its records are dealt to; None makes one of each group, where none is trained
-    num_teachers: int | None
+    num_teachers: int | None  # that its records are dealt to; None for one of each group, where none is trained
     engine: Engine  # how they are trained
     holder: str  # its name, which no other holder has; a number of 1..holders where records are dealt
-    # among how many holders the records of the data set are dealt, see `ensemble_of`; None where all of them are this
-    # holder's
-    holders: int | None = None
+    holders: int | None = None  # among whom the data set is dealt (`ensemble_of`); None where it is all its own
     num_queries: int | None = None  # how many public samples are asked, the first ones; None for all
     cast: str = "bits"  # one of `CASTS`
-    # the most labels of a query that a teacher votes for, its most confident ones; None for all
-    vote_clip: int | None = None
+    vote_clip: int | None = None  # the most labels of a query that a teacher votes for, its surest; None for all
     seed: int | None = None  # None draws a secret from the operating system
-    # the configuration, plain values; a folder of other settings is refused
-    settings: dict[str, Any] = field(default_factory=dict)
-    # of teachers, data and features, what may be published: YAML by group
-    public_settings: Mapping[str, str] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # plain values; a folder of others is refused
+    public_settings: Mapping[str, str] = field(default_factory=dict)  # of teachers, data, features: YAML by group
 
     def __post_init__(self) -> None:
         require_text("holder", self.holder)
@@ -77,16 +70,13 @@ class HolderPlan:
 def cast_vote_file(
     plan: HolderPlan, output: Path | str, output_dir: Path | str, monitor: Monitor | None = None
 ) -> VoteFile:
-    """Trains a holder's teachers in a folder of its own, and writes their votes to a file.
+    """Trains a holder's teachers in a folder of its own, of mode 0700, and writes their votes to a file, of mode 0600.
 
-    A finished file is not written again. A call that was killed is continued by the same call, with the same bytes.
-    `output` gets the mode 0600: whoever has it sees what every teacher says. Partition and checkpoints are in
-    `output_dir`, of mode 0700.
-
-    Raises:
-        InvalidValue: a plan that cannot work; another file under that name; a folder of another call.
+    A finished file is not written again; a call that was killed is continued by the same call, with the same bytes.
+    Whoever has the file sees what every teacher says. Raises for a plan that cannot work, another file under that name,
+    a folder of another call.
     """
-    output, folder, monitor = Path(output), RunFolder(Path(output_dir)), monitor or NullMonitor()
+    output, folder, monitor = Path(output), RunFolder(Path(output_dir)), monitor or Monitor()
     require(plan.teacher.votes_in_bits, "teacher", type(plan.teacher).__name__, _CLASS)
     require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
     make_folder(output.parent)
@@ -108,7 +98,20 @@ def cast_vote_file(
             own = is_vote_file(output) and VoteFile.open(output).manifest.holder == plan.holder
             require(own, "output", output, "the name of a new file, or of this holder's own votes")
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
-        file = _write_votes(plan, ensemble_of(plan, dataset, num_queries, folder.path, monitor), output)
+        ensemble = ensemble_of(plan, dataset, num_queries, folder.path, monitor)
+        votes, names, clip = ensemble.votes(), ensemble.public_names, plan.vote_clip
+        votes.prepare()
+        more: dict[str, Any] = {}
+        if plan.cast == "confidences":
+            more = {"confidences": votes.confidences, "label_shares": votes.label_shares()}
+        file = VoteFile.write(
+            output,
+            manifest_of(plan, ensemble),
+            bits=votes.bits if clip is None else lambda: (limited(block, clip) for block in votes.confidences()),
+            record_ids=names.record_ids,
+            label_names=names.label_names,
+            **more,
+        )
         write_text(folder.path / _DONE, file_digest(output, remedy=FROM_BACKUP) + "\n")
     return file
 
@@ -116,34 +119,24 @@ def cast_vote_file(
 def ensemble_of(plan: HolderPlan, dataset: Dataset, num_queries: int, folder: Path, monitor: Monitor) -> Ensemble:
     """A holder's teachers, trained when their votes are read; they and their partition are kept in its folder.
 
-    With `holders` all have the data set, to try on one machine what many places would do. The seed deals the groups to
-    `holders * num_teachers` teachers, as `pate-train` with that many teachers and this seed does. Holder h of
-    1..holders has the teachers from (h - 1) num_teachers on.
+    With `holders` all have the data set, to try on one machine what many places would do: the seed deals it to
+    `holders * num_teachers` teachers as `pate-train` does, and holder h has those from (h - 1) num_teachers on.
     """
     each, teacher = plan.num_teachers_of(dataset), plan.teacher
-    if plan.holders is None or plan.seed is None:
-        randomness = Randomness(folder, plan.seed)
+    first = 0 if plan.holders is None else (int(plan.holder) - 1) * each
+    randomness = Randomness(folder, plan.seed, first)
+    if plan.holders is None:
         partition = deal(dataset.private, each, randomness)
     else:
-        first = (int(plan.holder) - 1) * each
-        randomness = Randomness(folder, plan.seed, first)
         whole = Partition.draw(dataset.private.group_ids, each * plan.holders, randomness.generator("partition"))
         rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < first + each))
-        teacher = isolated(teacher, dataset.private.group_ids)  # where the whole ensemble has teachers apart
+        if isinstance(teacher, Teacher):  # apart where those of the whole ensemble are
+            teacher = isolated(teacher, dataset.private.group_ids)
         dataset = replace(dataset, private=dataset.private.take(rows))
         partition = Partition(whole.teacher_of[rows] - first, each)
         if not os.path.lexists(path := folder / "partition.json"):
             write_text(path, partition.to_json(dataset.private))
-    return Ensemble(
-        teacher=teacher,
-        partition=partition,
-        dataset=dataset,
-        num_queries=num_queries,
-        folder=folder,
-        randomness=randomness,
-        engine=plan.engine,
-        monitor=monitor,
-    )
+    return Ensemble(teacher, partition, dataset, num_queries, randomness, plan.engine, monitor)
 
 
 def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
@@ -163,25 +156,6 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
         real=dataset.real,
         features=dict(dataset.preprocessing.origin) if dataset.preprocessing is not None else {},
         settings=dict(plan.public_settings),
-    )
-
-
-def _write_votes(plan: HolderPlan, ensemble: Ensemble, output: Path) -> VoteFile:
-    votes, names = ensemble.votes(), ensemble.public_names
-    votes.prepare()
-    clip, says_more = plan.vote_clip, plan.cast == "confidences"
-
-    def bits() -> Iterator[NDArray[np.bool_]]:
-        return votes.bits() if clip is None else (limited(block, clip) for block in votes.confidences())
-
-    return VoteFile.write(
-        output,
-        manifest_of(plan, ensemble),
-        bits=bits,
-        record_ids=names.record_ids,
-        label_names=names.label_names,
-        confidences=votes.confidences if says_more else None,
-        label_shares=votes.label_shares() if says_more else None,
     )
 
 

@@ -1,11 +1,12 @@
 """The aggregator's stage: votes that others cast are added up, paid for, drawn once and published.
 
-`Cohort` is who voted and on what: all that a release says of its votes beside their sum. `Terms` is what is said of the
-release.
+`Queries` are what was asked, from a file. `Cohort` is who voted: all that a release says of its votes beside their sum.
+`Terms` is what is said of the release.
 """
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,10 @@ from numpy.typing import NDArray
 from pate.accounting import Ledger, SharedLedger
 from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
+from pate.data import Dataset, Preprocessing, TableSchema
+from pate.data.dataset import PrivateRecords, read
+from pate.data.table.files import TableFile
+from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, read_value, write_text
 from pate.files.values import to_json
 from pate.models.student import Learner
@@ -25,15 +30,13 @@ from pate.report import Privacy
 from pate.report.card import PRIVACY
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
-from pate.run.folder import RunFolder, Workplace
+from pate.run.folder import RunFolder
 from pate.run.payment import Payment, ReleaseTerms
 from pate.run.places import Places
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
-from pate.run.release import release_once
-from pate.run.results import privacy_of, summary_of, write_price
-from pate.run.stages.queries import Queries
-from pate.validation import InvalidValue, require, require_text
+from pate.run.release import privacy_of, release_once, summary_of, write_price
+from pate.validation import InvalidValue, require, require_moderate, require_text
 from pate.votes.foreign import ForeignVotes
 from pate.votes.source import VoteSource
 from pate.votes.vote_file import GatheredVotes, VoteManifest, queries_digest
@@ -45,6 +48,90 @@ _TERMS_RULE = "the terms of a release, as pate-release writes them"
 _NAMES = SettingNames(num_teachers="{} teachers in all vote files")
 _DONE = ("ledger.db", "release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
 _RULE = "a file of this finished release"
+_QUERIES_REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
+_MOST_BYTES = 2**38
+_BESIDE = {
+    "ids": ArrayForm("iuU", (None,)),
+    "label_names": ArrayForm("U", (None,)),
+    "labels": ArrayForm("biu", (None, None)),  # of a public split; not read
+    "groups": ArrayForm("iu", (None,)),
+}
+_HINTS = r"; (?:name its encoding: encoding=|other numbers need ).*"
+_SAME_FILE = "; all places have the same file, in UTF-8 and with numbers as the schema's file says"
+_SHOWN = 5
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Public samples in a fixed order: the first are asked about, and the student may learn from the others."""
+
+    inputs: NDArray[np.float32]  # float32 `[P, …]`, as models take them
+    record_ids: NDArray[Any]  # `[P]`, what they are called where they are published
+    label_names: tuple[str, ...] = ()  # what is asked about, where the file says so; else none
+    preprocessing: Preprocessing | None = None  # what made the inputs; None where they are given
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        inputs = np.asarray(dataset.public.inputs, dtype=np.float32)
+        return cls(inputs, dataset.published_ids, dataset.label_names, dataset.preprocessing)
+
+    @classmethod
+    def read(cls, path: Path, *, schema: Path | str | None = None) -> Self:
+        """From a table, whose columns the schema that `pate-schema` wrote makes into inputs, or an .npz file of arrays.
+
+        That has `inputs` (numbers `[P, d]`, or images `[P, channels, height, width]` as bytes or in [0, 1]), and where
+        there are any `ids` and `label_names`. Raises for no such file, a damaged one, a table without a schema.
+        """
+        if path.suffix != ".npz":
+            if schema is None:
+                rule = "the file of pate-schema beside a table: data.schema=FILE for pate-vote, else table_schema=FILE"
+                raise InvalidValue(f"queries={path}: expected {rule}")
+            form = TableSchema.load(schema)
+            try:
+                inputs = form.inputs(TableFile(path, "queries").read(list(form.names)))
+            except InvalidValue as error:  # of a table, in words about queries: no setting names their encoding
+                said = re.sub(_HINTS, _SAME_FILE, re.sub(r"^data\b", "queries", str(error)))
+                raise InvalidValue(said) from error
+            return cls(inputs, np.arange(len(inputs), dtype=np.int64), (), form)
+        arrays = read_arrays(
+            path, {"inputs": ArrayForm("biuf")}, beside=_BESIDE, remedy=_QUERIES_REMEDY, most=_MOST_BYTES
+        )
+        inputs = arrays["inputs"]
+        rule = "[P, d], or images [P, channels, height, width]"
+        require(inputs.ndim in (2, 4) and len(inputs) > 0, "queries.inputs", inputs.shape, rule)
+        given = inputs.astype(np.float32)
+        if inputs.dtype == np.uint8 and inputs.ndim == 4:
+            given /= np.float32(255)
+        require_moderate("queries.inputs", given)
+        ids = arrays.get("ids", np.arange(len(inputs), dtype=np.int64))
+        require(len(ids) == len(inputs), "len(queries.ids)", len(ids), f"{len(inputs)}, one for each sample")
+        require(len(np.unique(ids)) == len(ids), "queries.ids", "one twice", "another id for each sample")
+        return cls(given, ids, tuple(arrays.get("label_names", np.zeros(0, np.str_)).tolist()))
+
+
+@dataclass(frozen=True)
+class AskedData:
+    """A reader of a holder's records whose public records are the queries of a file."""
+
+    data: Any  # the reader of the records; of one that can, only the private ones are read
+    path: Path  # of the queries; in a table they are read by the data's own schema
+
+    def load(self) -> Dataset:
+        """The data set, asked about other public samples; their true labels are not known."""
+        schema = getattr(self.data, "schema", None)
+        queries = Queries.read(self.path, schema=Path(schema) if isinstance(schema, str) else None)
+        if hasattr(self.data, "private_records"):
+            records: PrivateRecords = self.data.private_records()
+        else:
+            whole = read(self.data)
+            cells, form = whole.private_digest(), whole.preprocessing
+            records = PrivateRecords(whole.name, whole.label_names, whole.private, form, cells, whole.real, whole.notes)
+        if queries.label_names:
+            shown = ", ".join(records.label_names[:_SHOWN])
+            rule = f"the labels of data, in their order: {shown}{', …' if len(records.label_names) > _SHOWN else ''}"
+            require(queries.label_names == records.label_names, "queries.label_names", "others", rule)
+        return records.asked(queries.inputs, queries.record_ids)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,10 +146,8 @@ class Cohort:
     queries: str = ""  # `queries_digest` of what was asked; empty where it is not known
     places: Places | None = None  # how teachers are spread; None where it is not known whose they are
     num_groups: int | None = None  # units of privacy; None where nobody vouches for a number
-    # what stands for pictures, public
-    features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
-    # how teachers were made, public: YAML by group; what holders do not agree in is left out
-    settings: Mapping[str, str] = field(default_factory=dict)
+    features: Mapping[str, Scalar] = field(default_factory=dict)  # what stands for pictures, public
+    settings: Mapping[str, str] = field(default_factory=dict)  # that holders agree in, public: YAML by group
 
     def __post_init__(self) -> None:
         require_text("name", self.dataset)
@@ -77,16 +162,9 @@ class Cohort:
 
     @classmethod
     def of_files(cls, votes: GatheredVotes) -> Self:
-        """The holders of vote files."""
-        return cls.of_heads(
-            votes.heads,
-            record_ids=votes.record_ids,
-            label_names=votes.label_names,
-            digest=votes.digest,
-            queries=votes.heads[0].queries,
-            places=Places(len(votes.heads), votes.teachers_per_holder),
-            num_groups=votes.num_groups,
-        )
+        places = Places(len(votes.heads), votes.teachers_per_holder)
+        names = {"record_ids": votes.record_ids, "label_names": votes.label_names, "queries": votes.heads[0].queries}
+        return cls.of_heads(votes.heads, places=places, digest=votes.digest, num_groups=votes.num_groups, **names)
 
     @classmethod
     def of_others(cls, votes: ForeignVotes, name: str) -> Self:
@@ -111,11 +189,7 @@ class Terms:
     real: bool  # False for synthetic records
     queries: str  # `queries_digest` of what was asked; empty where it is not known
     sha256: Mapping[str, str]  # of release.npz, privacy_card.md and privacy.json, by name
-    # what stands for pictures
-    features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
-
-    def write(self, folder: Path | str) -> None:
-        write_text(Path(folder, TERMS), to_json(self) + "\n")
+    features: Mapping[str, Scalar] = field(default_factory=dict)  # what stands for pictures
 
     @classmethod
     def read(cls, folder: Path | str) -> Self:
@@ -130,8 +204,7 @@ class ReleasePlan(ReleaseTerms):
     aggregator_name: str | None = None  # that it was configured by, where that may be published
     student: Learner | None = None  # whose predictions are the prior, for an aggregator that goes by one
     queries: Callable[[], Queries] | None = None  # reads what was asked, for such an aggregator
-    # the text of `release/config.yaml`, given the aggregator as it was used, the cohort, and by name `num_queries` and
-    # `num_teachers`
+    # makes `release/config.yaml` of the aggregator as it was used, the cohort, `num_queries` and `num_teachers`
     public_settings: Callable[..., str] | None = None
 
 
@@ -140,15 +213,11 @@ def release_votes(
 ) -> Terms:
     """Prices, charges, draws and writes a release of votes that others cast, or continues one that was killed.
 
-    The order is that of a run. A finished release is read back at no cost. `output_dir` gets the mode 0700; of it
-    `release/` may be published.
-
-    Raises:
-        InvalidValue: an aggregator that needs votes which are not there; a target that no noise reaches. A release that
-            tells nothing; a prior without queries. A folder or a ledger of others; other votes than those that were
-            begun with.
+    In the order of a run. A finished release is read back at no cost. Of `output_dir`, of mode 0700, `release/` may be
+    published. Raises for an aggregator that needs other votes, a target that no noise reaches, a release that tells
+    nothing, a prior without queries; a folder or a ledger of others, other votes than those that were begun with.
     """
-    folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
+    folder, monitor = RunFolder(Path(output_dir)), monitor or Monitor()
     with folder.opened(plan.settings):
         priced, config = _priced(plan, source, cohort), None
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
@@ -167,16 +236,16 @@ def release_votes(
             return Terms.read(folder.path)
         for line in priced.doubts:
             monitor.say(line)
-        draw = payment.begin(monitor, redraw=plan.redraw)
-        place = Workplace(folder, Randomness(folder.path, plan.seed), monitor, RunWriter(None), draw)
+        payment.begin(monitor, redraw=plan.redraw)
         inputs, count = np.zeros((0, 1), dtype=np.float32), source.num_queries
         if priced.aggregator.expects_prior and plan.queries is not None:
             queries = plan.queries()
             require_queries(queries, count, cohort.queries, rule=f"at least {count} samples")
             inputs = queries.inputs[:count]
         names = PublicNames(cohort.record_ids, cohort.label_names)
-        release = release_once(payment, source, place, student=plan.student, inputs=inputs, names=names)
-        return _write(plan, release, cohort, payment, place, config)
+        how: dict[str, Any] = {"streams": Randomness(folder.path, plan.seed), "student": plan.student, "inputs": inputs}
+        release = release_once(payment, source, names=names, monitor=monitor, events=RunWriter(None), **how)
+        return _write(plan, release, cohort, payment, config)
 
 
 def _priced(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> PricedRelease:
@@ -207,37 +276,27 @@ def _require_ledger(plan: ReleasePlan, cohort: Cohort) -> None:
 
 def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> None:
     """Raises where these are too few samples, by a rule, or not those that were asked; an empty digest cannot tell."""
-    require(len(queries) >= count, "queries", len(queries), rule)
-    found = queries_digest(queries.inputs[:count], queries.record_ids[:count])
+    found = len(queries.inputs)
+    require(found >= count, "queries", found, rule)
+    asked = queries_digest(queries.inputs[:count], queries.record_ids[:count])
     rule = f"those that the teachers answered: the same {count} samples first, in the same order, by the same ids"
-    require(digest in ("", found), "queries", "others", rule)
+    require(digest in ("", asked), "queries", "others", rule)
 
 
-def _write(
-    plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, place: Workplace, config: str | None
-) -> Terms:
+def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, config: str | None) -> Terms:
     """The files of `release/` but the student's, and what the student's will say of it."""
-    folder, shape, places, features = place.folder, payment.priced.shape, cohort.places, dict(cohort.features)
-    seeded, summary = plan.seed is not None, summary_of(release)
-    privacy = privacy_of(release, payment.priced, plan.budget, epsilon=payment.epsilon, seeded=seeded)
-    write_price(
-        folder.release,
-        privacy,
-        summary,
-        shape,
-        name=plan.aggregator_name,
-        data=cohort.dataset if cohort.real else f"{cohort.dataset} (synthetic)",
-        features=features or None,
-        places=places.said(release, plan.budget, num_draws=place.draw) if places is not None else (),
-    )
+    folder, shape, features = payment.folder, payment.priced.shape, dict(cohort.features)
+    privacy = privacy_of(release, payment)
+    told = {"name": plan.aggregator_name, "features": features or None}
+    write_price(release, payment, privacy, cohort.places, data=cohort.dataset, real=cohort.real, **told)
     if config is not None:
         write_text(folder.release / "config.yaml", config)
     files = _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY)
     known: dict[str, Any] = {"dataset": cohort.dataset, "real": cohort.real, "queries": cohort.queries}
     counts = shape.num_labels, shape.num_teachers
-    terms = Terms(privacy, summary, *counts, **known, sha256=files, features=features)
-    terms.write(folder.release)
-    terms.write(folder.path)
+    terms = Terms(privacy, summary_of(release), *counts, **known, sha256=files, features=features)
+    for place in (folder.release, folder.path):
+        write_text(place / TERMS, to_json(terms) + "\n")
     Manifest(1, _digests(folder.path, *_DONE)).write(folder.path)
     return terms
 

@@ -15,14 +15,12 @@ from pate.aggregators.release import PublicNames, Release
 from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.report.card import PRIVACY
-from pate.run.bundle.bundle import Bundle
-from pate.run.bundle.form import SCHEMA, ModelForm
-from pate.run.bundle.model_card import model_card
+from pate.run.bundle.bundle import SCHEMA, Bundle
+from pate.run.bundle.model_card import publish
 from pate.run.plan import student_is_the_prior
-from pate.run.progress import Monitor, NullMonitor
+from pate.run.progress import Monitor
 from pate.run.randomness import Streams
-from pate.run.stages.queries import Queries
-from pate.run.stages.release import ANEW, TERMS, Terms, require_queries
+from pate.run.stages.release import ANEW, TERMS, Queries, Terms, require_queries
 from pate.student import Student, StudentModel
 from pate.validation import InvalidValue, require
 
@@ -35,8 +33,7 @@ class StudentPlan:
     """Everything that a student depends on beside the release."""
 
     student: Student  # the recipe
-    # reads the public samples: those that were asked first, and behind them the student's pool
-    queries: Callable[[], Queries]
+    queries: Callable[[], Queries]  # reads those that were asked and, behind them, the student's pool
     seed: int | None = None  # of the training; None makes one of the release, so that it is the same every time
     with_student: Callable[[str], str] = str  # the text of config.yaml, given that of the release
 
@@ -47,16 +44,12 @@ def train_on_release(
     """Trains a student on a release and writes the bundle that `pate.load` reads: post-processing, at no price.
 
     `release` is the folder of `pate-release`, or its `release/` or a copy of that. The bundle goes into `output`, or
-    where that is None into `release/` itself.
-
-    Raises:
-        InvalidValue: no release, an altered one, one that has another student; samples that were not asked.
+    into `release/` itself. Raises for no release, an altered one, one of another student; samples that were not asked.
     """
-    monitor, release = monitor or NullMonitor(), Path(release)
-    target = source = folder_of(release)
-    disk.require_no_links(*((release, "release") if output is None else (Path(output), "output")))
-    if output is not None:
-        target = Path(output)
+    monitor, release = monitor or Monitor(), Path(release)
+    source = folder_of(release)
+    target = source if output is None else Path(output)
+    disk.require_no_links(*((release, "release") if output is None else (target, "output")))
     terms = _terms_of(source, release)
     if terms is None or _is_finished(target):
         monitor.say(f"release={target}: its student is there; nothing was trained again")
@@ -88,19 +81,18 @@ def train_on_release(
         for path in filter(Path.is_file, (source / name for name in _GIVEN)):
             with path.open("rb") as given, disk.replacing(target / path.name) as file:
                 shutil.copyfileobj(given, file)
-    form = ModelForm.of(model, terms.dataset, queries.kind, names.label_names, queries.preprocessing)
-    _write(plan, model, form, terms, target)
+    of = {"name": terms.dataset, "kind": "features" if inputs.ndim == 2 else "images", "labels": names.label_names}
+    model.save(target / "student")
+    publish(model, target, terms.privacy, terms.release, queries.preprocessing, **of)
+    _complete(target, plan.with_student)
     return model
 
 
-def _write(plan: StudentPlan, model: StudentModel, form: ModelForm, terms: Terms, folder: Path) -> None:
-    """The bundle beside the release; the terms go last, and then it is complete."""
-    model.save(folder / "student")
-    form.write(folder)
-    disk.write_text(folder / "README.md", model_card(form, terms.privacy, terms.release))
+def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
+    """The settings and the manifest; the terms go last, and then the bundle is complete."""
     if (folder / "config.yaml").exists():
         text = disk.read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
-        disk.write_text(folder / "config.yaml", plan.with_student(text))
+        disk.write_text(folder / "config.yaml", with_student(text))
     of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
     listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
     disk.Manifest.of(folder, listed, remedy=ANEW).write(folder)
@@ -126,7 +118,6 @@ def _terms_of(source: Path, release: Path) -> Terms | None:
 
 
 def _is_finished(folder: Path) -> bool:
-    """Whether a bundle is complete there."""
     return (folder / disk.MANIFEST).is_file() and not os.path.lexists(folder / TERMS)
 
 

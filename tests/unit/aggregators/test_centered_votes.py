@@ -12,6 +12,7 @@ from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence, ReleaseContext
 from pate.aggregators.aggregator import Drawn
 from pate.aggregators.centered_votes import RoundsRelease
+from pate.data import Split
 from pate.models.kernel import KernelVotes
 from pate.student import LowRankStudent
 from pate.validation import InvalidValue
@@ -152,13 +153,12 @@ SHAPE = {"num_queries": 100, "num_labels": 4}
 
 
 def source(teacher_of: Any = None, num_teachers: int = 4000, labels: Any = LABELS[:4000]) -> KernelVotes:
+    each, pool = np.arange(4000), np.arange(1000)
     return KernelVotes(
-        inputs=INPUTS[:4000],
-        labels=labels,
-        teacher_of=np.arange(4000) if teacher_of is None else teacher_of,
+        private=Split(INPUTS[:4000], labels, each, each),
+        teacher_of=each if teacher_of is None else teacher_of,
         num_teachers=num_teachers,
-        num_groups=4000,
-        public_inputs=INPUTS[4000:5000],
+        public=Split(INPUTS[4000:5000], LABELS[4000:5000], pool, pool),
         num_queries=100,
     )
 

@@ -20,7 +20,7 @@ from pate.data import TableSchema
 from pate.data.table.schema import UnlikePublic
 from pate.files.disk import Manifest
 from pate.run.bundle import Bundle, ModelForm
-from pate.run.bundle.form import SCHEMA
+from pate.run.bundle.bundle import SCHEMA
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, MLPStudent, Student
 from pate.validation import InvalidValue
 
@@ -36,7 +36,9 @@ def bundle_of(folder: Path, student: Student | None = None) -> Path:
     labels = np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1)
     model = (student or LinearStudent()).fit(inputs, labels, seed=0)
     model.save(folder / "student")
-    form = ModelForm.of(model, "people", "features", LABELS, schema)
+    form = ModelForm(
+        "people", "features", LABELS, model.input_shape, schema.feature_names, schema, model.threshold, model.kind
+    )
     form.write(folder)
     listed(folder)
     return folder

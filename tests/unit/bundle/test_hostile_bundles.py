@@ -21,7 +21,7 @@ from pate.files.disk import MANIFEST, Manifest
 from pate.files.values import to_json
 from pate.models.student import StudentModel
 from pate.run.bundle import ModelForm
-from pate.run.bundle.form import SCHEMA
+from pate.run.bundle.bundle import SCHEMA
 from pate.student import CNNStudent, LinearStudent
 from pate.validation import InvalidValue
 from tests.unit.bundle.test_bundle import bundle_of

@@ -1,10 +1,13 @@
 """Kernel teachers, whose votes are followed by hand, and the student that knows the noise of what was released."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from pate.data import Split
+from pate.aggregators.release import NoisyScores
+from pate.data import Partition, Split
 from pate.models import kernel
 from pate.student import LowRankStudent, StudentModel
 from pate.teachers import KernelTeacher
@@ -17,11 +20,19 @@ INPUTS = RNG.normal(size=(50, 6)).astype(np.float32)
 LABELS = RNG.random((50, 3)) < 0.4
 PREVALENCE = np.array([0.4, 0.3, 0.5])
 DIRECTIONS = PublicPCA.of(PUBLIC, 4)
-HOW = {"directions": DIRECTIONS, "queries": PUBLIC[:20], "prevalence": PREVALENCE}
 
 
-def votes(teacher_of, num_teachers):
-    return list(kernel.kernel_votes(INPUTS, LABELS, teacher_of, num_teachers=num_teachers, **HOW))
+def split(inputs, labels):
+    return Split(inputs, labels, np.arange(len(labels)), np.arange(len(labels)))
+
+
+POOL_OF_50 = split(PUBLIC, np.zeros((300, 3), bool))
+
+
+def votes(teacher_of, num_teachers, labels=LABELS):
+    parts = {"teacher_of": teacher_of, "num_teachers": num_teachers, "public": POOL_OF_50, "num_queries": 20}
+    source = kernel.KernelVotes(private=split(INPUTS, labels), num_directions=4, **parts)
+    return list(source.votes_around(PREVALENCE, noise_multiplier=1.0))
 
 
 @pytest.mark.parametrize(
@@ -60,24 +71,24 @@ def test_a_teacher_sees_its_own_records_alone():
     (block,) = votes(np.arange(50) % 10, 10)
     changed = LABELS.copy()
     changed[3] = ~changed[3]
-    (other,) = kernel.kernel_votes(INPUTS, changed, np.arange(50) % 10, num_teachers=10, **HOW)
+    (other,) = votes(np.arange(50) % 10, 10, labels=changed)
     moved = np.flatnonzero((block.weights != other.weights).any(axis=(1, 2)))
     assert moved.tolist() == [3]
 
 
 def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     """As images on disk must be; the votes are the same."""
-    asked = []
+    asked, features = [], PublicPCA.features
 
-    class Rows:
-        def __getitem__(self, rows):
-            asked.append(len(rows))
-            return INPUTS[rows]
+    def read(directions, rows):
+        asked.append(len(rows))
+        return features(directions, rows)
 
     (whole,) = votes(np.arange(50) % 7, 7)
     monkeypatch.setattr(kernel, "_BLOCK_RECORDS", 20)
-    (found,) = kernel.kernel_votes(Rows(), LABELS, np.arange(50) % 7, num_teachers=7, **HOW)
-    assert asked == [20, 20, 10]
+    monkeypatch.setattr(PublicPCA, "features", read)
+    (found,) = votes(np.arange(50) % 7, 7)
+    assert asked[-3:] == [20, 20, 10]  # the queries before them
     np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-12, atol=1e-12)
 
 
@@ -100,12 +111,8 @@ QUERIES = POOL[:300]
 TRUE_SCORES = 0.1 * OUTPUTS[:300]
 
 
-SETTINGS = {"noise_std": 0.5, "prevalence": SHARES, "public_inputs": POOL}
-
-
-def fitted(noise, rng=0, **changes):
-    scores = TRUE_SCORES + np.random.default_rng(rng).normal(0, noise, TRUE_SCORES.shape)
-    return LowRankStudent().fit_scores(QUERIES, scores, **SETTINGS | {"noise_std": noise} | changes)
+def fit(values, noise_std=0.5, prevalence=SHARES):
+    return LowRankStudent().fit_scores(QUERIES, NoisyScores(values, noise_std, prevalence), POOL)
 
 
 def micro_f1(model):
@@ -113,9 +120,7 @@ def micro_f1(model):
 
 
 def test_nothing_but_noise_predicts_no_rare_label():
-    model = LowRankStudent().fit_scores(
-        QUERIES, DRAWN.normal(size=(300, 10)), noise_std=2.0, prevalence=SHARES, public_inputs=POOL
-    )
+    model = fit(DRAWN.normal(size=(300, 10)), 2.0)
     assert model.choices["rank"] == 0
     assert not model.predict(POOL).any()
     assert np.isfinite(model.predict_proba(POOL)).all()
@@ -145,9 +150,8 @@ def test_it_learns_from_bits(tmp_path):
 )
 def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, noise, kind):
     """Eight times as many as the pool has take a kernel by themselves; the model goes by the number of weights."""
-    shape = {"labels": LABELS, "teacher_of": np.arange(50), "num_teachers": 50, "num_groups": 50, "num_queries": 300}
-    kernel_from = KernelTeacher(nonlinear=nonlinear).kernel_from
-    source = kernel.KernelVotes(inputs=INPUTS, public_inputs=PUBLIC, kernel_from=kernel_from, **shape)
+    data = SimpleNamespace(private=split(INPUTS, LABELS), public=POOL_OF_50)
+    source = KernelTeacher(nonlinear=nonlinear).votes_of(data, Partition(np.arange(50), 50), 300)
     found = source.in_rounds(noise_multiplier=noise)
     weights = np.random.default_rng(3).normal(size=(found.width, 3))
     model = kernel.ReleasedModel.of(weights, PUBLIC, 300)
@@ -157,8 +161,8 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
 
 
 @pytest.mark.parametrize(
-    "bad", [{"noise_std": -1.0}, {"prevalence": SHARES[:3]}, {"scores": np.full((300, 10), np.inf)}]
+    "bad", [{"noise_std": -1.0}, {"prevalence": SHARES[:3]}, {"values": np.full((300, 10), np.inf)}]
 )
 def test_scores_that_no_release_has_are_refused(bad):
-    with pytest.raises(InvalidValue, match=rf"^{next(iter(bad))}"):
-        LowRankStudent().fit_scores(QUERIES, **{"scores": TRUE_SCORES} | SETTINGS | bad)
+    with pytest.raises(InvalidValue, match=rf"^{next(iter(bad)).replace('values', 'scores')}"):
+        fit(**{"values": TRUE_SCORES} | bad)

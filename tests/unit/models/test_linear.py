@@ -77,7 +77,7 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     rows, labels = make_rows(400)
     white = _White(rows)
     features = white.features(rows, np.arange(len(rows)))
-    found = white.fit(features, labels, 1e-2, white.start(labels))
+    found = white.fit(features, labels, 1e-2, np.zeros((features.shape[1], 6)))
     weights = white.directions @ found[:-1]
     bias = found[-1] - white.center @ weights
     spread = np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()
@@ -89,13 +89,12 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
 
 
 def test_of_many_rows_some_choose_and_all_are_fitted(make_rows, held_out, monkeypatch):
-    rows, chosen = make_rows(3000), []
-    choose = LogisticStudent._choose
-    monkeypatch.setattr(LogisticStudent, "_choose", lambda *given: chosen.append(given[2:]) or choose(*given))
+    rows, fitted, fit = make_rows(3000), [], _White.fit
+    monkeypatch.setattr(_White, "fit", lambda *given: fitted.append(len(given[1])) or fit(*given))
     expected = LogisticStudent(penalties=(1e-3,)).fit(*rows, seed=0)
     monkeypatch.setattr(linear, "_MANY_ROWS", 700)
     found = LogisticStudent(penalties=(1e-3,)).fit(*rows, seed=0)
-    assert [(len(features), held) for features, _, held in chosen] == [(3000, 600), (700, 140)]
+    assert fitted == [3000 - 600, 3000, 700 - 140, 3000]
     np.testing.assert_allclose(found.predict_proba(held_out[0]), expected.predict_proba(held_out[0]), atol=2e-3)
 
 
