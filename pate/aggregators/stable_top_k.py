@@ -21,10 +21,9 @@ from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Counts, PerQueryAggregator, Rng, require_shape
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.gap_selection import GapSelection, Ranking
-from pate.mechanisms.noisy_top_k import SubsetPeeling
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
-from pate.mechanisms.top_k import TopKMechanism
+from pate.mechanisms.top_k import SubsetPeeling, TopKMechanism
 from pate.validation import InvalidValue, require, require_count, require_kind, require_probability
 
 Rank = tuple[float, float]

@@ -13,7 +13,8 @@ from pate.mechanisms.gap_selection import FixedKRegularizer, GapSelection
 from pate.mechanisms.joint import CanonicalTopK, JointTopK, PermuteAndFlipJointTopK
 from pate.mechanisms.noise.secret_generator import cipher_generator, secret_generator
 from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
-from pate.mechanisms.noisy_top_k import (
+from pate.mechanisms.stability_test import CertifiedTable, StabilityTest, optimal_stability_table
+from pate.mechanisms.top_k import (
     GammaTopK,
     LaplaceTopK,
     LimitedDomainTopK,
@@ -24,7 +25,6 @@ from pate.mechanisms.noisy_top_k import (
     SubsetPeeling,
     TopStableTopK,
 )
-from pate.mechanisms.stability_test import CertifiedTable, StabilityTest, optimal_stability_table
 
 __all__ = [
     "AboveThreshold", "BetweenThresholds", "BoundaryWrapper", "CanonicalTopK", "CertifiedTable", "ConditionalRelease",

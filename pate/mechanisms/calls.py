@@ -113,10 +113,6 @@ class AboveThreshold(ThresholdCall):
     Formal guarantee: epsilon-DP, for the adjacency given. In a session releases are a q-target of an epsilon-DP call,
     q = 1 / (e^epsilon + 1); the rest is free.
     Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
-
-    >>> outcome = AboveThreshold(threshold=50, epsilon=2.0)(np.array([3, 90, 20]), rng=np.random.default_rng(0))
-    >>> outcome.answered, outcome.values
-    (array([False,  True, False]), array([ 0, 90,  0]))
     """
 
     threshold: int = field(metadata={"check": require_threshold})

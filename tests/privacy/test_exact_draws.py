@@ -13,7 +13,7 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent
 from pate.accounting.target_charging import tight_boundary
-from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK, noisy_top_k
+from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK
 from pate.mechanisms.noise import real_numbers, uniforms
 from pate.mechanisms.noise.real_numbers import KINDS, UNIT_NOISES
 from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, boundary_weights, index_of, softmax_weights
@@ -142,7 +142,7 @@ COUNTS = np.random.default_rng(0).integers(0, 17, (12, 5))
 
 def undecided(patch: pytest.MonkeyPatch) -> None:
     """No float decides anything."""
-    for module in (uniforms, noisy_top_k, real_numbers):
+    for module in (uniforms, real_numbers):
         patch.setattr(module, "_FEW_OPERATIONS", 1e9)
 
 
@@ -222,8 +222,8 @@ def test_coins_that_are_nearly_never_true() -> None:
     """One uniform number for a row: the first coin to show True, by weights e^-50, (1 - e^-50) e^-60, and the rest."""
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
-        assert noisy_top_k.toss_rare_exponential(rare, 1.0, chosen([word])).tolist() == [shown]
-    first, second, none = law(noisy_top_k._first_weights(rare[0], 1.0))
+        assert uniforms.toss_rare_exponential(rare, 1.0, chosen([word])).tolist() == [shown]
+    first, second, none = law(uniforms._first_weights(rare[0], 1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
     assert none[1] >= 1 - first[1] - second[1] > 0

@@ -9,7 +9,7 @@ from scipy.stats import binomtest, chisquare
 
 from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK
 from pate.mechanisms.noise.real_numbers import UNIT_NOISES, exponential_argmax, largest_distribution
-from pate.mechanisms.noisy_top_k import lucky_place, thinned
+from pate.mechanisms.noise.uniforms import lucky_place, thinned
 from tests.statistical.chi_square import p_value
 
 DRAWS = 8_000

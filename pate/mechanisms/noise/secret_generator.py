@@ -43,7 +43,8 @@ def cipher_generator(key: bytes) -> np.random.Generator:
     """
     whole = isinstance(key, bytes) and len(key) == _KEY_BYTES
     require(whole, "key", "(not shown)", f"{_KEY_BYTES} bytes")
-    return np.random.Generator(_held(_cipher())(_CipherKey(key)))
+    held: Any = type("HeldCipher", (HeldStream, _cipher()), {})
+    return np.random.Generator(held(_CipherKey(key)))
 
 
 class _Held:  # what would be drawn from twice, were there two of it
@@ -85,7 +86,7 @@ class HeldStream(_Held):
     seed_seq: Any
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)  # the cipher's, see `_held`
+        super().__init__(*given, **named)  # the cipher's, see `cipher_generator`
         _ALIVE.add(self)
 
     @property
@@ -105,11 +106,6 @@ class HeldStream(_Held):
         key = secrets.token_bytes(_KEY_BYTES)
         self.seed(key=int.from_bytes(key, "little"))
         self.seed_seq.renew(key)
-
-
-@functools.cache
-def _held(cipher: Any) -> Any:
-    return type("HeldCipher", (HeldStream, cipher), {})
 
 
 if hasattr(os, "register_at_fork"):  # not where there are no forks
