@@ -57,7 +57,8 @@ class InvalidValue(ValueError):
     """
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(text := printable(str(message)))
+        text = printable(str(message))
+        super().__init__(text)
         # the second is for such as a file's name and what is wrong with it
         head, _, self.rule = text.partition(": expected " if ": expected " in text else ": ")
         self.name, _, self.value = head.partition("=")
