@@ -497,19 +497,30 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
         order, falling = top_k.falling_order(counts)
-        classes = self._classes(falling, few)
-        values = -self.weight_for(falling.shape[1]) * classes.losses(falling, self.gamma)
-        if self.noise == "gumbel":
-            classes, chosen = self._by_weight(classes, values + classes.log_sizes, falling, few, rng)
-        else:
-            # by the largest of as much noise as a class has sets, plus their value
-            any_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
-            logs, size = np.where(any_sets, classes.log_sizes, 0.0), lambda row, place: classes.size(place)
-            noise = draw_largest(self.noise, logs, size, rng, error=classes.error)
-            losses = cache(lambda row: classes.losses(falling[row], Fraction(self.gamma)))
-            weight = Fraction(self.weight_for(falling.shape[1]))
+        some, weight = self._classes(falling, few), Fraction(self.weight_for(falling.shape[1]))
+        values = -float(weight) * some.losses(falling, self.gamma)
+
+        def exactly(classes: CanonicalClasses, row: int) -> Weights:
+            exponents = weight * classes.losses(falling[row], Fraction(self.gamma))
+            return exponential_weights(exponents.tolist(), [classes.size(place) for place in range(len(exponents))])
+
+        def every() -> CanonicalClasses:
+            return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma).after(some)
+
+        def weights(row: int) -> Weights:
+            known = exactly(some, row)
+            return known if few else with_rest(known, _NO_SETS, lambda: exactly(every(), row))
+
+        if self.noise == "gumbel":  # by weight, among these classes or, not of a few, all
+            chosen = _drawn_class(values + some.log_sizes, weights, some.error, rng)
+        else:  # by the largest of as much noise as a class has sets, plus their value
+            any_sets = np.broadcast_to(np.isfinite(some.log_sizes), values.shape)
+            logs, size = np.where(any_sets, some.log_sizes, 0.0), lambda row, place: some.size(place)
+            noise = draw_largest(self.noise, logs, size, rng, error=some.error)
+            losses = cache(lambda row: some.losses(falling[row], Fraction(self.gamma)))
             exact = Values(values, lambda row, place: -weight * losses(row)[place])
             chosen = largest_noisy(exact, noise, 1, any_sets)[:, 0]
+        classes = some if int(chosen.max()) < values.shape[1] else every()
         return np.sort(np.take_along_axis(order, classes.members(chosen, rng), axis=1), axis=1)
 
     def _classes(self, falling: Counts, few: bool) -> CanonicalClasses:
@@ -525,22 +536,3 @@ class CanonicalTopK(BoundedRangeTopK):
             return everything
         least = falling[0, self.k - 1] - (_LOG_NO_SETS + self.k * math.log(num_ranks)) / weight
         return everything.those(slice(int((falling[0] >= least).sum()) - self.k + 1))
-
-    def _by_weight(
-        self, some: CanonicalClasses, logs: Array, falling: Counts, few: bool, rng: np.random.Generator
-    ) -> tuple[CanonicalClasses, Counts]:
-        """The class of a set drawn by its weight, `[Q]`; among these classes or, not of a few, all."""
-
-        def exactly(classes: CanonicalClasses, row: int) -> Weights:
-            exponents = Fraction(self.weight_for(falling.shape[1])) * classes.losses(falling[row], Fraction(self.gamma))
-            return exponential_weights(exponents.tolist(), [classes.size(place) for place in range(len(exponents))])
-
-        def every() -> CanonicalClasses:
-            return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma).after(some)
-
-        def weights(row: int) -> Weights:
-            known = exactly(some, row)
-            return known if few else with_rest(known, _NO_SETS, lambda: exactly(every(), row))
-
-        chosen = _drawn_class(logs, weights, some.error, rng)
-        return (some if int(chosen.max()) < logs.shape[1] else every()), chosen
