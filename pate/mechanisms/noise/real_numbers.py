@@ -259,11 +259,7 @@ class Number:
     """A real number between bounds, infinite where nothing is known, that more bits narrow as far as it takes."""
 
     bounds: Callable[[], Limits]
-    uniforms: Sequence[LazyBitsUniform]
-
-    def extend(self) -> None:
-        for uniform in self.uniforms:
-            uniform.extend()
+    more: Sequence[Callable[[], None]]  # of the bits of each uniform number in it
 
 
 def _value(uniform: LazyBitsUniform, within: Callable[[Fraction, int], Bounds]) -> Number:
@@ -274,12 +270,12 @@ def _value(uniform: LazyBitsUniform, within: Callable[[Fraction, int], Bounds]) 
         least = within(low, uniform.digits)[0] if low > 0 else -math.inf
         return least, within(high, uniform.digits)[1] if high < 1 else math.inf
 
-    return Number(bounds, (uniform,))
+    return Number(bounds, (uniform.extend,))
 
 
 def _combined(numbers: Sequence[Number], join: Callable[[list[Limits]], Limits]) -> Number:
-    known = [uniform for number in numbers for uniform in number.uniforms]
-    return Number(lambda: join([number.bounds() for number in numbers]), known)
+    more = [extend for number in numbers for extend in number.more]
+    return Number(lambda: join([number.bounds() for number in numbers]), more)
 
 
 def _sum(constant: Fraction, terms: Sequence[tuple[Fraction | int, Number]]) -> Number:
@@ -395,7 +391,7 @@ class Values:
 
 def _compared(one: tuple[int, Number], other: tuple[int, Number]) -> int:  # places and their sums, the largest first
     (_, first), (_, second) = one, other
-    return 1 if uniforms.is_below(first.bounds, second.bounds, first.extend, second.extend) else -1
+    return 1 if uniforms.is_below(first.bounds, second.bounds, *first.more, *second.more) else -1
 
 
 def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None = None) -> Integers:
@@ -494,4 +490,4 @@ def are_above(numbers: NDArray[Any], threshold: float, terms: Sequence[tuple[Dra
 
 def _is_above(number: float, threshold: float, terms: Sequence[tuple[Fraction, Number]]) -> bool:
     excess = _sum(Fraction(number) - Fraction(threshold), terms)
-    return not uniforms.is_below(excess.bounds, lambda: (0, 0), excess.extend)
+    return not uniforms.is_below(excess.bounds, lambda: (0, 0), *excess.more)
