@@ -17,9 +17,9 @@ from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEv
 from pate.accounting.special import softmax
 from pate.mechanisms import top_k
 from pate.mechanisms.noise.real_numbers import UNIT_NOISES, Values, draw_largest, largest_distribution, largest_noisy
-from pate.mechanisms.noise.uniforms import LazyUniforms, Weights, draw_index, exponential_weights, with_rest
+from pate.mechanisms.noise.uniforms import Array, LazyUniforms, Weights, draw_index, exponential_weights, with_rest
 from pate.mechanisms.parameters import POSITIVE, one_of
-from pate.mechanisms.top_k import Array, BoundedRangeTopK, Counts, Distribution, TopKMechanism
+from pate.mechanisms.top_k import BoundedRangeTopK, Counts, Distribution, TopKMechanism
 from pate.validation import require, rounded_up
 
 _LOG_NEGLIGIBLE = 62.0  # minus the log of the weight, relative to all sequences, below which losses are cut off
