@@ -17,10 +17,9 @@ are exact to a few units in the last place, so the factor 1 + `rounding` covers 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 
 from pate.accounting.sampled_gaussian import log_mixture_ratio, mixture
 from pate.accounting.special import Array, log_ndtr
-from pate.accounting.winner import Winner
+from pate.accounting.winner import Pair, Winner
 
 Shift = tuple[int, float, float]  # by how many points a loss moves the grid; weights of the point there and of the next
 Shifts = tuple[Shift, ...]
@@ -117,14 +116,10 @@ def rounded_spacing(spacing: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """The pair that dominates a run of neighboring pairs of an event, and the two halves of the run."""
+    """The pair that dominates a run of neighboring pairs of an event, and the two parts of the run."""
 
     ups: Array  # `[P]`, falling: the largest loss of the first outcome
     downs: Array  # `[P]`, falling: the smallest loss of the second outcome
-
-    @classmethod
-    def pair(cls, up: float, down: float) -> Box:
-        return cls(np.array([up]), np.array([down]))
 
     @cached_property
     def up(self) -> float:
@@ -134,8 +129,12 @@ class Box:
     def down(self) -> float:
         return float(self.downs[-1])
 
+    @property
+    def largest(self) -> float:
+        return max(self.up, -self.down)
+
     @cached_property
-    def halves(self) -> tuple[Box, ...]:
+    def parts(self) -> tuple[Box, ...]:
         """Made when they are asked for, as most never are; none of a single pair."""
         middle = len(self.ups) // 2
         parts = (slice(middle), slice(middle, None)) if middle else ()
@@ -246,8 +245,8 @@ def probabilities(up: Any, down: Any) -> tuple[Any, Any]:
     return np.expm1(down) / scale, np.exp(down) * np.expm1(-up) / scale
 
 
-def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, missing: float) -> tuple[int, Array, float]:
-    """The masses of a pair's loss at consecutive multiples of the spacing."""
+def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, missing: float) -> tuple[Array, float]:
+    """The masses of a pair's loss at multiples of the spacing, both ways from 0, and that on an infinite loss."""
     # A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the point x on where
     # P(M + shift > x) = P(M <= x), together with its mirror image, the same losses with their signs and the two
     # distributions exchanged (docs/proofs/exact_composition.md).
@@ -264,10 +263,8 @@ def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, miss
     last = int(np.abs(multiples).max())
     made, middle = np.zeros(2 * last + 3), last + 1
     losses, scale = multiples.astype(np.float64) * grid.spacing, -math.expm1(-grid.spacing)
-    images: list[Any] = [(losses[:-1], *masses)]
-    if isinstance(pair, ShiftedMaximum):
-        images.append((-losses[1:], *masses[::-1]))
-    for low, (here, lost_here), (there, lost_there) in images:
+    images = [(losses[:-1], *masses), (-losses[1:], *masses[::-1])]
+    for low, (here, lost_here), (there, lost_there) in images[: 1 if isinstance(pair, SampledPair) else 2]:
         # The mass of an interval goes to its two ends such that both distributions keep theirs: no smaller for whatever
         # is convex in exp(-loss). What rounding and the search for the ends may have moved goes one point farther,
         # where V is larger.
@@ -279,11 +276,11 @@ def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, miss
     (below, _), (above, last_above) = (tails.tolist() for tails in pair.first(x[[0, -1]]))
     if isinstance(pair, SampledPair):
         made[middle + int(multiples[0]) + 1] += below * (1 + _OF_MASSES)
-        return -middle, made, last_above * (1 + _OF_MASSES)
+        return made, last_above * (1 + _OF_MASSES)
     other_above, other_last_above = pair.second(x[[0, -1]])[1].tolist()
     made[middle - int(multiples[-1])] += other_last_above
     unmatched = abs(1 - above - other_above)
-    return -middle, made, (last_above + unmatched) * (1 + _OF_MASSES)
+    return made, (last_above + unmatched) * (1 + _OF_MASSES)
 
 
 def _edges(pair: ShiftedMaximum | SampledPair, grid: LossGrid, missing: float) -> tuple[Array, NDArray[np.int64]]:
@@ -316,18 +313,16 @@ def _edges(pair: ShiftedMaximum | SampledPair, grid: LossGrid, missing: float) -
 def composition_step(pairs: DominatingPairs, grid: LossGrid, *, negligible: float) -> CompositionStep:
     """The step of one event's pairs on a grid; an absolute error of `negligible`, upwards, is allowed for speed."""
     match pairs:
-        case Box():
-            return _PairsStep(grid, pairs, negligible)
+        case Box() | Winner():
+            return _CoveredStep(grid, pairs, negligible)
         case Span():
             return _span_step(grid, pairs.length)
-        case Winner():
-            return _WinnerStep(grid, pairs, negligible)
         case ShiftedMaximum():
             return fixed_pair_step(grid, *discretized_loss(pairs, grid, missing=negligible))
     raise TypeError(type(pairs).__name__)
 
 
-class _CoveredStep(ABC):
+class _CoveredStep:
     """The largest over a tree of pairs, or little more.
 
     A pair above others is replaced by them only where its value exceeds what single pairs attain. Those that were not
@@ -335,8 +330,15 @@ class _CoveredStep(ABC):
     At first the values differ most from one step to the next, so few steps share a cover.
     """
 
-    def __init__(self, grid: LossGrid, pad: int, slack: float, rounding: float) -> None:
-        self._grid, self._pad, self._slack, self._factor = grid, pad, slack, 1 + rounding
+    def __init__(self, grid: LossGrid, pairs: Box | Winner, negligible: float) -> None:
+        self._grid, self._negligible = grid, negligible
+        self._of_winner = isinstance(pairs, Winner)
+        self._roots = list[Box | Pair](pairs.roots if isinstance(pairs, Winner) else [pairs])
+        self._slack = _SLACK_OF_A_WINNER if self._of_winner else _SLACK
+        self._pad = grid.padding(pairs.largest)
+        self._factor = 1 + _ROUNDING + (2 * self._pad * 2.0**-52 if self._of_winner else 0.0)
+        self._known: dict[Box | Pair, Shifts] = {}
+        self._single: list[WeightedSums] = []  # of the pairs without parts that the last split reached
         self._cover: list[WeightedSums] = []
         self._splits = self._uses_left = 0
 
@@ -351,9 +353,43 @@ class _CoveredStep(ABC):
             self._uses_left = min(2 ** (self._splits // 2), _USES_OF_A_COVER)
         return np.minimum(best * self._factor, 1.0)
 
-    @abstractmethod
     def _split(self, padded: Array) -> Array:
-        """The maximum from the root of the tree down; renews the cover."""
+        """The maximum from the roots of the tree down; renews the cover."""
+        attained = self._largest(self._single, padded)
+        best, pending = attained.copy(), [*self._roots]
+        several, single = list[Shifts](), list[Shifts]()
+        enough = attained * (1 + self._slack) + self._negligible
+        while pending:
+            pair = pending.pop()
+            shifts = self._shifts(pair)
+            if self._of_winner and not pair.parts:  # all laws that are reached at once, below
+                single.append(shifts)
+                continue
+            bound = reduce(
+                np.add, [self._grid.moved(padded, self._pad, shift) for shift in shifts]
+            )  # of P(loss) V(x - loss)
+            if pair.parts and (bound > enough).any():
+                pending += pair.parts
+                continue
+            if not pair.parts:
+                enough = np.maximum(attained, bound, out=attained) * (1 + self._slack) + self._negligible
+            np.maximum(best, bound, out=best)
+            (several if pair.parts else single).append(shifts)
+        self._single = self._summed(single)
+        self._cover = [*self._summed(several), *self._single]
+        return np.maximum(best, self._largest(self._single, padded)) if self._of_winner else best
+
+    def _shifts(self, pair: Box | Pair) -> Shifts:
+        """All outcomes, weighted by their probabilities; what is missing leads left of all points."""
+        if pair not in self._known:
+            outward, shift = self._grid.outward, self._grid.shift
+            if isinstance(pair, Box):
+                losses = outward(pair.up), outward(pair.down)
+                self._known[pair] = tuple(map(shift, losses, probabilities(*losses)))
+            else:
+                shifts = map(shift, map(outward, pair.losses.tolist()), (pair.masses * (1 + pair.excess)).tolist())
+                self._known[pair] = (*shifts, (-self._grid.size, pair.missing, 0.0))
+        return self._known[pair]
 
     def _largest(self, sums: list[WeightedSums], padded: Array) -> Array:
         """The largest of weighted sums of padded values as they are moved, `[size]`."""
@@ -382,80 +418,6 @@ class _CoveredStep(ABC):
                         weights[row, place[whole + 1]] += upper
             made.append((np.array(wholes, dtype=np.int64) + self._pad, weights, beyond))
         return made
-
-
-class _PairsStep(_CoveredStep):
-    """The largest over all pairs below a box."""
-
-    def __init__(self, grid: LossGrid, root: Box, slack: float) -> None:
-        super().__init__(grid, grid.padding(max(root.up, -root.down)), slack, _ROUNDING)
-        self._root = root
-        self._shifts: dict[Box, tuple[Shift, Shift]] = {}
-        self._single: list[WeightedSums] = []
-
-    def _split(self, padded: Array) -> Array:
-        attained = self._largest(self._single, padded)
-        best = attained.copy()
-        boxes = []
-        pending = [self._root]
-        enough = attained * (1 + _SLACK) + self._slack
-        while pending:
-            box = pending.pop()
-            if box not in self._shifts:
-                losses = self._grid.outward(box.up), self._grid.outward(box.down)
-                up, down = map(self._grid.shift, losses, probabilities(*losses))
-                self._shifts[box] = up, down
-            first, second = (self._grid.moved(padded, self._pad, shift) for shift in self._shifts[box])
-            bound = first + second  # P(up) V(x - up) + P(down) V(x - down)
-            if box.halves and (bound > enough).any():
-                pending.extend(box.halves)
-                continue
-            if not box.halves:
-                enough = np.maximum(attained, bound, out=attained) * (1 + _SLACK) + self._slack
-            np.maximum(best, bound, out=best)
-            boxes.append(box)
-        several, single = ([self._shifts[box] for box in boxes if bool(box.halves) is split] for split in (True, False))
-        self._single = self._summed(single)
-        self._cover = [*self._summed(several), *self._single]
-        return best
-
-
-class _WinnerStep(_CoveredStep):
-    """The largest over all laws of a winner."""
-
-    def __init__(self, grid: LossGrid, tree: Winner, negligible: float) -> None:
-        self._tree = tree
-        self._levels: list[list[Shifts]] = []
-        for level in tree.levels:
-            self._levels.append([])
-            for pair in level:  # all outcomes, weighted by their probabilities; what is missing leads left of all
-                each = zip(pair.losses.tolist(), (pair.masses * (1 + pair.excess)).tolist(), strict=True)
-                shifts = [grid.shift(grid.outward(loss), weight=mass) for loss, mass in each]
-                self._levels[-1].append((*shifts, (-grid.size, pair.missing, 0.0)))
-        wholes = [whole for level in self._levels for shifts in level for whole, _, _ in shifts]
-        pad = 2 + max(abs(whole) for whole in wholes if whole > -grid.size)
-        super().__init__(grid, pad, negligible, _ROUNDING + 2 * pad * 2.0**-52)
-        self._alone = [[self._summed([shifts]) for shifts in level] for level in self._levels[:-1]]
-        self._laws: list[WeightedSums] = []
-
-    def _split(self, padded: Array) -> Array:
-        attained = self._largest(self._laws, padded)
-        best = attained
-        kept = list[Shifts]()
-        places = list(range(len(self._levels[0])))
-        for level, children in enumerate(self._tree.children):
-            opened: list[int] = []
-            for place in places:
-                bound = self._largest(self._alone[level][place], padded)
-                if (bound > attained * (1 + _SLACK_OF_A_WINNER) + self._slack).any():
-                    opened += children[place]
-                else:
-                    best = np.maximum(best, bound)
-                    kept.append(self._levels[level][place])
-            places = opened
-        self._laws = self._summed([self._levels[-1][place] for place in places])
-        self._cover = [*self._summed(kept), *self._laws]
-        return np.maximum(best, self._largest(self._laws, padded))
 
 
 def _span_step(grid: LossGrid, length: float) -> CompositionStep:
@@ -493,14 +455,13 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     return step
 
 
-def fixed_pair_step(grid: LossGrid, first: int, masses: Array, missing: float) -> CompositionStep:
-    """The expectation over one pair, its losses multiples of the spacing: `first` times it, and so on."""
-    last = first + len(masses) - 1
-    pad = max(abs(first), abs(last)) + 1
+def fixed_pair_step(grid: LossGrid, masses: Array, missing: float) -> CompositionStep:
+    """The expectation over one pair, from the masses at multiples of the spacing, both ways from 0."""
+    last = len(masses) // 2
     rounding = _ROUNDING + len(masses) * 2.0**-52
 
     def step(values: Array) -> Array:
-        reached = grid.padded(values, pad)[pad - last : pad - first + grid.size]
+        reached = grid.padded(values, last + 1)[1 : 1 + 2 * last + grid.size]
         return np.minimum((np.convolve(reached, masses, mode="valid") + missing) * (1 + rounding), 1.0)
 
     return step

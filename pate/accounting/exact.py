@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from itertools import accumulate
@@ -36,10 +36,10 @@ from pate.accounting.composition_step import (
     rounded_spacing,
 )
 from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
-from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
+from pate.accounting.events import Event, LeafEvent, by_accesses
 from pate.accounting.rdp import LossAccountant
 from pate.accounting.renyi import bit_pairs
-from pate.accounting.special import Array, log_expit, lower_hull
+from pate.accounting.special import Array, convex_minorant, log_expit
 from pate.accounting.winner import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER, Winner, winner_pairs
 from pate.validation import InvalidValue, require_count
 
@@ -90,7 +90,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
             # Its own pair, a removed unit's where it may come or go (docs/proofs/alternatives.md).
             return SampledPair(event.sampling_prob, event.shift, -event.shift if event.is_replaced else 0.0)
         case events.PureDpEvent():
-            return Box.pair(event.epsilon, -event.epsilon) if event.epsilon > 0 else None
+            return Box(np.array([event.epsilon]), np.array([-event.epsilon])) if event.epsilon > 0 else None
         case events.BoundedRangeEvent():
             return Span(event.epsilon) if event.epsilon > 0 else None
         case events.BitEvent():
@@ -129,8 +129,7 @@ class Block:
     def above(cls, values: Array, spacing: float) -> Block:
         """A pair whose profile is nowhere below these values at 0, 1, 2, … times the spacing, or their mirror image."""
         losses = np.arange(len(values), dtype=np.float64) * spacing
-        kept = lower_hull(np.exp(losses), values)
-        hull = np.interp(np.exp(losses), np.exp(losses)[kept], values[kept])
+        hull = convex_minorant(np.exp(losses), values)
         mirrored = -np.expm1(-losses) + np.exp(-losses) * hull
         whole = np.concatenate([mirrored[:0:-1], hull])
         before, after = np.append(mirrored[1:2], hull[:-1]), np.append(hull[1:], hull[-1])
@@ -142,12 +141,6 @@ class Block:
         lacking = np.divide(whole, reached, out=np.ones_like(whole), where=whole > 0)
         factor = max(1.0, float(lacking.max()), 1 / (float(made.masses.sum()) + missing)) * (1 + _OF_BLOCKS)
         return cls(made.masses * factor, missing * factor, spacing)
-
-    @classmethod
-    def repeated(cls, pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> Block:
-        """The losses of one fixed pair, summed, as nobody chooses between its steps; infinite beyond the grid."""
-        _, masses, missing = discretized_loss(pair, grid, missing=negligible)
-        return cls(masses, missing, grid.spacing).power(times, most=grid.first + grid.size)
 
     def profile(self) -> Array:
         """Its delta at -n..n times the spacing, `[2 n + 1]`, to a relative 1e-11."""
@@ -195,11 +188,8 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
         coarser = max(coarser, math.ceil(reach / spacing / _MOST_CONVOLVED))
     most = math.ceil(reach / spacing / coarser) + 1
     between = LossGrid(first=0, size=most, spacing=coarser * rounded_spacing(spacing))
-    # A block for each run; one that another run ends with is read off on the way.
     made: dict[Run, Block] = {}
-    waiting = sorted(runs, key=len)
-    while waiting:
-        longest = waiting.pop()
+    for longest in sorted(runs, key=len, reverse=True):  # a run that another one ends with is read off on the way
         if longest in made:
             continue
         # as far as its losses reach but for a tiny share, which counts as infinite
@@ -208,11 +198,18 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
         size = math.ceil(min(far + max(_LOGARITHM / 3 * beyond, 0.0), reach) / spacing) + 3
         grid = LossGrid(first=0, size=size, spacing=rounded_spacing(spacing), mirrored=True)
         profiles = _last_profiles(longest, grid, negligible)
-        for run in [*(run for run in waiting if longest[len(longest) - len(run) :] == run), longest]:
-            made[run] = Block.above(profiles[len(run) - 1][::coarser], coarser * grid.spacing)
+        for run in runs:
+            if run not in made and longest[len(longest) - len(run) :] == run:
+                made[run] = Block.above(profiles[len(run) - 1][::coarser], coarser * grid.spacing)
     blocks = [block.power(runs[run], most=most) for run, block in made.items()]
-    blocks += [Block.repeated(pair, between, negligible=negligible, times=times) for pair, times in fixed]
+    blocks += [_repeated(pair, times, between, negligible) for pair, times in fixed]
     return reduce(lambda one, other: one.times(other, most=most), blocks)
+
+
+def _repeated(pair: SampledPair, times: int, grid: LossGrid, negligible: float) -> Block:
+    """The losses of one fixed pair, summed, as nobody chooses between its steps; infinite beyond the grid."""
+    block = Block(*discretized_loss(pair, grid, missing=negligible), grid.spacing)
+    return block.power(times, most=grid.first + grid.size)
 
 
 @lru_cache(maxsize=6)
@@ -240,15 +237,13 @@ def _cost(pairs: DominatingPairs) -> int:
     return 0 if isinstance(pairs, SampledPair) else _COST_OF_A_WINNER if isinstance(pairs, Winner) else _COST
 
 
-def _runs(steps: Steps) -> Iterable[Run]:
+def _runs(steps: Steps) -> Iterator[Run]:
     """Consecutive steps, as many at a time as a block holds; those of a fixed pair need none."""
-    run: list[DominatingPairs] = []
-    left = CAPACITY
+    run, left = list[DominatingPairs](), CAPACITY
     for pairs, times in steps:
-        while times > 0 and not isinstance(pairs, SampledPair):
-            some = min(times, max(left // _cost(pairs), 1))
-            run += [pairs] * some
-            left, times = left - some * _cost(pairs), times - some
+        for _ in range(0 if isinstance(pairs, SampledPair) else times):
+            run.append(pairs)
+            left -= _cost(pairs)
             if left <= 0:
                 yield tuple(run)
                 run, left = [], CAPACITY
@@ -309,8 +304,8 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bo
     values = -np.expm1(np.minimum(grid.points, 0.0))
     for pairs, times in reversed(steps):
         if isinstance(pairs, SampledPair):
-            block = Block.repeated(pairs, grid, negligible=negligible, times=times)
-            values = fixed_pair_step(grid, -(len(block.masses) // 2), block.masses, block.missing)(values)
+            block = _repeated(pairs, times, grid, negligible)
+            values = fixed_pair_step(grid, block.masses, block.missing)(values)
             continue
         if pairs not in made:
             made[pairs] = composition_step(pairs, grid, negligible=negligible)
@@ -322,15 +317,13 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bo
 def _aligned(spacing: float, steps: Steps) -> float:
     """About this spacing, one that divides the widest steps."""
     spacing = rounded_spacing(spacing)
-    weights = Counter[float]()
+    weights = {0.0: 0.0}
     for pairs, times in steps:  # what should be a multiple: the length of a span, the loss of a single pair
-        length = 0.0 if isinstance(pairs, Box) and pairs.halves else _largest(pairs, otherwise=0.0)
+        length = 0.0 if isinstance(pairs, Box) and pairs.parts else _largest(pairs, otherwise=0.0)
         if length >= spacing:
-            weights[length] += times * length * length  # type: ignore[assignment]  # a weight, no count
-    if weights:
-        length = max(weights, key=weights.__getitem__)
-        spacing = rounded_spacing(length / (2 * math.ceil(length / (2 * spacing))))
-    return spacing
+            weights[length] = weights.get(length, 0.0) + times * length * length
+    length = max(weights, key=weights.__getitem__)
+    return rounded_spacing(length / (2 * math.ceil(length / (2 * spacing)))) if length else spacing
 
 
 class ExactAccountant(LossAccountant):
@@ -369,28 +362,22 @@ class ExactAccountant(LossAccountant):
         self._mu_squared_of_winners = 0.0  # as releases of their counts
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        for _ in leaves(event, count=require_count("count", count, minimum=0)):
-            pass  # refuses what is no event, before anything is added
         steps: list[tuple[DominatingPairs, int]] = []
-        mu_squared = winners = 0.0
-        for leaf, times in _in_order(by_accesses(event), count):
-            if times == 0:
-                continue
+        mu_squared, winners = self._mu_squared, self._mu_squared_of_winners
+        for leaf, times in _in_order(by_accesses(event), require_count("count", count, minimum=0)):
             price, noise = getattr(leaf, "epsilon", 0.0), getattr(leaf, "noise_multiplier", 1.0)
-            if isinstance(leaf, events.WinnerEvent) and noise > 0:
-                winners = _up(winners + _mu_squared(noise, leaf.num_moving * times))
-            if isinstance(leaf, events.GaussianEvent) and noise > 0:
-                mu_squared = _up(mu_squared + _mu_squared(noise, times))
-                continue
             # No pair dominates what has no protection; the Renyi accountant prices it, at infinity.
-            bare = isinstance(leaf, events.NonPrivateEvent) or price == math.inf or noise == 0
-            if not bare and (made := dominating_pairs(leaf)) is not None:
+            if times == 0 or noise == 0 or price == math.inf or isinstance(leaf, events.NonPrivateEvent):
+                continue
+            if isinstance(leaf, events.GaussianEvent):
+                mu_squared = _up(mu_squared + _mu_squared(noise, times))
+            elif (made := dominating_pairs(leaf)) is not None:
                 steps.append((made, times))
+            if isinstance(leaf, events.WinnerEvent):
+                winners = _up(winners + _mu_squared(noise, leaf.num_moving * times))
         self._compose_renyi(event, count)
         self._steps += steps
-        self._mu_squared = _up(self._mu_squared + mu_squared) if mu_squared else self._mu_squared
-        if winners:
-            self._mu_squared_of_winners = _up(self._mu_squared_of_winners + winners)
+        self._mu_squared, self._mu_squared_of_winners = mu_squared, winners
         return self
 
     def work(self) -> int:

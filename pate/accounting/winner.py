@@ -83,6 +83,7 @@ class Pair:
     masses: Array  # `[K]` under Q
     excess: Array  # `[K]` P / Q - 1
     missing: float = 0.0  # mass of P on an infinite loss
+    parts: tuple[Pair, ...] = ()  # pairs below it, in a tree
 
     @property
     def second_moment(self) -> float:
@@ -352,22 +353,18 @@ def _log_censored(orders: Array, shift: float, threshold: float) -> Array:
     return np.asarray(np.maximum(np.maximum(*sides), 0.0) + rounding)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Winner:
-    """All laws of a winner: levels of pairs, each above those that it covers one level further down."""
+    """All laws of a winner, below the roots of trees of pairs, each above its parts."""
 
-    levels: tuple[tuple[Pair, ...], ...]  # coarse to fine
-    # for each level but the last, the places one level down of each pair's own
-    children: tuple[tuple[tuple[int, ...], ...], ...]
-
-    @property
-    def variance(self) -> float:
-        return max(pair.second_moment for pair in self.levels[-1])
+    roots: tuple[Pair, ...]
+    variance: float  # the largest second moment of a pair without parts
+    largest: float  # size of a loss of any of them
 
 
 @lru_cache(maxsize=16)
 def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
-    """The tree for a noise multiplier > 0 and one or two counts that move: upwards, a pair above four."""
+    """The trees for a noise multiplier > 0 and one or two counts that move: upwards, a pair above four."""
     shift, wide = 1 / noise_multiplier, math.sqrt(num_moving) / noise_multiplier
     pairs = [*bits(wide), *(censored_pair(wide, _FAR_BIT, falls=falls) for falls in (True, False))]
     if num_moving == 2:
@@ -376,22 +373,24 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         one = gaussian_pair(shift, _EDGES)
         low = [censored_pair(shift, -_LOWEST, falls=falls).times(one) for falls in (True, False)]
         pairs = [*(pair.beside(everything, share=rare) for pair in pairs), *low, *squares(shift)]
+    variance = max(pair.second_moment for pair in pairs)
     # halved by what speaks clearly for either side, again and again
-    scale = max(pair.second_moment for pair in pairs) ** 0.5 / 4
+    scale = variance**0.5 / 4
     clear = [[p.masses[p.excess > scale].sum(), p.masses[p.excess < -scale].sum()] for p in pairs]
-    levels = [tuple(pairs[i] for i in _near_first(np.array(clear)))]
-    children = list[tuple[tuple[int, ...], ...]]()
-    while len(levels[0]) > _FEW_PAIRS:
-        below, above = levels[0], list[Pair]()
-        runs = [tuple(range(start, min(start + 4, len(below)))) for start in range(0, len(below), 4)]
-        for run in runs:
-            curves = [below[i].curve() for i in run]
-            x, y = _upper_hull(np.concatenate([q for q, _ in curves]), np.concatenate([height for _, height in curves]))
-            least = Pair(np.diff(x), np.maximum(np.diff(y) / np.diff(x), _LEAST_EXCESS), float(y[0]))
-            above.append(least if len(run) > 1 else below[run[0]])
-        levels.insert(0, tuple(above))
-        children.insert(0, tuple(runs))
-    return Winner(tuple(levels), tuple(children))
+    level = [pairs[i] for i in _near_first(np.array(clear))]
+    while len(level) > _FEW_PAIRS:
+        level = [_above(level[start : start + 4]) for start in range(0, len(level), 4)]
+        pairs += level
+    return Winner(tuple(level), variance, max(float(np.abs(pair.losses).max()) for pair in pairs))
+
+
+def _above(parts: list[Pair]) -> Pair:
+    """The least pair above some; itself of one."""
+    if len(parts) == 1:
+        return parts[0]
+    x, y = _upper_hull(*(np.concatenate(of) for of in zip(*(pair.curve() for pair in parts), strict=True)))
+    slopes = np.diff(y) / np.diff(x)
+    return Pair(np.diff(x), np.maximum(slopes, _LEAST_EXCESS), float(y[0]), tuple(parts))
 
 
 def _near_first(points: Array) -> list[int]:

@@ -75,8 +75,8 @@ def test_pairs_are_above_every_member() -> None:
     pending, pairs = [root], []
     while pending:
         box = pending.pop()
-        pending.extend(box.halves)
-        pairs += [] if box.halves else [box]
+        pending.extend(box.parts)
+        pairs += [] if box.parts else [box]
     for index in range(200, 500, 11):
         best = max(expectation(pair.up, pair.down, float(grid.points[index])) for pair in pairs)
         for new in made:
@@ -98,7 +98,10 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
     """Against the same sum in 60 digits: never below, and above by less than the stated factor a step."""
     count, epsilon = 1000, 0.01
     grid = LossGrid(first=-1100, size=2300, spacing=rounded_spacing(epsilon))
-    step, values = composition_step(Box.pair(epsilon, -epsilon), grid, negligible=1e-300), hockey_stick(grid)
+    step, values = (
+        composition_step(Box(np.array([epsilon]), np.array([-epsilon])), grid, negligible=1e-300),
+        hockey_stick(grid),
+    )
     for _ in range(count):
         values = step(values)
     with mpmath.workdps(60):
@@ -120,9 +123,9 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
 def test_losses_beyond_the_grid_count_as_certain() -> None:
     grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(0.1))
     first, _ = probabilities(50.0, -0.3)
-    made = stepped(Box.pair(50.0, -0.3), grid, hockey_stick(grid))
+    made = stepped(Box(np.array([50.0]), np.array([-0.3])), grid, hockey_stick(grid))
     assert made[-1] >= first * (1 - 1e-15)
-    assert stepped(Box.pair(1e305, -1e305), grid, hockey_stick(grid)) == pytest.approx(1.0)
+    assert stepped(Box(np.array([1e305]), np.array([-1e305])), grid, hockey_stick(grid)) == pytest.approx(1.0)
     assert (stepped(ShiftedMaximum(1, 1e4), grid, hockey_stick(grid)) == 1).all()
 
 

@@ -147,9 +147,9 @@ def test_the_papers_experiment_costs_what_was_computed_independently() -> None:
 
 
 def single_pairs(box: Box) -> Iterator[Box]:
-    if not box.halves:
+    if not box.parts:
         yield box
-    for half in box.halves:
+    for half in box.parts:
         yield from single_pairs(half)
 
 
@@ -181,7 +181,7 @@ def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
                 assert any(first <= up <= first * (1 + 1e-5) + 2e-13 and down >= second for up, down in losses)
 
 
-PAIR = Box.pair(0.05, -0.05)
+PAIR = Box(np.array([0.05]), np.array([-0.05]))
 WIDE_BIT = pa.OneBitEvent(tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
@@ -201,7 +201,7 @@ def test_a_single_pair_many_times_is_the_sum_over_binomials_and_a_tenth_less_is_
     for target in (0.0, 2.0, 4.0, 6.5):
         truth = binomial_delta(0.05, 900, target)
         assert truth * (1 - 1e-11) <= made.delta(target) <= truth * 1.02 + 1e-13
-    cheaper = Box.pair(0.045, -0.045)
+    cheaper = Box(np.array([0.045]), np.array([-0.045]))
     made = profile_of(composed_in_blocks(((cheaper, 900),), spacing=0.01125, reach=12.0, negligible=1e-20))
     assert made.delta(4.0) < binomial_delta(0.05, 900, 4.0) * 0.8
 
