@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,7 @@ def lower_bound(law: Law, pairs: Iterable[Pair], *, num_releases: int, target_de
 
     The pairs of counts that are the worst in one release at a low, a middle and a high order are composed, both ways
     round. Outcomes with nearly equal ratios are merged, which only lowers what is found. `law` takes counts `[L]` and
-    returns the probability of each outcome.
-
-    Raises:
-        ValueError: no pair.
+    returns the probability of each outcome. No pair at all is a `ValueError`.
 
     >>> def coin(counts):
     ...     return {"yes": (1 + counts[0]) / 4, "no": (3 - counts[0]) / 4}
@@ -53,21 +50,16 @@ def lower_bound(law: Law, pairs: Iterable[Pair], *, num_releases: int, target_de
     """
     require_count("num_releases", num_releases)
     require_probability("target_delta", target_delta)
-    known: dict[tuple[int, ...], Mapping[Any, float]] = {}
-    costs: list[Array] = []
+    known = cache(lambda counts: law(np.array(counts)))
     candidates: list[tuple[tuple[int, ...], tuple[int, ...], Array, Array]] = []
     for pair in pairs:
-        one, other = (tuple(int(count) for count in counts) for counts in pair)
-        for counts in (one, other):
-            if counts not in known:
-                known[counts] = law(np.array(counts))
-        p, q = _aligned(known[one], known[other])
-        for first, second, x, y in ((one, other, p, q), (other, one, q, p)):
-            costs.append(renyi(logs(x[None]), logs(y[None]), _ORDERS)[0])
-            candidates.append((first, second, x, y))
+        one, other = (tuple(map(int, counts)) for counts in pair)
+        p, q = _aligned(known(one), known(other))
+        candidates += [(one, other, p, q), (other, one, q, p)]
     if not candidates:
         raise ValueError("pairs: expected at least one")
-    places = np.unique(np.argsort(-np.array(costs), axis=0)[:_FINALISTS])
+    costs = np.array([renyi(logs(x[None]), logs(y[None]), _ORDERS)[0] for _, _, x, y in candidates])
+    places = np.unique(np.argsort(-costs, axis=0)[:_FINALISTS])
     bounds = []
     for first, second, x, y in (candidates[place] for place in places.tolist()):
         composed = [side[None] for side in compose(x, y, num_releases, num_cells=_CELLS)]
@@ -85,31 +77,21 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
     counts, moved = pair[0], pair[1] - pair[0]
     best = _cost(law, counts, counts + moved)
     for _ in range(steps):
-        new_counts, new_moved = _changed(counts, moved, moves, rng)
-        both = np.concatenate([new_counts, new_counts + new_moved])
-        if both.min() < 0 or both.max() > num_teachers:
-            continue
-        if (cost := _cost(law, new_counts, new_counts + new_moved)) >= best:
-            counts, moved, best = new_counts, new_moved, cost
+        new, new_moved, label = counts.copy(), moved.copy(), int(rng.integers(len(counts)))
+        way, step = rng.random(), int(rng.choice(_CLIMBS)) * int(rng.choice([-1, 1]))
+        if way < 0.25:  # a label's move turned
+            new_moved[label] = moves[0] if moved[label] == moves[1] else moves[1]
+        elif way < 0.55:  # one count moved by a few votes
+            new[label] += step
+        elif way < 0.85:  # all from one upwards
+            new[new >= new[label]] += step
+        else:  # two labels made alike
+            other = int(rng.integers(len(counts)))
+            new[label], new_moved[label] = counts[other], moved[other]
+        both = np.concatenate([new, new + new_moved])
+        if both.min() >= 0 and both.max() <= num_teachers and (cost := _cost(law, new, new + new_moved)) >= best:
+            counts, moved, best = new, new_moved, cost
     return counts, counts + moved
-
-
-def _changed(
-    counts: NDArray[np.int64], moved: NDArray[np.int64], moves: tuple[int, int], rng: np.random.Generator
-) -> Pair:
-    """One count, or all from one upwards, moved by a few votes; or two labels made alike, or a label's move turned."""
-    counts, moved, label = counts.copy(), moved.copy(), int(rng.integers(len(counts)))
-    way, step = rng.random(), int(rng.choice(_CLIMBS)) * int(rng.choice([-1, 1]))
-    if way < 0.25:
-        moved[label] = moves[0] if moved[label] == moves[1] else moves[1]
-    elif way < 0.55:
-        counts[label] += step
-    elif way < 0.85:
-        counts[counts >= counts[label]] += step
-    else:
-        other = int(rng.integers(len(counts)))
-        counts[label], moved[label] = counts[other], moved[other]
-    return counts, moved
 
 
 def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:

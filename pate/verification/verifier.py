@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -54,12 +55,10 @@ class Claim:
 
     def __post_init__(self) -> None:
         require(bool(self.renyi or self.deltas), "renyi, deltas", "(), ()", "at least one point")
-        for order, divergence in self.renyi:
-            require(1 < order < math.inf, "renyi", order, "finite orders > 1")
-            require(divergence >= 0, "renyi", divergence, "divergences >= 0")
-        for epsilon, delta in self.deltas:
-            require(0 <= epsilon < math.inf, "deltas", epsilon, "finite epsilons >= 0")
-            require(delta >= 0, "deltas", delta, "deltas >= 0")
+        for order, bound in self.renyi:
+            require(1 < order < math.inf and bound >= 0, "renyi", (order, bound), "finite orders > 1, divergences >= 0")
+        for epsilon, bound in self.deltas:
+            require(0 <= epsilon < math.inf and bound >= 0, "deltas", (epsilon, bound), "finite epsilons, deltas, >= 0")
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
 
     @classmethod
@@ -73,13 +72,10 @@ class Claim:
         deltas: Sequence[float] = DELTAS,
         count: int = 1,
     ) -> Claim:
-        """What an event costs `count` times; a claim is taken as it stands.
+        """What an event costs `count` times, or `InvalidValue` if that is not known; a claim is taken as it stands.
 
-        The event's Renyi curve is read at `orders`, none for events without one. The accountant prints deltas at
-        `epsilons`, and epsilons at `deltas` beyond what failure probabilities take.
-
-        Raises:
-            InvalidValue: neither an event nor a claim, or an event that cannot be priced.
+        The event's Renyi curve is read at `orders`. The accountant prints deltas at `epsilons`, and epsilons at
+        `deltas` beyond what failure probabilities take.
         """
         if isinstance(event, Claim):
             return event
@@ -138,6 +134,9 @@ class WorstPair:
         return f"{self.measure} at {point} {self.at:.4g}: {figures}; {self.first} -> {self.second}"
 
 
+_RANK = attrgetter("exceeds", "ratio", "exact")  # of a pair among others
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The outcome of an enumeration, or of draws, which can refute a price and never confirm one."""
@@ -161,21 +160,17 @@ class Verdict:
     @property
     def worst(self) -> WorstPair:
         """The pair with the largest ratio of exact to claimed; one that refutes before one that does not."""
-        return max(self.worst_pairs, key=lambda pair: (pair.exceeds, pair.ratio, pair.exact))
+        return max(self.worst_pairs, key=_RANK)
 
     @property
     def renyi(self) -> WorstPair | None:
         """The worst Renyi divergence; None where the claim has none."""
-        return self._worst_of(RENYI)
+        return max((pair for pair in self.worst_pairs if pair.measure == RENYI), key=_RANK, default=None)
 
     @property
     def delta(self) -> WorstPair | None:
         """The worst hockey-stick divergence; None where the claim has none."""
-        return self._worst_of(DELTA)
-
-    def _worst_of(self, measure: str) -> WorstPair | None:
-        pairs = tuple(pair for pair in self.worst_pairs if pair.measure == measure)
-        return replace(self, worst_pairs=pairs).worst if pairs else None
+        return max((pair for pair in self.worst_pairs if pair.measure == DELTA), key=_RANK, default=None)
 
     @property
     def ratio(self) -> float:
@@ -183,11 +178,7 @@ class Verdict:
         return max(pair.ratio for pair in self.worst_pairs)
 
     def require(self) -> Self:
-        """Returns itself unless refuted.
-
-        Raises:
-            PriceRefuted: with the worst pair.
-        """
+        """Returns itself, or raises `PriceRefuted` with the worst pair."""
         if self.refuted:
             at = "" if self.confidence is None else f" at confidence {self.confidence}"
             raise PriceRefuted(f"price refuted{at}: {self.worst}")
@@ -213,9 +204,9 @@ def _divergences(
 
 
 def _compare(
-    table: Array, first: Indices, second: Indices, claim: Claim, names: Names, count: int, num_pairs: int
+    table: Array, first: Indices, second: Indices, claim: Claim, names: Sequence[Any], count: int, num_pairs: int
 ) -> Verdict:
-    """Pairs of rows of a table of distributions `[H, n]` against a claim, in chunks.
+    """Pairs of rows of a table of distributions `[H, n]`, each with a name, against a claim, in chunks.
 
     For several releases those pairs that are the worst in one of them, `count` times: lower bounds on the divergences.
     """
@@ -233,17 +224,16 @@ def _compare(
         composed = [compose(table[first[pair]], table[second[pair]], count) for pair in finalists]
         values = np.concatenate([_divergences(one[None], other[None], claim) for one, other in composed])
         largest, worst = values.max(axis=0), finalists[values.argmax(axis=0)]
-    return _verdict(claim, largest, worst, names, num_pairs, exhaustive=count == 1)
+    named = [(names[first[pair]], names[second[pair]]) if pair >= 0 else (None, None) for pair in worst]
+    return _verdict(claim, largest, named, num_pairs, exhaustive=count == 1)
 
 
 def _verdict(
-    claim: Claim, largest: Array, worst: Indices, names: Names, num_pairs: int, *, exhaustive: bool = True
+    claim: Claim, largest: Array, names: Sequence[tuple[Any, Any]], num_pairs: int, *, exhaustive: bool = True
 ) -> Verdict:
     points = [(RENYI, *point) for point in claim.renyi] + [(DELTA, *point) for point in claim.deltas]
-    worst_pairs = [
-        WorstPair(measure, at, max(float(exact), 0.0), claimed, *(names(pair) if pair >= 0 else (None, None)))
-        for (measure, at, claimed), exact, pair in zip(points, largest, worst.tolist(), strict=True)
-    ]
+    each = zip(points, np.maximum(largest, 0.0).tolist(), names, strict=True)
+    worst_pairs = [WorstPair(measure, at, exact, claimed, *named) for (measure, at, claimed), exact, named in each]
     return Verdict(tuple(worst_pairs), num_pairs, exhaustive)
 
 
@@ -257,6 +247,12 @@ class Neighbors:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    @classmethod
+    def of(cls, histograms: Counts, first: Indices, second: Indices) -> Neighbors:
+        """With those of the histograms that are in a pair."""
+        used, rows = np.unique(np.concatenate([first, second]), return_inverse=True)
+        return cls(histograms[used], *np.split(rows.reshape(-1), 2))
 
     @property
     def pairs(self) -> tuple[Counts, Counts]:
@@ -279,7 +275,7 @@ class Neighbors:
         unsorted = (order[self.first] != np.arange(falling.shape[1])).any(axis=1)
         preferred = np.argsort(unsorted, kind="stable")  # few different histograms remain if the first is sorted
         kept = np.sort(preferred[np.unique(code[preferred], return_index=True)[1]])
-        return Neighbors(self.histograms, self.first[kept], self.second[kept])
+        return Neighbors.of(self.histograms, self.first[kept], self.second[kept])
 
 
 def all_histograms(num_labels: int, num_teachers: int) -> Counts:
@@ -293,10 +289,7 @@ def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_v
 
     Under replace-one one teacher's votes change arbitrarily; under add/remove they are absent, or come back, and
     `num_teachers` is the larger of the two numbers. With `one_vote` each teacher votes for exactly one label, else for
-    any set of labels.
-
-    Raises:
-        InvalidValue: more than 5 million pairs.
+    any set of labels. More than 5 million pairs are refused.
 
     >>> pairs = neighbors(1, 2, Adjacency.ADD_REMOVE)
     >>> [(int(h[0]), int(other[0])) for h, other in zip(*pairs.pairs)]
@@ -304,48 +297,30 @@ def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_v
     """
     require_count("num_labels", num_labels)
     require_count("num_teachers", num_teachers)
-    adjacency = Adjacency.parse(adjacency)
+    replaced = Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE
     pairs = (3 * num_teachers + 1) ** num_labels
     require(pairs <= _MOST_PAIRS, "num_labels, num_teachers", f"{num_labels}, {num_teachers}", "a smaller instance")
-    if one_vote:
-        return _single_votes(num_labels, num_teachers, adjacency)
     # Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one
     # both bits are free; with add/remove the new bit is 0.
-    bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if adjacency == Adjacency.REPLACE_ONE else [(0, 0), (1, 0)]
+    bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if replaced else [(0, 0), (1, 0)]
     one_label = np.array(sorted({(rest + old, rest + new) for rest in range(num_teachers) for old, new in bits}))
     first = second = np.zeros(1, dtype=np.int64)
     for _ in range(num_labels):
         first = (first[:, None] * (num_teachers + 1) + one_label[:, 0]).ravel()
         second = (second[:, None] * (num_teachers + 1) + one_label[:, 1]).ravel()
-    return _both_ways(all_histograms(num_labels, num_teachers), first, second)
-
-
-def _single_votes(num_labels: int, num_teachers: int, adjacency: Adjacency) -> Neighbors:
-    """Counts that sum to T (and, under add/remove, to T - 1); one vote moves or goes."""
-    everything = all_histograms(num_labels, num_teachers)
-    totals = everything.sum(axis=1)
-    base = (num_teachers + 1) ** np.arange(num_labels)[::-1]
-    full = np.flatnonzero(totals == num_teachers)
-    firsts, seconds = [], []
-    for old in range(num_labels):
-        holders = full[everything[full, old] > 0]
-        news = [new for new in range(num_labels) if new != old] if adjacency == Adjacency.REPLACE_ONE else [None]
-        for new in news:
-            firsts.append(holders)
-            seconds.append(holders - base[old] + (0 if new is None else base[new]))
-    empty = [np.zeros(0, dtype=np.int64)]
-    first, second = np.concatenate(empty + firsts), np.concatenate(empty + seconds)
-    kept = np.unique(np.concatenate([full, first, second]))
-    return _both_ways(everything[kept], np.searchsorted(kept, first), np.searchsorted(kept, second))
-
-
-def _both_ways(histograms: Counts, first: Indices, second: Indices) -> Neighbors:
-    """The pairs that differ and their reverses, each once."""
+    histograms = all_histograms(num_labels, num_teachers)
+    if one_vote:  # counts that sum to T, or to T - 1 where a teacher is gone; one vote moves or goes
+        totals = histograms.sum(axis=1)
+        kept = (totals[first] == num_teachers) & (totals[second] == num_teachers - (not replaced))
+        first, second = first[kept], second[kept]
+        kept = np.abs(histograms[first] - histograms[second]).sum(axis=1) <= 2
+        first, second = first[kept], second[kept]
+    # the pairs that differ and their reverses, each once
     codes = np.concatenate([first * len(histograms) + second, second * len(histograms) + first])
     _, places = np.unique(codes, return_index=True)
     one, other = np.concatenate([first, second]), np.concatenate([second, first])
     kept = np.sort(places[one[places] != other[places]])
-    return Neighbors(histograms, one[kept], other[kept])
+    return Neighbors.of(histograms, one[kept], other[kept])
 
 
 def verify(
@@ -369,25 +344,16 @@ def verify(
     are compared with what the accountant prints. A refutation names a pair of histograms and is a proof, up to
     rounding. Otherwise the price holds on this instance at the orders and epsilons looked at, no more is said.
 
-    Args:
-        distribution: takes a histogram, int `[L]`, and returns the probability of each outcome.
-        num_labels: L.
-        num_teachers: T.
-        adjacency: what one change means.
-        event: the price of one release, or a `Claim`: figures that need not come from an event.
-        orders: Renyi orders at which an event is compared.
-        epsilons: where the printed delta is compared.
-        deltas: where the printed epsilon is compared, beyond what failures take.
-        accountant: makes the accountant that prints.
-        count: how many releases on the same pair, for the pairs that are worst in one; what is found of several is a
-            lower bound on the true divergence.
-        one_vote: whether each teacher votes for exactly one label.
-        symmetric: whether the distribution treats labels alike and breaks ties by the lowest index; then pairs that
-            differ by names only are compared once. A refutation does not depend on it.
+    `distribution` takes a histogram, int `[num_labels]`, and returns the probability of each outcome. `event` is the
+    price of one release, or a `Claim`: figures that need not come from an event. It is compared at Renyi `orders`. What
+    the `accountant` prints is compared at `epsilons` and, beyond what failures take, at `deltas`. With `count` releases
+    on the same pair those that are worst in one are looked at; what is found is a lower bound on the true divergence.
+    With `one_vote` each teacher votes for exactly one label. Say `symmetric` if the distribution treats labels alike
+    and breaks ties by the lowest index: pairs that differ by names only are then compared once. A refutation does not
+    depend on it.
 
     Raises:
-        InvalidValue: a distribution that is no distribution, an instance that is too large, an event that cannot be
-            priced.
+        InvalidValue: a distribution that is none, an instance that is too large, an event that cannot be priced.
 
     >>> from pate.accounting import PureDpEvent
     >>> def coin(histogram):
@@ -397,22 +363,18 @@ def verify(
     (False, (1,), (0,))
     """
     require_count("count", count)
-    pairs = neighbors(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
+    pairs = neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote)
     claim = Claim.of(event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=count)
     num_pairs = len(pairs)
     pairs = pairs.up_to_names() if symmetric else pairs
-    used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
-    first, second = np.split(rows.reshape(-1), 2)
-    histograms = pairs.histograms[used]
-    names = [tuple(histogram.tolist()) for histogram in histograms]
-    table = distribution_table([distribution(histogram) for histogram in histograms], names)
+    first, second = pairs.first, pairs.second
+    names = list(map(tuple, pairs.histograms.tolist()))
+    table = distribution_table([distribution(histogram) for histogram in pairs.histograms], names)
     if len(first):  # one pair for each two distributions, of which those equal to the last bit are the same
         row = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
         kept = np.unique(row[first] * len(table) + row[second], return_index=True)[1]
         first, second = first[kept], second[kept]
-    return _compare(
-        table, first, second, claim, lambda pair: (names[first[pair]], names[second[pair]]), count, num_pairs
-    )
+    return _compare(table, first, second, claim, names, count, num_pairs)
 
 
 def verify_distributions(
@@ -428,32 +390,35 @@ def verify_distributions(
     require(one.shape == other.shape, "second.shape", other.shape, f"that of first, {one.shape}")
     claim = Claim.of(event, count=require_count("count", count))
     table = np.concatenate([one, other])
-    _require_distributions(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
     rows = np.arange(len(one))
-    named = names or (lambda row: (f"first[{row}]", f"second[{row}]"))
-    return _compare(table, rows, rows + len(one), claim, named, count, len(one))
+    shown = [f"{side}[{row}]" for side in ("first", "second") for row in rows]
+    _require_distributions(table, shown)
+    if names is not None:
+        shown = [name for side in zip(*map(names, rows.tolist()), strict=True) for name in side]
+    return _compare(table, rows, rows + len(one), claim, shown, count, len(one))
 
 
 def distribution_table(distributions: Sequence[Mapping[Hashable, float]], names: Sequence[Any]) -> Array:
     """Distributions as rows over all their outcomes, `[H, n]`, or a refusal of what are none."""
     columns: dict[Hashable, int] = {}
-    for distribution, name in zip(distributions, names, strict=True):
-        require_kind(f"distribution({name})", distribution, Mapping, "a mapping from outcomes to probabilities")
+    shown = [f"distribution({name})" for name in names]
+    for distribution, name in zip(distributions, shown, strict=True):
+        require_kind(name, distribution, Mapping, "a mapping from outcomes to probabilities")
         for outcome in distribution:
             columns.setdefault(outcome, len(columns))
     table = np.zeros((len(distributions), len(columns)))
     for row, distribution in enumerate(distributions):
         table[row, [columns[outcome] for outcome in distribution]] = list(distribution.values())
-    _require_distributions(table, lambda row: f"distribution({names[row]})")
+    _require_distributions(table, shown)
     return table
 
 
-def _require_distributions(table: Array, name: Callable[[int], str]) -> None:
+def _require_distributions(table: Array, names: Sequence[str]) -> None:
     totals = table.sum(axis=1)
     wrong = np.flatnonzero(~((np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)))
     for row in wrong[:1].tolist():
         found = f"total {totals[row]:.9g}, smallest {table[row].min(initial=math.inf):.3g}"
-        require(False, name(row), found, f"probabilities >= 0 that sum to 1 within {_TOLERANCE}")
+        require(False, names[row], found, f"probabilities >= 0 that sum to 1 within {_TOLERANCE}")
 
 
 def verify_densities(
@@ -471,10 +436,8 @@ def verify_densities(
     For mechanisms that publish a number, one pair of neighbors at a time, by the logarithms of their densities, which
     should be smooth but at the ends of the panels of [low, high]. What lies outside is left out, so divergences can be
     too small: at high orders the tails matter far out. Rounding and quadrature make them too large by about 1e-9.
-    `names` are those of the two; `Claim.of(event, orders=...)` chooses where an event is compared.
-
-    Raises:
-        InvalidValue: a density whose integral is not 1 within 1e-9.
+    `names` are those of the two; `Claim.of(event, orders=...)` chooses where an event is compared. A density whose
+    integral is not 1 within 1e-9 is refused.
     """
     require(low < high, "low", low, f"a number below high={high}")
     edges = np.linspace(low, high, require_count("num_panels", num_panels) + 1)
@@ -488,9 +451,8 @@ def verify_densities(
         require(abs(total - 1) <= _TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]")
     claim, both_logs = Claim.of(event), (log_distributions, log_distributions[::-1])
     values = _divergences(distributions, distributions[::-1], claim, both_logs)
-    return _verdict(
-        claim, values.max(axis=0), values.argmax(axis=0), lambda pair: names if pair == 0 else names[::-1], 2
-    )
+    named = [names[::-1] if pair else names for pair in values.argmax(axis=0)]
+    return _verdict(claim, values.max(axis=0), named, 2)
 
 
 def verify_samples(
@@ -521,11 +483,9 @@ def verify_samples(
     require_generator(rng)
     require_probability("confidence", confidence)
     half = require_count("num_samples", num_samples, minimum=2) // 2
-    claim = event
-    if not isinstance(claim, Claim):
-        claim = Claim.of(claim, accountant=accountant, orders=(), epsilons=epsilons, deltas=deltas)
+    claim = Claim.of(event, accountant=accountant, orders=(), epsilons=epsilons, deltas=deltas)
     require(len(claim.deltas) > 0, "deltas", claim.deltas, "at least one point")
-    pairs = neighbors(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
+    pairs = neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote)
     require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbors")
     seen = _frequencies([sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half)
     candidates = _candidates(seen[0], pairs, claim, half)
@@ -539,16 +499,12 @@ def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
     index: dict[Any, int] = {}
     columns = []
     for drawn in draws:
-        outcomes = list(drawn)
-        if isinstance(drawn, np.ndarray):
-            rows = drawn.reshape(len(drawn), -1).tolist()
-            outcomes = drawn.tolist() if drawn.ndim == 1 else list(map(tuple, rows))
+        outcomes = drawn.reshape(len(drawn), -1).tolist() if isinstance(drawn, np.ndarray) else list(drawn)
+        outcomes = list(map(tuple, outcomes)) if isinstance(drawn, np.ndarray) else outcomes
         require(len(outcomes) == 2 * half, "sampler", f"{len(outcomes)} outcomes", f"{2 * half}")
-        columns.append(np.array([index.setdefault(outcome, len(index)) for outcome in outcomes]))
-    counts = [
-        [np.bincount(part, minlength=len(index)) for part in (column[:half], column[half:])] for column in columns
-    ]
-    return np.asarray(np.swapaxes(np.array(counts), 0, 1) / half)
+        columns.append([index.setdefault(outcome, len(index)) for outcome in outcomes])
+    halves = np.array(columns).reshape(len(columns), 2, half).swapaxes(0, 1)
+    return np.array([[np.bincount(row, minlength=len(index)) for row in part] for part in halves]) / half
 
 
 def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> list[tuple[int, int]]:
@@ -581,7 +537,5 @@ def _tested(
     hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]
     at_least = float(scipy.special.betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
     at_most = float(scipy.special.betaincinv(hits[1] + 1, half - hits[1], 1 - error)) if hits[1] < half else 1.0
-    bound = max(0.0, at_least - factor * at_most)
-    histograms = pairs.histograms
-    names = tuple(histograms[one].tolist()), tuple(histograms[other].tolist())
-    return WorstPair(DELTA, epsilon, bound, delta, *names)
+    names = (tuple(pairs.histograms[row].tolist()) for row in (one, other))
+    return WorstPair(DELTA, epsilon, max(0.0, at_least - factor * at_most), delta, *names)
