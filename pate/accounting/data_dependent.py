@@ -110,14 +110,10 @@ def one_bit_cost(
     """The realized cost of one bit for each query asked, or for each label of each query, whatever came out.
 
     The bits have independent noise, and one change may move all their statistics at once, each by the event's reach in
-    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit.
-
-    Args:
-        statistics: `[Q]`, or `[Q, L]` with a bit for each label: the integers the bits depended on (for a stability
-            test the gap, for `GaussianVotes` the votes), as places in the event's log odds.
-        event: the price of one bit: its log odds at every statistic, and the reach of a change.
-        orders: `[A]` orders > 1.
-        failure_prob: of all the queries together, where the event stands inside an `ApproximateEvent`.
+    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit. `statistics`
+    `[Q]`, or `[Q, L]` with a bit for each label, are the integers the bits depended on (for a stability test the gap,
+    for `GaussianVotes` the votes), as places in the event's log odds. `failure_prob` is that of all the queries
+    together, where the event stands inside an `ApproximateEvent`.
     """
     array, logits = order_array(orders), event.log_odds
     last = len(logits) - 1
@@ -152,10 +148,8 @@ def _summed(queries: NDArray[Any], orders: Array, divergences: Callable[[NDArray
 def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: object) -> DataDependentCost:
     """The realized cost of gap selection on all queries asked, answered and refused alike, in the larger direction.
 
-    Args:
-        utilities: `[Q, n]` what competed: (gap + regularizer) / noise scale.
-        event: the price of one query, whose epsilon is the range of a change of the utilities.
-        orders: `[A]` orders > 1.
+    `utilities` `[Q, n]` are what competed: (gap + regularizer) / noise scale. The event's epsilon is the range of a
+    change of theirs.
     """
     array = order_array(orders)
     both_ways = partial(gap_selection_rdp, event=event, orders=array)
@@ -170,9 +164,7 @@ def top_log_odds(utilities: Array) -> Array:
     rows, best = np.arange(len(values)), values.argmax(axis=1)
     largest = values[rows, best]
     values[rows, best] = -np.inf
-    second = values.max(axis=1)
-    values -= second[:, None]
-    return np.asarray(largest - second - np.log(np.exp(values, out=values).sum(axis=1)))
+    return np.asarray(largest - np.logaddexp.reduce(values, axis=1))
 
 
 def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: object) -> tuple[Array, Array]:
@@ -237,15 +229,12 @@ def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, farther: float 
     """
     falling = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
     deficits = np.maximum(falling[:, :1] - falling[:, 1:] + int(farther), 0)  # [Q, L - 1], rising
-    scale, num_classes = math.sqrt(2) * require_positive("noise_std", noise_std), falling.shape[1]
-    largest_deficit = int(deficits.max())
-    if largest_deficit < deficits.size:
-        tails = log_ndtr(-np.arange(largest_deficit + 1) / scale)[deficits]
-    else:
-        tails = log_ndtr(-deficits / scale)
-    largest = tails[:, 0]
-    others = np.exp(tails - largest[:, None]).sum(axis=1)
-    return np.asarray(np.minimum(largest + np.log(others), math.log1p(-1 / num_classes)))
+    scale, most = math.sqrt(2) * require_positive("noise_std", noise_std), int(deficits.max())
+    few = most < deficits.size
+    tails = log_ndtr(-np.arange(most + 1) / scale)[deficits] if few else log_ndtr(-deficits / scale)
+    largest = tails[:, :1]
+    log_q = largest[:, 0] + np.log(np.exp(tails - largest).sum(axis=1))
+    return np.asarray(np.minimum(log_q, math.log1p(-1 / falling.shape[1])))
 
 
 def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
@@ -285,10 +274,12 @@ def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
     for row, value in enumerate(np.asarray(log_q, dtype=np.float64)):
         mu_2 = std * math.sqrt(-value)
         mu_1, rho_2 = mu_2 + 1, mu_2 / std**2
-        if mu_2 <= 1 or -value <= rho_2:
-            continue
-        # the theorem's condition on q, without which its bound may fall as q grows
-        if value > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1)):
+        # the theorem's conditions on q, without the second of which its bound may fall as q grows
+        if (
+            mu_2 <= 1
+            or -value <= rho_2
+            or value > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1))
+        ):
             continue
         log_not_q = math.log1p(-math.exp(value))
         log_a = log_not_q - math.log1p(-math.exp((value + rho_2) * (mu_2 - 1) / mu_2))
@@ -303,8 +294,7 @@ def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.i
     require_count("num_teachers", num_teachers)
     counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
-    totals = counts.sum(axis=1)
-    if (wrong := np.flatnonzero(totals != num_teachers)).size:
+    if (wrong := np.flatnonzero(counts.sum(axis=1) != num_teachers)).size:
         raise InvalidValue(f"votes[{wrong[0]}].sum: expected {num_teachers}, one vote per teacher")
     return counts
 
@@ -371,18 +361,17 @@ class GapCostSanitizer:
 
         def drops(cells: Array, width: float) -> list[Array]:
             """By how much a change lowers the cost of one query in each cell, `[C]`: at its lower end; at most."""
-            most = self._costs(cells)
             moved = (self._costs(cells + beyond + self.query.epsilon) for beyond in (0.0, width))
-            return [(most - after).max(axis=0) for after in moved]
+            return [(self._costs(cells) - after).max(axis=0) for after in moved]
 
         cells, width = np.linspace(0.0, _LARGEST_LOG_ODDS, _CELLS_OF_LOG_ODDS, retstep=True)
         attained, largest = drops(cells, float(width))
         candidates = cells[largest >= attained.max()]  # the others hold nothing larger
         parts = max(1, min(_PARTS, _MOST_CELLS // len(candidates)))
         finer = candidates[:, None] + width / parts * np.arange(parts)
-        _, largest = drops(finer.ravel(), float(width) / parts)
         beyond = self._costs(np.array([_LARGEST_LOG_ODDS]))
-        return self.num_queries * float(max(largest.max(), beyond.max())) * (1 + _ROUNDING)
+        largest = max(drops(finer.ravel(), float(width) / parts)[1].max(), beyond.max())
+        return self.num_queries * float(largest) * (1 + _ROUNDING)
 
     @property
     def noise_std(self) -> float:

@@ -99,19 +99,20 @@ def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
 
 
 def _profile(event: LeafEvent, epsilons: Array) -> Array:
+    from scipy.special import expit  # loads slowly; to the digits of the totals that ledgers have kept
+
     factor = np.exp(epsilons)
     match event:
-        case events.GaussianEvent():  # its own pair (Balle & Wang 2018)
-            mu = 1 / event.noise_multiplier
+        case events.GaussianEvent() | events.WinnerEvent():
+            # Its own pair (Balle & Wang 2018). Of a winner that of its counts: at every epsilon there is a threshold on
+            # two of them that attains it.
+            mu = 1 / (event.noise_multiplier / getattr(event, "num_moving", 1) ** 0.5)
             near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
             return np.asarray(ndtr(near) - np.exp(epsilons + log_ndtr(far)))
-        case events.WinnerEvent():
-            # The pair of its counts: at every epsilon there is a threshold on two of them that attains it.
-            return _profile(events.GaussianEvent(event.noise_multiplier / event.num_moving**0.5), epsilons)
         case events.SampledGaussianEvent():  # its own pair; the larger of both ways where the unit may come or go
             return np.asarray(np.max(both_ways(event, epsilons), axis=0))
         case events.PureDpEvent():  # randomized response
-            yes, no = _expit([event.epsilon, -event.epsilon])
+            yes, no = expit(event.epsilon), expit(-event.epsilon)
             return np.asarray(yes - factor * no)
         case events.BoundedRangeEvent():
             # The supremum over two-point pairs with losses t and t - e is attained at t = (epsilon + e) / 2.
@@ -121,7 +122,7 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
         case events.BitEvent():  # the largest over pairs of statistics `reach` apart, both outcomes, both ways round
             (near, far), profile = bit_pairs(event), np.zeros_like(epsilons)
             for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
-                for more, less in zip(_expit(p), _expit(q), strict=True):
+                for more, less in zip(expit(p), expit(q), strict=True):
                     np.maximum(profile, more - factor * less, out=profile)
             return profile
         case events.NoisyMaxGaussianEvent():
@@ -164,13 +165,6 @@ def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
     return [np.minimum.accumulate(np.clip(profile, trivial, 1.0)) for profile in profiles]
 
 
-def _expit(logits: Any) -> Array:
-    """SciPy's, to the digits of the totals that ledgers have kept."""
-    from scipy.special import expit  # loads slowly
-
-    return np.asarray(expit(logits))
-
-
 class LossDistribution:
     """The distribution of the summed losses of counted events on one grid; knows nothing where no grid fits."""
 
@@ -209,12 +203,11 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
     stride = math.ceil(ends / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
     points = np.arange(-math.ceil(ends / stride), math.ceil(ends / stride) + 1) * stride
     epsilons = np.asarray(points * spacing, dtype=np.float64)
-    made = []
+    made, connect_dots = [], _load("pld_pmf").create_pmf_pessimistic_connect_dots
     for exact in both_ways(event, epsilons):
         profile = np.minimum(exact + _ROUNDING, 1.0)
         kept = lower_hull(np.exp(epsilons), profile)
-        masses = _load("pld_pmf").create_pmf_pessimistic_connect_dots(spacing, points[kept], profile[kept])
-        made.append(masses.to_dense_pmf())
+        made.append(connect_dots(spacing, points[kept], profile[kept]).to_dense_pmf())
     return _load("privacy_loss_distribution").PrivacyLossDistribution(*made)
 
 

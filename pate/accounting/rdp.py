@@ -5,7 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -112,11 +112,11 @@ class RdpAccountant(Accountant):
                 all_times += times
                 continue
             for leaf, more in zip(parts, times, strict=True):  # one that was there before is counted, not listed again
-                place = self._places.setdefault(leaf, len(all_leaves))
-                if place == len(all_leaves):
+                if (place := self._places.setdefault(leaf, len(all_leaves))) < len(all_leaves):
+                    all_times[place] += more
+                else:
                     all_leaves.append(leaf)
-                    all_times.append(0)
-                all_times[place] += more
+                    all_times.append(more)
         return self
 
     def copy(self) -> Self:
@@ -126,12 +126,10 @@ class RdpAccountant(Accountant):
         return made
 
     def get_epsilon(self, target_delta: float) -> float:
-        left = self.remaining_delta(target_delta)
-        return self._best(lambda orders, rdp: rdp_to_epsilons(orders, rdp, target_delta=left))[0]
+        return self._best(partial(rdp_to_epsilons, target_delta=self.remaining_delta(target_delta)))[0]
 
     def get_delta(self, target_epsilon: float) -> float:
-        delta, _ = self._best(lambda orders, rdp: rdp_to_deltas(orders, rdp, target_epsilon=target_epsilon))
-        return min(1.0, delta + self.failure_prob)
+        return min(1.0, self._best(partial(rdp_to_deltas, target_epsilon=target_epsilon))[0] + self.failure_prob)
 
     def curve(self, orders: Array) -> Array:
         """What has been spent at other orders > 1, `[len(orders)]`."""
@@ -139,23 +137,24 @@ class RdpAccountant(Accountant):
 
     def best_order(self, target_delta: float) -> float:
         """The order at which `get_epsilon` attains its value."""
-        left = self.remaining_delta(target_delta)
-        return self._best(lambda orders, rdp: rdp_to_epsilons(orders, rdp, target_delta=left))[1]
+        return self._best(partial(rdp_to_epsilons, target_delta=self.remaining_delta(target_delta)))[1]
 
     def _best(self, convert: Callable[[Array, Array], Array]) -> tuple[float, float]:
         """The smallest value that a conversion gives at any order, and that order; 0 while nothing was spent."""
         if self._spent.keys() <= {events.NoOpEvent}:
             return 0.0, float(self.orders[-1])
-        values = convert(self.orders, self.rdp)
-        best = int(np.argmin(values))
-        found = float(values[best]), float(self.orders[best])
-        if not self._refine or not 0 < values[best] < math.inf:
+        found, place = self._least(convert, self.orders, self.rdp)
+        if not self._refine or not 0 < found[0] < math.inf:
             return found
-        low, high = self.orders[max(best - 1, 0)], self.orders[min(best + 1, len(self.orders) - 1)]
+        low, high = self.orders[max(place - 1, 0)], self.orders[min(place + 1, len(self.orders) - 1)]
         near = 1 + np.geomspace(low - 1, high - 1, 2 * _REFINEMENT + 1)
-        values = convert(near, rdp_curve(self._spent, near))
-        best = int(np.argmin(values))
-        return found if values[best] >= found[0] else (float(values[best]), float(near[best]))
+        return min(found, self._least(convert, near, self.curve(near))[0], key=itemgetter(0))
+
+    @staticmethod
+    def _least(convert: Callable[[Array, Array], Array], orders: Array, rdp: Array) -> tuple[tuple[float, float], int]:
+        values = convert(orders, rdp)
+        place = int(np.argmin(values))
+        return (float(values[place]), float(orders[place])), place
 
 
 def order_array(orders: object) -> Array:
@@ -236,38 +235,28 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
                 total += orders * math.fsum(numbers * rhos)
             else:
                 # of an event of somebody else the curve is not known, also where it is a subclass
-                require(kind in events.KINDS.values(), "event", kind.__name__, "an event with a Renyi curve")
+                require(kind in _CURVES, "event", kind.__name__, "an event with a Renyi curve")
                 total += sum(number * _curve(leaf, key) for leaf, number in zip(parts, numbers, strict=True))
     return np.where(np.isnan(total), np.inf, total)  # what double precision cannot say is charged as infinite
 
 
+_CURVES: dict[type[Event], Callable[[Any, Array], Array]] = {
+    events.NoOpEvent: lambda event, orders: np.zeros_like(orders),
+    events.NonPrivateEvent: lambda event, orders: np.full_like(orders, np.inf),
+    events.PureDpEvent: lambda event, orders: renyi.pure_dp_rdp(event.epsilon, orders),
+    events.BoundedRangeEvent: lambda event, orders: renyi.bounded_range_rdp(event.epsilon, orders),
+    **dict.fromkeys((events.NoisyMaxGaussianEvent, events.OpposedMaximaEvent), renyi.noisy_max_gaussian_rdp),
+    events.WinnerEvent: lambda event, orders: winner_rdp(event.noise_multiplier, event.num_moving, orders),
+    events.SmoothSensitivityEvent: renyi.smooth_sensitivity_rdp,
+    **dict.fromkeys((events.SessionEvent, events.BoundarySessionEvent), renyi.session_rdp),
+    events.SampledGaussianEvent: sampled_gaussian_rdp,
+    **dict.fromkeys((events.OneBitEvent, events.ThresholdEvent), renyi.bit_rdp),
+}
+
+
 @lru_cache(maxsize=2048)  # the same event comes again and again
 def _curve(leaf: LeafEvent, key: bytes) -> Array:
-    orders = np.frombuffer(key)
-    match leaf:
-        case events.NoOpEvent():
-            return np.zeros_like(orders)
-        case events.NonPrivateEvent():
-            return np.full_like(orders, np.inf)
-        case events.ZCdpEvent():
-            return orders * leaf.rho
-        case events.PureDpEvent():
-            return renyi.pure_dp_rdp(leaf.epsilon, orders)
-        case events.BoundedRangeEvent():
-            return renyi.bounded_range_rdp(leaf.epsilon, orders)
-        case events.NoisyMaxGaussianEvent():
-            return renyi.noisy_max_gaussian_rdp(leaf, orders)
-        case events.WinnerEvent():
-            return winner_rdp(leaf.noise_multiplier, leaf.num_moving, orders)
-        case events.SmoothSensitivityEvent():
-            return renyi.smooth_sensitivity_rdp(leaf, orders)
-        case events.SessionEvent():
-            return renyi.session_rdp(leaf, orders)
-        case events.SampledGaussianEvent():
-            return sampled_gaussian_rdp(leaf, orders)
-        case events.BitEvent():
-            return renyi.bit_rdp(leaf, orders)
-    raise InvalidValue(f"event={type(leaf).__name__}: expected an event with a Renyi curve")
+    return _CURVES[type(leaf)](leaf, np.frombuffer(key))
 
 
 def curve_of(event: Event) -> Curve:
