@@ -122,24 +122,11 @@ def polygon(q: Array, height: Array, *, shift: float) -> Pair:
     slopes = np.concatenate([np.diff(y) / width, tangent_slope])
     offsets = np.concatenate([y[:-1], tangent_height]) - slopes * np.concatenate([x[:-1], tangent_q])
     needed = (slopes >= tangent_slope[0]) & (slopes <= tangent_slope[-1])  # fewer lines are higher ones
-    slopes, offsets = slopes[needed], offsets[needed]
-    # The pair whose curve is the least of these lines on [0, 1].
-    here, corners, pieces = 0.0, [0.0], []
-    line = min(range(len(slopes)), key=lambda i: (offsets[i], slopes[i]))
-    missing = max(float(offsets[line]), 0.0)
-    while True:
-        pieces.append(line)
-        lower = np.flatnonzero(slopes < slopes[line])
-        crossings = (offsets[lower] - offsets[line]) / (slopes[line] - slopes[lower])
-        if lower.size == 0 or crossings.min() >= 1:
-            break
-        nearest = crossings.min()
-        here = max(here, float(nearest))
-        corners.append(here)
-        ties = lower[crossings <= nearest]
-        line = int(ties[np.argmin(slopes[ties])])
-    masses = np.diff(np.array([*corners, 1.0]))
-    return Pair(masses[masses > 0], slopes[pieces][masses > 0], missing)
+    # The pair whose curve is the least of these lines on [0, 1], which are the corners of a hull.
+    slopes, raised = (side[::-1] for side in _upper_hull(slopes[needed], -offsets[needed]))
+    corners = np.concatenate([[0.0], np.diff(raised) / np.diff(slopes), [1.0]]).clip(0, 1)
+    masses = np.diff(np.maximum.accumulate(corners))
+    return Pair(masses[masses > 0], slopes[masses > 0], max(-float(raised.max()), 0.0))
 
 
 def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
@@ -147,12 +134,11 @@ def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
     beyond = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
     if falls:
         edges = np.append(threshold + shift + beyond, _FARTHEST + shift)
-        below = float(ndtr(threshold + shift)), float(moved_mass(np.array([threshold + shift]), shift)[0])
+        q, moved = ndtr(threshold + shift), moved_mass(np.array([threshold + shift]), shift)
     else:
         edges = np.append(-_FARTHEST, -threshold + shift - beyond[::-1])
-        below = float(ndtr(threshold - shift)), -float(moved_mass(np.array([threshold]), shift)[0])
+        q, moved = ndtr(threshold - shift), -moved_mass(np.array([threshold]), shift)
     above = gaussian_pair(shift, edges)
-    q, moved = below
     return Pair(np.append(above.masses, q), np.append(above.excess, -moved / q), above.missing)
 
 
@@ -164,10 +150,9 @@ def gaussian_pair(shift: float, edges: Array) -> Pair:
     masses = np.zeros(len(edges))
     masses[1:] += upper
     masses[:-1] += width - upper
-    far_below, far_above = edges[0] <= -_FARTHEST, edges[-1] >= _FARTHEST
-    if far_below:
+    if edges[0] <= -_FARTHEST:
         masses[0] += ndtr(edges[0])
-    return Pair(masses, slopes, float(q[-1] + height[-1]) if far_above else 0.0)
+    return Pair(masses, slopes, float(q[-1] + height[-1]) if edges[-1] >= _FARTHEST else 0.0)
 
 
 def _curve(z: Array, shift: float) -> tuple[Array, Array, Array]:
