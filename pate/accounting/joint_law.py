@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Self
 
@@ -232,7 +232,7 @@ class _Solved:
         self._limited = np.zeros((0, 2), dtype=bool)  # whether refusals are limited from below and from above
         self._weights, self._sizes = np.zeros((0, 7, 7)), np.zeros((0, 7))
         self._added: list[Array] = []
-        self._kept: dict[tuple[float, bool], Array] = {}
+        self._growth = cache(self._of_growth)
         self._of_move = [np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))]
         self._some = np.arange(len(types.moved)) % max(1, len(types.moved) // _SOLVED_FIRST) == 0
         self._multipliers, self._bounds = np.zeros((0, 6)), np.zeros(0)
@@ -259,13 +259,10 @@ class _Solved:
     def _add(self, corners: Iterable[Corner]) -> None:
         """Makes programs at new corners, and finds multipliers; types are added where they would lower a bound much."""
         known = len(self._places)
-        for corner in corners:
-            self._places.setdefault(corner, len(self._places))
-        if new := list(self._places)[known:]:
+        if new := [corner for corner in dict.fromkeys(corners) if corner not in self._places]:
+            self._places |= {corner: known + number for number, corner in enumerate(new)}
             self._make(new)
         places = np.arange(known, len(self._places))
-        self._multipliers = np.append(self._multipliers, np.zeros((len(places), 6)), axis=0)
-        self._bounds = np.append(self._bounds, np.full(len(places), np.inf))
         for _ in range(_ROUNDS):
             places = self._solve(places) if places.size else places
 
@@ -314,7 +311,7 @@ class _Solved:
         near, far = self._divergence(np.stack([low, high]))
         chord = limited.all(axis=1) & np.isfinite(near) & np.isfinite(far)
         slope = np.where(chord, (far - near) / (high - low), 0.0)
-        added = [self._of_growth(*of) for of in zip(growth.tolist(), chord.tolist(), strict=True)]
+        added = [self._growth(*of) for of in zip(growth.tolist(), chord.tolist(), strict=True)]
 
         weights = np.zeros((len(corners), 7, 7))
         weights[:, _VALUES, _FAILS] = np.where(chord, near - slope * low, 0.0)
@@ -329,19 +326,17 @@ class _Solved:
         self._shares, self._limited = np.append(self._shares, share), np.append(self._limited, limited, axis=0)
         self._weights, self._sizes = np.append(self._weights, weights, axis=0), np.append(self._sizes, sizes, axis=0)
         self._added += added
+        self._multipliers = np.append(self._multipliers, np.zeros((len(corners), 6)), axis=0)
+        self._bounds = np.append(self._bounds, np.full(len(corners), np.inf))
 
     def _of_growth(self, growth: float, by_chord: bool) -> Array:
-        """What passing adds to the divergence, and refusing where that is not by the chord; kept for other corners."""
-        if (growth, by_chord) not in self._kept:
-            types, share = self._types, math.exp(-self._types.largest * growth)
-            if by_chord:
-                ratios = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
-                added = np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
-            else:
-                ratios = types.moved * types.moved_fails * share / types.fails
-                added = self._of_growth(growth, True) + types.fails * self._divergence(ratios)
-            self._kept[growth, by_chord] = added
-        return self._kept[growth, by_chord]
+        """What passing adds to the divergence, and refusing where that is not by the chord."""
+        types, share = self._types, math.exp(-self._types.largest * growth)
+        if by_chord:
+            ratios = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
+            return np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
+        refused = types.fails * self._divergence(types.moved * types.moved_fails * share / types.fails)
+        return np.asarray(self._growth(growth, True) + refused)
 
 
 class JointLawAccountant(AccountantBesideRenyi):

@@ -17,7 +17,6 @@ from typing import Any, Self
 import numpy as np
 
 from pate.accounting import events
-from pate.accounting.composition_step import ShiftedMaximum
 from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
 from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve
 from pate.accounting.renyi import bit_pairs
@@ -57,28 +56,25 @@ def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) ->
     masses = np.append(1 - moved[0], upper * ratio[1:])  # farther up the loss is smaller
     masses[:-1] += np.maximum(mass - upper * ratio[1:], 0.0)
     points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _POINTS)
-    alone, factors = raised_maximum(rising, shift, points), np.exp(points)
+    alone, factors = moved_maximum(rising, shift, points), np.exp(points)
     total = np.full_like(epsilons, float(moved[-1]))
     for loss, each in zip(losses.tolist(), masses.tolist(), strict=True):
         total += each * np.interp(np.exp(epsilons - loss), factors, alone)
     return total
 
 
-def raised_maximum(count: int, shift: float, epsilons: Array) -> Array:
-    """The hockey stick of M + shift against M, M the largest of `count` standard normals."""
-    pair = ShiftedMaximum(count, shift)
-    t = _root(pair.loss, epsilons, shift)
-    return np.asarray(pair.first(t)[1] - np.exp(epsilons) * pair.second(t)[1])
-
-
-def lowered_maximum(count: int, shift: float, epsilons: Array) -> Array:
-    """The hockey stick of M - shift against M."""
-
-    def loss(t: Array) -> Array:
-        return np.asarray(t * shift - shift * shift / 2 + (count - 1) * (log_ndtr(shift - t) - log_ndtr(-t)))
-
-    t = -_root(loss, epsilons, shift)
-    return np.asarray(np.exp(count * log_ndtr(t + shift)) - np.exp(epsilons + count * log_ndtr(t)))
+def moved_maximum(count: int, shift: float, epsilons: Array) -> Array:
+    """The hockey stick of M + shift against M, M the largest of `count` standard normals; the shift of either sign."""
+    # At t the noise is x = t, or -t where M is lowered: there the loss, rising in t, meets its target.
+    side, size = math.copysign(1.0, shift), abs(shift)
+    t = _root(
+        lambda t: t * size - size * size / 2 + (count - 1) * (log_ndtr(side * t - shift) - log_ndtr(side * t)),
+        epsilons,
+        size,
+    )
+    if shift > 0:
+        return np.asarray(np.exp(epsilons) * np.expm1(count * log_ndtr(t)) - np.expm1(count * log_ndtr(t - shift)))
+    return np.asarray(np.exp(count * log_ndtr(-t - shift)) - np.exp(epsilons + count * log_ndtr(-t)))
 
 
 def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Array:
@@ -146,7 +142,7 @@ def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array) -> Ar
     # A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
     for block in range(blocks):
         last = first + (n - 1) // blocks - (block >= (n - 1) % blocks)
-        least = np.minimum(raised_maximum(last, shift, epsilons), lowered_maximum(n - first, shift, epsilons))
+        least = np.minimum(moved_maximum(last, shift, epsilons), moved_maximum(n - first, -shift, epsilons))
         if opposed:
             least = np.minimum(least, opposite_maxima(last, n - first, shift / 2, epsilons))
         np.maximum(profile, convex_minorant(np.exp(epsilons), least), out=profile)

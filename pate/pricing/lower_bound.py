@@ -14,7 +14,7 @@ from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
 from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.mechanisms.noise.real_numbers import gaussian_argmax
 from pate.pricing.priced_release import ReleaseShape
-from pate.verification.tightness import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon
+from pate.verification.divergences import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon
 
 Counts = NDArray[np.int64]
 

@@ -23,7 +23,7 @@ from pate.pricing.remedies import Expectation, Suggestion, expectation, planned_
 from pate.validation import InvalidValue, require, require_count, require_histogram
 
 if TYPE_CHECKING:  # it loads others, that few quotes need
-    from pate.verification.tightness import LowerBound
+    from pate.verification.divergences import LowerBound
 
 _QUANTILE = 1.645  # one in twenty sessions has more hits
 _ROUNDING = 1e-9

@@ -1,7 +1,6 @@
 """The verifier: compares a price with exact or sampled distributions on all neighbors of small instances."""
 
-from pate.verification.divergences import compose, hockey_stick, renyi
-from pate.verification.tightness import lower_bound
+from pate.verification.divergences import compose, hockey_stick, lower_bound, renyi
 from pate.verification.verifier import (
     Claim,
     PriceRefuted,

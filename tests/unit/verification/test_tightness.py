@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from pate.accounting import PureDpAccountant, PureDpEvent
 from pate.verification import lower_bound
-from pate.verification.tightness import Pair, session_epsilon
+from pate.verification.divergences import Pair, session_epsilon
 
 
 def answer(counts: np.ndarray) -> dict[str, float]:
