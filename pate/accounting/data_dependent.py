@@ -181,9 +181,11 @@ def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: obje
         split = int(np.searchsorted(a, 2.0))
         forward = []
         for shift, some in ((epsilon, a[:split]), (-epsilon, a[split:])):
-            peak = -((some - 1) / _expm1(-(some - 1) * shift) + 1 / math.expm1(shift)) / some  # where the mass is free
+            power = np.expm1(np.minimum((1 - some) * shift, _LARGEST_EXPONENT))
+            peak = -((some - 1) / power + 1 / math.expm1(shift)) / some  # where the mass is free
             forward.append(_moment(log_rest, shift, some - 1, (1 - some) * shift, np.maximum(peak, 0.0)))
-        peak = np.maximum((1 / math.expm1(epsilon) - a / _expm1(a * epsilon)) / (a - 1), 0.0)
+        power = np.expm1(np.minimum(a * epsilon, _LARGEST_EXPONENT))
+        peak = np.maximum((1 / math.expm1(epsilon) - a / power) / (a - 1), 0.0)
         moments = np.concatenate(forward, axis=1), _moment(log_rest, epsilon, -a, a * epsilon, peak)
         ways = [np.clip(log_moment * (1 / (a - 1)), 0.0, ceiling) for log_moment in moments]
     ranks = np.argsort(np.argsort(array, kind="stable"), kind="stable")
@@ -204,10 +206,6 @@ def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: 
         log_mass = np.minimum(log_rest[:, None], np.log(peak[near:]))
     capped[:, near:] += np.logaddexp(log_mass + exponent[near:], np.log1p(-mass[:, near:]))
     return np.asarray(capped)
-
-
-def _expm1(x: Array) -> Array:
-    return np.expm1(np.minimum(x, _LARGEST_EXPONENT))
 
 
 def gnmax_cost(votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object) -> DataDependentCost:
@@ -319,10 +317,8 @@ def gnmax_smooth_sensitivity(
     for distance in range(farthest):
         if math.exp(-beta * distance) * at_most <= best:
             return best
-        likely, unlikely = (
-            np.searchsorted(edges, gnmax_log_q(counts, noise_std=noise_std, farther=by), side="right")
-            for by in (-2 * (distance + 1), 2 * (distance + 1))
-        )
+        log_qs = (gnmax_log_q(counts, noise_std=noise_std, farther=way * (distance + 1)) for way in (-2, 2))
+        likely, unlikely = (np.searchsorted(edges, log_q, side="right") for log_q in log_qs)
         total = float(np.minimum(up_to[likely], from_on[np.maximum(unlikely - 1, 0)]).sum())
         best = max(best, math.exp(-beta * distance) * total)
     return max(best, math.exp(-beta * farthest) * at_most)

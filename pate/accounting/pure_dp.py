@@ -91,9 +91,7 @@ def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: flo
 def _epsilon(log_tails: tuple[Array, Array], target_delta: float) -> float:
     """The smallest x >= 0 at which no threshold has more than that delta."""
     log_delta = math.log(target_delta)
-    log_tail, log_tail_after = log_tails
-    worth = log_tail > log_delta
-    kept, after = log_tail[worth], log_tail_after[worth]
+    kept, after = (tails[log_tails[0] > log_delta] for tails in log_tails)
     with np.errstate(divide="ignore"):
         epsilons = kept + np.log(-np.expm1(log_delta - kept)) - after
     return float(np.max(epsilons, initial=0.0))

@@ -85,10 +85,6 @@ class Pair:
     missing: float = 0.0  # mass of P on an infinite loss
     parts: tuple[Pair, ...] = ()  # pairs below it, in a tree
 
-    @property
-    def second_moment(self) -> float:
-        return float(self.masses @ (self.excess * self.excess))
-
     def curve(self) -> tuple[Array, Array]:
         """The corners of its test curve: masses under Q and heights, `[K + 1]` each."""
         order = np.argsort(-self.excess)
@@ -247,7 +243,7 @@ def squares(shift: float) -> tuple[Pair, ...]:
 def _squares() -> tuple[Array, Array]:
     """The lowest corners `[S, 2]` and the widths `[S]` of squares that cover what lies between the other regions."""
     starts = _LOWEST + _WIDEST * np.arange(round((_HIGHEST_SUM - 2 * _LOWEST) / _WIDEST))
-    lowest = np.stack([*map(np.ravel, np.meshgrid(starts, starts))], axis=1)
+    lowest = np.stack(np.meshgrid(starts, starts), axis=-1).reshape(-1, 2)
     done, width = list[tuple[Array, Array]](), _WIDEST
     while len(lowest):
         lowest = lowest[lowest.sum(axis=1) < _HIGHEST_SUM - 1e-9]
@@ -264,7 +260,8 @@ def _squares() -> tuple[Array, Array]:
         done.append((lowest[good], np.full(int(good.sum()), width)))
         width /= 2
         lowest = (lowest[~good][:, None] + width * _CORNERS).reshape(-1, 2)
-    return np.concatenate([places for places, _ in done]), np.concatenate([widths for _, widths in done])
+    places, widths = map(np.concatenate, zip(*done, strict=True))
+    return places, widths
 
 
 def _slacks(lowest: Array, width: Array, shift: float) -> Array:
@@ -295,14 +292,15 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
     counts = orders * (num_moving * shift * shift / 2)
     if not SMALLEST_MULTIPLIER < noise_multiplier < LARGEST_MULTIPLIER:
         return counts
+    log_moment = orders * (orders - 1) * (shift * shift / 2) * _UP  # log E[(P/Q)^a] of N(shift, 1) and N(0, 1)
     with np.errstate(over="ignore", invalid="ignore"):
         one = math.sqrt(num_moving) * shift  # of the worst bit of N(one, 1) and N(0, 1): E[(P/Q)^a] - 1
         excess = np.maximum(np.expm1(_log_censored(orders, one, _FAR_BIT)), _excess(bits(one), orders, one))
         if num_moving == 2:
             wide = math.sqrt(2) * shift
             rare = math.exp(log_ndtr(-_HIGHEST_SUM / math.sqrt(2))) * _UP
-            high = (1 - rare) * excess + rare * np.expm1(_log_moment(orders, wide))
-            low = np.expm1(_log_censored(orders, shift, -_LOWEST) + _log_moment(orders, shift))
+            high = (1 - rare) * excess + rare * np.expm1(2 * log_moment)
+            low = np.expm1(_log_censored(orders, shift, -_LOWEST) + log_moment)
             excess = np.maximum(np.maximum(high, low), _excess(squares(shift), orders, wide))
         curve = np.log1p(excess) * _UP / (orders - 1)
     return np.where(np.isfinite(curve), np.minimum(curve, counts), counts)
@@ -322,18 +320,13 @@ def _excess(pairs: Iterable[Pair], orders: Array, shift: float) -> Array:
     return worst
 
 
-def _log_moment(orders: Array, shift: float) -> Array:
-    """Log E[(P/Q)^a] of N(shift, 1) and N(0, 1), `[A]`."""
-    return orders * (orders - 1) * (shift * shift / 2) * _UP
-
-
 def _log_censored(orders: Array, shift: float, threshold: float) -> Array:
-    """The same of max(Z, threshold), Z ~ N(0, 1) against N(-shift, 1) or N(shift, 1), the larger of both: `[A]`."""
-    moved = (orders - 1) * shift
+    """Log E[(P/Q)^a] of max(Z, threshold), Z ~ N(0, 1) against N(-shift, 1) or N(shift, 1), the larger one: `[A]`."""
+    moved, log_moment = (orders - 1) * shift, orders * (orders - 1) * (shift * shift / 2) * _UP
     sides = []
     for sign in (1, -1):
         below = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * shift)
-        sides.append(np.logaddexp(below, _log_moment(orders, shift) + log_ndtr(sign * moved - threshold)))
+        sides.append(np.logaddexp(below, log_moment + log_ndtr(sign * moved - threshold)))
     rounding = _ROUNDING * (1 + orders * -log_ndtr(threshold - shift))
     return np.asarray(np.maximum(np.maximum(*sides), 0.0) + rounding)
 
@@ -354,11 +347,10 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
     pairs = [*bits(wide), *(censored_pair(wide, _FAR_BIT, falls=falls) for falls in (True, False))]
     if num_moving == 2:
         rare = 0.5 * math.erfc(_HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _UP
-        everything = gaussian_pair(wide, _EDGES)
-        one = gaussian_pair(shift, _EDGES)
+        everything, one = gaussian_pair(wide, _EDGES), gaussian_pair(shift, _EDGES)
         low = [censored_pair(shift, -_LOWEST, falls=falls).times(one) for falls in (True, False)]
         pairs = [*(pair.beside(everything, share=rare) for pair in pairs), *low, *squares(shift)]
-    variance = max(pair.second_moment for pair in pairs)
+    variance = max(float(pair.masses @ (pair.excess * pair.excess)) for pair in pairs)
     # halved by what speaks clearly for either side, again and again
     scale = variance**0.5 / 4
     clear = [[p.masses[p.excess > scale].sum(), p.masses[p.excess < -scale].sum()] for p in pairs]
