@@ -6,12 +6,10 @@ two-point pairs. A pair (up, down) with up > 0 > down stands for two outcomes wh
 garbled into the other one, so replacing pairs by a box that contains them is an upper bound for every later composition
 (docs/proofs/exact_composition.md).
 
-V falls and is convex in exp(x), and is kept on equally spaced points. Between them it is taken as linear in exp(x),
-left of them as linear up to 1 at exp(x) = 0, right of them as constant: all above it. The spacing has so few digits
-that its multiples are exact, and so every weight is exact to a few units in the last place, however close two losses.
-
-A step takes V on the points of a grid and returns the new V there. All products and sums in it are of numbers >= 0 that
-are exact to a few units in the last place, so the factor 1 + `rounding` covers what rounding may have taken away.
+A step takes V on equally spaced points and returns the new V there. V falls and is convex in exp(x). Between points it
+is taken as linear in exp(x), left of them as linear up to 1 at exp(x) = 0, right of them as constant: all above it. The
+spacing has so few digits that its multiples are exact, and every weight is so to a few units in the last place, however
+close two losses. All products and sums are of such numbers >= 0, so a factor covers what rounding may have taken away.
 """
 
 from __future__ import annotations

@@ -334,17 +334,16 @@ class ExactAccountant(LossAccountant):
           never better than these figures; their own rounding is covered.
         * Gaussians alone are exact. Sampled Gaussians have one worst pair, whose losses are summed; a unit that comes
           or goes does so in the same way at all of them. A noisy maximum with Gaussian noise is replaced by a pair that
-          dominates it; there the bound is not the best play, and the PLD accountant's is tighter.
-        * Never above the Renyi accountant, nor above the price of noisy counts whose winner alone is released, nor
-          above that of a session by its hits: the smallest of these bounds is returned.
+          dominates it: the bound is not the best play, and the PLD accountant's is tighter.
+        * Never above the Renyi accountant, the price of noisy counts whose winner alone is released, or that of a
+          session by its hits: the smallest of these bounds is returned.
 
-    Edge cases: steps are taken in the order of the event, so the bound is for that order. But Gaussians, sampled ones
-    too, count as the first steps, which gives the adversary of the others the most freedom. More than 180 other steps
-    are composed in blocks, some tenths of a percent above the best play, unless `in_blocks` is False. Every step takes
-    some milliseconds then, as for optimal tables of the stability test, whose losses can be enormous. Epsilons above
-    500 and deltas below 1e-187 are those of the Renyi accountant.
-
-    Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
+    Edge cases: the bound is for steps in the order of the event, but Gaussians, sampled ones too, count as the first,
+    which gives the adversary of the others the most freedom. More than 180 other steps are composed in blocks, some
+    tenths of a percent above the best play, unless `in_blocks` is False. Then every step takes some milliseconds, as
+    for optimal tables of the stability test, whose losses can be enormous. Epsilons above 500 and deltas below 1e-187
+    are those of the Renyi accountant. Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022;
+    docs/proofs/exact_composition.md.
 
     >>> from pate.accounting import BoundedRangeEvent, RdpAccountant, SelfComposedEvent
     >>> event = SelfComposedEvent(BoundedRangeEvent(0.1), 20)
@@ -421,11 +420,9 @@ class ExactAccountant(LossAccountant):
             return None
         fixed = Counter[DominatingPairs]()
         for pairs, times in parts:
-            if isinstance(pairs, SampledPair):
-                fixed[pairs] += times
-        steps = (*fixed.items(), *(step for step in parts if step[0] not in fixed))
-        if mu > 0:
-            steps = ((ShiftedMaximum(1, mu), 1), *steps)
+            fixed[pairs] += times * isinstance(pairs, SampledPair)
+        gaussians = [(ShiftedMaximum(1, mu), 1)] if mu > 0 else []
+        steps = (*gaussians, *(+fixed).items(), *(step for step in parts if not fixed[step[0]]))
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
         beyond = math.fsum(times * _largest(pairs, otherwise=math.inf) for pairs, times in steps)  # there delta is 0
         reach = min(float(epsilons.min()), beyond)

@@ -373,22 +373,20 @@ class JointLawAccountant(AccountantBesideRenyi):
         if not self._joint or not 0 < known < math.inf:
             return known
 
+        @cache
         def value(place: int) -> float:
             orders = np.array([1 + _STEP**place])
             return float(rdp_to_epsilons(orders, self._curve(orders), target_delta=left)[0])
 
-        middle = round(math.log(self._rdp.best_order(target_delta) - 1) / math.log(_STEP))
-        values = {middle: value(middle)}
-        if values[middle] > known * _WORTH_IT:
-            return min(known, values[middle])
-        for stride in _STRIDES:
-            best = min(values, key=values.__getitem__)
+        middle = best = round(math.log(self._rdp.best_order(target_delta) - 1) / math.log(_STEP))
+        for stride in _STRIDES if value(middle) <= known * _WORTH_IT else ():
+            start = best
             for way in (-stride, stride):
-                place = best + way
-                while abs(place - middle) <= _FARTHEST and values[place - way] <= min(values.values()):
-                    values[place] = value(place)
+                place = start
+                while abs(place + way - middle) <= _FARTHEST and value(place) <= value(best):
                     place += way
-        return min(known, *values.values())
+                    best = min(best, place, key=value)
+        return min(known, value(best))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The smallest delta whose epsilon is at most this, failure probabilities included; to a relative 0.01."""

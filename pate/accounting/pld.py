@@ -224,10 +224,9 @@ class PldAccountant(LossAccountant):
           the distributions are tighter.
 
     Edge cases: epsilons above 300 or below 1e-9 are those of the Renyi accountant, and so are those at deltas that the
-    rounding of the Fourier transform could hide (below about 2e-9 for 600 releases). Every different event is composed
-    for itself, in about 0.1 s; Gaussians and zCDP releases count as one.
-
-    Source: Zhu, Dong & Wang 2022; Doroshenko et al. 2022 (connect the dots); docs/proofs/pld.md.
+    rounding of the Fourier transform could hide (below about 2e-9 for 600 releases). Every different event takes about
+    0.1 s; Gaussians and zCDP releases count as one. Source: Zhu, Dong & Wang 2022; Doroshenko et al. 2022 (connect the
+    dots); docs/proofs/pld.md.
 
     >>> from pate.accounting import GaussianEvent, PureDpEvent
     >>> accountant = PldAccountant().compose(GaussianEvent(10.0), 20).compose(PureDpEvent(0.5))
