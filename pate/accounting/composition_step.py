@@ -271,14 +271,14 @@ def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, miss
         moved = (lost_here + ratio * lost_there) / scale + (here + lost_here) * blur
         for farther, part in enumerate((here - upper, upper, 2 * moved)):
             np.add.at(made, at + farther, part)
-    (below, _), (above, last_above) = (tails.tolist() for tails in pair.first(x[[0, -1]]))
+    (below, _), (above, beyond) = (tails.tolist() for tails in pair.first(x[[0, -1]]))
     if isinstance(pair, SampledPair):
         made[middle + int(multiples[0]) + 1] += below * (1 + _OF_MASSES)
-        return made, last_above * (1 + _OF_MASSES)
-    other_above, other_last_above = pair.second(x[[0, -1]])[1].tolist()
-    made[middle - int(multiples[-1])] += other_last_above
-    unmatched = abs(1 - above - other_above)
-    return made, (last_above + unmatched) * (1 + _OF_MASSES)
+    else:
+        other_above, other_beyond = pair.second(x[[0, -1]])[1].tolist()
+        made[middle - int(multiples[-1])] += other_beyond
+        beyond += abs(1 - above - other_above)  # unmatched
+    return made, beyond * (1 + _OF_MASSES)
 
 
 def _edges(pair: ShiftedMaximum | SampledPair, grid: LossGrid, missing: float) -> tuple[Array, NDArray[np.int64]]:
@@ -298,12 +298,11 @@ def _edges(pair: ShiftedMaximum | SampledPair, grid: LossGrid, missing: float) -
             low, high = np.where(holds, low, middle), np.where(holds, middle, high)
         return np.asarray(high)
 
-    farthest = np.full(2, pair.farthest)
-    ends = bisected(inside, -farthest, farthest)
+    ends = bisected(inside, np.full(2, -pair.farthest), np.full(2, pair.farthest))
     low, high = np.clip(pair.loss(ends) / grid.spacing, -most, most).tolist()
     multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)
-    all_ends = np.full((2, len(multiples)), [[ends[0]], [farthest[0]]])
-    x = bisected(lambda x: pair.loss(x) > multiples * grid.spacing, *all_ends)
+    every = np.zeros(len(multiples))
+    x = bisected(lambda x: pair.loss(x) > multiples * grid.spacing, every + ends[0], every + pair.farthest)
     x[0] = ends[0]
     return x, multiples
 
@@ -427,9 +426,8 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     # the ends of pieces of [0, length], at multiples of the spacing from either end
     count = max(math.ceil(length / grid.spacing - 0.5), 1)
     whole = [k * grid.spacing for k in range(0, count, math.ceil(count / _MOST_PIECES))]
-    ends = [*whole, length]
-    if count * grid.spacing != length:
-        ends = sorted({*ends, *(length - t for t in whole)})
+    others = [] if count * grid.spacing == length else [length - t for t in whole]
+    ends = sorted({*whole, length, *others})
     pairs = [(grid.outward(t), grid.outward(t - length)) for t in ends]
     pad = grid.padding(max(up - down for up, down in pairs))
     moves = [(grid.shift(up), grid.shift(down), *probabilities(up, down)) for up, down in pairs]

@@ -41,15 +41,15 @@ def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
     """D_a(first || second) at every order > 1, `[N, len(orders)]`, from logarithms of distributions, `[N, n]` each."""
     with np.errstate(invalid="ignore"):
         ratio = np.where(np.isneginf(log_first), 0.0, log_first - log_second)  # infinite where only first has mass
-    columns = []
-    for order in np.atleast_1d(np.asarray(orders, dtype=np.float64)):
+    array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
+    found = np.empty((len(log_first), len(array)))
+    for place, order in enumerate(array):
         terms = log_first + (order - 1) * ratio
         peak = terms.max(axis=1)
         with np.errstate(invalid="ignore"):
             total = peak + np.log(np.exp(terms - peak[:, None]).sum(axis=1))
-        divergence = np.where(np.isposinf(peak), np.inf, total) / (order - 1)
-        columns.append(np.maximum(divergence, 0.0))
-    return np.stack(columns, axis=1) if columns else np.zeros((len(log_first), 0))
+        found[:, place] = np.where(np.isposinf(peak), np.inf, total) / (order - 1)
+    return np.maximum(found, 0.0)
 
 
 def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
@@ -58,8 +58,8 @@ def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
     That is the largest P(S) - e^epsilon Q(S) over events, P being `first`.
     """
     factors = [math.exp(min(epsilon, _LARGEST_EXPONENT)) for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()]
-    columns = [np.maximum(first - factor * second, 0.0).sum(axis=1) for factor in factors]
-    return np.stack(columns, axis=1) if columns else np.zeros((len(first), 0))
+    found = [np.maximum(first - factor * second, 0.0).sum(axis=1) for factor in factors]
+    return np.array(found).reshape(len(factors), len(first)).T
 
 
 def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Array]:
@@ -104,8 +104,7 @@ def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS)
     require_count("count", count)
 
     def product(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
-        p, q = (np.outer(x, y).ravel() for x, y in zip(one, other, strict=True))
-        return merged(p, q, num_cells)
+        return merged(np.outer(one[0], other[0]).ravel(), np.outer(one[1], other[1]).ravel(), num_cells)
 
     base, result = merged(first, second, num_cells), (np.ones(1), np.ones(1))
     while count:
@@ -134,8 +133,7 @@ def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:
         likely = ratio[order][np.isfinite(ratio[order]) & kept]
         cells = 1 + np.searchsorted(np.linspace(likely[0], likely[-1], num_cells - 1), ratio)
         cells = np.where(np.isneginf(ratio), 0, np.where(np.isposinf(ratio), num_cells + 1, cells))
-    sums = [np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first, second)]
-    return sums[0], sums[1]
+    return np.bincount(cells, first), np.bincount(cells, second)
 
 
 @dataclass(frozen=True)

@@ -490,8 +490,8 @@ def verify_samples(
     seen = _frequencies([sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half)
     candidates = _candidates(seen[0], pairs, claim, half)
     error = (1 - confidence) / (2 * len(candidates))
-    tested = tuple(_tested(seen, pairs, claim.deltas[point], pair, half, error) for pair, point in candidates)
-    return Verdict(tested, len(candidates), exhaustive=False, confidence=confidence)
+    tested = [_tested(seen, pairs, pair, *point, half, error) for pair, point in candidates]
+    return Verdict(tuple(tested), len(candidates), exhaustive=False, confidence=confidence)
 
 
 def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
@@ -507,7 +507,7 @@ def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
     return np.array([[np.bincount(row, minlength=len(index)) for row in part] for part in halves]) / half
 
 
-def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> list[tuple[int, int]]:
+def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> list[tuple[int, tuple[float, float]]]:
     """The pairs and points of the claim where the first half exceeds it by most standard errors."""
     size = max(1, _SHARES_AT_ONCE // shares.shape[1])
     scores = np.empty((len(pairs), len(claim.deltas)))
@@ -523,14 +523,13 @@ def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> lis
             spread = np.sqrt(near_p * (1 - near_p) + factor**2 * near_q * (1 - near_q))
             scores[rows, point] = (p - factor * q - delta) / spread
     best = np.argsort(-scores, axis=None)[:_NUM_CANDIDATES]
-    return [(int(place) // len(claim.deltas), int(place) % len(claim.deltas)) for place in best]
+    return [(int(place) // len(claim.deltas), claim.deltas[place % len(claim.deltas)]) for place in best]
 
 
 def _tested(
-    shares: Array, pairs: Neighbors, point: tuple[float, float], pair: int, half: int, error: float
+    shares: Array, pairs: Neighbors, pair: int, epsilon: float, delta: float, half: int, error: float
 ) -> WorstPair:
     """A lower bound on the delta of one pair at one epsilon, from the set of outcomes that the first half suggests."""
-    epsilon, delta = point
     one, other = int(pairs.first[pair]), int(pairs.second[pair])
     factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
     event = shares[0, one] > factor * shares[0, other]
