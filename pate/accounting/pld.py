@@ -18,9 +18,9 @@ import numpy as np
 
 from pate.accounting import events
 from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
+from pate.accounting.gaussian_pairs import sampled_gaussian_profiles
 from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve
 from pate.accounting.renyi import bit_pairs
-from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
 from pate.accounting.special import Array, convex_minorant, log_ndtr, lower_hull, ndtr
 from pate.validation import require_count, require_extra
 

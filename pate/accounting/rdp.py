@@ -13,7 +13,7 @@ import numpy as np
 from pate.accounting import events, renyi
 from pate.accounting.conversion import Curve, rdp_to_deltas, rdp_to_epsilons, zcdp_to_delta, zcdp_to_epsilon
 from pate.accounting.events import Event, LeafCounts, LeafEvent, by_accesses, count_leaves, failure_probability, leaves
-from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
+from pate.accounting.gaussian_pairs import sampled_gaussian_rdp
 from pate.accounting.special import Array
 from pate.accounting.winner import winner_rdp
 from pate.validation import InvalidValue, require, require_count, require_each, require_probability

@@ -9,8 +9,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from pate.accounting import WinnerEvent
-from pate.accounting.composition_step import LossGrid, composition_step, rounded_spacing
-from pate.accounting.exact import dominating_pairs
+from pate.accounting.exact import LossGrid, composition_step, dominating_pairs, rounded_spacing
 from pate.accounting.winner import bend_of_change, bend_of_mass, bend_of_rest, winner_rdp
 
 Array = np.ndarray

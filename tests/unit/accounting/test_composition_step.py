@@ -8,17 +8,17 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import OneBitEvent, gaussian_delta
-from pate.accounting.composition_step import (
+from pate.accounting.exact import (
     Box,
     DominatingPairs,
     LossGrid,
     ShiftedMaximum,
     Span,
     composition_step,
+    dominating_pairs,
     probabilities,
     rounded_spacing,
 )
-from pate.accounting.exact import dominating_pairs
 
 Array = NDArray[np.float64]
 

@@ -11,8 +11,17 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import pate.accounting as pa
-from pate.accounting.composition_step import Box, DominatingPairs, LossGrid, Span, rounded_spacing
-from pate.accounting.exact import Block, Profile, composed_in_blocks, dominating_pairs
+from pate.accounting.exact import (
+    Block,
+    Box,
+    DominatingPairs,
+    LossGrid,
+    Profile,
+    Span,
+    composed_in_blocks,
+    dominating_pairs,
+    rounded_spacing,
+)
 from pate.aggregators import StableTopK
 
 

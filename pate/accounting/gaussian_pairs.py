@@ -1,6 +1,6 @@
-"""A Gaussian release of a secret Poisson sample: its worst pair, its privacy profile and its Renyi curve.
+"""Single pairs of distributions on a line: of Gaussian releases, of noisy maxima, and of secret Poisson samples.
 
-All of it follows from one pair of distributions on a line (docs/proofs/alternatives.md). Let C be the longest
+Of a sample one pair gives all: privacy profile and Renyi curve (docs/proofs/alternatives.md). Let C be the longest
 contribution over the noise's std. Where a unit is replaced, the pair is N(0, 1) mixed with N(C, 1) and with N(-C, 1).
 Where it is added or removed, the pair is N(0, 1) mixed with N(C, 1), and N(0, 1) alone.
 
@@ -9,7 +9,14 @@ of two Gaussians and N(0, 1). That is a convex function of Y - γ Y', so it rise
 falls with their covariance. Both variances are at most C^2, and the covariance is at least -C^2.
 """
 
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.accounting.events import SampledGaussianEvent
 from pate.accounting.special import Array, log_ndtr, ndtr
@@ -20,6 +27,90 @@ _MOST_NODES = 1_000_000  # of one order; beyond it the closed forms stand alone
 _MOST_DIGITS = 200.0  # natural ones, of a smallest divergence: a smaller one is rounded up to e^-200
 _ULP = 2.0**-49
 _FAR = 25.0  # of (order - 1) C^2 / 2 above the sample's log odds: there the closed form has four digits
+_FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in double precision
+_ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
+_NEAR = 9.0  # standard deviations
+_LOCATION = 1e-9  # relative to the spacing: how well the ends of an interval are known at best
+_BISECTIONS = 80
+_OF_MASSES = 2.0**-44
+_LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be no float
+
+
+@dataclass(frozen=True)
+class ShiftedMaximum:
+    """The single pair M + shift and M, the largest of `count` standard normals; one normal is a Gaussian release."""
+
+    count: int  # how many normals, >= 1
+    shift: float  # > 0
+
+    @property
+    def variance(self) -> float:
+        """The second moment of the loss where it is positive, under both distributions: a measure, not a bound."""
+        x = np.linspace(-_NEAR, self.shift + _NEAR, 1001)
+        mass = np.diff(self.first(x)[0] + self.second(x)[0])
+        return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
+
+    def loss(self, x: Array) -> Array:
+        """Log density(M + shift) - log density(M) at x, rising."""
+        slope = x * self.shift - self.shift * self.shift / 2
+        return np.asarray(slope + (self.count - 1) * (log_ndtr(x - self.shift) - log_ndtr(x)))
+
+    def loss_rounding(self, x: Array) -> Array:
+        terms = np.abs(x) * self.shift + self.shift * self.shift / 2
+        return np.asarray(_ULPS * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))))
+
+    @property
+    def farthest(self) -> float:
+        """Beyond it, on either side, there is no mass in double precision."""
+        return self.shift + _FARTHEST
+
+    def first(self, x: Array) -> tuple[Array, Array]:
+        """P(M + shift <= x) and P(M + shift > x), each to its last digits."""
+        return self.second(x - self.shift)
+
+    def second(self, x: Array) -> tuple[Array, Array]:
+        """The same of M."""
+        log_below = self.count * log_ndtr(x)
+        return np.asarray(np.exp(log_below)), np.asarray(-np.expm1(log_below))
+
+
+@dataclass(frozen=True)
+class SampledPair:
+    """The single pair of two mixtures of N(0, 1) with N(up, 1), and with N(down, 1): a Gaussian release of a sample.
+
+    Its properties are those of a shifted maximum.
+    """
+
+    sampling_prob: float  # of the second part of both mixtures, in (0, 1)
+    up: float  # >= 0
+    down: float  # <= 0, below up
+
+    @property
+    def exchanged(self) -> SampledPair:
+        """The pair whose losses are those of the same two distributions exchanged; itself where up = -down."""
+        return SampledPair(self.sampling_prob, -self.down, -self.up)
+
+    @property
+    def variance(self) -> float:
+        x = np.linspace(self.down - _NEAR, self.up + _NEAR, 2001)
+        return float(np.sum(np.diff(self.first(x)[0]) * self.loss(x[1:]) ** 2))
+
+    def loss(self, x: Array) -> Array:
+        first, second = (log_mixture_ratio(x, shift, self.sampling_prob) for shift in (self.up, self.down))
+        return np.asarray(first - second)
+
+    def loss_rounding(self, x: Array) -> Array:
+        return np.asarray(_ULPS * sum(2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down)))
+
+    @property
+    def farthest(self) -> float:
+        return max(self.up, -self.down) + _FARTHEST
+
+    def first(self, x: Array) -> tuple[Array, Array]:
+        return mixture(x, -self.up, self.sampling_prob), mixture(-x, self.up, self.sampling_prob)
+
+    def second(self, x: Array) -> tuple[Array, Array]:
+        return mixture(x, -self.down, self.sampling_prob), mixture(-x, self.down, self.sampling_prob)
 
 
 def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> list[Array]:
@@ -144,3 +235,71 @@ def log_mixture_ratio(x: Array, shift: float, q: float) -> Array:
     far = power > 1
     near = np.log1p(q * np.expm1(np.where(far, 0.0, power)))
     return np.where(far, power + np.log(q + (1 - q) * np.exp(-np.where(far, power, 0.0))), near)
+
+
+def discretized_loss(
+    pair: ShiftedMaximum | SampledPair, spacing: float, size: int, *, missing: float
+) -> tuple[Array, float]:
+    """The masses of a pair's loss at multiples of a spacing, both ways from 0, at most `size`, and that farther up."""
+    # A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the point x on where
+    # P(M + shift > x) = P(M <= x), together with its mirror image, the same losses with their signs and the two
+    # distributions exchanged (docs/proofs/exact_composition.md).
+    x, multiples = _edges(pair, spacing, size, missing)
+    location = _LOCATION + pair.loss_rounding(x) / spacing  # [C + 1]
+    blur = np.maximum(location[:-1], location[1:])
+    # Masses of intervals, [C], under the distribution that the losses favor and under its neighbor, and their rounding
+    # errors: differences of a distribution function from the side where it is small.
+    masses = []
+    for below, above in (pair.first(x), pair.second(x)):
+        left = below[1:] < above[:-1]
+        difference = np.where(left, below[1:] - below[:-1], above[:-1] - above[1:])
+        masses.append((np.maximum(difference, 0.0), _OF_MASSES * np.where(left, below[1:], above[:-1])))
+    last = int(np.abs(multiples).max())
+    made, middle = np.zeros(2 * last + 3), last + 1
+    losses, scale = multiples.astype(np.float64) * spacing, -math.expm1(-spacing)
+    images = [(losses[:-1], *masses), (-losses[1:], *masses[::-1])]
+    for low, (here, lost_here), (there, lost_there) in images[: 1 if isinstance(pair, SampledPair) else 2]:
+        # The mass of an interval goes to its two ends such that both distributions keep theirs: no smaller for whatever
+        # is convex in exp(-loss). What rounding and the search for the ends may have moved goes one point farther,
+        # where V is larger.
+        at, ratio = middle + np.round(low / spacing).astype(np.int64), np.exp(low)
+        upper = np.clip((here - ratio * there) / scale, 0.0, here)
+        moved = (lost_here + ratio * lost_there) / scale + (here + lost_here) * blur
+        for farther, part in enumerate((here - upper, upper, 2 * moved)):
+            np.add.at(made, at + farther, part)
+    (below, _), (above, beyond) = (tails.tolist() for tails in pair.first(x[[0, -1]]))
+    if isinstance(pair, SampledPair):
+        made[middle + int(multiples[0]) + 1] += below * (1 + _OF_MASSES)
+    else:
+        other_above, other_beyond = pair.second(x[[0, -1]])[1].tolist()
+        made[middle - int(multiples[-1])] += other_beyond
+        beyond += abs(1 - above - other_above)  # unmatched
+    return made, beyond * (1 + _OF_MASSES)
+
+
+def _edges(
+    pair: ShiftedMaximum | SampledPair, spacing: float, size: int, missing: float
+) -> tuple[Array, NDArray[np.int64]]:
+    """Where the loss is a multiple of the spacing, up to a tail of `missing`; and these multiples."""
+    most = min(size, int(_LARGEST_LOSS / spacing))
+
+    def inside(x: Array) -> NDArray[np.bool_]:
+        above = pair.first(x)[1]
+        begins = pair.loss(x) > -most * spacing if isinstance(pair, SampledPair) else pair.second(x)[0] > above
+        return np.where([True, False], begins, above < missing)
+
+    def bisected(above: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
+        """Where a rising condition begins to hold."""
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            holds = above(middle)
+            low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+        return np.asarray(high)
+
+    ends = bisected(inside, np.full(2, -pair.farthest), np.full(2, pair.farthest))
+    low, high = np.clip(pair.loss(ends) / spacing, -most, most).tolist()
+    multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)
+    every = np.zeros(len(multiples))
+    x = bisected(lambda x: pair.loss(x) > multiples * spacing, every + ends[0], every + pair.farthest)
+    x[0] = ends[0]
+    return x, multiples
