@@ -18,12 +18,10 @@ Many steps are taken in blocks. The profile of a block, the adversary's best pla
 pair dominates the block in every adaptive composition, whatever comes before and after it.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial, reduce
 from itertools import accumulate, pairwise
 from typing import Any, Self
@@ -160,11 +158,11 @@ class Box:
         return max(self.up, -self.down)
 
     @cached_property
-    def parts(self) -> tuple[Box, ...]:
+    def parts(self) -> tuple[Self, ...]:
         """Made when they are asked for, as most never are; none of a single pair."""
         middle = len(self.ups) // 2
         parts = (slice(middle), slice(middle, None)) if middle else ()
-        return tuple(Box(self.ups[part], self.downs[part]) for part in parts)
+        return tuple(replace(self, ups=self.ups[part], downs=self.downs[part]) for part in parts)
 
     @cached_property
     def variance(self) -> float:
@@ -408,7 +406,7 @@ class Block:
     spacing: float  # > 0
 
     @classmethod
-    def above(cls, values: Array, spacing: float) -> Block:
+    def above(cls, values: Array, spacing: float) -> Self:
         """A pair whose profile is nowhere below these values at 0, 1, 2, … times the spacing, or their mirror image."""
         losses = np.arange(len(values), dtype=np.float64) * spacing
         hull = convex_minorant(np.exp(losses), values)
@@ -422,7 +420,7 @@ class Block:
         reached = made.profile()
         lacking = np.divide(whole, reached, out=np.ones_like(whole), where=whole > 0)
         factor = max(1.0, float(lacking.max()), 1 / (float(made.masses.sum()) + missing)) * (1 + _OF_BLOCKS)
-        return cls(made.masses * factor, missing * factor, spacing)
+        return replace(made, masses=made.masses * factor, missing=missing * factor)
 
     def profile(self) -> Array:
         """Its delta at -n..n times the spacing, `[2 n + 1]`, to a relative 1e-11."""
@@ -431,7 +429,7 @@ class Block:
         deltas = [*accumulate(beyond, lambda delta, mass: near * mass + far * delta)]
         return np.array(deltas[::-1]) + self.missing
 
-    def times(self, other: Block, *, most: int) -> Block:
+    def times(self, other: Self, *, most: int) -> Self:
         """Both, one after the other; losses beyond `most` times the spacing are moved to it or count as infinite."""
         masses = np.convolve(self.masses, other.masses)
         masses *= 1 + min(len(self.masses), len(other.masses)) * 2.0**-51
@@ -442,9 +440,9 @@ class Block:
             below = float(masses[: middle - most].sum()) * (1 + _OF_BLOCKS)
             masses = masses[middle - most : middle + most + 1].copy()
             masses[0] += below
-        return Block(masses, missing * (1 + _OF_BLOCKS), self.spacing)
+        return replace(self, masses=masses, missing=missing * (1 + _OF_BLOCKS))
 
-    def power(self, count: int, *, most: int) -> Block:
+    def power(self, count: int, *, most: int) -> Self:
         square, done = self, None
         while count:
             if count & 1:

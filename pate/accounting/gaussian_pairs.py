@@ -9,11 +9,10 @@ of two Gaussians and N(0, 1). That is a convex function of Y - γ Y', so it rise
 falls with their covariance. Both variances are at most C^2, and the covariance is at least -C^2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,9 +85,9 @@ class SampledPair:
     down: float  # <= 0, below up
 
     @property
-    def exchanged(self) -> SampledPair:
+    def exchanged(self) -> Self:
         """The pair whose losses are those of the same two distributions exchanged; itself where up = -down."""
-        return SampledPair(self.sampling_prob, -self.down, -self.up)
+        return replace(self, up=-self.down, down=-self.up)
 
     @property
     def variance(self) -> float:

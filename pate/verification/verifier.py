@@ -1,10 +1,8 @@
 """All neighboring histograms of a small instance, and a price against exact distributions, densities or draws there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Self
 
@@ -64,20 +62,20 @@ class Claim:
     @classmethod
     def of(
         cls,
-        event: Event | Claim,
+        event: Event | Self,
         *,
         accountant: Callable[[], Accountant] = RdpAccountant,
         orders: Sequence[float] = ORDERS,
         epsilons: Sequence[float] = EPSILONS,
         deltas: Sequence[float] = DELTAS,
         count: int = 1,
-    ) -> Claim:
+    ) -> Self:
         """What an event costs `count` times, or `InvalidValue` if that is not known; a claim is taken as it stands.
 
         The event's Renyi curve is read at `orders`. The accountant prints deltas at `epsilons`, and epsilons at
         `deltas` beyond what failure probabilities take.
         """
-        if isinstance(event, Claim):
+        if isinstance(event, cls):
             return event
         require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting, or a Claim")
         whole = SelfComposedEvent(event, count)
@@ -94,10 +92,10 @@ class Claim:
             failure_prob=failure if failure < 1 else 0.0,
         )
 
-    def scaled(self, factor: float) -> Claim:
+    def scaled(self, factor: float) -> Self:
         """The same with every divergence and delta multiplied by `factor`: a control that should be refuted below 1."""
         renyi, deltas = (tuple((at, factor * bound) for at, bound in points) for points in (self.renyi, self.deltas))
-        return Claim(renyi, deltas, self.failure_prob)
+        return replace(self, renyi=renyi, deltas=deltas)
 
 
 class PriceRefuted(ValueError):
@@ -249,7 +247,7 @@ class Neighbors:
         return len(self.first)
 
     @classmethod
-    def of(cls, histograms: Counts, first: Indices, second: Indices) -> Neighbors:
+    def of(cls, histograms: Counts, first: Indices, second: Indices) -> Self:
         """With those of the histograms that are in a pair."""
         used, rows = np.unique(np.concatenate([first, second]), return_inverse=True)
         return cls(histograms[used], *np.split(rows.reshape(-1), 2))
@@ -259,7 +257,7 @@ class Neighbors:
         """Both histograms of every pair: `[P, L]` each."""
         return self.histograms[self.first], self.histograms[self.second]
 
-    def up_to_names(self) -> Neighbors:
+    def up_to_names(self) -> Self:
         """One pair of each kind, for distributions that treat labels alike and break ties by the lowest index."""
         # Such a distribution is a function of the sorted counts whose outcomes are then renamed from ranks to labels.
         # So a pair's divergences depend on both sorted histograms and on the rank in the second of each rank in the
@@ -275,7 +273,7 @@ class Neighbors:
         unsorted = (order[self.first] != np.arange(falling.shape[1])).any(axis=1)
         preferred = np.argsort(unsorted, kind="stable")  # few different histograms remain if the first is sorted
         kept = np.sort(preferred[np.unique(code[preferred], return_index=True)[1]])
-        return Neighbors.of(self.histograms, self.first[kept], self.second[kept])
+        return self.of(self.histograms, self.first[kept], self.second[kept])
 
 
 def all_histograms(num_labels: int, num_teachers: int) -> Counts:
