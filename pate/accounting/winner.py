@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.accounting.special import Array, gauss_legendre, log_ndtr, lower_hull, ndtr
 
@@ -354,7 +355,7 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
     # halved by what speaks clearly for either side, again and again
     scale = variance**0.5 / 4
     clear = [[p.masses[p.excess > scale].sum(), p.masses[p.excess < -scale].sum()] for p in pairs]
-    level = [pairs[i] for i in _near_first(np.array(clear))]
+    level = [pairs[i] for i in _near_first(np.array(clear), np.arange(len(pairs)))]
     while len(level) > _FEW_PAIRS:
         level = [_above(level[start : start + 4]) for start in range(0, len(level), 4)]
         pairs += level
@@ -370,16 +371,11 @@ def _above(parts: list[Pair]) -> Pair:
     return Pair(np.diff(x), np.maximum(slopes, _LEAST_EXCESS), float(y[0]), tuple(parts))
 
 
-def _near_first(points: Array) -> list[int]:
-    """An order `[N]` of points `[N, 2]` in which runs of 4, 16, … are near each other."""
-    pending, order = [np.arange(len(points))], list[int]()
-    while pending:
-        some = pending.pop()
-        if len(some) <= 2:
-            order += some.tolist()
-            continue
-        spread = np.ptp(points[some], axis=0)
-        rank = some[np.argsort(points[some, int(spread.argmax())], kind="stable")]
-        half = 2 ** (math.ceil(math.log2(len(some))) - 1)
-        pending += [rank[half:], rank[:half]]
-    return order
+def _near_first(points: Array, some: NDArray[np.int64]) -> list[int]:
+    """Some of the points `[N, 2]` in an order in which runs of 4, 16, … are near each other."""
+    if len(some) <= 2:
+        return [*some.tolist()]
+    spread = np.ptp(points[some], axis=0)
+    rank = some[np.argsort(points[some, int(spread.argmax())], kind="stable")]
+    half = 2 ** (math.ceil(math.log2(len(some))) - 1)
+    return _near_first(points, rank[:half]) + _near_first(points, rank[half:])
