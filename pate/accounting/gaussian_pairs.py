@@ -27,7 +27,7 @@ _MOST_DIGITS = 200.0  # natural ones, of a smallest divergence: a smaller one is
 _ULP = 2.0**-49
 _FAR = 25.0  # of (order - 1) C^2 / 2 above the sample's log odds: there the closed form has four digits
 _FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in double precision
-_ULPS = 2.0**-50  # relative rounding error of `log_expit`, four times over
+_OF_LOSSES = 2.0**-50  # relative rounding error of the terms of a loss
 _NEAR = 9.0  # standard deviations
 _LOCATION = 1e-9  # relative to the spacing: how well the ends of an interval are known at best
 _BISECTIONS = 80
@@ -56,7 +56,7 @@ class ShiftedMaximum:
 
     def loss_rounding(self, x: Array) -> Array:
         terms = np.abs(x) * self.shift + self.shift * self.shift / 2
-        return np.asarray(_ULPS * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))))
+        return np.asarray(_OF_LOSSES * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))))
 
     @property
     def farthest(self) -> float:
@@ -99,7 +99,7 @@ class SampledPair:
         return np.asarray(first - second)
 
     def loss_rounding(self, x: Array) -> Array:
-        return np.asarray(_ULPS * sum(2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down)))
+        return np.asarray(_OF_LOSSES * sum(2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down)))
 
     @property
     def farthest(self) -> float:
