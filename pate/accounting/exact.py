@@ -702,7 +702,7 @@ class ExactAccountant(LossAccountant):
         for pairs, times in parts:
             fixed[pairs] += times * isinstance(pairs, SampledPair)
         gaussians = [(ShiftedMaximum(1, mu), 1)] if mu > 0 else []
-        steps = (*gaussians, *(+fixed).items(), *(step for step in parts if not fixed[step[0]]))
+        steps: Steps = (*gaussians, *(+fixed).items(), *(step for step in parts if not fixed[step[0]]))
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
         beyond = math.fsum(times * _largest(pairs, otherwise=math.inf) for pairs, times in steps)  # there delta is 0
         reach = min(float(epsilons.min()), beyond)

@@ -133,7 +133,8 @@ def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:
         likely = ratio[order][np.isfinite(ratio[order]) & kept]
         cells = 1 + np.searchsorted(np.linspace(likely[0], likely[-1], num_cells - 1), ratio)
         cells = np.where(np.isneginf(ratio), 0, np.where(np.isposinf(ratio), num_cells + 1, cells))
-    return np.bincount(cells, first), np.bincount(cells, second)
+    first, second = (np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first, second))
+    return first, second
 
 
 @dataclass(frozen=True)
