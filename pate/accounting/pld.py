@@ -9,7 +9,7 @@ dominates the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/p
 import math
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Self
@@ -174,11 +174,10 @@ class LossDistribution:
             return
         finest, coarsest = reach / _MOST_POINTS, reach / _FEWEST_POINTS
         spacing = float(np.clip(4 * min(alone) / _POINTS_PER_RELEASE, finest, coarsest))
-        for (part, count), largest in zip(parts, alone, strict=True):
-            losses = _discretized(part, spacing, min(largest, reach)).self_compose(count)
-            self._losses = losses if self._losses is None else self._losses.compose(losses)
-        size = 4 * reach / spacing
-        releases = len(parts) + sum(count for _, count in parts)
+        each = zip(parts, alone, strict=True)
+        losses = [_discretized(part, spacing, min(most, reach)).self_compose(count) for (part, count), most in each]
+        self._losses = reduce(lambda one, other: one.compose(other), losses)
+        size, releases = 4 * reach / spacing, len(parts) + sum(count for _, count in parts)
         self.allowance = releases * math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
 
     def epsilon(self, target_delta: float) -> float:

@@ -86,13 +86,6 @@ class Pair:
     missing: float = 0.0  # mass of P on an infinite loss
     parts: tuple[Pair, ...] = ()  # pairs below it, in a tree
 
-    def curve(self) -> tuple[Array, Array]:
-        """The corners of its test curve: masses under Q and heights, `[K + 1]` each."""
-        order = np.argsort(-self.excess)
-        masses, excess = self.masses[order], self.excess[order]
-        q = np.append(np.append(0.0, np.minimum(np.cumsum(masses[:-1]), 1.0)), 1.0)
-        return q, self.missing + np.append(0.0, np.cumsum(masses * excess))
-
     @property
     def losses(self) -> Array:
         with np.errstate(divide="ignore"):  # -inf where an outcome has become impossible
@@ -366,7 +359,13 @@ def _above(parts: list[Pair]) -> Pair:
     """The least pair above some; itself of one."""
     if len(parts) == 1:
         return parts[0]
-    x, y = _upper_hull(*(np.concatenate(of) for of in zip(*(pair.curve() for pair in parts), strict=True)))
+    corners = []  # of the test curves: masses under Q, and heights
+    for pair in parts:
+        order = np.argsort(-pair.excess)
+        masses, excess = pair.masses[order], pair.excess[order]
+        q = np.concatenate([[0.0], np.minimum(np.cumsum(masses[:-1]), 1.0), [1.0]])
+        corners.append((q, pair.missing + np.append(0.0, np.cumsum(masses * excess))))
+    x, y = _upper_hull(*map(np.concatenate, zip(*corners, strict=True)))
     slopes = np.diff(y) / np.diff(x)
     return Pair(np.diff(x), np.maximum(slopes, _LEAST_EXCESS), float(y[0]), tuple(parts))
 
