@@ -173,38 +173,31 @@ def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: obje
     # candidate has more than half.
     array, epsilon = order_array(orders), event.epsilon
     log_rest = -np.logaddexp(0.0, np.maximum(np.asarray(log_odds, dtype=np.float64), 0.0))  # of the others, <= log(1/2)
-    ceiling = bounded_range_rdp(epsilon, a := np.sort(array))
+    ceiling = bounded_range_rdp(epsilon, array)
     if epsilon < _CANCELS_BELOW or math.isinf(epsilon):
-        ways = [np.tile(ceiling, (len(log_rest), 1)) for _ in range(2)]
-    else:
-        # The worst change makes a mass of at most exp(log_rest) likelier; the forward one less likely from order 2 on.
-        split = int(np.searchsorted(a, 2.0))
-        forward = []
-        for shift, some in ((epsilon, a[:split]), (-epsilon, a[split:])):
-            power = np.expm1(np.minimum((1 - some) * shift, _LARGEST_EXPONENT))
-            peak = -((some - 1) / power + 1 / math.expm1(shift)) / some  # where the mass is free
-            forward.append(_moment(log_rest, shift, some - 1, (1 - some) * shift, np.maximum(peak, 0.0)))
-        power = np.expm1(np.minimum(a * epsilon, _LARGEST_EXPONENT))
-        peak = np.maximum((1 / math.expm1(epsilon) - a / power) / (a - 1), 0.0)
-        moments = np.concatenate(forward, axis=1), _moment(log_rest, epsilon, -a, a * epsilon, peak)
-        ways = [np.clip(log_moment * (1 / (a - 1)), 0.0, ceiling) for log_moment in moments]
-    ranks = np.argsort(np.argsort(array, kind="stable"), kind="stable")
-    return ways[0][:, ranks], ways[1][:, ranks]
+        return np.tile(ceiling, (len(log_rest), 1)), np.tile(ceiling, (len(log_rest), 1))
+    # The worst change makes a mass of at most exp(log_rest) likelier; the forward one less likely from order 2 on.
+    forward = np.empty((len(log_rest), len(array)))
+    for shift, some in ((epsilon, array < 2), (-epsilon, array >= 2)):
+        a, power = array[some], np.expm1(np.minimum((1 - array[some]) * shift, _LARGEST_EXPONENT))
+        peak = -((a - 1) / power + 1 / math.expm1(shift)) / a  # where the mass is free
+        forward[:, some] = _moment(log_rest, shift, a - 1, (1 - a) * shift, np.maximum(peak, 0.0))
+    power = np.expm1(np.minimum(array * epsilon, _LARGEST_EXPONENT))
+    peak = np.maximum((1 / math.expm1(epsilon) - array / power) / (array - 1), 0.0)
+    backward = _moment(log_rest, epsilon, -array, array * epsilon, peak)
+    share = 1 / (array - 1)
+    return np.clip(forward * share, 0.0, ceiling), np.clip(backward * share, 0.0, ceiling)
 
 
 def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: Array) -> Array:
     """Power times log(1 + t expm1(shift)), plus log(1 + t expm1(exponent)): `[Q, A]`."""
     rest, factor = np.maximum(np.exp(log_rest), _SMALLEST_MASS)[:, None], math.expm1(shift)  # [Q, 1]
-    capped = (np.minimum if shift > 0 else np.maximum)(np.log1p(rest * factor), np.log1p(peak * factor))
-    capped *= power
-    near = int(np.searchsorted(np.abs(exponent), _LARGEST_EXPONENT))
-    mass = np.minimum(rest, peak)
-    mixed = mass[:, :near]
-    mixed *= np.expm1(exponent[:near])
-    capped[:, :near] += np.log1p(mixed, out=mixed)
+    capped = (np.minimum if shift > 0 else np.maximum)(np.log1p(rest * factor), np.log1p(peak * factor)) * power
+    near, mass = np.abs(exponent) < _LARGEST_EXPONENT, np.minimum(rest, peak)
+    capped[:, near] += np.log1p(mass[:, near] * np.expm1(exponent[near]))
     with np.errstate(divide="ignore"):
-        log_mass = np.minimum(log_rest[:, None], np.log(peak[near:]))
-    capped[:, near:] += np.logaddexp(log_mass + exponent[near:], np.log1p(-mass[:, near:]))
+        log_mass = np.minimum(log_rest[:, None], np.log(peak[~near]))
+    capped[:, ~near] += np.logaddexp(log_mass + exponent[~near], np.log1p(-mass[:, ~near]))
     return np.asarray(capped)
 
 
