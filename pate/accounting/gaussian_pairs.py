@@ -12,7 +12,7 @@ falls with their covariance. Both variances are at most C^2, and the covariance 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -256,7 +256,7 @@ def discretized_loss(
     last = int(np.abs(multiples).max())
     made, middle = np.zeros(2 * last + 3), last + 1
     losses, scale = multiples.astype(np.float64) * spacing, -math.expm1(-spacing)
-    images = [(losses[:-1], *masses), (-losses[1:], *masses[::-1])]
+    images: list[Any] = [(losses[:-1], *masses), (-losses[1:], *masses[::-1])]
     for low, (here, lost_here), (there, lost_there) in images[: 1 if isinstance(pair, SampledPair) else 2]:
         # The mass of an interval goes to its two ends such that both distributions keep theirs: no smaller for whatever
         # is convex in exp(-loss). What rounding and the search for the ends may have moved goes one point farther,

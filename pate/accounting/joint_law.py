@@ -9,6 +9,8 @@ The solver is the simplex method on many small programs at once, a step of all o
 solver takes longer to call than such a program takes to solve, and a price needs a thousand of them.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -83,7 +85,7 @@ class CandidateTypes:
 
     @classmethod
     @lru_cache(maxsize=32)  # made once for many questions
-    def of(cls, event: SelectThenTestEvent) -> Self:
+    def of(cls, event: SelectThenTestEvent) -> CandidateTypes:
         logits, reach = np.array(event.bit.logits), event.bit.reach
         num_teachers, largest = event.num_teachers, event.selection.epsilon / 2
         every = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))

@@ -318,7 +318,8 @@ def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_v
     _, places = np.unique(codes, return_index=True)
     one, other = np.concatenate([first, second]), np.concatenate([second, first])
     kept = np.sort(places[one[places] != other[places]])
-    return (Neighbors.of if one_vote else Neighbors)(histograms, one[kept], other[kept])
+    sides = one[kept], other[kept]
+    return Neighbors.of(histograms, *sides) if one_vote else Neighbors(histograms, *sides)
 
 
 def verify(
