@@ -279,7 +279,6 @@ class _Solved:
             here = places[some]
             better = bounds < self._bounds[here]
             self._multipliers[here[better]], self._bounds[here[better]] = multipliers[some][better], bounds[better]
-
             wide = np.flatnonzero(~(bounds <= enough[some]))
             peaks = np.column_stack([of[left[wide[:, None], of].argmax(axis=1)] for of in self._of_move])
             new = (left[wide[:, None], peaks] > attained[some][wide, None]) & ~self._some[peaks]
@@ -312,7 +311,6 @@ class _Solved:
         chord = limited.all(axis=1) & np.isfinite(near) & np.isfinite(far)
         slope = np.where(chord, (far - near) / (high - low), 0.0)
         added = [self._growth(*of) for of in zip(growth.tolist(), chord.tolist(), strict=True)]
-
         weights = np.zeros((len(corners), 7, 7))
         weights[:, _VALUES, _FAILS] = np.where(chord, near - slope * low, 0.0)
         weights[:, _VALUES, _MOVED_FAILS] = slope * share
@@ -322,7 +320,6 @@ class _Solved:
         weights[:, _REFUSED, _FAILS:_ONE:2] = np.where(limited[:, :, None], of_refusals.transpose(2, 0, 1), 0.0)
         sizes = np.abs(weights) @ np.abs(self._parts).max(axis=1)
         sizes[:, _VALUES] += np.where(chord, 2 * np.abs(slope * low), 0.0) + [np.abs(part).max() for part in added]
-
         self._shares, self._limited = np.append(self._shares, share), np.append(self._limited, limited, axis=0)
         self._weights, self._sizes = np.append(self._weights, weights, axis=0), np.append(self._sizes, sizes, axis=0)
         self._added += added
