@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,10 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     if identity is not None:
         require_column("id", identity, file.names, f"data={file.path}")
     require_columns("data", file.names, schema.names)
-    spelling, last = file.spelling(schema.spelling), 0
+    schema, last = replace(schema, spelling=file.spelling(schema.spelling)), 0
     counts = np.zeros((len(schema.columns), 2), np.int64)
     for numbers, batch in file.rows([name for name in file.names if name in {*schema.names, identity}]):
-        inputs, _, strange = schema.read_table(batch, first_row=int(numbers[0]), spelling=spelling)
+        inputs, _, strange = schema.read_table(batch, first_row=int(numbers[0]))
         counts, last = counts + strange, int(numbers[-1]) + 1
         cells = [number + 1 for number in numbers] if identity is None else as_texts(batch.column(identity)).to_pylist()
         yield ["" if cell is None else str(cell) for cell in cells], inputs

@@ -1,21 +1,19 @@
 """Data sets of Hugging Face's library, saved to disk or on the hub: columns for inputs and labels by name."""
 
-from __future__ import annotations
-
 import io
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Stage, unwatched
+from pate.data.dataset import SPLITS, Dataset, ImageForm, Stage, unwatched
 from pate.data.image_folder import PictureColumn
-from pate.data.table.cells import arrow, missing_in, require_column
-from pate.data.table.rows import UNGROUPED, Labels, Numbered, Rows, column_names, parts_of, private_cells
-from pate.data.table.schema import Encoded, TableSchema
+from pate.data.table.cells import USUAL, Spelling, arrow, missing_in, require_column
+from pate.data.table.schema import Column, Encoded, TableSchema
+from pate.data.table.table import UNGROUPED, Labels, Named, Numbered, Rows, column_names, dataset_of, private_cells
 from pate.data.texts import TextReader, TfidfVectors
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_extra, require_text
 
@@ -23,33 +21,22 @@ _BATCH = 16384
 
 
 @dataclass(frozen=True)
-class ListColumn:
-    """A column of lists of numbers, whole inputs, which it encodes as `TableSchema` does."""
+class ListColumn(Column):
+    """A column of lists of numbers, which are whole inputs."""
 
-    name: str
     length: int
 
-    texts: ClassVar[dict[str, Any]] = {}
-
     @property
-    def columns(self) -> tuple[ListColumn]:
-        return (self,)
+    def expects(self) -> str:
+        return f"lists of {self.length} finite numbers"
 
-    def encode(self, batch: Any, _: Any) -> Encoded:
-        cells = batch.column(self.name).to_pylist()
-        rows = np.full((len(cells), self.length), np.nan, np.float32)
-        for place, cell in enumerate(cells):
-            try:
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        rows = np.full((len(array), self.length), np.nan, np.float32)
+        for place, cell in enumerate(array.to_pylist()):
+            with suppress(TypeError, ValueError):  # no list, or numbers that are missing
                 rows[place] = cell if len(cell) == self.length and np.isfinite(cell).all() else np.nan
-            except (TypeError, ValueError):  # no list, or numbers that are missing
-                rows[place] = np.nan
-        wrong = np.asarray(~np.isfinite(rows).all(axis=1, keepdims=True))
-        return Encoded(rows, wrong, np.zeros((1, 2), np.int64))
-
-    def require_right(self, _: str, wrong: NDArray[np.int64], count: int, __: Any) -> None:
-        if wrong[0, 0] or not self.length:
-            rule = f"lists of {self.length} finite numbers, {wrong[0, 0]} of {count} records have others"
-            raise InvalidValue(f"data.inputs={self.name}: expected {rule}")
+        good = np.isfinite(rows).all(axis=1) & np.array(self.length > 0)
+        return Encoded(rows, ~good, np.zeros(2, np.int64))
 
 
 @dataclass(frozen=True)
@@ -74,8 +61,7 @@ class HuggingFace(TextReader):
     image_size: int = field(default=64, metadata={"public": True})  # height and width that pictures are brought to
     channels: int = field(default=3, metadata={"public": True})  # 3 for color, 1 for gray
     fit: str = field(default="crop", metadata={"public": True})  # crop or stretch, see `ImageForm`
-    # of the data set, in the report and on the card.
-    name: str = field(default="huggingface", metadata={"public": True})
+    name: str = field(default="huggingface", metadata={"public": True})  # of the data set, in report and on card
     seed: int = 0  # of the public records' order
 
     def __post_init__(self) -> None:
@@ -90,7 +76,6 @@ class HuggingFace(TextReader):
         require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
 
     def require_settings(self) -> None:
-        """Raises unless settings name a data set, inputs and labels."""
         require(self.path is not None, "data.path", self.path, "a folder of save_to_disk, or a name on the hub")
         for name in ("inputs", "labels"):
             require(len(getattr(self, name)) > 0, f"data.{name}", list(getattr(self, name)), "columns: [NAME,NAME]")
@@ -98,46 +83,32 @@ class HuggingFace(TextReader):
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the three splits; nothing of the data set is run, and nothing is written beside it."""
         self.require_settings()
-        form = self._form
+        schema, column = self._schema()
         if self.text:
-            form = form.fitted(self._table_of("public"), self.text, self.text_fit or TfidfVectors.fit, stage)
-        named: Any = {"group": () if self.group is None else (self.group,), "id": self.id}
-        rows, labels = {}, Labels(self._label_names)
+            schema = schema.fitted(self._public_table(), self.text, self.text_fit or TfidfVectors.fit, stage)
+        named = Named(() if self.group is None else (self.group,), self.id)
+        rows, labels = {}, Labels(self.labels if self._listed is None else self._listed[0])
         for split in SPLITS:
             self._require_columns(split)
-            name = f"data.{split}"
-            rows[split] = Rows(self._batches(split), form, labels, name=name, split=split, **named)
-        of_cells, of_pictures = isinstance(form, TableSchema), isinstance(form, PictureColumn)
-
-        def shown(inputs: NDArray[Any]) -> Any:
-            """Features as they are; pictures as bytes that read like numbers in [0, 1]."""
-            if not of_pictures:
-                return inputs
-            return Pixels(inputs.reshape(-1, *form.form.input_shape), np.arange(len(inputs), dtype=np.int64))
-
-        parts = parts_of(rows, form, **named, seed=self.seed, shown=shown)
-        return Dataset(
-            name=self.name,
-            real=True,
-            kind="images" if of_pictures else "features",
-            label_names=labels.names,
-            preprocessing=form if of_cells else form.form if of_pictures else None,
-            private_cells=private_cells(table for _, table in self._batches("private")) if of_cells else None,
-            notes=(*(() if self.group is not None else (UNGROUPED,)), *parts.pop("notes")),
-            **parts,
-        )
+            rows[split] = Rows(self._batches(split), schema, labels, named, name=f"data.{split}", split=split)
+        known: dict[str, Any] = {"name": self.name, "kind": "features", "label_names": labels.names, "seed": self.seed}
+        known["notes"] = () if self.group is not None else (UNGROUPED,)
+        if isinstance(column, PictureColumn):
+            known |= {"kind": "images", "preprocessing": column.form}
+            for each in rows.values():
+                each.inputs = column.pixels(each.inputs)
+        elif column is None:
+            known |= {"preprocessing": schema, "private_cells": private_cells(self._batches("private"))}
+        return dataset_of(rows, schema, named, **known)
 
     @cached_property
     def _parts(self) -> dict[str, Any]:
         require_extra("data=huggingface", "huggingface")
         import datasets  # loads slowly, and is optional
 
-        saved = Path(str(self.path)) / "dataset_dict.json"
+        path, saved = str(self.path), Path(str(self.path), "dataset_dict.json").is_file()
         try:
-            if saved.is_file():
-                opened = datasets.load_from_disk(str(self.path))
-            else:
-                opened = datasets.load_dataset(str(self.path), self.config)
+            opened = datasets.load_from_disk(path) if saved else datasets.load_dataset(path, self.config)
         except Exception as error:  # of many libraries: files, connections, formats
             rule = f"a folder that DatasetDict.save_to_disk wrote, or a data set of the hub ({type(error).__name__})"
             raise InvalidValue(f"data.path={self.path}: expected {rule}") from error
@@ -166,29 +137,25 @@ class HuggingFace(TextReader):
         require(length > 0, "data.labels", name, rule)
         return tuple(f"{name}_{place}" for place in range(length)), False
 
-    @property
-    def _label_names(self) -> tuple[str, ...]:
-        return self.labels if self._listed is None else self._listed[0]
-
-    @cached_property
-    def _form(self) -> Any:
-        """How inputs are made: of pictures, of lists, or of cells, by what the public split says."""
+    def _schema(self) -> tuple[TableSchema, Column | None]:
+        """How inputs are made, by what the public split says; and the column of pictures or lists, if it is that."""
         public, types = self._parts["public"], arrow().types
         self._require_columns("public")
+        column: Column | None = None
         if len(self.inputs) == 1 and not self.text:
             feature = public.features[self.inputs[0]]
+            first = public.select_columns([self.inputs[0]]).with_format("arrow")[:1].column(0)
             if type(feature).__name__ == "Image":
                 form = ImageForm(self.channels, self.image_size, self.image_size, self.fit)
-                return PictureColumn(self.inputs[0], form, _picture)
-            column = public.select_columns([self.inputs[0]]).with_format("arrow")[:1].column(0)
-            if any(of(column.type) for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
-                return ListColumn(self.inputs[0], len(column[0].as_py() or ()))
-        schema = TableSchema.of(self._table_of("public"), texts=self.text)
-        schema.require_usable("data.public", texts=self.text)
-        return schema
+                column = PictureColumn(self.inputs[0], False, form, _picture)
+            elif any(of(first.type) for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
+                column = ListColumn(self.inputs[0], False, len(first[0].as_py() or ()))
+        schema = TableSchema((column,)) if column is not None else TableSchema.of(self._public_table(), texts=self.text)
+        schema.require_usable("data.public", texts=self.text if column is None else self.inputs)
+        return schema, column
 
-    def _table_of(self, split: str) -> Any:
-        return self._parts[split].select_columns(list(self.inputs)).with_format("arrow")[:]
+    def _public_table(self) -> Any:
+        return self._parts["public"].select_columns(list(self.inputs)).with_format("arrow")[:]
 
     def _require_columns(self, split: str) -> None:
         known = list(self._parts[split].column_names)
@@ -200,7 +167,6 @@ class HuggingFace(TextReader):
                     require_column(f"data.{role}", column, known, f"the split {getattr(self, split)}")
 
     def _batches(self, split: str) -> Numbered:
-        """Tables of the columns that are read."""
         part, done = self._parts[split], 0
         wanted = [*self.inputs, *self.labels, *(each for each in (self.group, self.id) if each is not None)]
         columns = [each for each in dict.fromkeys(wanted) if each in part.column_names]
@@ -209,10 +175,7 @@ class HuggingFace(TextReader):
             done += len(table)
 
     def _bitwise(self, table: Any) -> Any:
-        """A table with a column of 0 and 1 for each label in place of lists; none where a list does not say it.
-
-        Such is one that is missing, of another length, or with a class that is none.
-        """
+        """A table with a column of 0 and 1 for each label in place of lists; none where a list does not say it."""
         if self._listed is None or self.labels[0] not in table.column_names:
             return table
         (names, of_classes), pa = self._listed, arrow()

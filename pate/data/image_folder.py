@@ -1,57 +1,46 @@
 """Pictures in folders, and a table of their labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS, Dataset, ImageForm, Split, Stage, named_owners, unwatched
-from pate.data.table.cells import one_spelling, require_column, require_columns
+from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Split, Stage, named_owners, unwatched
+from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column, require_columns
 from pate.data.table.files import TableFile
-from pate.data.table.rows import UNGROUPED, Labels, Rows, column_names, require_apart
-from pate.data.table.schema import Encoded
+from pate.data.table.schema import Column, Encoded, TableSchema
+from pate.data.table.table import UNGROUPED, Labels, Named, Rows, column_names, require_apart
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 
 
 @dataclass(frozen=True)
-class PictureColumn:
-    """A column of pictures, each a row of bytes `[channels * height * width]`; it encodes as `TableSchema` does."""
+class PictureColumn(Column):
+    """A column of pictures, each a row of bytes `[channels * height * width]`."""
 
-    name: str
     form: ImageForm
     opened: Callable[[Any], Any]  # from a cell to what `ImageForm.levels` takes
     rule: str = "pictures that can be read"
 
-    texts: ClassVar[dict[str, Any]] = {}
-
     @property
-    def columns(self) -> tuple[PictureColumn]:
-        return (self,)
+    def expects(self) -> str:
+        return self.rule
 
-    def encode(self, batch: Any, _: Any) -> Encoded:
-        cells = batch.column(self.name).to_pylist()
-        rows: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)
-        wrong = np.zeros((len(cells), 1), np.bool_)
-        for place, cell in enumerate(cells):
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        rows: Any = np.zeros((len(array), *self.form.input_shape), np.uint8)
+        wrong = np.zeros(len(array), np.bool_)
+        for place, cell in enumerate(array.to_pylist()):
             try:
                 rows[place] = self.form.levels(self.opened(cell), self.name)
             except InvalidValue:
                 wrong[place] = True
-        return Encoded(rows.reshape(len(cells), -1), wrong, np.zeros((1, 2), np.int64))
+        return Encoded(rows.reshape(len(rows), -1), wrong, np.zeros(2, np.int64))
 
-    def require_right(self, name: str, wrong: NDArray[np.int64], count: int, _: Any) -> None:
-        if wrong[0, 0]:
-            found = f"{wrong[0, 0]} of {count} are not, row {wrong[1, 0] + 1} is the first"
-            raise InvalidValue(f"{name}.{self.name}: expected {self.rule}, {found}")
-
-    def levels(self, rows: Rows) -> NDArray[np.uint8]:
-        """The pictures of a split, `[n, channels, height, width]`."""
-        return rows.inputs.reshape(-1, *self.form.input_shape)  # type: ignore[no-any-return]
+    def pixels(self, inputs: NDArray[np.uint8]) -> Pixels:
+        """Such rows as pictures."""
+        return Pixels(inputs.reshape(-1, *self.form.input_shape), np.arange(len(inputs), dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -64,14 +53,12 @@ class ImageFolder:
     file: str = "file"
     labels: tuple[str, ...] = ()  # columns of 0 and 1
     split: str = "split"  # column that says private, public or test
-    # column that says which pictures belong together, such as those of a person; None for none.
-    group: str | None = None
+    group: str | None = None  # column that says which pictures belong together, such as those of a person
     image_size: int = field(default=64, metadata={"public": True})  # height and width that pictures are brought to
     channels: int = field(default=3, metadata={"public": True})  # 3 for color, 1 for gray
     fit: str = field(default="crop", metadata={"public": True})  # crop or stretch, see `ImageForm`
     encoding: str = "utf-8"  # of a CSV file
-    # of the data set, in the report and on the card.
-    name: str = field(default="image_folder", metadata={"public": True})
+    name: str = field(default="image_folder", metadata={"public": True})  # of the data set, in report and on card
     seed: int = 0  # of the public pictures' order
 
     def __post_init__(self) -> None:
@@ -82,7 +69,6 @@ class ImageFolder:
         object.__setattr__(self, "labels", column_names("data.labels", self.labels))
 
     def require_settings(self) -> None:
-        """Raises unless settings name a folder that is there, a table and labels."""
         there = self.root is not None and Path(self.root).is_dir()
         require(there, "data.root", self.root, "the folder of the pictures")
         require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
@@ -92,8 +78,7 @@ class ImageFolder:
         """Reads the table and decodes all pictures, which is announced."""
         self.require_settings()
         pictures, read = self._read(stage)
-        group = self.group is not None
-        ends = np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
+        group, ends = self.group is not None, np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
         files = np.array([name for rows in read.values() for name in rows.ids.to_pylist()], np.str_)
         require(len(np.unique(files)) == len(files), f"data.table.{self.file}", "a name twice", "each picture once")
         whose = files
@@ -105,24 +90,15 @@ class ImageFolder:
         order = [np.arange(len(each), dtype=np.int64) for each in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
         parts: dict[str, Any] = {
-            split: Split.of_pictures(shown, pictures.levels(rows), rows.labels, rows.numbers, its)
+            split: Split.of_pictures(shown, pictures.pixels(rows.inputs).levels, rows.labels, rows.numbers, its)
             for (split, rows), shown, its in zip(read.items(), order, groups, strict=True)
         }
-        return Dataset(
-            self.name,
-            True,
-            "images",
-            self.labels,
-            **parts,
-            preprocessing=pictures.form,
-            public_ids=np.split(files, ends)[1][order[1]],
-            public_labeled=read["public"].labeled,
-            notes=() if group else (UNGROUPED,),
-            owners=named_owners(id=files[: ends[0]], group=whose[: ends[0]] if group else None),
-        )
+        parts |= {"public_ids": np.split(files, ends)[1][order[1]], "public_labeled": read["public"].labeled}
+        parts["owners"] = named_owners(id=files[: ends[0]], group=whose[: ends[0]] if group else None)
+        notes = () if group else (UNGROUPED,)
+        return Dataset(self.name, True, "images", self.labels, **parts, preprocessing=pictures.form, notes=notes)
 
     def _read(self, stage: Stage) -> tuple[PictureColumn, dict[str, Rows]]:
-        """How pictures are read, and the rows of each split."""
         root, done = Path(str(self.root)).resolve(), 0
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = list(dict.fromkeys([self.file, *self.labels, *([self.group] if self.group is not None else [])]))
@@ -130,7 +106,7 @@ class ImageFolder:
             where = f"data.table that holds {holds}, data.{role}=NAME"
             require_column(f"data.{role}", getattr(self, role), file.names, where)
         require_columns("data.table", file.names, columns)
-        group = () if self.group is None else (self.group,)
+        named = Named(() if self.group is None else (self.group,), self.file)
 
         def opened(name: Any) -> Any:
             nonlocal done
@@ -140,12 +116,12 @@ class ImageFolder:
 
         rule = f"pictures that can be read and lie below data.root={self.root}, endings such as .png included"
         form = ImageForm(self.channels, self.image_size, self.image_size, self.fit)
-        pictures = PictureColumn(self.file, form, opened, rule)
-        named: Any = {"group": group, "id": self.file}
+        pictures = PictureColumn(self.file, False, form, opened, rule)
+        schema = TableSchema((pictures,))
         total = sum(table.num_rows for table in file.batches(columns[:1]))
         with stage("decoding pictures", total) as advance:
             rows_of = {split: replace(file, split=self.split, part=split).rows(columns) for split in SPLITS}
             return pictures, {
-                split: Rows(rows, pictures, Labels(self.labels), name=file.name, split=split, **named)
+                split: Rows(rows, schema, Labels(self.labels), named, name=file.name, split=split)
                 for split, rows in rows_of.items()
             }

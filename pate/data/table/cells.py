@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -121,16 +122,15 @@ class Spelling:
         """A pyarrow table whose missing cells are null, those that a word says among them."""
         if not self.missing:
             return table
-        pa = arrow()
-        words, columns = pa.array(self.missing, pa.string()), []
+        pa, columns = arrow(), []
+        words = pa.array(self.missing, pa.string())
         numbers = as_numbers(words, self)
         for array in map(_decoded, table.columns):
             if array.type == pa.string():
                 gone = pa.compute.is_in(as_values(as_texts(array), self), as_values(words, self), skip_nulls=True)
-            elif pa.types.is_boolean(array.type):
-                gone = pa.array(np.zeros(len(array), np.bool_))
-            else:
-                gone = pa.array(np.isin(as_numbers(array), numbers[np.isfinite(numbers)]))
+            else:  # truth values are no numbers here
+                there = np.isin(as_numbers(array), numbers[np.isfinite(numbers)])
+                gone = pa.array(there & (not pa.types.is_boolean(array.type)))
             columns.append(pa.compute.if_else(gone, pa.scalar(None, array.type), array))
         return pa.table(columns, names=table.column_names)
 
@@ -144,10 +144,7 @@ class Spelling:
         return compute.if_else(is_grouped, compute.replace_substring_regex(texts, between, ""), texts)
 
     def numbers(self, texts: Any) -> Any:
-        """Words that are to be numbers, with a decimal point: of a decimal comma none whose point may be of thousands.
-
-        2.5 is 2.5 in any file, 1.234 is one and a bit in some and over a thousand in others.
-        """
+        """Words that are to be numbers, with a decimal point; with a decimal comma 1.234 is none, as it may be 1234."""
         compute, texts = arrow().compute, self.ungrouped(texts)
         if self.mark == ".":
             return texts
@@ -209,14 +206,8 @@ def as_values(words: Any, spelling: Spelling = USUAL) -> Any:
 
 def counts_of(words: Any) -> dict[str, int]:
     """How often each word occurs."""
-    counted = arrow().compute.value_counts(words.drop_null())
-    return {each["values"]: each["counts"] for each in counted.to_pylist()}
-
-
-def distinct_words(array: Any) -> tuple[Any, NDArray[np.int64]]:
-    """The words of a column, pyarrow strings, and how often each occurs."""
-    counts = counts_of(as_texts(array))
-    return arrow().array(counts, arrow().string()), np.array(list(counts.values()), np.int64)
+    counted = words.drop_null().value_counts()
+    return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
 
 
 def missing_in(words: Any) -> NDArray[np.bool_]:
@@ -225,10 +216,7 @@ def missing_in(words: Any) -> NDArray[np.bool_]:
 
 
 def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
-    """Cells as numbers `[n]`, NaN where one is missing and infinite where it is something else.
-
-    Truth values, also as words, are 0 and 1; durations are seconds.
-    """
+    """Cells as numbers `[n]`, NaN for none and infinite for something else; truths are 0 and 1, durations seconds."""
     pa, array = arrow(), _decoded(array)
     if array.type == pa.string():
         texts = spelling.numbers(as_texts(array))
@@ -239,8 +227,7 @@ def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
     types = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal
     if not any(is_one(array.type) for is_one in types):
         return np.where(missing_in(array), np.nan, np.inf)
-    cast = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
-    return np.asarray(cast.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))  # null is NaN, too
+    return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))  # null is NaN, too
 
 
 def as_dates(array: Any) -> NDArray[np.float64]:
@@ -265,19 +252,16 @@ def as_dates(array: Any) -> NDArray[np.float64]:
 
 def _parsed(texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], float]) -> NDArray[np.float64]:
     """Numbers from words: all at once, or word by word where that fails, to say which cells are wrong."""
-
-    def one(word: str) -> float:
-        try:
-            return parse_one(word)
-        except (ValueError, OverflowError):
-            return np.inf
-
     pa = arrow()
     try:
         parsed = parse(texts)
     except pa.ArrowInvalid:
         coded = texts.dictionary_encode()
-        parsed = pa.array(list(map(one, coded.dictionary.to_pylist())), pa.float64()).take(coded.indices)
+        numbers = np.full(len(coded.dictionary), np.inf)
+        for place, word in enumerate(coded.dictionary.to_pylist()):
+            with suppress(ValueError, OverflowError):
+                numbers[place] = parse_one(word)
+        parsed = pa.array(numbers).take(coded.indices)
     values = parsed.to_numpy(zero_copy_only=False)
     return np.where(missing_in(texts) | np.isfinite(values), values, np.inf)
 
@@ -312,21 +296,21 @@ def _decoded(array: Any) -> Any:
 
 def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:
     """Raises where all cells of a column are numbers in another spelling, with the fewest settings that read them."""
-    distinct = distinct_words(array)[0]
-    first = distinct.slice(0, _SAMPLE)
-    ways = [
-        (each, said)
+    distinct = as_texts(array).drop_null().unique()
+    ways = {
+        said: each
         for each, said in spelling.others()
-        if fits(as_numbers(first, each)) and fits(as_numbers(distinct, each))
-    ]
+        if fits(as_numbers(distinct.slice(0, _SAMPLE), each)) and fits(as_numbers(distinct, each))
+    }
     if not ways:
         return
     word = distinct.filter(arrow().array(np.isinf(as_numbers(distinct, spelling))))[0].as_py()
-    reads = []
-    for each, said in ways:
-        if not any(other < said for _, other in ways):
-            value = np.format_float_positional(as_numbers(arrow().array([word]), each)[0], trim="-")
-            reads.append(f"{' '.join(sorted(said))} reads it as {value}")
+    reads = [
+        f"{' '.join(sorted(said))} reads it as "
+        + np.format_float_positional(as_numbers(arrow().array([word]), each)[0], trim="-")
+        for said, each in ways.items()
+        if not any(other < said for other in ways)
+    ]
     between = spelling.thousands or "nothing"
     rule = f"numbers with a decimal {spelling.decimal} and {between} between thousands, and there is {word}"
     remedy = f"{as_setting('data.category', [name])} where these are words"

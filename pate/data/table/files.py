@@ -22,10 +22,9 @@ from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name
 from pate.files.disk import replacing
 from pate.validation import InvalidValue, require, require_count
 
-MISSING_WORDS = (
+MISSING_WORDS = (  # cells of a CSV file that are missing values, as pandas reads them
     "", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA", "#N/A N/A",
 )  # fmt: skip
-"""Cells of a CSV file that are missing values, as pandas reads them."""
 
 _KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow", ".jsonl": "json", ".ndjson": "json"}
@@ -85,7 +84,6 @@ class TableFile:
             raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
 
     def read(self, columns: list[str] | None = None) -> Any:
-        """All rows that are meant."""
         return arrow().concat_tables([table for _, table in self.rows(columns)])
 
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
@@ -110,8 +108,7 @@ class TableFile:
         return InvalidValue(f"{self.name}={self.path}: expected {rule}")
 
     @property
-    def names(self) -> list[str]:
-        """Of all columns but that of splits."""
+    def names(self) -> list[str]:  # of all columns but that of splits
         return [name for name in self._all_names if name != self.split]
 
     @cached_property
@@ -119,8 +116,7 @@ class TableFile:
         return list(next(self.batches()).column_names)
 
     @property
-    def ending(self) -> str:
-        """Of its name: .csv, or .csv.gz."""
+    def ending(self) -> str:  # .csv, or .csv.gz
         return "".join(self.path.suffixes[-2:] if self.path.suffix == ".gz" else self.path.suffixes[-1:])
 
     @property
@@ -160,12 +156,10 @@ class TableFile:
         pa, names = arrow(), list[str]()
 
         def cell(value: Any) -> str | None:
-            """A value as a word of a CSV file."""
             if isinstance(value, list):
-                return _BETWEEN_WORDS.join(str(each) for each in value)
-            if isinstance(value, dict):
-                return json.dumps(value)
-            word = str(int(value) if isinstance(value, bool) else value)
+                return _BETWEEN_WORDS.join(map(str, value))
+            plain = int(value) if isinstance(value, bool) else value
+            word = json.dumps(value) if isinstance(value, dict) else str(plain)
             return None if word in MISSING_WORDS else word
 
         with self._opened() as text:
@@ -193,26 +187,14 @@ class TableFile:
             broken.append((row.number or 0) - skipped - 1)
             return "skip"
 
-        with arrow_csv.open_csv(
-            pa.input_stream(str(self.path), compression="detect"),
-            read_options=arrow_csv.ReadOptions(
-                use_threads=False,
-                block_size=_BLOCK_BYTES,
-                encoding=self.encoding,
-                column_names=places,
-                skip_rows=skipped,
-                skip_rows_after_names=1,  # the names, which may have line breaks
-            ),
-            parse_options=arrow_csv.ParseOptions(
-                delimiter=separator, newlines_in_values=True, invalid_row_handler=leave_out, ignore_empty_lines=True
-            ),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(places, pa.string()),
-                null_values=list(MISSING_WORDS),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,
-            ),
-        ) as blocks:
+        read = arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, encoding=self.encoding)
+        read.column_names, read.skip_rows = places, skipped
+        read.skip_rows_after_names = 1  # the names, which may have line breaks
+        parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=leave_out)
+        texts = dict.fromkeys(places, pa.string())
+        convert = arrow_csv.ConvertOptions(column_types=texts, null_values=[*MISSING_WORDS], strings_can_be_null=True)
+        source = pa.input_stream(str(self.path), compression="detect")
+        with arrow_csv.open_csv(source, read_options=read, parse_options=parse, convert_options=convert) as blocks:
             yield pa.table({name: pa.array([], pa.string()) for name in columns or names})
             for batch in (each.slice(at, _BATCH_ROWS) for each in blocks for at in range(0, len(each), _BATCH_ROWS)):
                 for column in batch.columns:
@@ -296,7 +278,6 @@ class Dealing:
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        """The number of each row's group, `[n]`."""
         name, spelling = self.group, self.file.spelling()
         if name is not None:
             cells.require_column("group", name, self.file.names, "data")
@@ -310,15 +291,11 @@ class Dealing:
 
     def part_of_row(self) -> NDArray[np.int64]:
         """The place in `SPLITS` of each row, `[n]`."""
-        total = int(self.groups.max()) + 1
-        public, test = (max(round(share * total), 1) for share in (self.public_share, self.test_share))
-        rule = f"more than {total} groups of rows"
-        require(total > public + test, "split", f"{self.public_share},{self.test_share}", rule)
-        order = np.random.default_rng(self.seed).permutation(total)
-        part_of_group = np.full(total, SPLITS.index("private"))
-        part_of_group[order[:public]] = SPLITS.index("public")
-        part_of_group[order[public : public + test]] = SPLITS.index("test")
-        return part_of_group[self.groups]
+        total, shares = int(self.groups.max()) + 1, (self.public_share, self.test_share)
+        public, test = (max(round(share * total), 1) for share in shares)
+        require(total > public + test, "split", f"{shares[0]},{shares[1]}", f"more than {total} groups of rows")
+        part_of_group = np.repeat([1, 2, 0], [public, test, total - public - test])  # in the order that they are dealt
+        return part_of_group[np.argsort(np.random.default_rng(self.seed).permutation(total))][self.groups]
 
     def largest(self) -> str | None:
         """A line where one group has a large part of all rows."""

@@ -15,23 +15,14 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import Preprocessing, Stage, unwatched
 from pate.data.table import cells
-from pate.data.table.cells import (
-    USUAL,
-    Spelling,
-    arrow,
-    as_dates,
-    as_numbers,
-    as_texts,
-    distinct_words,
-    fits,
-    missing_in,
-)
+from pate.data.table.cells import USUAL, Spelling, arrow, as_dates, as_numbers, as_texts, fits, missing_in
 from pate.data.texts import MOST_TEXTS, TextFit, TextVectors, spread, texts_of
 from pate.files.disk import DamagedFile, write_text
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, as_setting, require
 
 OTHER, MISSING = "other", "missing"
+OTHERS = "{} of {} rows hold something else, row {} is the first"
 _FEWEST = 20  # rows, or values, that tell the numbers of people or records from other whole numbers
 _MOST_REPEATS = 5.0  # rows per value of a key, on average
 _FREQUENT = 10  # rows of one value, or a tenth of all: a key has fewer
@@ -43,10 +34,8 @@ _BESIDE = re.compile(r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^
 _COLUMNS_SHOWN = 5
 _DAYS = 3e6  # of dates that have four digits for the year
 _LONG_TAIL = 3.0  # excess kurtosis, as of two exponential tails
-_BOUNDS = {"mean": "mean", "std": "std", "min": "low", "max": "high"}  # in a schema's file, and of a column
-_SCALE = {"power": 1.0, "center": 0.0, "unit": 1.0}  # likewise, where the file says nothing
+_SCALE = ("power", "center", "unit")  # which a schema's file need not say
 _MOST_CATEGORIES = 50
-_LONGEST = 40
 _HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
 # categories, a range. Never copy anything from the private file into this one: it is published with the model.
 """
@@ -71,8 +60,8 @@ class Column:
     # takes the place of the mean, or of a category that the public file does not have.
     missing: bool
 
-    kind: ClassVar[str]
-    expects: ClassVar[str]
+    kind: ClassVar[str] = ""  # of a schema's file
+    expects: ClassVar[Any]  # of a cell, or of the public file where it can be no feature
     keys: ClassVar[tuple[str, ...]] = ()  # of a schema's file, beside its kind
     feature_names: ClassVar[Any] = ()  # texts; none where it can be no feature
 
@@ -86,7 +75,6 @@ class Column:
         return dict(zip(self.feature_names, block.T, strict=True))
 
     def plain(self) -> dict[str, Any]:
-        """What a schema's file says of it."""
         return {"kind": self.kind}
 
     @classmethod
@@ -105,8 +93,8 @@ class TextColumn(Column):
     vectors: TextVectors | None = None
     weight: float = 1.0
 
-    kind: ClassVar[str] = "text"
-    expects: ClassVar[str] = "numbers, dates such as 2025-01-31, or words that occur again"
+    kind = "text"
+    expects = "numbers, dates such as 2025-01-31, or words that occur again"
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -139,8 +127,8 @@ class TextColumn(Column):
 class EmptyColumn(Column):
     """A column whose cells are all missing in the public file."""
 
-    kind: ClassVar[str] = "empty"
-    expects: ClassVar[str] = "a value in some row of the public file"
+    kind = "empty"
+    expects = "a value in some row of the public file"
 
 
 @dataclass(frozen=True)
@@ -154,20 +142,20 @@ class NumberColumn(Column):
 
     mean: float  # of the public cells that are not missing
     std: float  # of them; 1 where they are all alike
-    low: float
-    high: float
-    power: float = _SCALE["power"]  # of cells less the mean in units of the spread; 1 leaves them as they are
-    center: float = _SCALE["center"]  # of these powers: the 0 of the feature
-    unit: float = _SCALE["unit"]  # of these powers: the 1 of the feature
+    min: float
+    max: float
+    power: float = 1.0  # of cells less the mean in units of the spread; 1 leaves them as they are
+    center: float = 0.0  # of these powers: the 0 of the feature
+    unit: float = 1.0  # of these powers: the 1 of the feature
 
-    kind: ClassVar[str] = "number"
-    expects: ClassVar[str] = "numbers"
-    keys: ClassVar[tuple[str, ...]] = (*_BOUNDS, "missing")
+    kind = "number"
+    expects = "numbers as in the public file"
+    keys = ("mean", "std", "min", "max", "missing")
 
     def __post_init__(self) -> None:
-        numbers = (self.mean, self.std, self.low, self.high)
+        numbers = (self.mean, self.std, self.min, self.max)
         require(all(map(np.isfinite, numbers)) and self.std > 0, self.name, numbers, "finite numbers, and std > 0")
-        require(self.low <= self.high, self.name, (self.low, self.high), "min <= max")
+        require(self.min <= self.max, self.name, (self.min, self.max), "min <= max")
         scale = (self.power, self.center, self.unit)
         good = 0 <= self.power <= 2 and np.isfinite(self.center) and 0 < self.unit < np.inf
         require(good, self.name, scale, "a power from 0 to 2, a finite center, and unit > 0")
@@ -195,32 +183,31 @@ class NumberColumn(Column):
         return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        numbers = as_numbers(array, spelling) if self.kind == NumberColumn.kind else as_dates(array)
+        numbers = as_dates(array) if isinstance(self, DateColumn) else as_numbers(array, spelling)
         missing, known = np.isnan(numbers), np.isfinite(numbers)
         block = np.zeros((len(numbers), len(self.feature_names)), np.float32)
-        powers = _powers((numbers[known].clip(self.low, self.high) - self.mean) / self.std, self.power)
+        powers = _powers((numbers[known].clip(self.min, self.max) - self.mean) / self.std, self.power)
         block[known, 0] = (powers - self.center) / self.unit
-        if self.missing:
-            block[:, 1] = missing
-        outside = (numbers < self.low) | (numbers > self.high)
+        block[:, 1:] = missing[:, None]
+        outside = (numbers < self.min) | (numbers > self.max)
         return Encoded(block, np.isinf(numbers), np.array([outside.sum(), missing.sum()]))
 
     def framed(self, block: Block) -> dict[str, Any]:
         powers = block[:, 0].astype(np.float64) * self.unit + self.center
         numbers = _powers(powers, self.power, "inv_boxcox1p") * self.std + self.mean
         # to a millionth of the public range
-        numbers = numbers.round(6 - int(np.ceil(np.log10(max(self.high - self.low, 1e-300)))))
+        numbers = numbers.round(6 - int(np.ceil(np.log10(max(self.max - self.min, 1e-300)))))
         return {self.name: np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers}
 
     def plain(self) -> dict[str, Any]:
-        numbers = {key: getattr(self, name) for key, name in _BOUNDS.items()}
-        scale = {key: getattr(self, key) for key, usual in _SCALE.items() if getattr(self, key) != usual}
+        scale = {key: getattr(self, key) for key in _SCALE if getattr(self, key) != getattr(NumberColumn, key)}
+        numbers = {key: getattr(self, key) for key in self.keys[:-1]}
         return {"kind": self.kind, **numbers, **scale, "missing": self.missing}
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
-        scale = {key: float(said.get(key, usual)) for key, usual in _SCALE.items()}
-        return cls(name, said["missing"], *(float(said[key]) for key in _BOUNDS), **scale)
+        scale = {key: float(said[key]) for key in _SCALE if key in said}
+        return cls(name, said["missing"], *(float(said[key]) for key in cls.keys[:-1]), **scale)
 
 
 def _powers(numbers: NDArray[np.float64], power: float, way: str = "boxcox1p") -> NDArray[np.float64]:
@@ -234,8 +221,8 @@ def _powers(numbers: NDArray[np.float64], power: float, way: str = "boxcox1p") -
 class DateColumn(NumberColumn):
     """Dates or moments in ISO 8601, as days since 1970: then as numbers are."""
 
-    kind: ClassVar[str] = "date"
-    expects: ClassVar[str] = "dates such as 2025-01-31"
+    kind = "date"
+    expects = "dates such as 2025-01-31 as in the public file"
 
 
 @dataclass(frozen=True)
@@ -247,9 +234,8 @@ class CategoryColumn(Column):
 
     categories: tuple[str, ...]  # those that have a feature, in its order
 
-    kind: ClassVar[str] = "category"
-    expects: ClassVar[str] = "words"
-    keys: ClassVar[tuple[str, ...]] = ("categories", "missing")
+    kind = "category"
+    keys = ("categories", "missing")
 
     def __post_init__(self) -> None:
         require(len(set(self.categories)) == len(self.categories), self.name, "a category twice", "each once")
@@ -265,12 +251,11 @@ class CategoryColumn(Column):
         if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
             otherwise = cells.codes_of(cells.as_values(words, spelling), cells.as_values(known, spelling))
             codes = np.where(codes < 0, otherwise, codes)
-        block = np.zeros((len(codes), len(self.feature_names)), np.float32)
         unknown = (codes < 0) & ~missing
         codes[codes < 0] = len(self.categories)
         if self.missing:
             codes[missing] = len(self.categories) + 1
-        block[np.arange(len(codes)), codes] = 1
+        block = np.eye(len(self.feature_names), dtype=np.float32)[codes]
         return Encoded(block, np.zeros_like(missing), np.array([unknown.sum(), missing.sum()]))  # no word is wrong
 
     def framed(self, block: Block) -> dict[str, Any]:
@@ -292,22 +277,17 @@ class CategoryColumn(Column):
         return cls(name, said["missing"], tuple(categories))
 
 
-KINDS: dict[str, type[Column]] = {
-    each.kind: each for each in (NumberColumn, DateColumn, CategoryColumn, TextColumn, EmptyColumn)
-}
+_COLUMNS: tuple[type[Column], ...] = (NumberColumn, DateColumn, CategoryColumn, TextColumn, EmptyColumn)
+KINDS = {each.kind: each for each in _COLUMNS}
 
 
 @dataclass(frozen=True)
 class TableSchema(Preprocessing):
-    """The columns that become features, in order. It makes inputs of any table that has them.
-
-    Attributes:
-        columns: one for each column that is used.
-        spelling: how the public file writes numbers and missing cells, as other files do unless a setting says so.
-    """
+    """The columns that become features, in order. It makes inputs of any table that has them."""
 
     columns: tuple[Column, ...]
-    spelling: Spelling = field(default=USUAL, compare=False)  # how cells are written makes no other feature
+    # How the public file writes numbers and missing cells, as others do unless a setting says so; no other feature.
+    spelling: Spelling = field(default=USUAL, compare=False)
 
     kind: ClassVar[str] = "table"
 
@@ -342,7 +322,6 @@ class TableSchema(Preprocessing):
 
     @property
     def texts(self) -> dict[str, TextVectors]:
-        """What makes numbers of each column of text."""
         found = ((column.name, column.vectors) for column in self.columns if isinstance(column, TextColumn))
         return {name: vectors for name, vectors in found if vectors is not None}
 
@@ -380,16 +359,7 @@ class TableSchema(Preprocessing):
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
-    def units(self) -> Iterator[str]:
-        """A line on numbers whose unit is not their spread, if there are any."""
-        numbers = [column for column in self.columns if isinstance(column, NumberColumn)]
-        bent = sum(column.power != 1 for column in numbers)
-        flags = sum(column.power == 1 != column.unit for column in numbers)
-        if flags or bent:
-            yield f"data: columns of two numbers, in their own units: {flags}; of long tails, which get a power: {bent}"
-
     def without(self, names: Collection[str]) -> TableSchema:
-        """That of the other columns."""
         return replace(self, columns=tuple(column for column in self.columns if column.name not in names))
 
     def require_usable(self, name: str, remarks: Mapping[str, str] | None = None, texts: Collection[str] = ()) -> None:
@@ -403,22 +373,18 @@ class TableSchema(Preprocessing):
             raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}{told}")
         require(len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id")
 
-    def encode(self, table: Any, spelling: Spelling | None = None) -> Encoded:
-        """Of a pyarrow table that has the columns; its spelling is that of the public file where none is given."""
-        said = self.spelling if spelling is None else spelling
-        texts = [column.name for column in self.columns if column.kind == TextColumn.kind]
-        known = said.known(table.select([name for name in self.names if name not in texts]))
-        made = [(table if each.name in texts else known).column(each.name) for each in self.columns]
-        blocks, wrong, strange = zip(
-            *(column.encode(array, said) for column, array in zip(self.columns, made, strict=True)), strict=True
+    def encode(self, table: Any) -> Encoded:
+        """Of a pyarrow table that has the columns, and cells spelled as the schema says."""
+        known = self.spelling.known(table.select([each.name for each in self.columns if each.kind != TextColumn.kind]))
+        made = (
+            each.encode((table if each.kind == TextColumn.kind else known).column(each.name), self.spelling)
+            for each in self.columns
         )
+        blocks, wrong, strange = zip(*made, strict=True)
         return Encoded(np.concatenate(blocks, axis=1), np.stack(wrong, axis=1), np.stack(strange))
 
     def frame(self, inputs: NDArray[np.float32]) -> Any:
-        """A DataFrame of inputs `[n, d]`: the columns by name, numbers as they are, categories, missing cells.
-
-        What was cut to the public range, or is no public category, stays so; dates are days since 1970.
-        """
+        """A DataFrame of inputs `[n, d]`, as far as they tell: what was cut stays so, dates are days since 1970."""
         from pandas import DataFrame
 
         ends = np.cumsum([len(column.feature_names) for column in self.columns])
@@ -429,25 +395,24 @@ class TableSchema(Preprocessing):
         """Of a DataFrame, a pyarrow table or a mapping of columns."""
         return self.read_table(as_table(given)).features
 
-    def read_table(self, table: Any, *, first_row: int = 0, spelling: Spelling | None = None) -> Encoded:
+    def read_table(self, table: Any, *, first_row: int = 0) -> Encoded:
         """What `encode` gives, or raises where a cell is wrong; messages call the first row by that number."""
         cells.require_columns("data", table.column_names, self.names)
-        made = self.encode(table, spelling)
+        made = self.encode(table)
         if table.num_rows:
             found = np.stack([made.wrong.sum(axis=0), made.wrong.argmax(axis=0) + first_row])
-            self.require_right("data", found, table.num_rows, spelling or self.spelling)
+            self.require_right("data", found, table.num_rows)
         return made
 
-    def require_right(self, name: str, wrong: NDArray[np.int64], num_rows: int, spelling: Spelling) -> None:
+    def require_right(self, name: str, wrong: NDArray[np.int64], num_rows: int) -> None:
         """Raises, by counts and first rows `[2, columns]`, where cells are wrong; their values stay unsaid."""
         for column, count, row in zip(self.columns, *wrong.tolist(), strict=True):
             if count:
-                found = f"{count} of {num_rows} rows hold something else, row {row + 1} is the first"
                 own = "data." if "." in name else ""  # settings that read numbers which are none as they are spelled
-                other = "point or " + own + "thousands=." if spelling.mark == "," else "comma"
+                other = "point or " + own + "thousands=." if self.spelling.mark == "," else "comma"
                 hint = f"; other numbers need {own}decimal={other}, words for a missing cell {own}missing=[WORD]"
-                rule = f"{column.expects} as in the public file, {found}{hint * (column.kind == NumberColumn.kind)}"
-                raise InvalidValue(f"{name}.{column.name}: expected {rule}")
+                rule = f"{column.expects}, {OTHERS.format(count, num_rows, row + 1)}"
+                raise InvalidValue(f"{name}.{column.name}: expected {rule}{hint * (column.kind == NumberColumn.kind)}")
 
     def strange_lines(self, name: str, counts: NDArray[np.int64], num_records: int) -> Iterator[str]:
         """A line for each column with cells that the public file does not know, a handful, those with most first.
@@ -459,8 +424,8 @@ class TableSchema(Preprocessing):
             untold = missing if missing == num_records or not column.missing else 0
             found = [f"{untold:,} missing"] * (untold > 0)
             if unknown and isinstance(column, NumberColumn):
-                day = isinstance(column, DateColumn) and max(abs(column.low), abs(column.high)) < _DAYS
-                ends = (np.datetime64(int(end // 1), "D") if day else f"{end:.6g}" for end in (column.low, column.high))
+                day = isinstance(column, DateColumn) and max(abs(column.min), abs(column.max)) < _DAYS
+                ends = (np.datetime64(int(end // 1), "D") if day else f"{end:.6g}" for end in (column.min, column.max))
                 found.insert(0, f"{unknown:,} outside the public range {' to '.join(map(str, ends))}")
             elif unknown:
                 found.insert(0, f"{unknown:,} with a word that the public file does not have")
@@ -491,15 +456,12 @@ class TableSchema(Preprocessing):
 
     def write(self, path: Path | str) -> None:
         """As YAML, for people; what makes numbers of texts in files beside it."""
-        plain = self.plain()
-        plain |= {"missing": list(plain["missing"])} if "missing" in plain else {}
-        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
+        text = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True, width=110)
         self.save(Path(path).parent)
         write_text(path, _HEAD + text)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Reads what `write` wrote, or somebody changed."""
         path = Path(path)
         name = f"data.schema={path}"
         try:
@@ -514,12 +476,11 @@ def as_table(given: Any) -> Any:
     pa = arrow()
 
     def array(series: Any) -> Any:
-        """A column; one of a DataFrame that has several types as words."""
         try:
             return pa.array(series, from_pandas=True)
         except pa.ArrowException:
             if not hasattr(series, "iloc"):
-                raise
+                raise  # else it is a column of several types, which are words
             return pa.array([None if each is None or each != each else str(each) for each in series], pa.string())
 
     try:
@@ -558,7 +519,7 @@ def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Colum
     kind = said.get("kind") if isinstance(said, Mapping) else None
     column = KINDS.get(str(kind))
     if column is None:
-        raise InvalidValue(f"{where}.columns.{name}.kind={str(kind)[:_LONGEST]}: expected one of {', '.join(KINDS)}")
+        raise InvalidValue(f"{where}.columns.{name}.kind={str(kind)[:40]}: expected one of {', '.join(KINDS)}")
     try:
         if not isinstance(said.get("missing", False), bool):
             raise TypeError("missing: expected true or false")
@@ -576,34 +537,57 @@ def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: st
     """Names of columns that become features, and what is to be said of each, by the public table and settings alone."""
     known = spelling.known(table)
     for name in table.column_names:
-        array = known.column(name)
-        numbers = as_numbers(array, spelling)
-        said = (
-            _numbers_rows(name, numbers, group),
-            None if name in codes else _has_codes(name, array, numbers),
-            None if name in codes or fits(numbers) or fits(as_dates(array)) else _nearly(array, spelling),
-            None if group is not None else _names_people(name, array, numbers),
-        )
-        yield from ((name, f"{name}: {each}") for each in said if each is not None)
+        said = _remarks_on(name, known.column(name), spelling, name in codes, group is None)
+        yield from ((name, f"{name}: {each}") for each in said)
 
 
-def _nearly(array: Any, spelling: Spelling) -> str | None:
-    """Of a column of words most of which are numbers or dates, or have a number in them."""
-    distinct, counts = distinct_words(array)
-    if not len(counts):
-        return None
+def _remarks_on(name: str, array: Any, spelling: Spelling, is_code: bool, ungrouped: bool) -> Iterator[str]:
+    words, numbers = as_texts(array), as_numbers(array, spelling)
+    drop, group = as_setting("data.drop", [name]), as_setting("data.group", name)
+    is_number, is_date = fits(numbers), not fits(numbers) and fits(as_dates(array))
+    known = numbers[np.isfinite(numbers)]
+    values, counts = np.unique(known, return_counts=True)
+    whole = not np.any(known % 1)
+    if whole and _FEWEST <= len(values) == len(numbers):  # as the numbers of contracts and cases are
+        whose = f", and {group} if it is that of a person" if ungrouped else ""
+        away = f"{drop} or {as_setting('data.id', name)}"
+        told = f"another number in each row; if it is the number of a record, {away} leaves it out of the features"
+        yield told + whose
+    with_zero = arrow().compute.match_substring_regex(words, r"^0\d")
+    if is_number and not is_code and arrow().compute.any(with_zero).as_py():
+        setting = as_setting("data.category", [name])
+        yield f"numbers with a zero in front; if they are codes, {setting} makes each a category"
+    if not (is_number or is_date):
+        counted = cells.counts_of(words)
+        counts = np.array([*counted.values()], np.int64)
+        if not is_code and counted:
+            yield from _nearly(counted, counts, spelling)
+    # Whole numbers or words that occur a few times each are those of people who have several rows.
+    people = ungrouped and not is_date
+    if is_number:
+        step = np.gcd.reduce(np.diff(values).clip(max=_LARGEST).astype(np.int64))
+        width = (values[-1] - values[0]) / max(step, 1) + 1
+        people &= whole and not (width <= _WIDE and len(values) < width) and len(values) < len(known)
+    rows, different = int(counts.sum()), len(counts)
+    several = different >= _FEWEST and rows <= _MOST_REPEATS * different
+    if people and several and counts.max() <= max(_FREQUENT, rows / 10):
+        told = f"{different} values in {rows} rows, which become features and are published"
+        yield f"{told}; {group} if it says whose row it is, {drop} if it is only a name"
+
+
+def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spelling) -> Iterator[str]:
+    """Of words most of which are numbers or dates, or have a number in them."""
+    distinct, total = arrow().array(counted, arrow().string()), int(counts.sum())
     ways = [(spelling, frozenset[str]()), *spelling.others(), (None, frozenset[str]())]  # of numbers; None for dates
 
     def wrong_in(words: Any, way: Spelling | None) -> NDArray[np.bool_]:
         return np.isinf(as_dates(words) if way is None else as_numbers(words, way))
 
     def shown(which: NDArray[np.bool_]) -> list[str]:
-        """The most frequent of some words, as they are and cut."""
-        rows = sorted((-count, word) for count, word, there in zip(counts, words, which, strict=True) if there)
+        rows = sorted((-count, word) for (word, count), there in zip(counted.items(), which, strict=True) if there)
         return [word if len(word) <= _LONGEST_SHOWN else f"{word[:_LONGEST_SHOWN]}…" for _, word in rows]
 
-    words = [" ".join(cells.visible(word).split()) for word in distinct.to_pylist()]
-    first, head, total = distinct.slice(0, _SAMPLE), counts[:_SAMPLE], int(counts.sum())
+    first, head = distinct.slice(0, _SAMPLE), counts[:_SAMPLE]
     way, settings = max(ways, key=lambda way: int(head[~wrong_in(first, way[0])].sum()))
     wrong = wrong_in(distinct, way)
     if 2 * (left := int(counts[wrong].sum())) <= total:
@@ -612,56 +596,12 @@ def _nearly(array: Any, spelling: Spelling) -> str | None:
         others = f"{left} {'is' if left == 1 else 'are'} not ({', '.join(rest[:_SHOWN])}{', …' * (len(rest) > _SHOWN)})"
         whole = [word for word in rest[:_SHOWN] if len(word) <= _LONGEST_SHOWN]
         mend = f"{as_setting('data.missing', whole)} if that means a missing cell, or " if whole else ""
-        mend += "mend it in the file"
-        return f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mend}"
-    beside = np.array([_BESIDE.fullmatch(word) is not None for word in words])
-    if 2 * (found := int(counts[beside].sum())) < total:
-        return None
-    told = f"{found} of {total} cells are numbers with something beside them ({shown(beside)[0]})"
-    return f"{told}, so all are words; take it away in the file to make numbers of them"
-
-
-def _has_codes(name: str, column: Any, numbers: NDArray[np.float64]) -> str | None:
-    """Of numbers, some of them with a zero in front, as the codes of places have."""
-    compute = cells.arrow().compute
-    with_zero = compute.match_substring_regex(cells.as_texts(column), r"^0\d")
-    if not fits(numbers) or not compute.any(with_zero).as_py():
-        return None
-    setting = as_setting("data.category", [name])
-    return f"numbers with a zero in front; if they are codes, {setting} makes each a category"
-
-
-def _numbers_rows(name: str, numbers: NDArray[np.float64], group: str | None) -> str | None:
-    """Of another whole number in each row, as the numbers of contracts and cases are."""
-    whole = np.isfinite(numbers).all() and not np.any(numbers % 1)
-    if len(numbers) < _FEWEST or not whole or len(np.unique(numbers)) < len(numbers):
-        return None
-    whose = f", and {as_setting('data.group', name)} if it is that of a person" if group is None else ""
-    away = f"{as_setting('data.drop', [name])} or {as_setting('data.id', name)}"
-    return f"another number in each row; if it is the number of a record, {away} leaves it out of the features{whose}"
-
-
-def _names_people(name: str, column: Any, numbers: NDArray[np.float64]) -> str | None:
-    """Of whole numbers or words that occur a few times each, as those of people do who have several rows."""
-    if fits(numbers):
-        known = numbers[~np.isnan(numbers)]
-        values, counts = np.unique(known, return_counts=True)
-        step = np.gcd.reduce(np.diff(values).clip(max=_LARGEST).astype(np.int64))
-        width = (values[-1] - values[0]) / max(step, 1) + 1
-        if np.any(known % 1) or (width <= _WIDE and len(values) < width):
-            return None
-    elif fits(as_dates(column)):
-        return None
-    else:
-        counts = distinct_words(column)[1]
-    rows, different = int(counts.sum()), len(counts)
-    if different < _FEWEST or rows > _MOST_REPEATS * different or (rows == different and fits(numbers)):
-        return None
-    if counts.max() > max(_FREQUENT, rows / 10):
-        return None
-    told = f"{different} values in {rows} rows, which become features and are published"
-    drop = as_setting("data.drop", [name])
-    return f"{told}; {as_setting('data.group', name)} if it says whose row it is, {drop} if it is only a name"
+        yield f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mend}mend it in the file"
+        return
+    beside = np.array([_BESIDE.fullmatch(" ".join(cells.visible(word).split())) is not None for word in counted])
+    if 2 * (found := int(counts[beside].sum())) >= total:
+        told = f"{found} of {total} cells are numbers with something beside them ({shown(beside)[0]})"
+        yield f"{told}, so all are words; take it away in the file to make numbers of them"
 
 
 class UnlikePublic(UserWarning):

@@ -1,25 +1,282 @@
-"""Tables in files: private, public and test records, with labels in columns of 0 and 1."""
+"""Tables in files: private, public and test records, with labels in columns of 0 and 1; how a split is read."""
 
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, Split, Stage, unwatched
-from pate.data.table import cells, rows
-from pate.data.table.cells import Spelling, as_texts, column_name
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, SharedRecords, Split, Stage, linked, unwatched
+from pate.data.table import cells
+from pate.data.table.cells import Spelling, arrow, as_texts, column_name, one_spelling
 from pate.data.table.files import TableFile
-from pate.data.table.rows import LABEL_HINT, UNGROUPED
-from pate.data.table.schema import TableSchema, remarks
-from pate.data.texts import TextReader, TfidfVectors
+from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, remarks
+from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
+from pate.files.arrays import Spilled
 from pate.validation import InvalidValue, as_setting, require, require_count, require_text
 
+_TRUTHS = ("false", "no", "0", "true", "yes", "1")  # in small or capital letters; half of them say no
+_UNSEEN = r"^[\s\p{Z}\p{C}]*$"
+_GATHERED = 2**25  # bytes of texts in memory
+UNGROUPED = "data: no group is named, so each row by itself is protected; "
+UNGROUPED += "data.group=COLUMN protects a person's rows at once"
+LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not: leave its row out"
+_BETWEEN, _GONE = "\x1f", "\x00"
+_FEWEST_RECORDS = 100  # records; fewer may all be rare ones
+
+Bits = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+Numbered = Iterable[tuple[Numbers, Any]]
+"""Tables, and the numbers that their rows have in the file."""
+
 _ROLES = ("labels", "group", "id", "budget", "split", "drop")
-_FILES = (
-    "data.private=, data.public= and data.test=, three files; or one for all, data.path=FILE data.split=COLUMN; "
-    "pate-schema split=.1,.1 deals one file to three"
-)
+_FILES = "data.private=, data.public= and data.test=, three files; or one for all, data.path=FILE data.split=COLUMN; "
+_FILES += "pate-schema split=.1,.1 deals one file to three"
 _LABELS = "the columns that are labels: 'data.labels=[NAME,NAME]'"
+
+
+@dataclass
+class Labels:
+    """Labels that have a column each, of 0 and 1, yes and no, or two words; or one column that names all of a record.
+
+    Names, such as flu;cough, are from public knowledge: a list, or the public file. An empty cell names none.
+    """
+
+    names: tuple[str, ...]
+    # Of a label whose words are not 0 and 1 or yes and no: that for no, or None, and that for yes, see `label_word`
+    truths: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
+    hint: str = LABEL_HINT  # what is said where a cell is none of them
+    column: str | None = None  # that names all labels
+    separator: str = ""  # of names there
+    unknown: int = 0  # how often cells named a label that `names` lacks; it counts for nothing
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names if self.column is None else (self.column,)
+
+    def read(self, table: Any) -> tuple[Bits, Bits]:
+        """Labels `[n, L]` of a pyarrow table that has the columns, and which cells are neither 0 nor 1."""
+        said = np.zeros((table.num_rows, len(self.names)), np.int64) if self.column is None else self._named(table)
+        for place, name in enumerate(self.names if self.column is None else ()):
+            coded, known = as_texts(table.column(name)).dictionary_encode(), self.truths.get(name, _TRUTHS)
+            bit_of = {word: int(code >= len(known) // 2) for code, word in enumerate(known)}
+            bits = np.array([*(bit_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()), -1])
+            said[:, place] = bits[coded.indices.fill_null(len(bits) - 1).to_numpy(zero_copy_only=False)]
+        return said == 1, said < 0
+
+    def _named(self, table: Any) -> Numbers:
+        texts, names = as_texts(table.column(self.column)).dictionary_encode(), list(map(one_spelling, self.names))
+        said = [*(set(label_words(text, self.separator)) for text in texts.dictionary.to_pylist()), set[str]()]
+        rows = texts.indices.fill_null(len(said) - 1).to_numpy(zero_copy_only=False)
+        self.unknown += int(np.array([not words.issubset(names) for words in said])[rows].sum())
+        return np.asarray(np.array([[name in words for name in names] for words in said], np.int64)[rows])
+
+
+class Named(NamedTuple):
+    """Columns that name things."""
+
+    group: tuple[str, ...] = ()  # who a row belongs to, of each kind of owner
+    id: str | None = None  # the record
+    budget: str | None = None  # what a group agreed to
+
+
+class Rows:
+    """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong."""
+
+    def __init__(
+        self, batches: Numbered, schema: TableSchema, labels: Labels, named: Named, *, name: str, split: str
+    ) -> None:
+        self._schema, self._labels = schema, labels
+        self.inputs, self.labels = (Spilled(), Spilled())  # type: Any, Any
+        of_names = (*named.group, named.id, named.budget)
+        self._words: dict[str, list[Any]] = {each: [] for each in of_names if each is not None}
+        # How many cells of each column and label are wrong, and the first row with one.
+        self._wrong = np.zeros((2, len(schema.columns) + len(labels.names)), np.int64)
+        self.strange = np.zeros((len(schema.columns), 2), np.int64)  # see `Encoded`
+        self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}  # the first of each column of text
+        self.labeled = split != "public"  # false where all public labels are missing; they are False then
+        # int64 `[n]`, of the rows of the file, from 0
+        self.numbers = np.concatenate([np.zeros(0, np.int64), *(self._add(*each) for each in batches)])
+        wrong, wrong_labels = np.split(self._wrong, [len(schema.columns)], axis=1)
+        schema.require_right(name, wrong, len(self.numbers))
+        for label, count, row in zip(labels.names, *wrong_labels.tolist(), strict=True):
+            if count and self.labeled:
+                found = OTHERS.format(count, len(self.numbers), row + 1)
+                raise InvalidValue(f"{name}.{label}: expected 0 or 1 in a label's column, {found}{labels.hint}")
+        words = {column: arrow().chunked_array(chunks) for column, chunks in self._words.items()}
+        for column, each in words.items():
+            unseen = arrow().compute.sum(arrow().compute.match_substring_regex(each, _UNSEEN)).as_py() or 0
+            if missing := each.null_count + unseen:
+                rule = f"a value in each row, {missing} of {len(each)} rows have none"
+                raise InvalidValue(f"{name}.{column}: expected {rule}")
+        self.groups = [words[column] for column in named.group]  # words `[n]` of each column that says whose a row is
+        self.ids: Any = words.get(named.id or "")  # words `[n]`, or None
+        self.budgets: Any = words.get(named.budget or "")  # likewise
+        # features `[n, d]`, of a large table a read-only `np.memmap`; bits `[n, L]`
+        self.inputs, self.labels = self.inputs.whole(), self.labels.whole()
+
+    def _add(self, numbers: Numbers, batch: Any) -> Numbers:
+        features, wrong, strange = self._schema.encode(batch)
+        self.inputs.append(features)
+        self.strange += strange
+        for column, known in self.texts.items():
+            known += texts_of(as_texts(batch.column(column)[: TEXTS_ASKED - len(known)]))
+        there = [column for column in self._labels.columns if column in batch.column_names]
+        batch = self._schema.spelling.known(batch.select(list(dict.fromkeys((*there, *self._words)))))
+        bits = wrong_bits = np.zeros((len(numbers), len(self._labels.names)), np.bool_)
+        if len(there) == len(self._labels.columns):
+            bits, wrong_bits = self._labels.read(batch)
+        wrong = np.concatenate([wrong, wrong_bits], axis=1)
+        self._wrong[1] = np.where(self._wrong[0], self._wrong[1], numbers[wrong.argmax(axis=0)])
+        self._wrong[0] += wrong.sum(axis=0)
+        self.labels.append(bits)
+        self.labeled |= any(not cells.missing_in(as_texts(batch.column(column))).all() for column in there)
+        for column, words in self._words.items():
+            words.append(as_texts(batch.column(column)))
+        return numbers
+
+
+def gathered(batches: Numbered, size: int, advance: Callable[[int], object]) -> Iterator[Any]:
+    """Batches of a file with texts, so many together that all cores have some; tells how many kB are done, at most."""
+    numbers, tables, done = list[Numbers](), list[Any](), 0
+    for rows, table in batches:
+        numbers.append(rows)
+        tables.append(table)
+        if (held := sum(each.nbytes for each in tables)) >= _GATHERED:
+            yield np.concatenate(numbers), arrow().concat_tables(tables)
+            numbers, tables, done = [], [], done + held // 1000
+            advance(min(done, size))
+    if tables:
+        yield np.concatenate(numbers), arrow().concat_tables(tables)
+        advance(size)
+
+
+def column_names(name: str, values: Any) -> tuple[str, ...]:
+    """A setting that lists different columns, as a tuple, or raises."""
+    good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
+    rule = f"a list of columns, each once: '{name}=[NAME,NAME]'"
+    require(good and len(set(values)) == len(values), name, values, rule)
+    return tuple(map(cells.column_name, values))
+
+
+def require_apart(role: str, column: str | None, ids: list[Numbers]) -> None:
+    """Raises where a group or record, `role`, is in two splits, whose ids are given."""
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        if shared := len(np.intersect1d(ids[first], ids[second])):
+            both = f"{SPLITS[first]} and {SPLITS[second]}"
+            raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
+
+
+def unlike_public(split: str, columns: Sequence[Column], rows: Rows) -> Iterator[str]:
+    """A line for each column that tells a model nothing of these records."""
+    rule = "every cell is missing, or no word of the public file, or outside its range; in other words or units?"
+    for column, count in zip(columns, rows.strange.sum(axis=1).tolist(), strict=True):
+        if count == len(rows.numbers) >= _FEWEST_RECORDS:
+            yield f"data.{split}.{column.name}: {rule}"
+
+
+def dataset_of(
+    rows: Mapping[str, Rows], schema: TableSchema, named: Named, *, seed: int, notes: tuple[str, ...], **known: Any
+) -> Dataset:
+    """A data set of splits and what else is `known`, public ones shuffled; raises for ids or groups in two splits."""
+    parts, private, public = [rows[split] for split in SPLITS], rows["private"], rows["public"]
+    ids, groups, shared = _numbers_of(parts, named, schema.spelling)
+    made = zip(SPLITS, parts, ids, groups, strict=True)
+    splits: dict[str, Any] = {split: Split(part.inputs, part.labels, *each) for split, part, *each in made}
+    order = np.random.default_rng(seed).permutation(len(public.labels))
+    names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
+    told = [line for name, vectors in schema.texts.items() for line in remarks_on(name, vectors, private.texts[name])]
+    told += [] if shared is None else [shared.said()]
+    told += [line for split in ("private", "test") for line in unlike_public(split, schema.columns, rows[split])]
+    owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
+
+    def values(columns: list[Any]) -> frozenset[bytes]:
+        said = (cells.as_values(column.unique(), schema.spelling).to_pylist() for column in columns)
+        return frozenset(str(word).encode() for words in said for word in words)
+
+    return Dataset(
+        real=True,
+        **splits | {"public": splits["public"].take(order)},
+        public_ids=names[order],
+        public_labeled=public.labeled,
+        shared=shared,
+        owners={kind: values(columns) for kind, columns in owners.items() if columns},
+        budgets=private.budgets and np.array(cells.as_values(private.budgets, schema.spelling).to_pylist(), np.str_),
+        notes=(*notes, *told),
+        **known,
+    )
+
+
+def _numbers_of(parts: list[Rows], named: Named, spelling: Spelling) -> Any:
+    """The ids and groups of the records of each split, and what those of several owners count."""
+    group, id, _ = named
+    ids = [part.numbers | (place << 48) for place, part in enumerate(parts)]  # the split in upper bits
+    if id is not None:
+        ids = cells.numbered([part.ids for part in parts], spelling)
+        require_apart("id", id, ids)
+    owners = []
+    for column, *words in zip(group, *(part.groups for part in parts), strict=True):
+        owners.append(cells.numbered(words, spelling))
+        require_apart("group", column, owners[-1])
+    shared, groups = None, owners[0] if owners else None
+    if len(owners) > 1:
+        shared = SharedRecords.of(group, [each[0] for each in owners])
+        whole = linked([np.concatenate(each) for each in owners])  # no owner is in two splits
+        groups = np.split(whole, np.cumsum([len(each) for each in owners[0]])[:-1])
+    if id is not None:
+        free = 1 + max(int(each.max()) for each in ids)
+        known = zip(SPLITS, ids, groups or ids, strict=True)
+        ids = [_told_apart(id, *each, free + place * 2**48) for place, each in enumerate(known)]
+    if groups is None or (shared is not None and shared.weights is not None):
+        groups = ids
+    return ids, groups, shared
+
+
+def _told_apart(id: str, split: str, ids: Numbers, groups: Numbers, free: int) -> Numbers:
+    """The ids of a split; rows of one id may be in one group, which is protected, and get others from `free` on."""
+    _, first, again = np.unique(ids, return_index=True, return_inverse=True)
+    later = np.setdiff1d(np.arange(len(ids)), first)
+    alike = split != "public" and groups is not ids and np.array_equal(groups[first][again], groups)
+    if len(later) and not alike:
+        found = f"{len(later)} of {len(ids)} rows of {split} have that of another row"
+        raise InvalidValue(f"data.id={id}: expected another id in each row, {found}")
+    ids = ids.copy()
+    ids[later] = free + np.arange(len(later))
+    return ids
+
+
+def label_word(word: str) -> str:
+    """A word of a label's column as words are compared there: one spelling, in small letters."""
+    return one_spelling(word).casefold()
+
+
+def label_words(text: str, separator: str) -> list[str]:
+    """The labels that a cell names, each in one spelling."""
+    return [word for part in text.split(separator) if (word := one_spelling(part))]
+
+
+def private_cells(batches: Numbered, *, of_text: bool = False) -> str:
+    """SHA-256 in hexadecimal of all cells of private rows, in whatever order they stand. Covered by no epsilon.
+
+    Of a CSV file (`of_text`) a decimal comma is a point, whatever settings say: none makes the records new ones.
+    """
+    from pandas.util import hash_array  # loads slowly
+
+    names, rows = list[str](), []
+    for _, table in batches:
+        names = sorted(table.column_names)
+        texts = [as_texts(table.column(name)).fill_null(_GONE) for name in names]
+        if of_text:
+            texts = [cells.with_points(each) for each in texts]
+        lines = arrow().compute.binary_join_element_wise(*texts, _BETWEEN)
+        rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
+    digest = hashlib.sha256(_BETWEEN.join(names).encode())
+    digest.update(np.sort(np.concatenate(rows)).astype("<u8").tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -31,9 +288,8 @@ class Table(TextReader):
     range and in units of the public spread, or of what lies between them where there are two; long tails get a power.
     Words are categories, with one for all others. Missing cells have a feature.
 
-    Raises:
-        InvalidValue: settings that do not go together. What is wrong with a file is said by `load`, with column, count
-            and split, and no cell.
+    Settings that do not go together are an `InvalidValue`; what is wrong with a file is said by `load`, with column,
+    count and split, and no cell.
     """
 
     private: str | None = None  # file of the private records
@@ -51,8 +307,7 @@ class Table(TextReader):
     # that have nothing to do with each other. A list where rows have several owners, such as a patient and a doctor:
     # epsilon protects all rows of each, but not who belongs with whom.
     group: str | tuple[str, ...] | None = None
-    # column of the private file that says what epsilon a group agreed to, or the name of a class in `budgets=`. It is
-    # taken as public, and nothing protects it.
+    # private column that says what epsilon a group agreed to, or a class of `budgets=`; public, and nothing protects it
     budget: str | None = None
     id: str | None = None  # column that names each record; None for the number of the row. Public ids are published
     drop: tuple[str, ...] = ()  # columns that are not read
@@ -75,10 +330,10 @@ class Table(TextReader):
         require_text("data.name", self.name)
         keep = partial(object.__setattr__, self)
         for name in ("labels", "drop", "category", "text"):
-            keep(name, rows.column_names(f"data.{name}", getattr(self, name)))
+            keep(name, column_names(f"data.{name}", getattr(self, name)))
         keep("missing", tuple(self.missing) if isinstance(self.missing, list) else self.missing)
         if self.group is not None and not isinstance(self.group, str):
-            named = rows.column_names("data.group", self.group)
+            named = column_names("data.group", self.group)
             require(len(named) > 0, "data.group", "[]", "null, or the columns that say whose a row is")
             keep("group", named if len(named) > 1 else named[0])
         several = isinstance(self.group, tuple)
@@ -104,20 +359,13 @@ class Table(TextReader):
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
         self.require_settings()
         self._require_columns()
-        schema = self._with_vectors(self.table_schema, stage)
-        spelling, private = self._public.spelling(schema.spelling), self._files["private"]
-        splits = {split: self._rows(split, schema, spelling, stage) for split in SPLITS}
-        parts = rows.parts_of(splits, schema, group=self._named("group"), id=self.id, seed=self.seed, spelling=spelling)
-        return Dataset(
-            name=self.name,
-            real=True,
-            kind="features",
-            label_names=self.label_names,
-            preprocessing=schema,
-            private_cells=rows.private_cells((table for _, table in private.rows()), of_text=private.is_text),
-            notes=(*self._notes(), *parts.pop("notes")),
-            **parts,
-        )
+        schema = self._with_vectors(self._table_schema(), stage)
+        spelled, private = replace(schema, spelling=self._public.spelling(schema.spelling)), self._files["private"]
+        splits = {split: self._rows(split, spelled, stage) for split in SPLITS}
+        how: dict[str, Any] = {"name": self.name, "kind": "features", "label_names": self._label_form.names}
+        how |= {"preprocessing": schema, "notes": self._notes(), "seed": self.seed}
+        how["private_cells"] = private_cells(private.rows(), of_text=private.is_text)
+        return dataset_of(splits, spelled, Named(self._named("group"), self.id), **how)
 
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere; every holder's schema."""
@@ -127,16 +375,15 @@ class Table(TextReader):
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
         require(self.budget is None, "data.budget", self.budget, PLAIN)
         require(not isinstance(self.group, tuple), "data.group", list(self._named("group")), PLAIN)
-        schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
-        file = self._files["private"]
+        schema, file = TableSchema.load(Path(self.schema or "")).without(self._no_features), self._files["private"]
         spelling = file.spelling(schema.spelling)
-        read = self._rows("private", schema, spelling)
+        read = self._rows("private", replace(schema, spelling=spelling))
         ids = read.numbers if self.id is None else cells.numbered([read.ids], spelling)[0]
         groups = ids if self.group is None else cells.numbered(read.groups, spelling)[0]
-        known_by = rows.private_cells((table for _, table in file.rows()), of_text=file.is_text)
+        known = private_cells(file.rows(), of_text=file.is_text)
         records = Split(read.inputs, read.labels, ids, groups)
-        notes = (*self._notes(), *rows.unlike_public("private", schema.columns, read))
-        return PrivateRecords(self.name, self.label_names, records, schema, known_by, notes=notes)
+        notes = (*self._notes(), *unlike_public("private", schema.columns, read))
+        return PrivateRecords(self.name, self._label_form.names, records, schema, known, notes=notes)
 
     def require_settings(self) -> None:
         """Raises unless settings name labels and three files, or one with a column of splits; no file is opened."""
@@ -146,11 +393,9 @@ class Table(TextReader):
             require(good, "data.path", self.path, f"data.split=COLUMN and no other file beside it: {_FILES}")
         for split, path in given.items() if self.path is None else ():
             require(path is not None and self.split is None, f"data.{split}", path, _FILES)
-            same = [
-                other for other in SPLITS[: SPLITS.index(split)] if Path(given[other]).resolve() == Path(path).resolve()
-            ]
-            rule = f"another file than data.{', data.'.join(same)}: no record may be in two splits"
-            require(not same, f"data.{split}", path, rule)
+            same = next(each for each in SPLITS if each == split or Path(given[each]).resolve() == Path(path).resolve())
+            rule = f"another file than data.{same}: no record may be in two splits"
+            require(same == split, f"data.{split}", path, rule)
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
 
     def public_schema(self) -> TableSchema:
@@ -158,7 +403,6 @@ class Table(TextReader):
         return self._with_vectors(self._public_reading[0])
 
     def _with_vectors(self, schema: TableSchema, stage: Stage = unwatched) -> TableSchema:
-        """A schema whose columns of text are fitted on the public ones."""
         if not self.text:
             return schema
         return schema.fitted(self._public.read(list(schema.names)), self.text, self.text_fit or TfidfVectors.fit, stage)
@@ -166,7 +410,11 @@ class Table(TextReader):
     def public_remarks(self) -> tuple[str, ...]:
         """Lines for the owner on public columns that may be meant otherwise, on units, and on the group."""
         schema, said = self._public_reading
-        return (*(line for _, line in said), *schema.units(), *(() if self.group is not None else (UNGROUPED,)))
+        numbers = [column for column in schema.columns if isinstance(column, NumberColumn)]
+        bent = sum(column.power != 1 for column in numbers)
+        flags = sum(column.power == 1 != column.unit for column in numbers)
+        units = f"data: columns of two numbers, in their own units: {flags}; of long tails, which get a power: {bent}"
+        return (*(line for _, line in said), *[units] * bool(flags or bent), *[UNGROUPED] * (self.group is None))
 
     @cached_property
     def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:
@@ -185,100 +433,76 @@ class Table(TextReader):
         return schema, tuple(remarks(others, spelling, codes=self.category, group=group))
 
     def _notes(self) -> tuple[str, ...]:
-        """What the owner is told of how the table was read."""
-        form, names = self._label_form, ", ".join(self.label_names)
+        form, names = self._label_form, ", ".join(self._label_form.names)
         words = [f"data.labels={label}: {yes} is 1, {no} is 0" for label, (no, yes) in form.truths.items()]
         if self.labels == (form.column,):
             words.append(f"data.labels={form.column}: the labels that the public file names: {names}")
         if form.unknown:
             told = f"{form.unknown} rows name a label that is none of {names}: it is left out"
             words.append(f"data.labels={form.column}: {told}")
-        if self.schema is None:
-            return (*words, *self.public_remarks())
-        return (*words, *(() if self.group is not None else (UNGROUPED,)))
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        return self._label_form.names
+        return (*words, *(self.public_remarks() if self.schema is None else [UNGROUPED] * (self.group is None)))
 
     @cached_property
-    def _label_form(self) -> rows.Labels:
-        """How cells become a bit for each label."""
+    def _label_form(self) -> Labels:
         if self.label_separator is None or not self.labels:
             hint = LABEL_HINT if self.true else f"{LABEL_HINT}; data.true=WORD names another word for yes"
-            return rows.Labels(self.labels, self._truths(), hint)
+            return Labels(self.labels, self._truths(), hint)
         known = [name for file in self._files.values() for name in file.names]
         column, names, separator = self.labels[0], self.labels[1:], self.label_separator
+        file, named = self._files.get("public"), dict[str, set[str]]()
+        if file is not None and not (names and column in known):
+            for name, texts in _words_in(file, [column] if column in known else file.names).items():
+                named[name] = {word for text in texts for word in label_words(text, separator)}
         if column not in known:  # the public column whose cells name the labels of the setting and no other
-            names, wanted = self.labels, {word for label in self.labels for word in rows.label_words(label, separator)}
-            said = {
-                name: self._labels_named_in(name, separator) for name in self._public.names if "public" in self._files
-            }
-            found = [name for name, words in said.items() if words and words <= wanted]
+            names, wanted = self.labels, {word for label in self.labels for word in label_words(label, separator)}
+            column, *others = [name for name, words in named.items() if words and words <= wanted] or [""]
             rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
-            require(len(found) == 1, "data.labels", f"[{','.join(self.labels)}]", rule)
-            column = found[0]
-        names = names or tuple(sorted(self._labels_named_in(column, separator)))
+            require(bool(column) and not others, "data.labels", f"[{','.join(self.labels)}]", rule)
+        names = names or tuple(sorted(named.get(column, ())))
         rule = f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows are secret"
         require(len(names) > 0, "data.labels", f"[{column}]", rule)
         clash = next((name for name in names if name in known), None)
         require(clash is None, "data.labels", clash, "a label that is called otherwise than every column")
-        return rows.Labels(names, column=column, separator=separator)
-
-    def _labels_named_in(self, column: str, separator: str) -> set[str]:
-        """Those that public rows name in a column."""
-        file = self._files.get("public")
-        if file is None or column not in file.names:
-            return set()
-        texts = cells.counts_of(as_texts(file.spelling().known(file.read([column])).column(column)))
-        return {word for text in texts for word in rows.label_words(text, separator)}
+        return Labels(names, column=column, separator=separator)
 
     def _truths(self) -> dict[str, tuple[str | None, str]]:
         """The words for no and yes of each label that has the word for yes somewhere."""
         if self.true is None or not self.labels:
             return {}
-        yes, words = rows.label_word(self.true), {label: set[str]() for label in self.labels}
+        yes, words = label_word(self.true), {label: set[str]() for label in self.labels}
         for file in self._files.values():
-            there = [label for label in self.labels if label in file.names]
-            for _, batch in file.rows(there) if there else ():
-                for label in there:
-                    cell = as_texts(file.spelling().known(batch).column(label))
-                    words[label] |= set(map(rows.label_word, cells.counts_of(cell)))
+            for label, said in _words_in(file, self.labels).items():
+                words[label] |= set(map(label_word, said))
         found = {label: sorted(said - {yes}) for label, said in words.items() if yes in said}
         require(len(found) > 0, "data.true", self.true, "a word of some label's column, and none has it")
         for label, others in found.items():
             rule = f"{self.true} and one other word in {label}, it has {len(others)} others"
             require(len(others) < 2, "data.true", self.true, rule)
-        return {label: (others[0] if others else None, yes) for label, others in found.items()}
+        return {label: (next(iter(others), None), yes) for label, others in found.items()}
 
-    @cached_property
-    def table_schema(self) -> TableSchema:
-        """The schema: from its file, or from the public records."""
-        said: dict[str, str] = {}
-        if self.schema is not None:
-            for role in ("category", "text"):
-                rule = f"none beside data.schema, whose kinds hold; pate-schema {role}=[…] writes them there"
-                require(not self._named(role), f"data.{role}", list(self._named(role)), rule)
-            schema = TableSchema.load(Path(self.schema)).without(self._no_features)
-            known = {*schema.names, *self._no_features}
-            if unknown := [name for name in self._public.names if name not in known]:
-                rule = f"the column {unknown[0]}, or {as_setting('data.drop', unknown[:1])}"
-                raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
-        else:
+    def _table_schema(self) -> TableSchema:
+        if self.schema is None:
             schema, lines = self._public_reading
-            said = dict(reversed(lines))  # of each column the first
-        schema.require_usable(self._public.name, said, self.text)
+            schema.require_usable(self._public.name, dict(reversed(lines)), self.text)  # of each column the first line
+            return schema
+        for role in ("category", "text"):
+            rule = f"none beside data.schema, whose kinds hold; pate-schema {role}=[…] writes them there"
+            require(not self._named(role), f"data.{role}", list(self._named(role)), rule)
+        schema = TableSchema.load(Path(self.schema)).without(self._no_features)
+        for name in self._public.names:
+            if name not in schema.names and name not in self._no_features:
+                rule = f"the column {name}, or {as_setting('data.drop', [name])}"
+                raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
+        schema.require_usable(self._public.name)
         return schema
 
     @cached_property
     def _no_features(self) -> set[str]:
-        """All columns that become no features."""
-        others = (each for each in (self.budget, self.id) if each)
-        return {*self.label_names, *self._label_form.columns, *self.drop, *self._named("group"), *others}
+        others = (column for role in ("drop", "group", "budget", "id") for column in self._named(role))
+        return {*self._label_form.names, *self._label_form.columns, *others}
 
     @cached_property
-    def _files(self) -> dict[str, TableFile]:
-        """Of each split that settings name: its own, or the rows of one for all."""
+    def _files(self) -> dict[str, TableFile]:  # of each split that settings name: its own, or the rows of one for all
         spelled = self.encoding, self.decimal, self.thousands, self.missing
         given = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
@@ -292,16 +516,15 @@ class Table(TextReader):
 
     def _wanted(self, split: str) -> list[str]:
         """The columns that settings name and a file has to have, or raises: a public one may have no label at all."""
-        file, wanted = self._files[split], list[str]()
-        there = {name.casefold() for name in file.names}
-        for role in ("labels", "group", "id", *(["budget"] if split == "private" else [])):
-            named = self._label_form.columns if role == "labels" else self._named(role)
-            if (role, split) == ("labels", "public") and not any(name.casefold() in there for name in named):
-                continue
-            for column in named:
+        file, there = self._files[split], {name.casefold() for name in self._files[split].names}
+        named = {role: self._named(role) for role in ("group", "id", *["budget"] * (split == "private"))}
+        labels = self._label_form.columns
+        if split != "public" or any(name.casefold() in there for name in labels):
+            named = {"labels": labels, **named}
+        for role, columns in named.items():
+            for column in columns:
                 cells.require_column(f"data.{role}", column, file.names, file.name)
-            wanted += named
-        return wanted
+        return [column for columns in named.values() for column in columns]
 
     def _named(self, role: str) -> tuple[str, ...]:
         named = getattr(self, role) or ()
@@ -309,25 +532,34 @@ class Table(TextReader):
 
     def _require_columns(self) -> None:
         """Raises unless each file has the columns that settings name, and those of the public file."""
-        names_of = {split: file.names for split, file in self._files.items()}
-        there = list(dict.fromkeys(name for names in names_of.values() for name in names))
+        there = list(dict.fromkeys(name for file in self._files.values() for name in file.names))
         for column in self.drop:
             cells.require_column("data.drop", column, there, "a file")
         for split, file in self._files.items():
             self._wanted(split)
             for name in file.names:
-                lacking = next((each for each in SPLITS if name not in names_of[each]), None)
+                lacking = next((each for each in SPLITS if name not in self._files[each].names), None)
                 if lacking is not None and name not in self._no_features:
                     rule = f"it in every file, data.{lacking} lacks it; {as_setting('data.drop', [name])}"
                     raise InvalidValue(f"{file.name}.{name}: expected {rule}")
 
-    def _rows(self, split: str, schema: TableSchema, spelling: Spelling, stage: Stage = unwatched) -> rows.Rows:
-        file, budget = self._files[split], self.budget if split == "private" else None
+    def _rows(self, split: str, schema: TableSchema, stage: Stage = unwatched) -> Rows:
+        file = self._files[split]
         columns = list(dict.fromkeys((*schema.names, *self._wanted(split))))
         cells.require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
         batches, size = file.rows(columns), file.path.stat().st_size // 1000
-        named: Any = {"group": self._named("group"), "id": self.id, "budget": budget}
+        named = Named(self._named("group"), self.id, self.budget if split == "private" else None)
         with stage(f"texts of {split} records, kB", size) if schema.texts else unwatched("", 0) as advance:
-            batches = rows.gathered(batches, size, advance) if schema.texts else batches
-            return rows.Rows(batches, schema, self._label_form, name=name, split=split, spelling=spelling, **named)
+            batches = gathered(batches, size, advance) if schema.texts else batches
+            return Rows(batches, schema, self._label_form, named, name=name, split=split)
+
+
+def _words_in(file: TableFile, names: Iterable[str]) -> dict[str, set[str]]:
+    """The words in columns of a file, as far as it has them."""
+    words = {name: set[str]() for name in names if name in file.names}
+    for _, batch in file.rows([*words]) if words else ():
+        known = file.spelling().known(batch)
+        for name, said in words.items():
+            said.update(as_texts(known.column(name)).drop_null().unique().to_pylist())
+    return words

@@ -382,7 +382,7 @@ def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused_and_nu
 def test_a_large_table_is_the_same_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(**written(tmp_path))
     held = table.load()
-    monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, 0))
+    monkeypatch.setattr("pate.data.table.table.Spilled", partial(Spilled, 0))
     mapped = table.load()
     assert isinstance(mapped.private.inputs, np.memmap)
     assert mapped.digest() == held.digest()
