@@ -17,7 +17,7 @@ from pate.config.command_line import given_settings
 from pate.data import Dataset
 from pate.data.dataset import read
 from pate.features import Features, NoFeatures, Text
-from pate.features.featured_data import FeaturedData
+from pate.features.features import FeaturedData
 from pate.files.values import digest
 from pate.report.console import PlainConsole
 from pate.report.report import Heading

@@ -6,18 +6,12 @@ from pate.validation import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.features.backbone import Backbone
-    from pate.features.features import Extractor, Features, Kernel, NoFeatures
+    from pate.features.features import Extractor, Features, Kernel, NoFeatures, Text
     from pate.features.patches import Patches
-    from pate.features.text import Text
 
 require_extra(__name__, "train")
 
 __all__ = ["Backbone", "Extractor", "Features", "Kernel", "NoFeatures", "Patches", "Text"]
 
-_LATER = {
-    "backbone": "Backbone",
-    "features": "Extractor Features Kernel NoFeatures",
-    "patches": "Patches",
-    "text": "Text",
-}
+_LATER = {"backbone": "Backbone", "features": "Extractor Features Kernel NoFeatures Text", "patches": "Patches"}
 __getattr__ = lazily(__name__, _LATER)

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch.nn import functional
 
 from pate.data.dataset import Stage
-from pate.features.features import Extractor, Features, PublicPictures, projection_of
+from pate.features.features import Extractor, Features, PublicPictures
 from pate.files.disk import file_digest
 from pate.networks.device import one_thread, require_device
 from pate.networks.resnet import torchvision_models
@@ -34,18 +33,12 @@ from pate.validation import (
     require_text,
 )
 
-IN_A_PACKAGE = "efficientnet_lite0"
-"""The network whose ImageNet weights pip alone can bring."""
-
+IN_A_PACKAGE = "efficientnet_lite0"  # the network whose ImageNet weights pip alone can bring
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and spread that published weights expect
 _LITE = ((0.498, 0.498, 0.498), (0.502, 0.502, 0.502))
 _SAFE_TORCH = 2, 10  # whose reader of plain weights runs no code; see CVE-2026-24747
-_WRONG = (OSError, SafetensorError, RuntimeError, ValueError, AttributeError, EOFError, KeyError, TypeError)
-
 _LAYERS = 16  # in the first, which is the largest, numbers per number of the picture
-PREFIX = "net."
-"""Of the network's own arrays."""
-
+PREFIX = "net."  # of the network's own arrays
 _LEAST_SIDE = 64
 
 
@@ -106,8 +99,8 @@ def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
         found: dict[str, torch.Tensor] = {str(key).removeprefix("module."): each for key, each in state.items()}
         if not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
             raise ValueError("not of tensors alone")
-    except Exception as error:  # `_WRONG`, and what a damaged pickle raises
-        reason = type(error).__name__ + (f": {error}".splitlines()[0][:80] if isinstance(error, _WRONG) else "")
+    except Exception as error:  # of files, and what a damaged pickle raises
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:100]
         raise InvalidValue(f"features.weights={path}: expected a file of weights ({reason})") from error
     shapes = net.shapes
     wrong = [key for key, shape in shapes.items() if key not in found or tuple(found[key].shape) != shape]
@@ -136,7 +129,7 @@ def _package(name: str) -> Any:
 
 
 class BackboneExtractor(Extractor):
-    """An `Extractor` of arrays: the network's weights behind `net.`, `center` and `projection` of `projection_of`.
+    """An `Extractor` of arrays: the network's weights behind `net.`, `center` and `projection` of `fitted`.
 
     Rule: pictures are resized, gray ones shown in three channels, standardized as the weights want them; what the
     network measures before its last layer is projected.
@@ -147,8 +140,8 @@ class BackboneExtractor(Extractor):
     def _numbers_at_once(self) -> int:
         """The pictures, and the network only if the file brings its weights."""
         with torch.device("meta"):
-            shapes = net_of(str(self.settings["model"])).shapes
-        if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes.items()):
+            shapes = net_of(str(self.settings["model"])).shapes.items()
+        if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes):
             raise ValueError("arrays of other shapes")
         return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
 
@@ -180,30 +173,24 @@ class Backbone(Features):
     """What a network measures before its last layer, standardized and projected in the public pool.
 
     **Weights must come from public data.** A backbone trained on private records, or on data that overlaps them, leaks
-    what no epsilon here covers.
-
-    Raises:
-        InvalidValue: a setting out of range; no such network or file. Weights are read before anything is fitted.
+    what no epsilon here covers. They are read before anything is fitted.
     """
 
     # `efficientnet_lite0`, whose ImageNet weights come with the extra `backbone`; or a model of torchvision, or of timm
     # where that is installed.
     model: str = field(default="efficientnet_lite0", metadata={"public": True})
-    # file of its weights (`.safetensors`, or a state dictionary of torch's); None for those of a package.
-    weights: str | None = None
+    weights: str | None = None  # file of its weights (`.safetensors`, or torch's state dictionary); None: of a package
     image_size: int | None = None  # pictures are resized to this height and width; None for their own, 64 at least
     dimension: int = 512  # features a picture, at most
     most_pictures: int = 10_000  # public pictures that the projection is fitted on, the first ones
     seed: int = 0  # of the projection
-    # the folder to keep features in, as private as the pictures; None for `pate_cache` beside the run's.
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:
         require_text("features.model", self.model)
         for name in ("dimension", "most_pictures"):
             require_count(f"features.{name}", getattr(self, name))
-        if self.image_size is not None:
-            require_count("features.image_size", self.image_size)
+        require_count("features.image_size", 1 if self.image_size is None else self.image_size)
         require_count("features.seed", self.seed, minimum=0)
         net_of(self.model)
         weights_path(self.model, self.weights)
@@ -219,26 +206,21 @@ class Backbone(Features):
             raise InvalidValue(f"features.image_size={size}: expected {rule}") from error
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> BackboneExtractor:
-        """The projection alone is fitted."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         network = self._network(pictures.shape, pictures.origin)
         with one_thread():
-            measure = network.measured, network.batch_size
-            found = projection_of(pictures, *measure, dimension=self.dimension, seed=self.seed, stage=stage)
-            return network.fitted(*found)
+            return network.fitted(pictures, dimension=self.dimension, seed=self.seed, stage=stage)
 
     def identity(self, pictures: PublicPictures) -> str:
-        return hashlib.sha256(f"{super().identity(pictures)}{self._digest}".encode()).hexdigest()
+        return hashlib.sha256(f"{super().identity(pictures)}{self._digest()}".encode()).hexdigest()
 
-    @property
     def _digest(self) -> str:
         path = weights_path(self.model, self.weights)
         return file_digest(path, rule="a file of weights", remedy=how_to_install("backbone"))
 
     def _network(self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]) -> BackboneExtractor:
-        """The network with its weights, and no projection yet."""
         read = read_net(self.model, weights_path(self.model, self.weights))
         arrays = {f"{PREFIX}{name}": array for name, array in read.items()}
         size = self.image_size or max(_LEAST_SIDE, *picture_shape[1:])
         settings = {"picture_shape": list(picture_shape), "model": self.model, "image_size": size}
-        return BackboneExtractor(arrays, settings, origin | {"model": self.model, "weights_sha256": self._digest})
+        return BackboneExtractor(arrays, settings, origin | {"model": self.model, "weights_sha256": self._digest()})

@@ -1,39 +1,46 @@
-"""Features of pictures: the recipe, the public pictures that it is fitted on, the extractor that it becomes."""
+"""Features of pictures or texts: recipe, what it is fitted on, extractor or vectors that it becomes, data with them."""
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Fitted, ImageForm, Preprocessing, Stage, enter
+from pate.data.cache import Made, StampedFile, writable
+from pate.data.dataset import SPLITS, Dataset, Fitted, ImageForm, Preprocessing, Stage, enter, read, unwatched
+from pate.data.texts import TEXT_KINDS, WEIGHTS, TextReader, TextVectors, Weights, digest_of, spread
 from pate.files.arrays import Spilled
+from pate.files.disk import DamagedFile, file_digest, locked, make_folder, read_text, remove_partials, write_text
 from pate.files.values import full_text
-from pate.validation import InvalidValue, require, require_count, require_kind
+from pate.validation import InvalidValue, require, require_choice, require_count, require_kind
 
 Array = NDArray[np.float32]
 
-FILE = "extractor.safetensors"
-"""Its name in a bundle."""
-
+FILE = "extractor.safetensors"  # its name in a bundle
 _SMALLEST_STD = 1e-6
 _VERSION = 1  # of what recipes do with their settings; in the name of what is kept
 _WHITE = np.float32(255)
 _KINDS = {"patches": "patches.PatchExtractor", "backbone": "backbone.BackboneExtractor"}
+_BLOCK = 1024  # pictures whose features are kept together
+_DIGEST = "extractor.sha256"
+_REMEDY = "remove it, and the same command makes it again"
 _MODERATE, _TIMES = 2**24, 16  # numbers that a file may ask for, whatever it holds, and per number in it
 
 
 class PublicPictures:
     """The first pictures of a data set's public pool, at most so many; raises where it has no pictures.
 
-    Formal guarantee: whoever holds one can reach no private or test record through it. It is made of a whole data set
-    and keeps `Dataset.public.inputs` alone, so that no caller chooses which split a fit is shown.
+    Formal guarantee: no private or test record can be reached through it, and no caller chooses which split a fit is
+    shown: it is made of a whole data set and keeps `Dataset.public.inputs` alone.
     """
 
     def __init__(self, dataset: Dataset, most: int = 10_000) -> None:
@@ -45,8 +52,7 @@ class PublicPictures:
         return len(self.inputs)
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width."""
+    def shape(self) -> tuple[int, int, int]:  # channels, height and width
         return tuple(self.inputs.shape[1:])
 
     def batch(self, first: int, size: int) -> Array:
@@ -54,8 +60,7 @@ class PublicPictures:
         return np.asarray(self.inputs[first : first + size], np.float32)
 
     @property
-    def origin(self) -> dict[str, str | int]:
-        """What is said of features that were fitted on them."""
+    def origin(self) -> dict[str, str | int]:  # what is said of features that were fitted on them
         return {"fitted_on": "the public pool", "num_pictures": len(self), "pictures_sha256": self.digest()}
 
     def digest(self) -> str:
@@ -85,60 +90,11 @@ def on_all_cores(make: Callable[[int], Array], items: Sequence[int]) -> Iterator
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def projection_of(
-    pictures: PublicPictures,
-    measure: Callable[[Array], Array],
-    batch_size: int,
-    *,
-    dimension: int,
-    seed: int,
-    stage: Stage,
-) -> tuple[dict[str, Array], Array]:
-    """From many measurements `[n, d]` of pictures to fewer features `[n, k]`, `(measured - center) @ projection`.
-
-    Measurements are standardized, then projected on their principal directions in the public pool, at most `dimension`.
-    All features are scaled together, so that those of the public pictures have a mean square of 1.
-
-    Returns:
-        Center and projection, and the measurements.
-
-    Raises:
-        InvalidValue: pictures that are all alike.
-    """
-    from sklearn.decomposition import PCA
-
-    with stage("projecting public pictures", len(pictures)) as advance:
-        blocks = Spilled(2**62)
-        firsts = range(0, len(pictures), batch_size)
-        batches = on_all_cores(lambda first: measure(pictures.batch(first, batch_size)), firsts)
-        for first, batch in zip(firsts, batches, strict=True):
-            blocks.append(batch)
-            advance(first + len(batch))
-        measured = blocks.whole()
-        center = measured.mean(axis=0, dtype=np.float64).astype(np.float32)
-        standard = measured - center
-        spread = np.sqrt(np.einsum("ij,ij->j", standard, standard) / np.float32(len(standard)))
-        if not (spread > _SMALLEST_STD).any():
-            raise InvalidValue("data: expected public pictures that differ, features are fitted on them")
-        weight = np.where(spread > _SMALLEST_STD, 1 / np.maximum(spread, _SMALLEST_STD), 0).astype(np.float32)
-        standard *= weight
-        count = min(dimension, len(standard) - 1, standard.shape[1])
-        few = count > 0.5 * min(standard.shape)
-        solver = "full" if few else "randomized"
-        found = PCA(count, copy=False, svd_solver=solver, random_state=seed, iterated_power=2)
-        projected = found.fit_transform(standard)
-        kept = projected.var(axis=0) > 1e-9 * projected.var(axis=0).max()
-        directions = weight[:, None] * found.components_[kept].T
-        scale = np.sqrt(np.mean(np.square(projected[:, kept], dtype=np.float64)))
-    return {"center": center, "projection": np.ascontiguousarray(directions / scale, np.float32)}, measured
-
-
 @dataclass(frozen=True, eq=False)
 class Extractor(Fitted):
     """From pictures to features, by float32 arrays."""
 
-    # features of the first pictures that it was fitted on, in whole batches; None once it is read from a file
-    known: Array | None = None
+    known: Array | None = None  # of the first pictures of the fit, in whole batches; None if read from a file
 
     entry = "extractor"
     rule = "an extractor of features"
@@ -150,13 +106,11 @@ class Extractor(Fitted):
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
-        """Channels, height and width of the pictures that it takes."""
         channels, height, width = map(int, self.settings["picture_shape"])
         return channels, height, width
 
     @property
     def num_features(self) -> int:
-        """Numbers a picture."""
         return int(self.arrays["projection"].shape[1])
 
     @property
@@ -176,16 +130,40 @@ class Extractor(Fitted):
     def projected(self, measured: Array) -> Array:
         """Features `[n, num_features]` of one batch."""
 
-    def features(self, images: Array) -> Array:
-        """Features `[n, num_features]` of one batch of pictures."""
-        return self.projected(self.measured(images))
+    def fitted(self, pictures: PublicPictures, *, dimension: int, seed: int, stage: Stage) -> Self:
+        """With a projection of standardized measurements `[n, d]` on at most `dimension` of their principal directions.
 
-    def fitted(self, projection: Mapping[str, Array], measured: Array) -> Self:
-        """With what `projection_of` found, and the features of what it measured."""
-        made = replace(self, arrays={**self.arrays, **projection})
-        last = len(measured) // self.batch_size * self.batch_size
-        batches = np.split(measured[:last], range(self.batch_size, last, self.batch_size)) if last else []
-        known = [made.projected(batch) for batch in batches]
+        All features are scaled together, so that those of the public pictures have a mean square of 1. Raises
+        `InvalidValue` where these are all alike.
+        """
+        from sklearn.decomposition import PCA
+
+        size, blocks = self.batch_size, Spilled(2**62)
+        with stage("projecting public pictures", len(pictures)) as advance:
+            firsts = range(0, len(pictures), size)
+            for first, batch in zip(
+                firsts, on_all_cores(lambda first: self.measured(pictures.batch(first, size)), firsts), strict=True
+            ):
+                blocks.append(batch)
+                advance(first + len(batch))
+            measured = blocks.whole()
+            center = measured.mean(axis=0, dtype=np.float64).astype(np.float32)
+            standard = measured - center
+            spread = np.sqrt(np.einsum("ij,ij->j", standard, standard) / np.float32(len(standard)))
+            if not (spread > _SMALLEST_STD).any():
+                raise InvalidValue("data: expected public pictures that differ, features are fitted on them")
+            weight = np.where(spread > _SMALLEST_STD, 1 / np.maximum(spread, _SMALLEST_STD), 0).astype(np.float32)
+            standard *= weight
+            count = min(dimension, len(standard) - 1, standard.shape[1])
+            solver = "full" if count > 0.5 * min(standard.shape) else "randomized"
+            found = PCA(count, copy=False, svd_solver=solver, random_state=seed, iterated_power=2)
+            projected = found.fit_transform(standard)
+            kept = projected.var(axis=0) > 1e-9 * projected.var(axis=0).max()
+            directions = weight[:, None] * found.components_[kept].T
+            scale = np.sqrt(np.mean(np.square(projected[:, kept], dtype=np.float64)))
+        learned = {"center": center, "projection": np.ascontiguousarray(directions / scale, np.float32)}
+        made = replace(self, arrays={**self.arrays, **learned})
+        known = [made.projected(measured[first : first + size]) for first in firsts[: len(measured) // size]]
         return replace(made, known=np.concatenate(known) if known else None)
 
     def features_of(self, images: Any) -> NDArray[np.float32]:
@@ -197,16 +175,15 @@ class Extractor(Fitted):
             batch = np.zeros((self.batch_size, *wanted), np.float32)  # full: products of one shape treat pictures alike
             shown = np.asarray(images[first : first + self.batch_size], np.float32)
             batch[: len(shown)] = shown
-            features[first : first + len(shown)] = self.features(batch)[: len(shown)]
+            features[first : first + len(shown)] = self.projected(self.measured(batch))[: len(shown)]
         return features
 
     def tried(self) -> Array:
-        """What it answers, asked for one picture."""
         held = sum(array.size for array in self.arrays.values())
         good = all(array.dtype == np.float32 for array in self.arrays.values()) and min(self.picture_shape) > 0
         if not good or self._numbers_at_once() > _MODERATE + _TIMES * held:
             raise ValueError("arrays of other shapes")
-        return self.features(np.full((1, *self.picture_shape), 0.5, np.float32))
+        return self.projected(self.measured(np.full((1, *self.picture_shape), 0.5, np.float32)))
 
 
 class Features(ABC):
@@ -218,7 +195,7 @@ class Features(ABC):
     A recipe is a frozen dataclass; its fields are public settings, but for `cache`.
     """
 
-    cache: Any = None  # the folder to keep features in, as private as the pictures; None for one beside the run's
+    cache: Any = None  # folder of what is kept, as private as its source; None for `pate_cache` beside the run's
     most_pictures: int = 10_000  # public ones that a fit reads, the first
 
     @abstractmethod
@@ -231,8 +208,7 @@ class Features(ABC):
 
     def identity(self, pictures: PublicPictures) -> str:
         """A digest of all that an extractor depends on: settings, files, and the public pictures."""
-        settings: Any = self
-        kept = {item.name: getattr(self, item.name) for item in fields(settings) if item.name != "cache"}
+        kept = {item.name: getattr(self, item.name) for item in fields(cast("Any", self)) if item.name != "cache"}
         said = full_text([_VERSION, type(self).__qualname__, kept])
         return hashlib.sha256(f"{said}{pictures.digest()}".encode()).hexdigest()
 
@@ -242,7 +218,7 @@ class NoFeatures(Features):
     """Inputs as the data set gives them."""
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Nothing to check."""
+        pass
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
         raise TypeError("features=none fits nothing")
@@ -251,6 +227,62 @@ class NoFeatures(Features):
 @dataclass(frozen=True)
 class Kernel(NoFeatures):
     """Inputs as they are, and a kernel's components in the rounds of kernel teachers: see `KernelTeacher.nonlinear`."""
+
+
+@dataclass(frozen=True)
+class Text(Features):
+    """A vector for each text, fitted on the public texts: of the tables and data sets that have some."""
+
+    # `tfidf`, words and parts of words that public texts have; `static`, vectors of words from a file; `encoder`, what
+    # an encoder of sentences says.
+    kind: str = field(default="tfidf", metadata={"public": True})
+    weights: str | None = None  # file or folder of these vectors, or of the encoder; they must come from public data
+    dimension: int = field(default=128, metadata={"public": True})  # numbers a text, at most
+    seed: int = 0  # of the directions
+    cache: str | None = field(default=None, metadata={"private": True})
+
+    def __post_init__(self) -> None:
+        require_choice("features.kind", self.kind, tuple(TEXT_KINDS))
+        if (rule := WEIGHTS.get(self.kind)) is None:
+            require(self.weights is None, "features.weights", self.weights, "none beside features.kind=tfidf")
+        else:
+            there = self._weights is not None and self._weights.place.exists()
+            require(there, "features.weights", self.weights, f"{rule}, which is there")
+        require_count("features.dimension", self.dimension)
+        require_count("features.seed", self.seed, minimum=0)
+
+    def check(self, picture_shape: tuple[int, int, int]) -> None:
+        raise InvalidValue("features=text: expected data with texts, and these are pictures")
+
+    def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
+        raise TypeError("features=text fits no pictures")
+
+    def reader(self, data: Any, cache: Path | str) -> Any:
+        """The same reader of data, whose texts become vectors so; raises where it has none."""
+        if not isinstance(data, TextReader) or not getattr(data, "text", True):
+            raise InvalidValue("features=text: expected a column of texts, 'data.text=[NAME]'; or data=wordnet")
+        return data.with_text(partial(self.vectors_of, Path(cache).expanduser()))
+
+    def vectors_of(self, cache: Path, texts: Sequence[str], stage: Stage = unwatched) -> TextVectors:
+        """What is fitted on public texts, once for each pool and setting; vectors are kept block by block beside it."""
+        weights = self._weights  # in the name their digest stands for where they lie
+        said = {**asdict(self), "cache": None, "weights": None if weights is None else weights.sha256}
+        name = hashlib.sha256(full_text([_VERSION, said, digest_of(spread(texts))]).encode()).hexdigest()
+        folder = make_folder(cache / f"features-text-{name[:12]}")
+        with locked(folder / "lock"):
+            try:
+                path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
+                vectors = TextVectors.load(path, remedy=_REMEDY, weights=weights)
+            except DamagedFile:  # or not there yet
+                how: dict[str, Any] = {"seed": self.seed} if weights is None else {"weights": weights}
+                vectors = TEXT_KINDS[self.kind].fit(texts, stage, dimension=self.dimension, **how)
+                vectors.save(folder / vectors.file)
+                write_text(folder / "name", vectors.file + "\n")
+        return replace(vectors, kept=make_folder(folder / "vectors"))
+
+    @cached_property
+    def _weights(self) -> Weights | None:
+        return None if self.weights is None else Weights(Path(self.weights).expanduser())
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,12 +304,9 @@ class ExtractedForm(Preprocessing):
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        return {
-            "features": self.extractor.kind,
-            "dimension": self.extractor.num_features,
-            **self.extractor.origin,
-            "extractor_sha256": self.extractor.digest,
-        }
+        made = self.extractor
+        said = {"features": made.kind, "dimension": made.num_features}
+        return {**said, **made.origin, "extractor_sha256": made.digest}
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
         """Of a list of files or of PIL images, or of an array of pictures `[n, channels, height, width]`."""
@@ -291,19 +320,11 @@ class ExtractedForm(Preprocessing):
             raise InvalidValue(f"data={type(given).__name__}: expected an array of pictures {shape}")
         return self.extractor.features_of(self.pictures.inputs(given))
 
-    def plain(self) -> dict[str, Any]:
-        """The arrays are in the file beside."""
-        return {
-            "kind": self.kind,
-            "pictures": None if self.pictures is None else self.pictures.plain(),
-            "extractor": {
-                "kind": self.extractor.kind,
-                "file": FILE,
-                "sha256": self.extractor.digest,
-                "settings": dict(self.extractor.settings),
-                "origin": dict(self.extractor.origin),
-            },
-        }
+    def plain(self) -> dict[str, Any]:  # the arrays are in the file beside
+        made, pictures = self.extractor, None if self.pictures is None else self.pictures.plain()
+        said: dict[str, Any] = {"kind": made.kind, "file": FILE, "sha256": made.digest}
+        said |= {"settings": dict(made.settings), "origin": dict(made.origin)}
+        return {"kind": self.kind, "pictures": pictures, "extractor": said}
 
     def save(self, folder: Path | str) -> None:
         self.extractor.save(Path(folder, FILE))
@@ -317,3 +338,95 @@ class ExtractedForm(Preprocessing):
             found = pictures.input_shape
             require(found == extractor.picture_shape, "pictures", found, f"pictures {extractor.picture_shape}")
         return cls(pictures, extractor)
+
+
+@dataclass(frozen=True)
+class FeaturedData:
+    """Reads a data set of pictures and gives features in their place, to teachers, students and methods alike.
+
+    The extractor is fitted on the public pool and kept, and so are features of each split: see `StampedFile`. Labels,
+    ids and groups are those of the pictures, and their digest, by which a budget of several runs knows the records.
+    """
+
+    data: Any  # what reads the pictures: a class with `load()`
+    features: Features
+    cache: Path  # the folder for extractors and features, as private as the pictures
+    # Asked before anything is fitted, of a blank data set of the same sizes: raises where a plan cannot work on it.
+    check: Callable[[Dataset], object] | None = None
+
+    def load(self, stage: Stage = unwatched) -> Dataset:
+        """Reads the pictures, fits what is not fitted yet and extracts what is missing; a mistake is said before."""
+        dataset = read(self.data, stage)
+        if dataset.kind != "images":
+            rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
+            raise InvalidValue(f"features={type(self.features).__name__.lower()}: expected {rule}")
+        pictures = PublicPictures(dataset, self.features.most_pictures)
+        self.features.check(pictures.shape)
+        name = f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"
+        folder = self.cache.expanduser() / name
+        if self.check is not None and not _is_whole(folder):
+            blank = {name: np.zeros((len(getattr(dataset, name)), 2), np.float32) for name in SPLITS}
+            self.check(_with_features(dataset, blank, None))
+        with writable("features.cache", folder):
+            make_folder(folder)
+        known = None
+        with nullcontext() if _is_whole(folder) else locked(folder / "lock"):  # who wants the same waits
+            if not _is_whole(folder):
+                remove_partials(folder, (re.escape(FILE), re.escape(_DIGEST)))
+                made = self.features.fit(pictures, stage)
+                made.save(folder / FILE)
+                write_text(folder / _DIGEST, made.digest + "\n")
+                known = made.known
+            extractor = Extractor.load(folder / FILE, remedy=_REMEDY)
+        features = {}
+        for name in SPLITS:
+            of_first = known if name == "public" else None
+            features[name] = _features_of(getattr(dataset, name).inputs, extractor, folder, name, stage, of_first)
+        form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
+        return replace(_with_features(dataset, features, form), private_cells=dataset.private_digest())
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        return read_text(folder / _DIGEST, remedy=_REMEDY).strip() == file_digest(folder / FILE, remedy=_REMEDY)
+    except (OSError, DamagedFile):
+        return False
+
+
+def _with_features(dataset: Dataset, inputs: dict[str, Array], form: ExtractedForm | None) -> Dataset:
+    splits: dict[str, Any] = {name: replace(getattr(dataset, name), inputs=each) for name, each in inputs.items()}
+    return replace(dataset, kind="features", preprocessing=form, **splits)
+
+
+def _features_of(inputs: Any, by: Extractor, folder: Path, name: str, stage: Stage, known: Array | None) -> Array:
+    """Features of a split, mapped from a file named after its pictures; stamps are digests of blocks."""
+    digest = hashlib.sha256(repr(inputs.shape).encode())
+    enter(digest, inputs)
+    path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"
+    shape = len(inputs), by.num_features
+    file = StampedFile(path, path.with_suffix(".stamps"), shape, np.float32, _BLOCK, "features.cache")
+
+    def missing() -> NDArray[np.int64]:
+        stamps = file.known()
+        features = file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
+        good = [stamp == _stamp(features[b * _BLOCK : (b + 1) * _BLOCK]) for b, stamp in enumerate(stamps)]
+        return np.flatnonzero(~np.array(good))
+
+    def extracted(block: int) -> Array:
+        rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
+        if known is not None and rows.stop <= len(known):
+            return known[rows]
+        return by.features_of(inputs[rows])
+
+    def made(blocks: NDArray[np.int64]) -> Iterator[Made]:
+        for block, rows in zip(blocks, on_all_cores(extracted, blocks.tolist()), strict=True):
+            yield np.array([block]), rows[None], np.array([_stamp(rows)])
+
+    file.fill(missing, made, f"features of the {name} pictures", stage)
+    features: Array = file.mapped("c")
+    return features
+
+
+def _stamp(features: Array) -> int:
+    """A number for a block of features; never 0."""
+    return int.from_bytes(hashlib.sha256(np.ascontiguousarray(features).data).digest()[:8], "big") >> 1 | 1

@@ -1,7 +1,4 @@
-"""Features that the public pool's own patches suggest: no label, no download, minutes on two cores.
-
-Source: A. Coates and A. Ng, "Learning Feature Representations with K-means", 2012.
-"""
+"""Features of the public pool's own patches: Coates and Ng, Learning Feature Representations with K-means, 2012."""
 
 from __future__ import annotations
 
@@ -17,21 +14,18 @@ from scipy import sparse
 from torch.nn import functional
 
 from pate.data.dataset import Stage
-from pate.features.features import Extractor, Features, PublicPictures, projection_of
+from pate.features.features import Extractor, Features, PublicPictures
 from pate.networks.device import one_thread, require_device
 from pate.validation import InvalidValue, require, require_count, require_kind, require_non_negative
 
 Array = NDArray[np.float32]
 
-CONTRAST = np.float32((10 / 255) ** 2)
-"""Added to a patch's variance before it is divided by its root: gray noise is not blown up."""
-
+CONTRAST = np.float32((10 / 255) ** 2)  # added to a patch's variance, by whose root it is divided: noise stays noise
 _FLAT = 1e-4  # variance of a patch that shows nothing
 _RIDGE = 0.05  # added to the variances that are whitened
 _ROUNDS = 12
 _BLOCK = 20_000
 _PICTURES = 256  # read at once
-
 _SIDE = 32
 
 
@@ -97,11 +91,10 @@ def _unit(rows: Array) -> Array:
 
 
 class PatchExtractor(Extractor):
-    """An `Extractor` of the arrays of `learn_filters`, filters and offsets, and of `projection_of`.
+    """An `Extractor` of the arrays of `learn_filters`, filters and offsets, and of `fitted`.
 
     Rule: the answers a of all filters to a contrast-normalized patch become max(a - t, 0) and max(-a - t, 0); their
-    weighted means m over a grid of regions become log(1 + compression m) and are projected. Regions share nothing, or
-    they overlap: see `region_weights`.
+    means m over a grid of regions, weighted by `region_weights`, become log(1 + compression m) and are projected.
     """
 
     kind = "patches"
@@ -195,9 +188,6 @@ class Patches(Features):
     Patches are contrast-normalized and whitened; spherical k-means finds the filters. A filter's answers all over a
     picture are rectified both ways and averaged over a grid of regions; the logarithms of these means are standardized
     and projected on their principal directions in the public pool.
-
-    Raises:
-        InvalidValue: a setting out of range.
     """
 
     dimension: int = 1024  # features a picture, at most; fewer where the public pool has fewer directions
@@ -213,14 +203,12 @@ class Patches(Features):
     num_patches: int = 200_000  # patches that filters are learned from
     most_pictures: int = 10_000  # public pictures that all of this is learned from, the first ones
     seed: int = 0  # of the fit; part of the features, not of the noise
-    # the folder to keep features in, as private as the pictures; None for `pate_cache` beside the run's.
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:
         for name in ("dimension", "num_filters", "patch_size", "grid", "num_patches", "most_pictures"):
             require_count(f"features.{name}", getattr(self, name))
-        if self.stride is not None:
-            require_count("features.stride", self.stride)
+        require_count("features.stride", 1 if self.stride is None else self.stride)
         require_count("features.seed", self.seed, minimum=0)
         require_kind("features.overlap", self.overlap, bool, "true or false")
         require_non_negative("features.compression", self.compression)
@@ -244,7 +232,5 @@ class Patches(Features):
                 **{name: getattr(self, name) for name in ("grid", "overlap", "compression", "threshold")},
             }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
-            unprojected = PatchExtractor(arrays, settings, pictures.origin)
-            measure = unprojected.measured, unprojected.batch_size
-            found = projection_of(pictures, *measure, dimension=self.dimension, seed=self.seed, stage=stage)
-            return unprojected.fitted(*found)
+            made = PatchExtractor(arrays, settings, pictures.origin)
+            return made.fitted(pictures, dimension=self.dimension, seed=self.seed, stage=stage)

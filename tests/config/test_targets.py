@@ -34,7 +34,7 @@ from pate.config.build import build, build_aggregator, class_of, kind_of_group, 
 from pate.config.loader import FileGuard
 from pate.config.schema import choices, members
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
-from pate.features.featured_data import FeaturedData
+from pate.features.features import FeaturedData
 from pate.mechanisms import FixedKRegularizer
 from pate.models.teacher import IsolatedTeacher
 from pate.run.stages.release import AskedData

@@ -15,8 +15,7 @@ from safetensors.torch import save_file
 
 from pate.data.dataset import unwatched
 from pate.features import Backbone, Extractor
-from pate.features.featured_data import FeaturedData
-from pate.features.features import PublicPictures
+from pate.features.features import FeaturedData, PublicPictures
 from pate.files.disk import file_digest
 from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue

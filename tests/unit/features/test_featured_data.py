@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from pate.data import Dataset
-from pate.features import Patches, featured_data
-from pate.features.featured_data import FeaturedData
-from pate.features.features import ExtractedForm
+from pate.features import Patches, features
+from pate.features.features import ExtractedForm, FeaturedData
 from pate.features.patches import PatchExtractor
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, SMALL, Given, dataset
@@ -28,7 +27,7 @@ class Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(featured_data, "_BLOCK", BLOCK)
+    monkeypatch.setattr(features, "_BLOCK", BLOCK)
 
 
 def load(folder: Path, data: Dataset | None = None, *, kill_at: int | None = None) -> tuple[Dataset, list[str]]:
