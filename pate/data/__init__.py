@@ -33,25 +33,9 @@ _MODULE_OF = {
 }
 _OF_ARRAYS = ("arrays_file", "dataset", "icons", "partition")  # all that the core can do
 __all__ = [
-    "Arrays",
-    "CelebA",
-    "Dataset",
-    "DigitsGrid",
-    "FaceCopy",
-    "HuggingFace",
-    "Icons",
-    "ImageFolder",
-    "ImageForm",
-    "Partition",
-    "Pixels",
-    "Preprocessing",
-    "Split",
-    "SynthFaces",
-    "Table",
-    "TableSchema",
-    "WordNet40",
-    "Yeast",
-]
+    "Arrays", "CelebA", "Dataset", "DigitsGrid", "FaceCopy", "HuggingFace", "Icons", "ImageFolder", "ImageForm",
+    "Partition", "Pixels", "Preprocessing", "Split", "SynthFaces", "Table", "TableSchema", "WordNet40", "Yeast",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, Split, named_owners
+from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
 from pate.files.disk import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
@@ -36,8 +36,7 @@ class Arrays:
     """
 
     private: str | None = None  # file of the private records
-    # file of the public ones; the first are asked about, so shuffle them before you save them.
-    public: str | None = None
+    public: str | None = None  # file of the public ones; the first are asked about: shuffle them before you save them
     test: str | None = None  # file of the records that measure
     labels: tuple[str, ...] = ()  # names of the labels; none for those of the files, or else label_0, label_1, …
     name: str = field(default="arrays", metadata={"public": True})  # of the data set, in the report and on the card
@@ -49,11 +48,9 @@ class Arrays:
         object.__setattr__(self, "labels", tuple(self.labels))
 
     def require_settings(self) -> None:
-        """Raises unless settings name three files; none is opened."""
         for split in SPLITS:
-            require(
-                isinstance(getattr(self, split), str), f"data.{split}", getattr(self, split), f"{_FILE} with labels"
-            )
+            path = getattr(self, split)
+            require(isinstance(path, str), f"data.{split}", path, f"{_FILE} with labels")
 
     def load(self) -> Dataset:
         """Reads the files; groups, where there are none, are the records themselves."""
@@ -65,18 +62,12 @@ class Arrays:
         shown = len(files["public"]["inputs"]), *files["private"]["labels"].shape[1:]
         files["public"].setdefault("labels", np.zeros(shown, np.bool_))  # not known to `Dataset` where all are False
         parts: dict[str, Any] = {name: _split(f"data.{name}", place, files[name]) for place, name in enumerate(SPLITS)}
+        kind: Kind = "images" if parts["private"].inputs.ndim == 4 else "features"
         private = files["private"]
-        return Dataset(
-            self.name,
-            True,
-            "images" if parts["private"].inputs.ndim == 4 else "features",
-            self._names(files),
-            **parts,
-            public_ids=files["public"].get("ids", np.arange(len(parts["public"]))),
-            notes=() if grouped else (_UNGROUPED,),
-            owners=named_owners(id=private.get("ids"), group=private.get("groups")),
-            budgets=private["budgets"].astype(np.str_) if "budgets" in private else None,
-        )
+        parts["public_ids"] = files["public"].get("ids", np.arange(len(parts["public"])))
+        parts["owners"] = named_owners(id=private.get("ids"), group=private.get("groups"))
+        parts["budgets"] = private["budgets"].astype(np.str_) if "budgets" in private else None
+        return Dataset(self.name, True, kind, self._names(files), **parts, notes=() if grouped else (_UNGROUPED,))
 
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere."""
@@ -97,16 +88,16 @@ class Arrays:
 
 def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     """The arrays of a split: an .npz file, or the folder of inputs.npy and labels.npy."""
-    path = Path(file) if isinstance(file, str | PathLike) else Path()
+    path = Path(file if isinstance(file, str | PathLike) else "")
     good = isinstance(file, str | PathLike) and (path.is_file() or (path / "inputs.npy").is_file())
     require(good, name, file, f"{_FILE} that is there, or a folder with inputs.npy and labels.npy")
-    needed = {each: form for each, form in _FORMS.items() if (name, each) != ("data.public", "labels")}
+    needed, known = {**_FORMS}, _FORMS | _BESIDE
+    if name == "data.public":
+        del needed["labels"]
     if path.is_file():
-        return read_arrays(path, needed, beside=_FORMS | _BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
-    forms = {
-        each: form for each, form in (_FORMS | _BESIDE).items() if each in needed or (path / f"{each}.npy").exists()
-    }
-    return {each: read_npy(path / f"{each}.npy", form) for each, form in forms.items()}
+        return read_arrays(path, needed, beside=known, remedy=_REMEDY, most=_MOST_BYTES)
+    there = [each for each in known if each in needed or (path / f"{each}.npy").exists()]
+    return {each: read_npy(path / f"{each}.npy", known[each]) for each in there}
 
 
 def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
@@ -115,9 +106,10 @@ def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  
     content = read_bytes(path, rule=rule, remedy=remedy)
     try:
         array = read_array(io.BytesIO(content), len(content), kinds="biufU")
+        wrong = form.mismatch(array)
     except UNREADABLE as error:
-        raise damaged(path, rule, type(error).__name__, remedy) from error
-    if wrong := form.mismatch(array):
+        wrong = type(error).__name__
+    if wrong:
         raise damaged(path, rule, wrong, remedy)
     return array
 

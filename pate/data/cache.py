@@ -27,11 +27,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class StampedFile:
     """An array in a file, and beside it a stamp for each block of its rows; 0 where the block is not made.
 
-    Blocks reach the disk before their stamps do. So a block whose stamp is there is whole, whatever ends the process: a
-    signal, a full disk, a source that cannot be read. The next call makes only the others, and the file ends with the
-    same bytes as one that was made in one go. A second process that wants the same waits for the first. Where nothing
-    is missing nothing is written, so that a folder may then be read-only. What is kept is as private as its source; the
-    folder has mode 0700.
+    Blocks reach the disk before their stamps do, so a block whose stamp is there is whole, whatever ends the process.
+    The next call makes only the others, and the file ends with the same bytes as one that was made in one go. A second
+    process that wants the same waits. Where nothing is missing nothing is written: the folder may then be read-only.
+    What is kept is as private as its source; the folder has mode 0700.
     """
 
     path: Path  # of the array; its folder is made if missing
@@ -43,12 +42,11 @@ class StampedFile:
 
     def known(self) -> Numbers:
         """The stamps of all blocks; 0 where a file is not there or cut short. Asked without the lock, too."""
-        num_blocks = -(-self.shape[0] // self.block)
+        none = np.zeros(-(-self.shape[0] // self.block), np.int64)
         with suppress(OSError):
             known = np.fromfile(self.stamps, np.int64)
-            if self.path.stat().st_size == self._num_bytes and len(known) == num_blocks:
-                return known
-        return np.zeros(num_blocks, np.int64)
+            return known if self.path.stat().st_size == self._num_bytes and len(known) == len(none) else none
+        return none
 
     def mapped(self, mode: Any = "r") -> Any:
         return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
@@ -63,7 +61,11 @@ class StampedFile:
             with writable(self.setting, self.path.parent):
                 make_folder(self.path.parent)
                 stack.enter_context(locked(self.path.parent / "lock"))
-                values, stamps = (_open(each, stack) for each in (self.path, self.stamps))
+                files = []
+                for path in (self.path, self.stamps):
+                    files.append(os.open(path, os.O_RDWR | os.O_CREAT | PLAIN_FILE, OWNERS_FILE))
+                    stack.callback(os.close, files[-1])
+                values, stamps = files
                 if os.fstat(values).st_size != self._num_bytes:
                     os.ftruncate(stamps, 0)  # new, or cut short: stamps then say nothing of the values
                 os.ftruncate(values, self._num_bytes)
@@ -77,9 +79,8 @@ class StampedFile:
                     _put(values, numbers, self._num_bytes // self.shape[0] * self.block, made)
                     _put(stamps, numbers, 8, marks)
                 except OSError as error:
-                    size = f"{self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
-                    reason = f"{error.strerror} (the cache takes {size})"
-                    raise OSError(error.errno, reason, str(self.path.parent)) from error
+                    size = f"the cache takes {self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
+                    raise OSError(error.errno, f"{error.strerror} ({size})", str(self.path.parent)) from error
                 done += len(numbers)
                 advance(int(rows[:done].sum()))
 
@@ -98,12 +99,6 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
             raise
         rule = f"a folder that can be written, here or elsewhere ({error.strerror})"
         raise InvalidValue(f"{setting}={folder}: expected {rule}") from error
-
-
-def _open(path: Path, stack: ExitStack) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN_FILE, OWNERS_FILE)
-    stack.callback(os.close, descriptor)
-    return descriptor
 
 
 def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]) -> None:
@@ -129,9 +124,8 @@ def kept_pixels(
 ) -> NDArray[np.uint8]:
     """Images of that shape at the size they are used in, mapped from a file in the folder, read-only.
 
-    Only those of the given rows have to be made; others may be blank. Stamps are int64 `[num_images]`, none of the
-    wanted 0. They say which version of its source an image was made from; one of another stamp is made again. `make`
-    gives uint8 `[len(rows), channels, height, width]`.
+    Only the given rows have to be made; others may be blank. Stamps, int64 `[num_images]`, none of the wanted 0, say
+    which version of its source an image was made from; one of another stamp is made again.
     """
     file = StampedFile(folder / "images.u8", folder / "stamps.i64", shape, np.uint8, 1, "data.cache")
 
@@ -141,5 +135,4 @@ def kept_pixels(
             yield chunk, make(chunk), stamps[chunk]
 
     file.fill(lambda: rows[file.known()[rows] != stamps[rows]], made, name, stage)
-    images: NDArray[np.uint8] = file.mapped()
-    return images
+    return file.mapped()  # type: ignore[no-any-return]

@@ -19,19 +19,14 @@ from pate.data.dataset import Dataset, ImageForm, Split, Stage, named_owners, un
 from pate.validation import InvalidValue, printable, require, require_choice, require_count, require_path
 
 ATTRIBUTES, SPLITS, IDENTITIES = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
-_SUFFIXES = (".txt", ".csv")
 _PLACES = ("", "Anno", "Eval")  # the authors' own folders
 _DIGITS = 18  # of a number that fits in 64 bits whatever they are
 _SHOWN = 40  # characters of a value that is wrong
-
 IMAGES = "img_align_celeba"
-MARKER = "synth_faces.json"
-"""In a folder whose pictures are cartoons, whatever its lists look like."""
-
+MARKER = "synth_faces.json"  # in a folder whose pictures are cartoons, whatever its lists look like
 _PICTURES = (".jpg", ".jpeg", ".png")
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
-_LACKING = ("skip", "error")
 _TOGETHER = 16  # photographs that one thread takes: handing over each alone costs a tenth of its decoding
 _VERSION = 1  # of how photographs become pixels; in the cache's name
 
@@ -47,9 +42,8 @@ class Attributes(NamedTuple):
 
 def read_attributes(folder: Path) -> Attributes:
     """Reads `list_attr_celeba`; whether its number of rows will do is the caller's to say."""
-    # The text form has the number of rows in its first line and the names in its second (which may end in blanks); the
-    # CSV form has the names in its first. Then a row for each image: its file, and 1 or -1 an attribute (1 or 0 in some
-    # CSV copies). Copies that were cut to a part of the images often keep the old number.
+    # Text has the number of rows in line 1, which copies that were cut often keep, and the names in line 2; CSV has the
+    # names in line 1. Then a row for each image: its file, and 1 or -1 an attribute (1 or 0 in some CSV copies).
     path, rows = _read_rows(folder, ATTRIBUTES)
     first = " ".join(rows[0])[:_SHOWN]
     announced, names = (str(len(rows) - 1), rows[0][1:]) if path.suffix == ".csv" else (first, [*rows, []][1])
@@ -86,7 +80,7 @@ def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray
 
 def find_table(folder: Path, stem: str) -> Path | None:
     """The list of this name, the text form first; None where there is none."""
-    paths = (folder / place / f"{stem}{suffix}" for suffix in _SUFFIXES for place in _PLACES)
+    paths = (folder / place / f"{stem}{suffix}" for suffix in (".txt", ".csv") for place in _PLACES)
     return next((path for path in paths if path.is_file()), None)
 
 
@@ -123,8 +117,7 @@ def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[s
                     stamps[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (2**62) + 1
 
     def loose(name: str) -> str:
-        path = PurePath(name)
-        return path.stem if path.suffix.lower() in _PICTURES else name
+        return PurePath(name).stem if PurePath(name).suffix.lower() in _PICTURES else name
 
     loosely = {} if stamps.keys() >= set(files) else {loose(name): name for name in sorted(stamps, reverse=True)}
     names = tuple(file if file in stamps else loosely.get(loose(file), file) for file in files)
@@ -138,8 +131,8 @@ def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[s
 def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = None) -> NDArray[np.uint8]:
     """Reads images as uint8 `[n, 3, image_size, image_size]`, 0 is black.
 
-    Each is cropped to the square in its middle, of `crop` pixels a side (None, or more than there are: the largest),
-    and resized, averaging over the pixels that fall together. Raises `InvalidValue` with the names of damaged ones.
+    Each is cropped to the square in its middle, of `crop` pixels a side or the largest, and resized, averaging over
+    the pixels that fall together. Raises `InvalidValue` with the names of damaged ones.
     """
     images = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8)
     damaged = dict[Path, Exception]()
@@ -172,19 +165,15 @@ class CelebA:
     """Reads the folder that CelebA is distributed as; nothing is fetched.
 
     The folder has `list_attr_celeba` and `list_eval_partition`, each `.txt` as the authors give it or `.csv` as it is
-    often passed on. It has `img_align_celeba/` with the photographs and, if needed, `identity_CelebA`. All of them may
-    lie in the authors' `Anno`, `Eval` and `Img`. No checksum is asked for. The official training split is private,
-    validation public, test test. A folder that `scripts/make_synth_faces.py` wrote is read likewise, and called
-    synthetic.
+    often passed on, `img_align_celeba/` with the photographs and, if needed, `identity_CelebA`; all may lie in the
+    authors' `Anno`, `Eval` and `Img`. The official training split is private, validation public, test test. A folder
+    that `scripts/make_synth_faces.py` wrote is read likewise, and called synthetic.
 
     Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes each, and read from
-    there as `Pixels`. Record ids are row numbers of the attribute list from 1, which in the genuine copy are the
-    numbers in the file names.
-
-    Edge cases: a listed photograph that is not in the folder is passed over with a warning, or refused (`missing`). So
-    are one that the list of splits has and that of attributes has not, and a count in the list's first line that is not
-    that of its rows. A photograph may be called `.JPG` or `.png` where the list says `.jpg`. One that was replaced or
-    turned up is decoded at the next run. A damaged one is refused by name; those before it stay decoded.
+    there as `Pixels`; one that was replaced or turned up at the next run. Record ids are row numbers of the attribute
+    list from 1. A photograph may be called `.JPG` or `.png` where the list says `.jpg`; a damaged one is refused by
+    name. One that is missing, or only in the list of splits, and a list whose first line has another count than it has
+    rows, are passed over with a warning, or refused (`missing`).
 
     Source: Z. Liu, P. Luo, X. Wang and X. Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015.
     """
@@ -196,16 +185,14 @@ class CelebA:
     # whether the group, hence the unit that epsilon protects, is a person, who is then in one teacher only; without it
     # every photograph counts for itself, and somebody with 30 photographs is protected for each alone.
     partition_by_identity: bool = field(default=False, metadata={"public": True})
-    # "skip" or "error", what becomes of a copy that lacks photographs.
-    missing: str = field(default="skip", metadata={"public": True})
+    missing: str = field(default="skip", metadata={"public": True})  # or "error": of a copy that lacks photographs
     limit: int | None = None  # at most this many photographs in each split, the first ones listed; None takes all
-    # the folder for decoded photographs, as private as they are; None for `pate_cache` in the copy's.
-    cache: Path | str | None = None
+    cache: Path | str | None = None  # of decoded photographs, as private as they are; None: `pate_cache` in the copy's
 
     def __post_init__(self) -> None:
         require_path("data.root", self.root)
         require_count("image_size", self.image_size)
-        require_choice("missing", self.missing, _LACKING)
+        require_choice("missing", self.missing, ("skip", "error"))
         for name in ("crop", "limit"):
             if getattr(self, name) is not None:
                 require_count(name, getattr(self, name))
@@ -270,7 +257,6 @@ class CelebA:
         return rows[: self.limit]
 
     def _lacks(self, message: str) -> None:
-        """Refuses an incomplete copy, or says how it is used."""
         if self.missing == "error":
             raise InvalidValue(f"{message}; data.missing=skip goes on with what is there")
         _log.warning("%s; going on with what is there (data.missing=error refuses)", printable(message))

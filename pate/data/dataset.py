@@ -37,7 +37,6 @@ from pate.validation import (
 
 _STEPS = 16
 _MARGIN = 2.0**-20  # above the rounding error of a sum of weights
-
 Numbers = NDArray[np.int64]
 
 
@@ -46,8 +45,7 @@ class SharedRecords:
     """What private records count that have several owners, by who belongs with whom alone, which is taken as public."""
 
     names: tuple[str, ...]  # of the kinds of owners, at least two
-    # `[num_private]`, in (0, 1]: what each record counts, so that those of one owner count 1 at most together; None
-    # where records that are linked through any owners are one group.
+    # `[num_private]`, in (0, 1]: what each record counts, one owner's 1 at most; None where linked ones are one group
     weights: NDArray[np.float64] | None
     num_groups: int  # of linked records
     largest: int  # how many records the largest of these has
@@ -55,8 +53,7 @@ class SharedRecords:
     @classmethod
     def of(cls, names: tuple[str, ...], owners: Sequence[Numbers]) -> Self:
         """By the rule that leaves more of what records say, from the owner of each record `[n]`, >= 0, of each kind."""
-        # n records of one group, which have nothing to do with each other, say as much as the root of n. Records that
-        # count w of one each say as much as the sum of their w.
+        # n unrelated records of one group say as much as the root of n, records that count w as the sum of their w.
         sizes, weights = np.bincount(linked(owners)), np.ones(len(owners[0]))
         # Each begins with 1 over the number of records of its owner who has most. Where all its owners then have room,
         # it is raised until one of them has none.
@@ -68,12 +65,10 @@ class SharedRecords:
 
     @property
     def unit(self) -> str:
-        """What is protected, in words."""
         one = " or ".join(f"one {name}" for name in self.names)
         return f"all records of {one} replaced by others that belong to the same: who belongs with whom is public"
 
     def said(self) -> str:
-        """What whoever runs it should know, in a line."""
         setting, one = f"data.group=[{','.join(self.names)}]", " or ".join(f"one {name}" for name in self.names)
         told = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
         if self.weights is not None:
@@ -83,13 +78,10 @@ class SharedRecords:
 
 def linked(owners: Sequence[Numbers]) -> Numbers:
     """The group of each record, `[n]`: records are in one group if a chain of shared owners leads between them."""
-    count, first = len(owners[0]), len(owners[0])
-    ends = []
-    for each in owners:
-        ends.append(each + first)
-        first += int(each.max()) + 1
-    pairs = np.tile(np.arange(count), len(owners)), np.concatenate(ends)
-    graph = coo_array((np.ones(len(pairs[0]), np.int8), pairs), shape=(first, first))
+    count = len(owners[0])
+    firsts = np.cumsum([count, *(int(each.max()) + 1 for each in owners)])  # nodes: the records, then owners by kind
+    pairs = np.tile(np.arange(count), len(owners)), np.concatenate([*map(np.add, owners, firsts)])
+    graph = coo_array((np.ones(len(pairs[0]), np.int8), pairs), shape=(firsts[-1], firsts[-1]))
     return np.unique(connected_components(graph, directed=False)[1][:count], return_inverse=True)[1].astype(np.int64)
 
 
@@ -97,11 +89,9 @@ _WHITE = np.float32(255)
 _BLOCK = 4096
 _MODES = {1: "L", 3: "RGB"}  # of pictures, by channels
 _LARGEST = 4096
-
 SPLITS = ("private", "public", "test")
+# The rule where records may not count differently.
 PLAIN = "none but in pate-train: elsewhere all groups have one budget, and records one owner each"
-"""The rule where records may not count differently."""
-
 Kind = Literal["features", "images"]
 _RANKS = {"features": 2, "images": 4}
 Stage = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -117,13 +107,12 @@ def unwatched(name: str, total: int) -> AbstractContextManager[Callable[[int], N
 class Pixels:
     """Reads like a float32 array `[n, channels, height, width]` with values in [0, 1], and holds none.
 
-    `pixels[rows]` (a slice or an array of row numbers) converts those rows, `np.asarray(pixels)` all of them.
-    Length, `shape`, `ndim` and `dtype` are those of the array; arithmetic needs `np.asarray` first.
+    `pixels[rows]` (a slice or an array of row numbers) converts those rows, `np.asarray(pixels)` all of them, which
+    arithmetic needs. Length, `shape`, `ndim` and `dtype` are those of the array.
 
-    Example:
-        >>> pixels = Pixels(np.full((2, 3, 8, 8), 51, np.uint8), np.array([1]))
-        >>> pixels.shape, float(pixels[:1].max())
-        ((1, 3, 8, 8), 0.20000000298023224)
+    >>> pixels = Pixels(np.full((2, 3, 8, 8), 51, np.uint8), np.array([1]))
+    >>> pixels.shape, float(pixels[:1].max())
+    ((1, 3, 8, 8), 0.20000000298023224)
     """
 
     levels: NDArray[np.uint8]  # uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`
@@ -152,8 +141,7 @@ class Pixels:
         return images
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        images = self[:]
-        return images if dtype is None else images.astype(dtype, copy=False)
+        return self[:].astype(dtype or np.float32, copy=False)
 
     def blocks(self) -> Iterator[NDArray[np.uint8]]:
         """The levels, some thousand images at a time, in order."""
@@ -192,16 +180,8 @@ class Preprocessing(ABC):
         """All of it, for JSON."""
 
 
-_WRONG = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-    MemoryError,
-    RuntimeError,
-    ArithmeticError,
-)
+WRONG = (ValueError, LookupError, TypeError, AttributeError, MemoryError, RuntimeError, ArithmeticError)
+"""What Python raises where arrays and settings of a file are not what they are taken for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +207,7 @@ class Fitted(ABC):
         """Numbers that it gives; raises where arrays and settings are none of this kind."""
 
     @cached_property
-    def content(self) -> bytes:
-        """The file; equal ones give equal bytes."""
+    def content(self) -> bytes:  # of the file; equal ones give equal bytes
         from safetensors.numpy import save  # which is optional
 
         said = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
@@ -237,11 +216,9 @@ class Fitted(ABC):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the file, in hexadecimal."""
         return hashlib.sha256(self.content).hexdigest()
 
     def save(self, path: Path | str) -> None:
-        """Writes the file, whole or not at all."""
         with replacing(path) as file:
             file.write(self.content)
 
@@ -266,7 +243,7 @@ class Fitted(ABC):
             raise unreadable(path, error, rule=cls.rule, remedy=remedy) from error
         except InvalidValue:
             raise
-        except (SafetensorError, *_WRONG) as error:
+        except (SafetensorError, *WRONG) as error:
             raise damaged(path, cls.rule, f"{type(error).__name__}: {error}"[:100], remedy) from None
         return made
 
@@ -301,8 +278,7 @@ class ImageForm(Preprocessing):
         """Of a list of files or of PIL images."""
         pictures = [given] if isinstance(given, (str, PathLike)) or hasattr(given, "resize") else list(given)
         levels = [self.levels(picture, f"data[{place}]") for place, picture in enumerate(pictures)]
-        stacked = np.stack(levels) if levels else np.zeros((0, *self.input_shape), np.uint8)
-        return stacked.astype(np.float32) / _WHITE
+        return np.reshape(levels, (-1, *self.input_shape)).astype(np.float32) / _WHITE
 
     def levels(self, picture: Any, name: str) -> NDArray[np.uint8]:
         """One picture, a file or a PIL image, as bytes `[channels, height, width]`; `name` is for messages."""
@@ -337,25 +313,20 @@ class ImageForm(Preprocessing):
 class Split:
     """Labeled records that play one role: the private pool, the public pool or the test set.
 
-    Raises:
-        InvalidValue: an array of another dtype, rank or length, a masked one, or one without features or labels; inputs
-            that are not finite or beyond 1e12, whose squares have no sum in float32.
+    Raises `InvalidValue` for an array of another dtype, rank or length, masked, or without features or labels, and for
+    inputs that are not finite or beyond 1e12, whose squares have no sum in float32.
     """
 
-    # float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1]. Pictures give `Pixels` in its
-    # place: `inputs[rows]` is an array, and so is `take(rows).inputs`. Those of a large table are a read-only
-    # `np.memmap`, of which `take` reads some thousand rows at a time.
+    # float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1], of which `Pixels` may stand in the
+    # place. Those of a large table are a read-only `np.memmap`, of which `take` reads some thousand rows at a time.
     inputs: NDArray[np.float32]
     labels: NDArray[np.bool_]  # bool `[n, num_labels]`; any number of labels may hold for a record
     record_ids: NDArray[np.int64]  # int64 `[n]`, the name of each record in its source
-    # int64 `[n]`, what must stay together: records of one person, one text, one source image.
-    group_ids: NDArray[np.int64]
+    group_ids: NDArray[np.int64]  # int64 `[n]`, what must stay together: records of one person, one text, one image
 
     def __post_init__(self) -> None:
-        for name, dtype, ranks in (
-            *(("inputs", "float32", (2, 3, 4)), ("labels", "bool", (2,))),
-            *(("record_ids", "int64", (1,)), ("group_ids", "int64", (1,))),
-        ):
+        forms = {"inputs": ("float32", (2, 3, 4)), "labels": ("bool", (2,))}
+        for name, (dtype, ranks) in (forms | dict.fromkeys(("record_ids", "group_ids"), ("int64", (1,)))).items():
             array = getattr(self, name)
             plain = isinstance(array, (np.ndarray, Pixels)) and not isinstance(array, np.ma.MaskedArray)
             require(plain, name, type(array).__name__, "a numpy array; .filled(…) says what masked entries are")
@@ -364,12 +335,12 @@ class Split:
             require(len(array) == len(self), f"len({name})", len(array), f"{len(self)}, one row for each input")
             require(0 not in array.shape[1:], f"{name}.shape", array.shape, "at least one value per record")
         if isinstance(self.inputs, np.ndarray):
-            for block in row_blocks(self.inputs):
-                try:
+            try:
+                for block in row_blocks(self.inputs):
                     require_moderate("inputs", block)
-                except InvalidValue:
-                    require_moderate("inputs", self.inputs)  # which says its place among all inputs
-                    raise
+            except InvalidValue:
+                require_moderate("inputs", self.inputs)  # which says its place among all inputs
+                raise
 
     @classmethod
     def of_pictures(cls, rows: NDArray[np.int64], levels: NDArray[np.uint8], *known: NDArray[Any]) -> Split:
@@ -382,8 +353,7 @@ class Split:
     @property
     def num_groups(self) -> int:
         """In a private split, the units of privacy: as many teachers as there can be."""
-        ordered = np.sort(self.group_ids)
-        return len(ordered[:1]) + int((ordered[1:] != ordered[:-1]).sum())
+        return len(np.unique(self.group_ids))
 
     def take(self, rows: NDArray[np.int64] | slice) -> Split:
         """Returns the given rows, in the given order, as a split of their own."""
@@ -391,9 +361,7 @@ class Split:
 
     def digest(self) -> str:
         """SHA-256 of the records in the order of their ids, in hexadecimal. Covered by no epsilon."""
-        digest = hashlib.sha256(b"records")
-        order = np.argsort(self.record_ids, kind="stable")
-        inputs = self.inputs
+        digest, order, inputs = hashlib.sha256(b"records"), np.argsort(self.record_ids, kind="stable"), self.inputs
         if isinstance(inputs, Pixels):
             inputs = Pixels(inputs.levels, inputs.rows[order])
         elif not np.array_equal(order, np.arange(len(order))):  # else without a copy
@@ -406,17 +374,13 @@ class Split:
 class Dataset:
     """A private pool for the teachers, a public pool for queries and student, a test set for the report.
 
-    Formal guarantees:
-        * No record and no group is shared by two splits, and no split lists a record twice.
-        * All splits have the same input shape and one column for each name in `label_names`.
+    Formal guarantees, or else `InvalidValue`:
+        * No record and no group is shared by two splits, and no split is empty or lists a record twice.
+        * All splits have the same input shape, images in [0, 1], and one column for each name in `label_names`.
 
-    The public pool's order is part of the data set: the first `num_queries` of it are the queries, so a
-    reader shuffles it where its source is sorted. Nothing public (features, scaling, vocabulary) may be
-    fitted on private inputs or labels: no epsilon would cover it.
-
-    Raises:
-        InvalidValue: names that are no text or occur twice, an unknown kind, images beyond [0, 1], an empty split,
-            shapes that disagree, a record or group in two splits.
+    The public pool's order is part of the data set: the first `num_queries` of it are the queries, so a reader shuffles
+    it where its source is sorted. Nothing public (features, scaling, vocabulary) may be fitted on private inputs or
+    labels: no epsilon would cover it.
     """
 
     name: str  # what the data set is called in configs and reports
@@ -428,24 +392,20 @@ class Dataset:
     test: Split  # held out from everything until the report
     # how inputs were made, for a model that is used by others; public. None where inputs are given.
     preprocessing: Preprocessing | None = None
-    # `[num_public]`, whole numbers or texts: what public records are called where they are published; None for their
-    # `record_ids`.
+    # `[num_public]`, numbers or texts: what public records are called where they are published; None: `record_ids`
     public_ids: NDArray[Any] | None = None
     # a digest of the private records as they were before any preprocessing, so that a budget over several runs knows
     # them again; None for that of `private`. No epsilon covers it.
     private_cells: str | None = None
-    # whether the public labels are known; never where all of them are False. Nothing is measured by labels that are not
-    # known: neither how right the release is, nor a student of true labels.
+    # never where all of them are False; by labels that are not known nothing is measured, neither release nor student
     public_labeled: bool = True
     notes: tuple[str, ...] = ()  # lines for the owner of the records on how they were read; not published
     # names of the people and records of the private split, as bytes, by kind: as far as the source has any, a ledger of
     # several runs knows people again by them in another table. No epsilon covers them.
     owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
-    # texts `[num_private]`, the budget class of each private record, public and the same throughout a group; None where
-    # all groups have one.
+    # texts `[num_private]`, the budget class of each private record, public and one a group; None where all have one
     budgets: NDArray[np.str_] | None = None
-    # what private records count that have several owners each; None where each has one.
-    shared: SharedRecords | None = None
+    shared: SharedRecords | None = None  # of private records that have several owners each
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -455,12 +415,8 @@ class Dataset:
         require(isinstance(names, tuple) and len(names) > 0, "label_names", type(names).__name__, "a tuple of names")
         for index, name in enumerate(names):
             require_text(f"label_names[{index}]", name)
-        require(
-            len(set(names)) == len(names),
-            "label_names",
-            f"{Counter(names).most_common(1)[0][0]}, twice",
-            "each name once",
-        )
+        twice = f"{Counter(names).most_common(1)[0][0]}, twice"
+        require(len(set(names)) == len(names), "label_names", twice, "each name once")
         for name, split in self._splits():
             self._check_shapes(name, split)
         if not self.public.labels.any():  # a pool in which nothing is present measures nothing, whoever filled it in
@@ -474,10 +430,8 @@ class Dataset:
             require(self.weights is None, "budgets", "several", "one beside records that count differently")
             good = self.budgets.dtype.kind == "U" and self.budgets.shape == (len(self.private),)
             require(good, "budgets", f"{self.budgets.dtype} {self.budgets.shape}", "texts, one for each private record")
-            classes = Counter(
-                group for group, _ in set(zip(self.private.group_ids.tolist(), self.budgets, strict=True))
-            )
-            if mixed := sum(count > 1 for count in classes.values()):
+            pairs = set(zip(self.private.group_ids.tolist(), self.budgets, strict=True))
+            if mixed := sum(count > 1 for count in Counter(group for group, _ in pairs).values()):
                 rule = f"one class in all records of a group, {mixed} groups have several"
                 raise InvalidValue(f"data.budget: expected {rule}")
         if self.public_ids is not None:
@@ -525,10 +479,7 @@ class Dataset:
         return digest.hexdigest()
 
     def private_digest(self) -> str:
-        """`private_cells`, or else `Split.digest` of the private records, by which a budget over several runs goes.
-
-        Order, public pool and test set change nothing of it. Other inputs, some of the records, or other ids do.
-        """
+        """`private_cells`, or else `Split.digest` of the private records: by it a budget of several runs knows them."""
         return self.private_cells or self.private.digest()
 
     def _splits(self) -> tuple[tuple[str, Split], ...]:
@@ -543,9 +494,8 @@ class Dataset:
         require(shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split")
         found = split.labels.shape[1]
         require(found == self.num_labels, f"{name}.labels.shape[1]", found, f"{self.num_labels} label names")
-        ids = split.record_ids
-        order = np.argsort(ids, kind="stable")
-        for repeated in np.flatnonzero(ids[order][1:] == ids[order][:-1])[:1]:
+        order = np.argsort(split.record_ids, kind="stable")
+        for repeated in np.flatnonzero(np.diff(split.record_ids[order]) == 0)[:1]:
             first, second = order[repeated : repeated + 2].tolist()
             raise InvalidValue(f"{name}.record_ids: expected each record once, rows {first} and {second} are one")
         if self.kind == "images" and isinstance(split.inputs, np.ndarray):
@@ -565,7 +515,7 @@ def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
 
 def named_owners(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
     """`Dataset.owners` of ids and groups, whole numbers or words, by kind: `id` and `group`, as in tables."""
-    known = {kind: set(np.asarray(names).tolist()) for kind, names in columns.items() if names is not None}
+    known = {kind: np.unique(names).tolist() for kind, names in columns.items() if names is not None}
     return {kind: frozenset(str(each).encode() for each in names) for kind, names in known.items()}
 
 
@@ -618,17 +568,7 @@ class PrivateRecords:
             rows = first + np.arange(len(inputs), dtype=np.int64)
             return Split(inputs, np.zeros((len(inputs), len(self.label_names)), np.bool_), rows, rows)
 
-        return Dataset(
-            self.name,
-            self.real,
-            "images" if inputs.ndim == 4 else "features",
-            self.label_names,
-            private=self.records,
-            public=unlabeled(inputs, free + 1),
-            test=unlabeled(np.zeros_like(inputs[:1]), free),
-            preprocessing=self.preprocessing,
-            public_ids=record_ids,
-            private_cells=self.private_cells,
-            public_labeled=False,
-            notes=self.notes,
-        )
+        kind: Kind = "images" if inputs.ndim == 4 else "features"
+        splits = self.records, unlabeled(inputs, free + 1), unlabeled(np.zeros_like(inputs[:1]), free)
+        beside: dict[str, Any] = {"private_cells": self.private_cells, "public_labeled": False, "notes": self.notes}
+        return Dataset(self.name, self.real, kind, self.label_names, *splits, self.preprocessing, record_ids, **beside)

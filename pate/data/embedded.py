@@ -20,12 +20,9 @@ _NUM_PRIVATE_DIGITS, _NUM_PUBLIC_DIGITS = 1197, 300  # of 1797; the last 300 are
 _BLANK_PROBABILITY = 0.25
 _INK_LEVELS = np.float32(16)
 
-ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"
-"""The vendored arrays of WordNet-40, made by `scripts/build_wordnet.py`."""
-GLOSSES = ARCHIVE.with_name("glosses.txt.bz2")
-"""The texts of all records by id, a line each."""
+ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"  # of WordNet-40, made by `scripts/build_wordnet.py`
+GLOSSES = ARCHIVE.with_name("glosses.txt.bz2")  # the texts of all records by id, a line each
 _STEPS = np.float32(127)
-
 _LABEL_PREFIX = "Class"  # of yeast's columns
 
 
@@ -36,15 +33,12 @@ class DigitsGrid:
     A cell is blank with probability 1/4, so an image shows 0 to 4 digits and about 2.7 of the 10 labels hold. Reports
     call it synthetic: the pixels are real, but which digits meet in a picture is drawn at random.
 
-    What is private is a base digit, somebody's handwriting, not a composite: one base digit is in many composites. So
-    the base digits are first dealt to the splits, and the private ones to disjoint pools of about `pool_size`. A
-    composite takes distinct digits from one pool, and the pool is its group. The price is variety: `pool_size` bounds
-    what a teacher of one pool has seen, and `1197 // pool_size` pools bound the number of teachers. The public and the
-    test split, which nobody partitions, are one pool each.
+    Private is a base digit, somebody's handwriting, which is in many composites. So base digits are dealt to the splits
+    first, and the private ones to disjoint pools of about `pool_size`. A composite takes distinct digits of one pool,
+    its group. `1197 // pool_size` pools bound the number of teachers; public and test split are one pool each.
 
-    Formal guarantees:
-        * No base digit is in two groups, hence none in two splits or at two teachers.
-        * The same parameters give the same arrays.
+    Formal guarantees: no base digit is in two groups, hence none in two splits or at two teachers; the same parameters
+    give the same arrays.
 
     Source: scikit-learn's `load_digits`, from the UCI "Optical Recognition of Handwritten Digits" data.
     """
@@ -78,8 +72,8 @@ class DigitsGrid:
         tiles = tiles.reshape(-1, 8, 8).astype(np.float32) / _INK_LEVELS
         rng = np.random.default_rng(self.seed)
         ends = _NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS
-        private, public, test = np.split(rng.permutation(len(tiles)), ends)
-        pools = [*np.array_split(private, self.num_pools), public, test]
+        own, *others = np.split(rng.permutation(len(tiles)), ends)  # of the private pools, and of the two others
+        pools = [*np.array_split(own, self.num_pools), *others]
         dealt = rng.permutation(np.arange(self.num_private) % self.num_pools)
         pool_of = np.append(dealt, np.repeat([self.num_pools, self.num_pools + 1], [self.num_public, self.num_test]))
         # The base digits in the upper left, upper right, lower left and lower right cell, or -1 for a blank: [n, 4]
@@ -93,14 +87,9 @@ class DigitsGrid:
         images = np.ascontiguousarray(grid.reshape(-1, 1, 16, 16), dtype=np.float32)
         labels = ((digits[shown][:, :, None] == np.arange(10)) & inked[:, :, None]).any(axis=1)
         rows = Split(images, labels, np.arange(len(pool_of)), pool_of)
-        splits = _parts(rows, (self.num_private, self.num_public, self.num_test))
-        return Dataset("digits_grid", False, "images", tuple("0123456789"), *splits)
-
-
-def _parts(rows: Split, sizes: tuple[int, ...]) -> tuple[Split, Split, Split]:
-    """Three splits, the rows of which follow each other."""
-    first, second, _ = np.cumsum(sizes).tolist()
-    return rows.take(slice(first)), rows.take(slice(first, second)), rows.take(slice(second, None))
+        ends = self.num_private, self.num_private + self.num_public
+        private, public, test = map(rows.take, np.split(np.arange(len(pool_of)), ends))
+        return Dataset("digits_grid", False, "images", tuple("0123456789"), private, public, test)
 
 
 @dataclass(frozen=True)
@@ -110,16 +99,11 @@ class WordNet40(TextReader):
     A record is a synset, a group is a family of synsets with the same gloss. 62,115 records are private, 10,000 public
     (in a fixed random order), 10,000 for test; the splits are part of the file.
 
-    What is computed from what:
-        * Features (tf-idf of the gloss without its examples, truncated SVD of 128 dimensions, scaled to length 1,
-          8 bits): fitted on the 10,000 public glosses only. Scale and steps are constants.
-        * The choice of the 40 labels: the hypernyms that hold most often in the public pool, but for the root. Their
-          names and the hierarchy are WordNet's and public.
-        * The groups, hence the splits: from all glosses, by equality of text. This decides which records stay
-          together; no feature and no label depends on it otherwise.
+    Features (tf-idf of the gloss without its examples, truncated SVD of 128 dimensions, scaled to length 1, 8 bits) are
+    fitted on the 10,000 public glosses only. The 40 labels are the hypernyms that hold most often in the public pool,
+    but for the root. Groups, hence splits, come from all glosses, by equality of text; nothing else depends on that.
 
-    With `features=text` the glosses themselves are read, as a column `gloss`, and become vectors in place of these
-    features.
+    With `features=text` the glosses are read, as a column `gloss`, and become vectors in place of these features.
 
     Source: WordNet 3.0, Princeton University; its license is in LICENSE-WORDNET beside the file.
     """
@@ -134,7 +118,8 @@ class WordNet40(TextReader):
                 record_ids=arrays["record_ids"].astype(np.int64),
                 group_ids=arrays["group_ids"].astype(np.int64),
             )
-            public, test, private = _parts(rows, tuple(arrays["split_sizes"].tolist()))
+            ends = np.cumsum(arrays["split_sizes"])[:-1]
+        public, test, private = map(rows.take, np.split(np.arange(len(rows)), ends))
         dataset = Dataset("wordnet", True, "features", names, private, public, test)
         if self.text_fit is None:
             return dataset
@@ -155,17 +140,15 @@ class WordNet40(TextReader):
 class Yeast:
     """2,417 genes, 103 numbers from micro-arrays and phylogenetic profiles, 14 functional classes.
 
-    The file is a copy of MULAN's that travels in the wheel of `river`; it is located without importing the package.
-    Features are taken as they are (each gene's vector has length 1), so nothing is fitted. A gene is a record and a
-    group of its own; no two genes of the file have the same features.
+    The file is a copy of MULAN's in the wheel of `river`, which is not imported. Features are taken as they are, of
+    length 1, so nothing is fitted. A gene is a record and a group of its own; no two have the same features.
 
     Source: A. Elisseeff and J. Weston, "A kernel method for multi-labeled classification", NIPS 2001.
     """
 
     path: Path | str | None = None  # a CSV file of the same form, plain or gzipped; None takes river's
     num_public: int = field(default=400, metadata={"public": True})  # genes in the public pool
-    # genes in the test set; the private pool is the rest.
-    num_test: int = field(default=400, metadata={"public": True})
+    num_test: int = field(default=400, metadata={"public": True})  # genes in the test set; the rest are private
     seed: int = 0  # of the random split; part of the data, not of the noise
 
     def __post_init__(self) -> None:
@@ -177,7 +160,14 @@ class Yeast:
 
     def load(self) -> Dataset:
         """Reads and splits the table, or raises: features float32 `[n, 103]`; record ids are the file's rows from 0."""
-        names, inputs, labels = _read_genes(Path(self.path) if self.path is not None else _river_file())
+        paths = [] if self.path is None else [Path(self.path)]
+        if self.path is None:
+            require_extra("data=yeast", "yeast")
+            folders = getattr(find_spec("river"), "submodule_search_locations", None) or ()
+            paths = [path for folder in folders if (path := Path(folder, "datasets", "yeast.csv.gz")).is_file()]
+        if not paths:
+            raise InvalidValue(f"data=yeast: expected a file of the package river: {how_to_install('yeast')}")
+        names, inputs, labels = _read_genes(paths[0])
         held_out = self.num_public + self.num_test
         rule = f"fewer than the {len(inputs)} genes of the file"
         require(held_out < len(inputs), "num_public + num_test", held_out, rule)
@@ -185,16 +175,6 @@ class Yeast:
         order = np.random.default_rng(self.seed).permutation(len(inputs))
         public, test, private = map(rows.take, np.split(order, [self.num_public, held_out]))
         return Dataset("yeast", True, "features", names, private, public, test)
-
-
-def _river_file() -> Path:
-    require_extra("data=yeast", "yeast")
-    spec = find_spec("river")
-    folders = (spec.submodule_search_locations if spec is not None else None) or ()
-    paths = [path for folder in folders if (path := Path(folder) / "datasets" / "yeast.csv.gz").is_file()]
-    if not paths:
-        raise InvalidValue(f"data=yeast: expected a file of the package river: {how_to_install('yeast')}")
-    return paths[0]
 
 
 def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.bool_]]:
@@ -208,9 +188,8 @@ def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArr
         if is_label.all() or not is_label.any() or not np.isfinite(table).all() or not np.isin(labels, (0, 1)).all():
             raise ValueError("other columns")
     except (OSError, ValueError, LookupError, EOFError) as error:
-        rule = (
-            f"a readable CSV file, in each row as many finite numbers as the header says; columns {_LABEL_PREFIX}1, …"
-        )
-        raise InvalidValue(f"data.path={path}: expected {rule} are labels of 0 and 1, all others features") from error
-    label_names = tuple(name for name in names if name.startswith(_LABEL_PREFIX))
+        rule = "a readable CSV file, in each row as many finite numbers as the header says"
+        columns = f"columns {_LABEL_PREFIX}1, … are labels of 0 and 1, all others features"
+        raise InvalidValue(f"data.path={path}: expected {rule}; {columns}") from error
+    label_names = tuple(np.array(names)[is_label].tolist())
     return label_names, table[:, ~is_label].astype(np.float32), labels.astype(np.bool_)

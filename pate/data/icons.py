@@ -11,8 +11,6 @@ from pate.files.disk import damaged
 from pate.validation import require, require_count, require_path
 
 COLORS = {1: "grey", 3: "rgb"}
-"""What pictures of so many channels are called."""
-
 _MADE = "make it anew with make icons, or scripts/build_icons.py"
 _FORMS = {
     "pictures": ArrayForm("u", (None, None, None, None)),
@@ -49,16 +47,12 @@ class Icons:
     A record is an icon, a group is a family: one set's icon in all its styles and sizes. 10,000 icons are public,
     10,000 for test, all others that have a label private; the splits are part of the file, by whole families.
 
-    What is computed from what:
-        * A picture: from its icon alone, and so are a record's id, its family and the words that may be its labels.
-        * The choice of the 40 labels: the words that are most frequent in names of the public pool. Which words are
-          synonyms, and which are never labels, is a fixed table.
-        * Which families are public: those with the smallest numbers, and a family's number is a hash of its name. Of
-          others, only how many icons those families have counts.
-        * Nothing else is fitted; there are no features here.
+    Picture, id, family and words of a record are computed from its icon alone. The 40 labels are the words most
+    frequent in names of the public pool; synonyms and words that are never labels are a fixed table. Public are the
+    families with the smallest numbers, hashes of their names, until they have enough icons. Nothing is fitted.
 
-    The inputs are `Pixels`; the pictures stay in the file, which may not be changed meanwhile. Icons that have no label
-    or cannot be drawn are not in the file; its manifest counts them.
+    The inputs are `Pixels` of the file, which may not be changed meanwhile. Its manifest counts icons that it lacks, as
+    they have no label or cannot be drawn.
 
     Source: Iconify, https://icon-sets.iconify.design; each set has a license of its own, in the manifest.
     """
@@ -73,8 +67,7 @@ class Icons:
         require_path("data.root", self.root)
         require_count("data.image_size", self.image_size)
         require(self.channels in COLORS, "data.channels", self.channels, "1 (grey) or 3 (color)")
-        if self.limit is not None:
-            require_count("data.limit", self.limit)
+        require_count("data.limit", 1 if self.limit is None else self.limit)
 
     def load(self) -> Dataset:
         """Maps the file: no picture is in memory before it is asked for. Raises for another file, or other sizes."""
@@ -89,9 +82,8 @@ class Icons:
         rule = f"pictures of {form.input_shape}; set data.image_size and data.channels as they are"
         require(pictures.shape[1:] == form.input_shape, "data.root", pictures.shape[1:], rule)
         labels = np.unpackbits(arrays["labels"], axis=1, count=len(names)).view(np.bool_)
-        record_ids, group_ids = (arrays[name].astype(np.int64) for name in ("record_ids", "group_ids"))
+        known = (pictures, labels, *(arrays[name].astype(np.int64) for name in ("record_ids", "group_ids")))
         places = np.split(np.arange(len(pictures)), np.cumsum(arrays["split_sizes"])[:-1])
-        known = (pictures, labels, record_ids, group_ids)
         public, test, private = (Split.of_pictures(rows[: self.limit], *known) for rows in places)
         public_ids = arrays["public_names"][: self.limit]
         return Dataset("icons", True, "images", names, private, public, test, preprocessing=form, public_ids=public_ids)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Split
-from pate.validation import InvalidValue, require, require_array, require_count, require_generator
+from pate.validation import InvalidValue, require, require_array, require_count, require_each, require_generator
 
 _COLUMNS = ("record_ids", "group_ids", "teachers")
 
@@ -21,15 +21,13 @@ _COLUMNS = ("record_ids", "group_ids", "teachers")
 class Partition:
     """Which teacher sees which private record.
 
-    The epsilon of everything downstream rests on this object: if a record reached two teachers, one record
-    would move two votes. It is therefore checked (`verify`), never assumed.
+    Every epsilon downstream rests on it: a record at two teachers would move two votes. So it is checked (`verify`).
 
     Formal guarantees, for a partition made by `draw`:
         * Whole groups: all records of a group have the same teacher.
-        * Exchangeable: groups are dealt in a uniformly random order, looking neither at inputs, labels nor
-          group sizes. So replacing one group by another, of whatever size, can be coupled with a
-          partition that differs in one teacher only. Balancing by group size would break this: one record
-          more or less could move any number of other groups.
+        * Exchangeable: groups are dealt in a uniformly random order, looking neither at inputs, labels nor group sizes.
+          So replacing one group by another, of whatever size, can be coupled with a partition that differs in one
+          teacher only. Balancing by group size would break this: one record could move any number of other groups.
         * No teacher is empty, and the numbers of groups of two teachers differ by at most one.
     """
 
@@ -43,8 +41,7 @@ class Partition:
         require(array.ndim == 1 and array.size > 0, "teacher_of.shape", array.shape, "[num_private]")
         require(array.dtype == np.int64, "teacher_of.dtype", array.dtype, "int64")
         rule = f"teachers in 0..{self.num_teachers - 1}"
-        for extreme in (int(array.min()), int(array.max())):
-            require(0 <= extreme < self.num_teachers, "teacher_of", extreme, rule)
+        require_each("teacher_of", array, (array >= 0) & (array < self.num_teachers), rule)
 
     @classmethod
     def draw(cls, group_ids: NDArray[np.int64], num_teachers: int, rng: np.random.Generator) -> Partition:
@@ -62,24 +59,26 @@ class Partition:
         """The rows of the private split that belong to a teacher, ascending."""
         require_count("teacher", teacher, minimum=0)
         require(teacher < self.num_teachers, "teacher", teacher, f"at most {self.num_teachers - 1}")
-        order, ends = self._dealt
-        return order[ends[teacher] : ends[teacher + 1]]
+        return self._dealt[teacher]
 
     def sizes(self) -> NDArray[np.int64]:
         """How many records each teacher has, int64 `[num_teachers]`."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)
 
     @cached_property
-    def _dealt(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All rows by their teacher, and where each teacher's begin, `[num_teachers + 1]`."""
-        return np.argsort(self.teacher_of, kind="stable"), np.append(0, np.cumsum(self.sizes()))
+    def _dealt(self) -> list[NDArray[np.int64]]:
+        return np.split(np.argsort(self.teacher_of, kind="stable"), np.cumsum(self.sizes())[:-1])
 
     def verify(self, split: Split) -> None:
         """Raises unless it deals all of the split, whole groups, to teachers that all have records."""
         found = len(self.teacher_of)
         require(found == len(split), "len(teacher_of)", found, f"{len(split)}, one teacher a record")
-        _require_one_teacher("record", split.record_ids, self.teacher_of)
-        _require_one_teacher("group", split.group_ids, self.teacher_of)
+        for unit, ids in (("record", split.record_ids), ("group", split.group_ids)):
+            order = np.argsort(ids, kind="stable")
+            for broken in np.flatnonzero((np.diff(ids[order]) == 0) & (np.diff(self.teacher_of[order]) != 0))[:1]:
+                first, second = sorted(order[broken : broken + 2].tolist())
+                two = f"found two, in rows {first} and {second}"
+                raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, {two}")
         sizes = self.sizes()
         require(bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none")
 
@@ -109,24 +108,15 @@ class Partition:
         whole = len({len(column) for column in columns}) == 1 and digest == _digest(num_teachers, columns)
         require(whole, "manifest.sha256", "another", "the digest of its content")
         records, groups, teachers = columns
-        places = [np.argsort(ids, kind="stable") for ids in (records, split.record_ids)]
-        same = np.array_equal(records[places[0]], split.record_ids[places[1]])
-        same = same and np.array_equal(groups[places[0]], split.group_ids[places[1]])
+        there, here = (np.argsort(ids, kind="stable") for ids in (records, split.record_ids))
+        same = np.array_equal(records[there], split.record_ids[here])
+        same = same and np.array_equal(groups[there], split.group_ids[here])
         require(same, "manifest", "others", "the private records, each once, and their groups")
         teacher_of = np.empty_like(teachers)
-        teacher_of[places[1]] = teachers[places[0]]
+        teacher_of[here] = teachers[there]
         partition = cls(teacher_of, num_teachers)
         partition.verify(split)
         return partition
-
-
-def _require_one_teacher(unit: str, ids: NDArray[np.int64], teacher_of: NDArray[np.int64]) -> None:
-    order = np.argsort(ids, kind="stable")
-    same_unit = ids[order][1:] == ids[order][:-1]
-    broken = np.flatnonzero(same_unit & (teacher_of[order][1:] != teacher_of[order][:-1]))
-    if len(broken):
-        first, second = sorted(order[broken[0] : broken[0] + 2].tolist())
-        raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, found two, in rows {first} and {second}")
 
 
 def _digest(num_teachers: int, columns: list[NDArray[np.int64]]) -> str:

@@ -3,9 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
-from scipy.special import ndtri
 
 from pate.data.cache import kept_pixels
 from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
@@ -24,24 +22,17 @@ from pate.validation import InvalidValue, require, require_choice, require_count
 Color = tuple[int, int, int]
 
 NUM_PHOTOGRAPHS = 202_599
-
 _TABLES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("faces.yaml").read_text(encoding="utf-8"))
 POSITIVES: dict[str, int] = _TABLES["positives"]
+THRESHOLDS: dict[str, float] = _TABLES["thresholds"]
 LOADINGS: dict[str, dict[str, float]] = _TABLES["loadings"]
 CORRELATIONS: dict[tuple[str, ...], float] = {tuple(pair.split()): phi for pair, phi in _TABLES["correlations"].items()}
 NAMES = tuple(POSITIVES)
-
-BLOCK = 256
-"""Faces that share a generator; face i is row i % BLOCK of block i // BLOCK."""
-
-NUM_WHIMS = 16
-"""Numbers in [0, 1) that make faces of equal attributes differ."""
-
+BLOCK = 256  # faces that share a generator; face i is row i % BLOCK of block i // BLOCK
+NUM_WHIMS = 16  # numbers in [0, 1) that make faces of equal attributes differ
 _ATTRIBUTES, _SHAPES, _POSES = range(3)  # behind seed and block: each has a generator of its own
-_CALIBRATION_SIZE, _CALIBRATION_SEED, _CALIBRATION_STEPS = 40_000, 202_599, 25
-_DECIMALS = 3
 _COLUMN = {name: column for column, name in enumerate(NAMES)}
-_HAIR_COLORS = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
+_HAIR: dict[str, list[int]] = _TABLES["hair"]
 _HAIR_SHAPES = ("Straight_Hair", "Wavy_Hair")
 _BEARDS = ("Goatee", "Mustache", "Sideburns")
 _FINER = 2  # pictures are drawn at twice their size and averaged
@@ -49,44 +40,20 @@ _GRAIN = 24  # levels of 255
 _MISSED = 0.1
 _STAGE = "drawing faces"
 _VERSION = 1  # of the drawing; in the cache's name
-_HAIR: dict[str, Color] = {
-    "Black_Hair": (24, 20, 22),
-    "Blond_Hair": (226, 192, 112),
-    "Brown_Hair": (118, 72, 38),
-    "Gray_Hair": (172, 172, 176),
-}
 _AUBURN, _WHITE, _DARK, _GOLD, _ROSE = (
     (160, 52, 36), (250, 250, 250), (28, 24, 24), (240, 205, 60), (232, 96, 110),
 )  # fmt: skip
 
 _OFFICIAL = (162_770, 19_867, 19_962)  # train, validation, test
-_BOX = {"x_1": 24, "y_1": 8, "width": 52, "height": 74}
-_POINTS = {"lefteye": (39.5, 49), "righteye": (60.5, 49), "nose": (50, 60)}
-_POINTS |= {"leftmouth": (41, 71), "rightmouth": (59, 71)}
+_BOX, _POINTS = _TABLES["box"], _TABLES["points"]
 _FACES_A_PERSON = 20
+_FILE = "{:06d}.jpg"
 
 
 def draw_attributes(seed: int, block: int) -> NDArray[np.bool_]:
     """The attributes of one block of faces, bool `[BLOCK, 40]`, in the order of `NAMES`."""
-    return consistent(_latent(BLOCK, np.random.default_rng((seed, block, _ATTRIBUTES))) - thresholds())
-
-
-@cache
-def thresholds() -> NDArray[np.float64]:
-    """Where each latent variable is cut, `[40]`, so that marginals *after* the rules are those of `POSITIVES`.
-
-    They are rounded, to be the same on every machine.
-    """
-    # The rules take attributes away and give some, so the cuts that would be right without them are moved, on a fixed
-    # sample, until the marginals are right.
-    wanted = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
-    latent = _latent(_CALIBRATION_SIZE, np.random.default_rng(_CALIBRATION_SEED))
-    share = wanted.copy()
-    for _ in range(_CALIBRATION_STEPS):
-        found = consistent(latent + ndtri(share)).mean(axis=0)
-        odds = share / (1 - share) * (wanted / (1 - wanted)) * ((1 - found) / np.maximum(found, 1e-4))
-        share = np.clip(odds / (1 + odds), 1e-4, 1 - 1e-4)
-    return np.asarray(np.round(-ndtri(share), _DECIMALS))
+    latent = _latent(BLOCK, np.random.default_rng((seed, block, _ATTRIBUTES)))
+    return consistent(latent - np.array([THRESHOLDS[name] for name in NAMES]))
 
 
 def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -97,14 +64,14 @@ def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:
     have no beard or shadow of one. Who has a goatee, a moustache or sideburns has a beard.
     """
     bits = excess > 0
-    for rivals in (_HAIR_COLORS, _HAIR_SHAPES):
+    for rivals in (tuple(_HAIR), _HAIR_SHAPES):
         columns = [_COLUMN[name] for name in rivals]
         best = excess[:, columns].argmax(axis=1)[:, None] == np.arange(len(columns))
         bits[:, columns] &= best
     male = bits[:, _COLUMN["Male"]]
     bits[:, _COLUMN["Bald"]] &= male
     bald = bits[:, _COLUMN["Bald"]]
-    bits[:, [_COLUMN[name] for name in (*_HAIR_COLORS, *_HAIR_SHAPES, "Bangs", "Receding_Hairline")]] &= ~bald[:, None]
+    bits[:, [_COLUMN[name] for name in (*_HAIR, *_HAIR_SHAPES, "Bangs", "Receding_Hairline")]] &= ~bald[:, None]
     bits[:, _COLUMN["Bangs"]] &= ~bits[:, _COLUMN["Receding_Hairline"]]
     beards = [_COLUMN[name] for name in _BEARDS]
     bits[:, [*beards, _COLUMN["5_o_Clock_Shadow"]]] &= male[:, None]
@@ -120,7 +87,7 @@ def _latent(count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     return np.asarray(factors @ loadings.T + own * rng.standard_normal((count, len(NAMES))))
 
 
-def mixed(first: Color, second: Color, share: float) -> Color:
+def mixed(first: Sequence[int], second: Sequence[int], share: float) -> Color:
     """The first color with a share of the second."""
     red, green, blue = (int(a + share * (b - a)) for a, b in zip(first, second, strict=True))
     return red, green, blue
@@ -138,10 +105,12 @@ class _Pen:
     def disc(self, x: float, y: float, across: float, along: float, color: Color) -> None:
         self._draw.ellipse(self._around(x, y, across, along), fill=color)
 
-    def ring(self, x: float, y: float, across: float, along: float, color: Color, width: float) -> None:
-        self._draw.ellipse(self._around(x, y, across, along), outline=color, width=self._width(width))
+    def discs(self, x: float, y: float, across: float, along: float, color: Color) -> None:
+        """One on each side, so far from the middle."""
+        self.disc(50 - x, y, across, along, color)
+        self.disc(50 + x, y, across, along, color)
 
-    def arc(self, *round_what: float, ends: tuple[int, int], color: Color, width: float) -> None:
+    def arc(self, *round_what: float, ends: tuple[int, int] = (0, 360), color: Color, width: float) -> None:
         self._draw.arc(self._around(*round_what), *ends, fill=color, width=self._width(width))
 
     def slab(self, left: float, top: float, right: float, bottom: float, color: Color) -> None:
@@ -171,48 +140,32 @@ class Face:
     whims: list[float]  # `NUM_WHIMS` numbers in [0, 1)
 
     def draw(self, pen: _Pen) -> None:
-        for part in (self._hair_behind, self._body, self._head, self._eyes, self._nose_and_mouth, self._in_front):
+        for part in (self._behind, self._head, self._eyes, self._nose_and_mouth, self._in_front):
             part(pen)
 
     @property
-    def _skin(self) -> Color:
-        if self.has["Pale_Skin"]:
-            return 252, 236, 226
-        return mixed((238, 196, 162), (172, 116, 82), self.whims[3])
+    def _looks(self) -> tuple[Color, Color, float]:
+        """The colors of skin and hair, and half the width of the face."""
+        skin = (252, 236, 226) if self.has["Pale_Skin"] else mixed((238, 196, 162), (172, 116, 82), self.whims[3])
+        hair = next((color for name, color in _HAIR.items() if self.has[name]), _AUBURN)
+        wide = 23.0 + 5.0 * self.has["Chubby"] - 3.5 * self.has["Oval_Face"] + 2.5 * (self.whims[5] - 0.5)
+        return skin, mixed(hair, (128, 100, 80), 0.25 * self.whims[4]), wide
 
-    @property
-    def _hair(self) -> Color:
-        color = next((color for name, color in _HAIR.items() if self.has[name]), _AUBURN)
-        return mixed(color, (128, 100, 80), 0.25 * self.whims[4])
-
-    @property
-    def _half_width(self) -> float:
-        return 23.0 + 5.0 * self.has["Chubby"] - 3.5 * self.has["Oval_Face"] + 2.5 * (self.whims[5] - 0.5)
-
-    @property
-    def _chin(self) -> float:
-        return 80.0 + 4.0 * self.has["Oval_Face"] + 2.0 * (self.whims[6] - 0.5)
-
-    def _hair_behind(self, pen: _Pen) -> None:
-        if self.has["Bald"]:
-            return
-        hair, wide = self._hair, self._half_width
-        pen.disc(50, 40, wide + 5, 31, hair)
+    def _behind(self, pen: _Pen) -> None:
+        (skin, hair, wide), bald = self._looks, self.has["Bald"]
+        if not bald:
+            pen.disc(50, 40, wide + 5, 31, hair)
         length = 62.0 + 14.0 * self.whims[7] if self.has["Male"] else 84.0 + 12.0 * self.whims[7]
-        if self.has["Straight_Hair"]:
+        if self.has["Straight_Hair"] and not bald:
             pen.slab(50 - wide - 6, 40, 50 + wide + 6, length, hair)
-        elif self.has["Wavy_Hair"]:
+        elif self.has["Wavy_Hair"] and not bald:
             for step in range(4):
-                y = 40 + step * (length - 40) / 3
-                pen.disc(50 - wide - 5, y, 7, 7, hair)
-                pen.disc(50 + wide + 5, y, 7, 7, hair)
-        elif not self.has["Male"]:
+                pen.discs(wide + 5, 40 + step * (length - 40) / 3, 7, 7, hair)
+        elif not self.has["Male"] and not bald:
             pen.disc(50, 58, wide + 6, 26, hair)
-
-    def _body(self, pen: _Pen) -> None:
         red, green, blue = (int(30 + 190 * whim) for whim in self.whims[8:11])
         pen.disc(50, 112, 44, 24, (red, green, blue))
-        pen.slab(41, 74, 59, 92, mixed(self._skin, _DARK, 0.15))
+        pen.slab(41, 74, 59, 92, mixed(skin, _DARK, 0.15))
         if self.has["Wearing_Necktie"]:
             pen.shape((50, 88), (32, 88), (44, 100), (50, 92), (56, 100), (68, 88), color=_WHITE)
             pen.shape((46, 89), (54, 89), (58, 112), (42, 112), color=(150, 20, 30))
@@ -220,21 +173,20 @@ class Face:
             pen.arc(50, 84, 13, 11, ends=(10, 170), color=_GOLD, width=3)
 
     def _head(self, pen: _Pen) -> None:
-        skin, wide = self._skin, self._half_width
-        for side in (-1, 1):
-            pen.disc(50 + side * wide, 53, 4, 6, mixed(skin, _DARK, 0.12))
+        skin, hair, wide = self._looks
+        chin = 80.0 + 4.0 * self.has["Oval_Face"] + 2.0 * (self.whims[6] - 0.5)
+        pen.discs(wide, 53, 4, 6, mixed(skin, _DARK, 0.12))
         if self.has["Double_Chin"]:
-            pen.disc(50, self._chin - 1, wide * 0.72, 8, mixed(skin, _DARK, 0.28))
-            pen.disc(50, self._chin - 2.5, wide * 0.66, 7, skin)
-        pen.disc(50, (self._chin + 18) / 2, wide, (self._chin - 18) / 2, skin)
+            pen.disc(50, chin - 1, wide * 0.72, 8, mixed(skin, _DARK, 0.28))
+            pen.disc(50, chin - 2.5, wide * 0.66, 7, skin)
+        pen.disc(50, (chin + 18) / 2, wide, (chin - 18) / 2, skin)
         if self.has["Male"]:
-            pen.slab(50 - wide * 0.78, 58, 50 + wide * 0.78, self._chin - 6, skin)
-        for side in (-1, 1):
-            if self.has["High_Cheekbones"]:
+            pen.slab(50 - wide * 0.78, 58, 50 + wide * 0.78, chin - 6, skin)
+        if self.has["High_Cheekbones"]:
+            for side in (-1, 1):
                 pen.line((50 + side * 11, 63), (50 + side * 19, 57), color=mixed(skin, _WHITE, 0.75), width=3)
-            if self.has["Rosy_Cheeks"]:
-                pen.disc(50 + side * 14, 64, 5.5, 4, mixed(skin, _ROSE, 0.7))
-        hair, chin = self._hair, self._chin
+        if self.has["Rosy_Cheeks"]:
+            pen.discs(14, 64, 5.5, 4, mixed(skin, _ROSE, 0.7))
         if self.has["5_o_Clock_Shadow"]:
             pen.disc(50, 69, wide * 0.82, chin - 69, mixed(skin, (70, 72, 80), 0.4))
         if self.has["Sideburns"]:
@@ -248,10 +200,10 @@ class Face:
             pen.shape((38, 68), (44, 63), (50, 65), (56, 63), (62, 68), color=hair)
 
     def _eyes(self, pen: _Pen) -> None:
-        skin, bushy = self._skin, 2.0 + 3.0 * self.has["Bushy_Eyebrows"]
+        (skin, hair, _), bushy = self._looks, 2.0 + 3.0 * self.has["Bushy_Eyebrows"]
         wide = 5.0 + 1.2 * self.has["Attractive"]
         tall = (1.6 if self.has["Narrow_Eyes"] else 4.0) + 0.8 * self.has["Attractive"]
-        brow = mixed(self._hair, _DARK, 0.6)
+        brow = mixed(hair, _DARK, 0.6)
         for side in (-1, 1):
             x = 50 + side * 10.5
             if self.has["Heavy_Makeup"]:
@@ -263,18 +215,19 @@ class Face:
             middle = 36.0 if self.has["Arched_Eyebrows"] else 41.5
             pen.line((50 + side * 5, 41.5), (x, middle), (50 + side * 16, 41.5), color=brow, width=bushy)
             if self.has["Eyeglasses"]:
-                pen.ring(x, 49, 8.5, 7.5, _DARK, 2)
+                pen.arc(x, 49, 8.5, 7.5, color=_DARK, width=2)
         if self.has["Eyeglasses"]:
             pen.line((47, 48), (53, 48), color=_DARK, width=2)
 
     def _nose_and_mouth(self, pen: _Pen) -> None:
-        shade = mixed(self._skin, _DARK, 0.42)
+        skin, _, _ = self._looks
+        shade = mixed(skin, _DARK, 0.42)
         half = 2.6 + 4.6 * self.has["Big_Nose"] + 1.0 * self.whims[12]
         if self.has["Pointy_Nose"]:
             pen.shape((50, 48), (50 - half, 61), (50 + half, 61), color=shade)
         else:
             pen.disc(50, 59, half, 2.6 + 1.2 * self.has["Big_Nose"], shade)
-        color = (196, 24, 48) if self.has["Wearing_Lipstick"] else mixed(self._skin, (104, 36, 40), 0.6)
+        color = (196, 24, 48) if self.has["Wearing_Lipstick"] else mixed(skin, (104, 36, 40), 0.6)
         wide, thick = 9.0 + 2.0 * self.whims[13], 2.2 + 2.6 * self.has["Big_Lips"]
         bend = 4.5 if self.has["Smiling"] else -0.8
         if self.has["Mouth_Slightly_Open"]:
@@ -286,7 +239,8 @@ class Face:
         pen.line(*points, (50 + wide, ends), color=color, width=thick)
 
     def _in_front(self, pen: _Pen) -> None:
-        shade = mixed(self._skin, _DARK, 0.5)
+        skin, hair, wide = self._looks
+        shade = mixed(skin, _DARK, 0.5)
         if not self.has["Young"]:
             for y in (30, 34):
                 pen.line((39, y), (61, y), color=shade, width=1.6)
@@ -295,13 +249,11 @@ class Face:
         if not self.has["Attractive"]:
             for x, y in ((35 + 4 * self.whims[14], 58), (62 + 4 * self.whims[15], 60), (54, 76)):
                 pen.disc(x, y, 1.3, 1.3, mixed(shade, _ROSE, 0.4))
-        hair, wide = self._hair, self._half_width
         if not self.has["Bald"]:
             line = 17.0 if self.has["Receding_Hairline"] else 26.0
             pen.disc(50, 20, wide - 1, line - 11, hair)
             if self.has["Receding_Hairline"]:
-                for side in (-1, 1):
-                    pen.disc(50 + side * 10.5, 24, 7, 6, self._skin)
+                pen.discs(10.5, 24, 7, 6, skin)
         if self.has["Bangs"]:
             pen.slab(50 - wide + 3, 22, 50 + wide - 3, 37, hair)
         if self.has["Wearing_Hat"]:
@@ -309,8 +261,7 @@ class Face:
             pen.slab(50 - wide - 9, 21, 50 + wide + 9, 26, mixed((red, green, blue), _DARK, 0.4))
             pen.slab(50 - wide + 1, 4, 50 + wide - 1, 22, (red, green, blue))
         if self.has["Wearing_Earrings"]:
-            for side in (-1, 1):
-                pen.disc(50 + side * (wide + 1), 63, 3, 4, _GOLD)
+            pen.discs(wide + 1, 63, 3, 4, _GOLD)
 
 
 def picture(face: Face, pose: list[float], image_size: int) -> NDArray[np.uint8]:
@@ -363,14 +314,10 @@ class SynthFaces:
     grain differ from face to face and say nothing. Reports call it synthetic: it is no evidence about CelebA.
 
     Formal guarantees:
-        * Face i depends on `seed`, `image_size` and i alone: more faces leave the first ones as they are.
-        * Each face is a record and a group of its own.
-        * Marginals are within 0.02 of CelebA's, and those of `CORRELATIONS` within 0.15.
+        * Face i depends on `seed`, `image_size` and i alone, and is a record and a group of its own.
+        * Marginals are within 0.02 of those that CelebA's attribute list has, `CORRELATIONS` within 0.15.
 
-    Faces are numbered as in CelebA: the private ones first, then the public ones, then those for test. They are
-    kept as bytes, 3 * image_size**2 each, and the inputs of the splits are `Pixels`.
-
-    Source: the counts of CelebA's own attribute list.
+    Faces are numbered as in CelebA: private, public, test. The inputs are `Pixels`, 3 * image_size**2 bytes each.
     """
 
     num_private: int = 20_000  # private faces
@@ -410,7 +357,6 @@ class SynthFaces:
         return levels
 
     def _faces(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The faces of the given numbers, ascending."""
         blocks: Iterable[int] = np.unique(rows // BLOCK).tolist()
         drawn = [draw_faces(self.seed, b, image_size=self.image_size)[rows[rows // BLOCK == b] % BLOCK] for b in blocks]
         return np.concatenate(drawn)
@@ -452,9 +398,9 @@ class FaceCopy:
         with stage(_STAGE, self.count) as advance:
             for block in range(done, -(-self.count // BLOCK)):
                 faces = draw_faces(self.seed, block, image_size=self.image_size).transpose(0, 2, 3, 1)
-                for row, face in enumerate(faces[: self.count - block * BLOCK], start=block * BLOCK):
+                for number, face in enumerate(faces[: self.count - block * BLOCK], start=block * BLOCK + 1):
                     picture = Image.fromarray(np.ascontiguousarray(face))
-                    picture.save(images / _file(row), format="JPEG", quality=95, subsampling=0)
+                    picture.save(images / _FILE.format(number), format="JPEG", quality=95, subsampling=0)
                 self._note(folder, block + 1)
                 advance(min((block + 1) * BLOCK, self.count))
         for stem, header, rows in self._lists():
@@ -464,9 +410,9 @@ class FaceCopy:
         """Makes the folder this copy's and returns how many blocks are in it."""
         rule = "a new folder or a part of this copy"
         if not (folder / MARKER).exists():
-            names = os.listdir(folder) if folder.is_dir() else []
-            for name in sorted(name for name in names if not name.endswith(".partial"))[:1]:
-                raise InvalidValue(f"output={folder}: expected {rule}, found {name}")
+            names = sorted(name for name in (os.listdir(folder) if folder.is_dir() else []) if name[-8:] != ".partial")
+            if names:
+                raise InvalidValue(f"output={folder}: expected {rule}, found {names[0]}")
             self._note(make_folder(folder), 0)
         content = read_json(folder / MARKER, rule="the marker of a copy", remedy="remove the folder and make it anew")
         wanted = {"synthetic": True, **asdict(self)}
@@ -481,15 +427,14 @@ class FaceCopy:
 
     def _lists(self) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.int64]]]:
         """Each list's name, columns (none where the text form has no header) and numbers `[count, columns]`."""
-        blocks = range(-(-self.count // BLOCK))
-        sizes = split_sizes(self.count)
+        blocks, sizes = range(-(-self.count // BLOCK)), split_sizes(self.count)
         yield SPLITS, ("partition",), np.repeat([0, 1, 2], sizes)[:, None]
         places = np.concatenate([np.arange(size) // _FACES_A_PERSON for size in sizes])
         first_of_split = np.repeat(np.cumsum([0, *(-(-size // _FACES_A_PERSON) for size in sizes[:-1])]), sizes)
         if self.form == "text":
             yield IDENTITIES, ("identity",), (places + first_of_split + 1)[:, None]
-        box = np.round(np.array([*_BOX.values()]) * self.image_size / 100).astype(np.int64)
-        yield "list_bbox_celeba", tuple(_BOX), np.tile(box, (self.count, 1))
+        box = np.round(np.array([[*_BOX.values()]]) * self.image_size / 100).astype(np.int64)
+        yield "list_bbox_celeba", tuple(_BOX), np.repeat(box, self.count, axis=0)
         points = np.array([*_POINTS.values()], dtype=np.float64)
         poses = np.concatenate([_poses(self.seed, block) for block in blocks])[: self.count, None]
         placed = (50 + poses[..., :2] + (points - 50) * poses[..., 2:]) * self.image_size / 100
@@ -499,20 +444,11 @@ class FaceCopy:
         yield ATTRIBUTES, NAMES, np.where(attributes, 1, -1)  # last: the folder is a copy once it is there
 
     def _write_list(self, folder: Path, stem: str, columns: tuple[str, ...], numbers: NDArray[np.int64]) -> None:
-        bare, between, suffix = stem in (SPLITS, IDENTITIES), " ", "txt"
-        # as in the genuine files: a blank behind the names of attributes
-        header = [] if bare else [str(len(numbers)), " ".join(columns) + " " * (stem == ATTRIBUTES)]
-        if self.form == "csv":
-            bare = True
-            between = ","
-            suffix = "csv"
-            header = [",".join(["image_id", *columns])]
-        rows = (
-            [_file(row), *(f"{value:{1 if bare else 2}d}" for value in values)]
-            for row, values in enumerate(numbers.tolist())
-        )
-        write_text(folder / f"{stem}.{suffix}", "\n".join([*header, *map(between.join, rows)]) + "\n")
-
-
-def _file(row: int) -> str:
-    return f"{row + 1:06d}.jpg"
+        between, suffix = {"text": (" ", "txt"), "csv": (",", "csv")}[self.form]
+        width = 1 if self.form == "csv" or stem in (SPLITS, IDENTITIES) else 2
+        header = [",".join(["image_id", *columns])] if self.form == "csv" else []
+        if width > 1:  # as in the genuine files: a blank behind the names of attributes
+            header = [str(len(numbers)), " ".join(columns) + " " * (stem == ATTRIBUTES)]
+        cells = ([f"{value:{width}d}" for value in values] for values in numbers.tolist())
+        rows = (between.join([_FILE.format(row), *each]) for row, each in enumerate(cells, start=1))
+        write_text(folder / f"{stem}.{suffix}", "\n".join([*header, *rows]) + "\n")

@@ -5,6 +5,7 @@ import hashlib
 import html
 import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -20,19 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from pate.data.dataset import Fitted, Stage, unwatched
+from pate.data.dataset import WRONG, Fitted, Stage, unwatched
 from pate.files.disk import DamagedFile, damaged, file_digest, read_json, replacing
 from pate.validation import InvalidValue, MissingPackage, how_to_install, require_extra
 
 T = TypeVar("T")
 Array = NDArray[np.float32]
-
-MOST_TEXTS = 10_000
-"""Public texts that something is fitted on: more say little more. They are spread evenly over the pool."""
-
-TEXTS_ASKED = 2000
-"""Private texts whose words are counted for the owner, the first ones."""
-
+MOST_TEXTS = 10_000  # public texts that something is fitted on, spread evenly over the pool: more say little more
+TEXTS_ASKED = 2000  # private texts whose words are counted for the owner, the first ones
 _LONGEST = 100_000  # characters that are read of a text
 _ROWS = 1024  # texts that are worked on at once
 _TASK = 4 * _ROWS  # texts that a process is given
@@ -54,18 +50,15 @@ _AT_ONCE = 32  # texts that one core encodes between two reports
 _LONGEST_REASON = 200
 _MEAN, _FIRST = "pooling_mode_mean_tokens", "pooling_mode_cls_token"
 _SEVERAL = "data.text: expected several public texts, features are fitted on them"
-WEIGHTS = {
+WEIGHTS = {  # what `features.weights` is, by kind
     "static": "a file of word vectors such as glove.txt, or a folder with model.safetensors and tokenizer.json",
     "encoder": "an .onnx file, or a folder with model.onnx and tokenizer.json or of sentence-transformers",
 }
-"""What `features.weights` is, by kind."""
-
 _LOGARITHMS = 1 + np.log(np.arange(1, _LONGEST + 2))  # by count: a function of nothing else, bit for bit
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _CODE, _CODE_ENDS = (re.compile(f"<{sign}(?:script|style)[^<>]*>", re.IGNORECASE) for sign in ("", "/"))
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}")  # Chinese and Japanese
 _RULE = "what makes numbers of texts"
-_WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError, RuntimeError)
 
 
 @cache
@@ -125,21 +118,19 @@ class Weights:
     @cached_property
     def sha256(self) -> str:
         """Of a file, or of all files of a folder with their names, in hexadecimal; computed once."""
+        files = [self.place] if self.place.is_file() else sorted(filter(Path.is_file, self.place.rglob("*")))
+        digests = [(path, file_digest(path, rule=_RULE, remedy="copy it again")) for path in files]
         if self.place.is_file():
-            return file_digest(self.place, rule=_RULE, remedy="copy it again")
-        digest = hashlib.sha256()
-        for path in sorted(each for each in self.place.rglob("*") if each.is_file()):
-            name = path.relative_to(self.place).as_posix()
-            digest.update(f"{name}\0{file_digest(path, rule=_RULE, remedy='copy it again')}\n".encode())
-        return digest.hexdigest()
+            return digests[0][1]
+        lines = (f"{path.relative_to(self.place).as_posix()}\0{digest}\n" for path, digest in digests)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class TextVectors(Fitted):
     """From a text to a vector of length 1, or 0 for a text that says nothing. It was fitted on public texts.
 
-    Formal guarantee: the vector is a function of the text and the public pool, bit for bit, whatever other texts there
-    are.
+    Formal guarantee: it is a function of the text and the public pool, bit for bit, whatever other texts there are.
     """
 
     kept: Path | None = None  # a folder for vectors that were made, as private as the texts; None keeps none
@@ -160,7 +151,6 @@ class TextVectors(Fitted):
 
     @property
     def dimension(self) -> int:
-        """Numbers a text."""
         return int(self.arrays["components"].shape[1])
 
     @abstractmethod
@@ -182,27 +172,23 @@ class TextVectors(Fitted):
     def _blocks(self, texts: Sequence[str]) -> Array:
         return np.concatenate([self._block(texts[first : first + _ROWS]) for first in range(0, len(texts), _ROWS)])
 
-    def _block(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _block(self, texts: Sequence[str]) -> Array:
         """Those of a block, read where they are kept; a file that was damaged is made again."""
-        if self.kept is None:
-            return self._scaled(texts)
-        path, size = self.kept / f"{digest_of(texts)[:32]}.f32", 4 * len(texts) * self.dimension
-        content = path.read_bytes() if path.is_file() else b""
-        if len(content) == size + 32 and hashlib.sha256(content[32:]).digest() == content[:32]:
+        path = None if self.kept is None else self.kept / f"{digest_of(texts)[:32]}.f32"
+        content = path.read_bytes() if path is not None and path.is_file() else b""
+        whole = len(content) == 32 + 4 * len(texts) * self.dimension
+        if whole and hashlib.sha256(content[32:]).digest() == content[:32]:
             return np.frombuffer(content, np.float32, offset=32).reshape(len(texts), self.dimension)
-        rows = self._scaled(texts)
-        with replacing(path) as file:
-            file.write(hashlib.sha256(rows.data).digest() + rows.tobytes())
+        made = self._made(texts)
+        lengths = np.sqrt(np.square(made).sum(axis=1, keepdims=True))
+        rows = np.ascontiguousarray(made / np.where(lengths > _NO_LENGTH, lengths, np.inf), np.float32)
+        if path is not None:
+            with replacing(path) as file:
+                file.write(hashlib.sha256(rows.data).digest() + rows.tobytes())
         return rows
 
-    def _scaled(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        rows = self._made(texts)
-        lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
-        return np.ascontiguousarray(rows / np.where(lengths > _NO_LENGTH, lengths, np.inf), np.float32)
-
     @property
-    def file(self) -> str:
-        """The name of its file in a bundle, or beside a schema."""
+    def file(self) -> str:  # its name in a bundle, or beside a schema
         return f"text-{self.digest[:12]}.safetensors"
 
     @abstractmethod
@@ -240,7 +226,6 @@ class TextReader:
     text_fit: ClassVar[TextFit | None] = None
 
     def with_text(self, fit: TextFit) -> Self:
-        """The same reader, whose texts become numbers so."""
         other = copy(self)
         object.__setattr__(other, "text_fit", fit)
         return other
@@ -290,20 +275,17 @@ class TfidfVectors(TextVectors):
         return good and bool(np.all(np.square(components, dtype=np.float64).sum(axis=0) < 1.01))
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
-        _, known, total = self.weighted(texts)
-        return known, total
+        return self.weighted(texts)[1:]
 
     def weighted(self, texts: Sequence[str]) -> tuple[Any, int, int]:
         """A sparse matrix `[n, words + parts]`, rows of length 1 or 0; how many words are known, of how many."""
         from scipy.sparse import csr_matrix, hstack
         from sklearn.preprocessing import normalize as to_length_1
 
-        words, counts = _counted(texts)
+        (words, counts), half = _counted(texts), len(self.settings["words"])
         places = np.array([self._place_of.get(word, -1) for word in words], np.int64)
         rows = np.flatnonzero(places >= 0)
-        ones = np.ones(len(rows))
-        half = len(self.settings["words"])
-        of_words = csr_matrix((ones, (rows, places[rows])), shape=(len(words), half))
+        of_words = csr_matrix((np.ones(len(rows)), (rows, places[rows])), shape=(len(words), half))
         halves = counts @ of_words, counts @ _grams_of(words)[:, self.arrays["buckets"]]
         for matrix, idf in zip(halves, (self.arrays["idf"][:half], self.arrays["idf"][half:]), strict=True):
             matrix.sort_indices()  # sums of a row are in one order, whatever the order of the block's words
@@ -315,7 +297,7 @@ class TfidfVectors(TextVectors):
         return joined, int(often[rows].sum()), int(often.sum())
 
     def _made(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        rows, _, _ = self.weighted(texts)
+        rows = self.weighted(texts)[0]
         rows.data = _whole(rows.data)
         return np.asarray(np.ldexp(rows @ self._directions, -2 * _BITS), np.float64)
 
@@ -395,18 +377,18 @@ class StaticVectors(TextVectors):
         for said in (word, bare):
             if (place := self._place_of.get(first + said)) is not None:
                 return [place]
-        return [] if later is None else self._pieces(word) or self._pieces(bare)
-
-    def _pieces(self, word: str) -> list[int]:
-        found, start, (mark, later) = [], 0, self.settings["marks"]
-        while start < len(word):
-            ends = range(min(len(word), start + _LONGEST_PIECE), start, -1)
-            end = next((end for end in ends if mark + word[start:end] in self._place_of), None)
-            if end is None:
-                return []
-            found.append(self._place_of[mark + word[start:end]])
-            start, mark = end, later
-        return found
+        for said in (word, bare) if later is not None else ():
+            found, start, mark = list[int](), 0, first
+            while start < len(said):
+                ends = range(min(len(said), start + _LONGEST_PIECE), start, -1)
+                end = next((end for end in ends if mark + said[start:end] in self._place_of), None)
+                if end is None:
+                    break
+                found.append(self._place_of[mark + said[start:end]])
+                start, mark = end, later
+            else:
+                return found
+        return []
 
 
 class EncoderVectors(TextVectors):
@@ -429,7 +411,7 @@ class EncoderVectors(TextVectors):
                 blocks = list(_mapped(made.measured, shown, _AT_ONCE, advance, cls.prefers))
         except InvalidValue:
             raise
-        except _WRONG as error:
+        except WRONG as error:
             raise InvalidValue(f"features.weights={weights.place}: expected {WEIGHTS['encoder']} ({error})") from error
         center, components = _directions(np.concatenate([*blocks] or [np.zeros((0, 1))]), dimension)
         arrays |= {"center": center, "components": components}
@@ -447,7 +429,6 @@ class EncoderVectors(TextVectors):
 
     @cached_property
     def _weights(self) -> Weights:
-        """Where it lies if it is not among the arrays."""
         return self.weights or Weights((self.path or Path()).parent / Path(str(self.settings["name"])).name)
 
     def measured(self, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -472,7 +453,6 @@ class EncoderVectors(TextVectors):
 
     @cached_property
     def _encode(self) -> Callable[[str], NDArray[Any]]:
-        """From one text to its vector `[d]`."""
         if self.settings["format"] == "onnx":
             files = (self.arrays.get(name) for name in ("model", "tokenizer"))
             carried = [None if each is None else each.tobytes() for each in files]
@@ -489,7 +469,6 @@ class EncoderVectors(TextVectors):
 
 
 TEXT_KINDS: Mapping[str, Any] = {each.kind: each for each in (TfidfVectors, StaticVectors, EncoderVectors)}
-"""By `features.kind=`."""
 
 
 def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
@@ -504,7 +483,7 @@ def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]
             raise ValueError("numbers that are none")
     except DamagedFile:
         raise
-    except (OSError, *_WRONG) as error:
+    except (OSError, *WRONG) as error:
         reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
         raise InvalidValue(f"features.weights={place}: expected {WEIGHTS['static']} ({reason})") from error
     return found
@@ -564,12 +543,11 @@ def _encoder_of(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, An
     files = {name: path for name, path in (("model", model), ("tokenizer", tokenizer)) if path is not None}
     alone = model is not None and not any(each != model for each in model.parent.glob(f"{model.name}*"))
     small = sum(path.stat().st_size for path in files.values()) <= _SMALL
-    carried = settings["format"] == "onnx" and alone and small
-    return {name: np.fromfile(path, np.uint8) for name, path in files.items()} if carried else {}, settings
+    carried = files if settings["format"] == "onnx" and alone and small else {}
+    return {name: np.fromfile(path, np.uint8) for name, path in carried.items()}, settings
 
 
 def _onnx_files(place: Path) -> tuple[Path | None, Path | None]:
-    """The graph and the tokenizer of an encoder, as far as they are there."""
     folder = place if place.is_dir() else place.parent
     graphs = (folder / "onnx" / "model.onnx", folder / "model.onnx") if place.is_dir() else (place,)
     tokenizers = (folder / "tokenizer.json", folder.parent / "tokenizer.json")
@@ -613,7 +591,6 @@ def _package(name: str) -> Any:
 
 
 def _origin(texts: Sequence[str], weights: Weights | None = None) -> dict[str, str | int]:
-    """What is published of a fit."""
     of_file = {} if weights is None else {"model": weights.place.resolve().name, "weights_sha256": weights.sha256}
     return {"fitted_on": "the public pool", "num_texts": len(texts), "texts_sha256": digest_of(texts), **of_file}
 
@@ -647,13 +624,11 @@ def _mapped(
     pool = Parallel(min(cpu_count(), len(blocks)) or 1 if how else 1, prefer=how, return_as="generator")
     done = 0
     for block, made in zip(blocks, pool(map(delayed(make), blocks)), strict=True):
-        done += len(block)
-        advance(done)
+        advance(done := done + len(block))
         yield made
 
 
 def _stacked(count: Callable[[Sequence[str]], Any], texts: Sequence[str], advance: Callable[[int], object]) -> Any:
-    """Sparse rows of all texts."""
     from scipy.sparse import csr_matrix, vstack
 
     return vstack(list(_mapped(count, texts, _ROWS, advance)) or [csr_matrix((0, 1))], format="csr")
@@ -689,16 +664,12 @@ def _frequent(
     texts: Sequence[str], advance: Callable[[int], None]
 ) -> tuple[list[str], NDArray[np.int32], NDArray[np.float64]]:
     """The frequent words, buckets of frequent parts, and in how many texts each of both is."""
-    in_texts: dict[str, int] = {}
-    of_grams = np.zeros(_BUCKETS)
+    in_texts, of_grams = Counter[str](), np.zeros(_BUCKETS)
     for words, counts in _mapped(_counted, texts, _ROWS, advance):
-        for word, count in zip(words, counts.getnnz(axis=0).tolist(), strict=True):
-            in_texts[word] = in_texts.get(word, 0) + count
+        in_texts.update(dict(zip(words, counts.getnnz(axis=0).tolist(), strict=True)))
         of_grams += (counts @ _grams_of(words)).getnnz(axis=0)
-    often = sorted(
-        (word for word, count in in_texts.items() if count >= _FEWEST), key=lambda word: (-in_texts[word], word)
-    )
-    known = sorted(often[:_MOST_WORDS])
+    often = sorted((-count, word) for word, count in in_texts.items() if count >= _FEWEST)
+    known = sorted(word for _, word in often[:_MOST_WORDS])
     order = np.argsort(-of_grams, kind="stable")[:_MOST_GRAMS]
     buckets = np.sort(order[of_grams[order] >= _FEWEST]).astype(np.int32)
     frequency = np.append([float(in_texts[word]) for word in known], of_grams[buckets])
