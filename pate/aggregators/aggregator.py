@@ -510,13 +510,6 @@ class HistogramAggregator(Aggregator):
         event = self._priced(*self._shape(summary), num_teachers, ledger)
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
-    def _gathered_for(self, source: VoteSource, rng: Rng) -> Callable[[], Release]:
-        summary = self._gathered(source)
-        return lambda: self.aggregate_summary(summary, num_teachers=source.num_teachers, rng=rng)
-
-    def _gathered(self, source: VoteSource) -> NDArray[Any]:
-        return self.gather(self._read(source), num_teachers=source.num_teachers)
-
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
         return summary.shape[0], summary.shape[1]
@@ -570,8 +563,12 @@ class TeacherVotesAggregator(HistogramAggregator):
         release = self._release(summary, NoOpEvent(), num_teachers=votes.num_teachers, rng=rng)
         return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
 
+    def _gathered_for(self, source: VoteSource, rng: Rng) -> Callable[[], Release]:
+        summary = self._gathered(source)
+        return lambda: self.aggregate_summary(summary, num_teachers=source.num_teachers, rng=rng)
+
     def _gathered(self, source: VoteSource) -> NDArray[Any]:
         """The summary of a source, gathered once."""
-        shape = {"num_labels": source.num_labels, "num_teachers": source.num_teachers}
-        gather = super()._gathered
-        return np.asarray(source.remembered(("summary", self.identity(**shape)), lambda: gather(source)))
+        total = source.num_teachers
+        key = ("summary", self.identity(num_labels=source.num_labels, num_teachers=total))
+        return np.asarray(source.remembered(key, lambda: self.gather(self._read(source), num_teachers=total)))

@@ -133,12 +133,6 @@ class Prevalence(Parameters):
             second += (first - second) * error / (error + std**2)
         return second.clip(_RAREST, 1 - _RAREST)
 
-    def expected_variance(self, prevalence: Array, *, total: float, records_per_teacher: float) -> float:
-        """Of the noise in each label of what it released, about, of teachers of that total weight."""
-        # if the last clip is the length that such labels have
-        length2 = float((prevalence * (1 - prevalence)).sum()) / max(records_per_teacher, 1.0)
-        return length2 * (self.adjacency.num_moved * self._multipliers[2] / total) ** 2
-
     @property
     def _multipliers(self) -> list[float]:
         return [self.noise_multiplier / math.sqrt(share) for share in _SPLIT]
@@ -452,9 +446,10 @@ class CenteredVotes(base.TeacherVotesAggregator):
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
         found = np.broadcast_to(known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels).copy()
         variance = 0.0
-        if self.prevalence_share > 0:
-            size = {"total": votes.total_weight, "records_per_teacher": votes.records_per_teacher}
-            variance = self.prevalence.expected_variance(found, **size)
+        if self.prevalence_share > 0:  # about, if the last clip is the length that such labels have
+            length2 = float((found * (1 - found)).sum()) / max(votes.records_per_teacher, 1.0)
+            noise_of_one = self.adjacency.num_moved * self.prevalence._multipliers[2] / votes.total_weight
+            variance = length2 * noise_of_one**2
         weights = self._student(votes, found, context, variance)
         # labels are those from the probability on that has the best expected micro-F1 on the pool, queries first
         probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)

@@ -276,7 +276,7 @@ class DistributedVotes(base.PerQueryAggregator):
         noisy = require_array("total", total, kinds="iu")
         require(noisy.ndim == 2, "total.shape", noisy.shape, "[Q, L]")
         event = self.event_for(num_queries=len(noisy), num_labels=noisy.shape[1], num_teachers=num_teachers)
-        labels = self._above(noisy.astype(np.int64), num_teachers)
+        labels = np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
 
     def require_source(self, source: VoteSource) -> None:
@@ -304,10 +304,8 @@ class DistributedVotes(base.PerQueryAggregator):
 
     def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
         noisy = votes * self.shares.steps + self.shares.drawn_together(votes.shape, rng)
-        return self._above(noisy, num_teachers), np.ones(len(votes), dtype=np.bool_)
-
-    def _above(self, noisy: Counts, num_teachers: int) -> Bits:
-        return np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)
+        labels = np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)
+        return labels, np.ones(len(votes), dtype=np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)

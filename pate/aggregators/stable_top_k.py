@@ -417,10 +417,17 @@ def _best_split(
     fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
     require(bool(fits), "target_epsilon", target_epsilon, "an epsilon that some noise can reach")
     spend = partial(_spend, aggregator, num_labels=num_labels, num_teachers=num_teachers)
-    if selection_share is not None:
-        of_test = 1 - selection_share
-        fit = min(fits, key=lambda fit: _levels_to_pass(aggregator, num_teachers, fit[0], of_test * fit[1]))
-        return spend(fit, selection_share)
+    if (share := selection_share) is not None:
+        failure = aggregator.failure_prob or aggregator.usual_failure_prob
+        num_levels = min(num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
+
+        def levels(fit: tuple[float, float]) -> Rank:  # in fractions so that orders compare; then how low it ends
+            given = {"order": fit[0], "rdp_budget": (1 - share) * fit[1], "failure_prob": failure}
+            logits = optimal_stability_table(**given, num_levels=num_levels).logits
+            reached = np.interp(_LOGIT_OF_95, logits, np.arange(len(logits)))
+            return float(reached) if logits[-1] >= _LOGIT_OF_95 else math.inf, -logits[-1]
+
+        return spend(min(fits, key=levels), share)
 
     def rank(fit: tuple[float, float], share: float) -> Rank:
         return spend(fit, share).steps(num_labels=num_labels, num_teachers=num_teachers).rank()
@@ -450,17 +457,6 @@ def _spend(
     few = min(num_teachers, _TEACHERS_OF_A_SPLIT)
     std = _noise_at(lambda std: replace(made, test_std=std).stability_test(num_teachers=few).event, order, test_rdp)
     return replace(made, test_std=std)
-
-
-def _levels_to_pass(aggregator: StableAggregator, num_teachers: int, order: float, test_rdp: float) -> Rank:
-    """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
-    num_levels = min(num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
-    failure = aggregator.failure_prob or aggregator.usual_failure_prob
-    table = optimal_stability_table(order=order, rdp_budget=test_rdp, failure_prob=failure, num_levels=num_levels)
-    last = table.logits[-1]
-    if last < _LOGIT_OF_95:
-        return math.inf, -last
-    return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
 
 
 def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> float:

@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Rule = base.PriorRule | None
 Prior = Bits | Rule
+Calls = tuple[Array, Callable[[int], Weights], Callable[[Counts], tuple[Bits, Bits]]]
 
 _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
 # 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own. With 256 bits of each
@@ -191,7 +192,7 @@ class TargetChargedAggregator(base.HistogramAggregator):
     def release_from(self, source: VoteSource, context: base.ReleaseContext) -> ChargedRelease:
         """A round is committed before anybody sees it or the next one begins; one that is there is read back."""
         context = replace(context, drawn=self._drawn(source, context))
-        counts = self._gathered(source)
+        counts = self.gather(self._read(source), num_teachers=source.num_teachers)
         event = self._priced(*self._shape(counts), source.num_teachers, None)
         return self._session(counts, event, context.prior if self.expects_prior else None, context, source.num_teachers)
 
@@ -242,12 +243,8 @@ class BoundaryAggregator(TargetChargedAggregator):
     """Calls in the boundary wrapper. A subclass says what a call's outcomes are, and how likely each is."""
 
     @abstractmethod
-    def _calls(self, counts: Counts, num_teachers: int) -> tuple[Array, Callable[[int], Weights]]:
-        """The distribution of each query's outcomes, `[Q, n]`, and that of one query as exact weights."""
-
-    @abstractmethod
-    def _shown(self, counts: Counts, outcomes: Counts, num_teachers: int) -> tuple[Bits, Bits]:
-        """Labels and answered of outcomes `[Q]`, of which n is the boundary."""
+    def _calls(self, counts: Counts, num_teachers: int) -> Calls:
+        """Distributions of outcomes, `[Q, n]`; a query's as exact weights; what outcomes show, n being the boundary."""
 
     def hit_probabilities(self, votes: Counts, *, num_teachers: int, prior: Bits | None = None) -> Array:
         return np.asarray(self._wrapped(votes, num_teachers)[:, -1])
@@ -257,10 +254,10 @@ class BoundaryAggregator(TargetChargedAggregator):
         return charging.boundary_distribution(self._calls(np.asarray(counts, dtype=np.int64), num_teachers)[0])
 
     def _ask(self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, first: int, num_teachers: int) -> Round:
-        distribution, weights = self._calls(counts, num_teachers)
+        distribution, weights, shown = self._calls(counts, num_teachers)
         wrapped = charging.boundary_distribution(distribution)
         outcomes = uniforms.draw_index(wrapped, numbers[:, 0], lambda row: uniforms.boundary_weights(weights(row)))
-        return Round(*self._shown(counts, outcomes, num_teachers), outcomes == distribution.shape[1])
+        return Round(*shown(outcomes), outcomes == distribution.shape[1])
 
     def _session_event(self, call_epsilon: float, num_calls: int, **calls: Any) -> pa.Event:
         hits = {"target_hits": self.target_hits, "session_delta": self.session_delta}
@@ -307,14 +304,13 @@ class BoundaryMax(BoundaryAggregator):
         """The exact distribution of one call on `[L]` counts: `[L + 1]`, the boundary last."""
         return np.asarray(self._wrapped(np.asarray(votes)[None], 0)[0])
 
-    def _calls(self, counts: Counts, num_teachers: int) -> tuple[Array, Callable[[int], Weights]]:
-        deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
-        distribution = softmax(counts / self.selection_scale, axis=1)
-        return distribution, lambda row: uniforms.softmax_weights(deficits[row], self.selection_scale)
-
-    def _shown(self, counts: Counts, outcomes: Counts, num_teachers: int) -> tuple[Bits, Bits]:
-        num_labels = counts.shape[1]
-        return outcomes[:, None] == np.arange(num_labels), outcomes < num_labels
+    def _calls(self, counts: Counts, num_teachers: int) -> Calls:
+        deficits, labels = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64), np.arange(counts.shape[1])
+        return (
+            softmax(counts / self.selection_scale, axis=1),
+            lambda row: uniforms.softmax_weights(deficits[row], self.selection_scale),
+            lambda outcomes: (outcomes[:, None] == labels, outcomes < len(labels)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -390,11 +386,11 @@ class BoundaryTopK(BoundaryAggregator):
             distribution[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = probability
         return distribution
 
-    def _calls(self, counts: Counts, num_teachers: int) -> tuple[Array, Callable[[int], Weights]]:
+    def _calls(self, counts: Counts, num_teachers: int) -> Calls:
         """Each candidate k released, and a refusal last; exactly, a test passes with a multiple of 2**-53."""
         selection = self.release_step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
-        test = self.stability_test(num_teachers=num_teachers)
-        gaps = Ranking.of(counts).gaps(padded=self.padded, num_teachers=num_teachers)
+        test, ranking = self.stability_test(num_teachers=num_teachers), Ranking.of(counts)
+        gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
         constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
         passed = np.where(constant, 1.0, test.pass_probabilities(gaps))
         chosen = softmax(gaps / self.selection_scale, axis=1)
@@ -412,13 +408,12 @@ class BoundaryTopK(BoundaryAggregator):
 
             return weights
 
-        return np.concatenate([chosen * passed, refused], axis=1), exactly
+        def shown(outcomes: Counts) -> tuple[Bits, Bits]:
+            answered = outcomes < len(selection.candidates)
+            k = np.where(answered, selection.candidates[np.where(answered, outcomes, 0)], 0)
+            return ranking.top(k), answered
 
-    def _shown(self, counts: Counts, outcomes: Counts, num_teachers: int) -> tuple[Bits, Bits]:
-        selection = self.release_step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
-        answered = outcomes < len(selection.candidates)
-        k = np.where(answered, selection.candidates[np.where(answered, outcomes, 0)], 0)
-        return Ranking.of(counts).top(k), answered
+        return np.concatenate([chosen * passed, refused], axis=1), exactly, shown
 
 
 @dataclass(frozen=True, kw_only=True)

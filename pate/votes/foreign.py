@@ -57,7 +57,7 @@ class ImportedVotes:
         if num_teachers is not None:
             require_count("num_teachers", num_teachers)
         array = _load(Path(path))
-        votes = _votes_in(array, _layout_of(array, num_teachers) if layout == "auto" else layout, num_teachers)
+        votes = _votes_in(array, layout, num_teachers)
         if num_teachers is not None:
             require(votes.num_teachers == num_teachers, "num_teachers", num_teachers, f"{votes.num_teachers}, in votes")
         return votes
@@ -140,21 +140,19 @@ def _table(path: Path, name: str) -> NDArray[Any]:
         raise InvalidValue(f"{name}={path}: expected a number in each cell, as many in each row{where}") from None
 
 
-def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
-    """The layout that an array can only have, or has most likely."""
-    require(array.ndim in (2, 3), "votes.shape", array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]")
-    require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
-    if array.ndim == 3 and (array.dtype == np.bool_ or array.max() <= 1):
-        return "teacher_votes"
-    sums = array.sum(axis=-1)
-    one_sum = bool((sums == (sums.flat[0] if num_teachers is None else num_teachers)).all())
-    if array.ndim == 2:
-        return "classes" if array.shape[1] > 1 and one_sum else "histogram"
-    return "pairs" if array.shape[2] == 2 and one_sum else "teacher_votes"
-
-
 def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
     """Votes of teachers; pairs and classes, whose sums are the number of teachers; or a histogram."""
+    if layout == "auto":  # the one that an array can only have, or has most likely
+        require(array.ndim in (2, 3), "votes.shape", array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]")
+        require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
+        layout, flat = "teacher_votes", array.ndim == 2
+        if flat or not (array.dtype == np.bool_ or array.max() <= 1):
+            sums = array.sum(axis=-1)
+            one_sum = bool((sums == (sums.flat[0] if num_teachers is None else num_teachers)).all())
+            if flat:
+                layout = "classes" if array.shape[1] > 1 and one_sum else "histogram"
+            elif array.shape[2] == 2 and one_sum:
+                layout = "pairs"
     if layout in _FORMS:
         rank, shape = _FORMS[layout]
         good = array.ndim == rank and (layout != "pairs" or array.shape[2] == 2)

@@ -506,26 +506,6 @@ class BitSums:
         return total
 
 
-def _require_together(files: Sequence[HoldersFile]) -> None:
-    """Raises unless all files answer the same questions and no holder is there twice; says no digest."""
-    first, seen = files[0], dict[str, Path]()
-    for file in files:
-        for head in file.heads:
-            for name, rule in _SAME.items():
-                same = getattr(head, name) == getattr(first.manifest, name)
-                shown = "others" if name == "queries" else getattr(head, name)
-                require(same, f"votes={file.path}, {name}", shown, rule.format(first=first.path))
-        same = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
-        require(same, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
-        for place, (found, wanted) in enumerate(zip(file.label_names, first.label_names, strict=True)):
-            require(found == wanted, f"votes={file.path}, label_names[{place}]", found, f"{wanted}, as in {first.path}")
-    for file in files:
-        for head in file.heads:
-            rule = f"each holder once; {seen.get(head.holder)} is of the same holder, whose records would count twice"
-            require(head.holder not in seen, f"votes={file.path}, holder", head.holder, rule)
-            seen[head.holder] = file.path
-
-
 def _in_order(holder: str) -> tuple[bool, int, str]:
     """Sorts the names of holders: numbers by their size before names."""
     number = holder.isascii() and holder.isdigit()
@@ -542,7 +522,24 @@ class GatheredVotes(VoteSource):
     def __init__(self, files: Sequence[HoldersFile]) -> None:
         require(bool(files), "votes", [], "at least one vote file")
         self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
-        _require_together(self.files)
+        first, seen = self.files[0], dict[str, Path]()
+        for file in self.files:  # all answer the same questions, no holder is there twice; no digest is said
+            for head in file.heads:
+                for name, rule in _SAME.items():
+                    same = getattr(head, name) == getattr(first.manifest, name)
+                    shown = "others" if name == "queries" else getattr(head, name)
+                    require(same, f"votes={file.path}, {name}", shown, rule.format(first=first.path))
+            same = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
+            require(same, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
+            for place, (found, wanted) in enumerate(zip(file.label_names, first.label_names, strict=True)):
+                rule = f"{wanted}, as in {first.path}"
+                require(found == wanted, f"votes={file.path}, label_names[{place}]", found, rule)
+        for file in self.files:
+            for head in file.heads:
+                there = f"{seen.get(head.holder)} is of the same holder, whose records would count twice"
+                rule = f"each holder once; {there}"
+                require(head.holder not in seen, f"votes={file.path}, holder", head.holder, rule)
+                seen[head.holder] = file.path
         heads = (head for file in self.files for head in file.heads)
         self.heads: tuple[VoteManifest, ...] = tuple(sorted(heads, key=lambda head: _in_order(head.holder)))
         self.gives_bits = all(isinstance(file, VoteFile) for file in self.files)
