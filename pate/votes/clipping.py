@@ -17,9 +17,7 @@ Block = NDArray[np.bool_] | NDArray[np.floating]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-FEATURE_STEPS = 2.0**14
-"""Steps of the grid in a feature vector of length 1."""
-
+FEATURE_STEPS = 2.0**14  # of the grid in a feature vector of length 1
 _BYTE_MAX = 255
 _TOLERANCE = 2.0**-30
 _FINENESS = 2.0**-14  # of the clip: what rounding all entries by a step is worth

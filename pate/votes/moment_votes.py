@@ -18,12 +18,8 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
-TRUST = 0.5
-"""Of a teacher, in place of the student's probabilities; public and the same for all."""
-
-MOST_PUBLIC = 20_000
-"""Rows of the public pool that stand for it; as many as are asked, where those are more."""
-
+TRUST = 0.5  # of a teacher, in place of the student's probabilities; public and the same for all
+MOST_PUBLIC = 20_000  # rows of the public pool that stand for it; as many as are asked, where those are more
 _BLOCK = 512
 _WEIGHT_BITS = 38  # of a column's length; a row of features has 14
 _FEW = 32  # records of a teacher whose products are not formed one by one

@@ -19,15 +19,10 @@ if TYPE_CHECKING:
 Bits = NDArray[np.bool_]
 Array = NDArray[np.float64]
 
-NUM_LENGTHS = 16
-"""Powers of the root of 2 that a teacher's shares may be long."""
+Total = tuple[NDArray[np.int64], int]  # the sum `[Q, L]` of what holders sent, and how many sent something
 
-Total = tuple[NDArray[np.int64], int]
-"""The sum `[Q, L]` of what holders sent, and how many sent something."""
-
-USUAL_LABELS = 3
-"""Labels that a made-up query has, where there are enough of them."""
-
+NUM_LENGTHS = 16  # powers of the root of 2 that a teacher's shares may be long
+USUAL_LABELS = 3  # that a made-up query has, where there are enough of them
 _PARTS = 2**10  # of a teacher that counts once: whole numbers are counted
 _BLOCK_ENTRIES = 2**22
 _SEED = 7919  # another one than that of the noise, which would be the order of the labels

@@ -28,15 +28,11 @@ from pate.votes.source import Array, Bits, VoteSource
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
 
-CASTS = ("bits", "confidences")
-"""What teachers say in a vote file: a bit for each label of each query, or a number in [0, 1] as well."""
-
-Blocks = Callable[[], Iterable[NDArray[Any]]]
-"""Gives the votes of teachers 0, 1, … anew at each call, `[c, Q, L]` a block."""
-
+Blocks = Callable[[], Iterable[NDArray[Any]]]  # gives the votes of teachers 0, 1, … anew, `[c, Q, L]` a block
 Words = NDArray[np.uint64]
 Packed = NDArray[np.uint8]
 
+CASTS = ("bits", "confidences")  # what teachers say: a bit for each label of each query, or a number in [0, 1] as well
 _FORMAT = 1
 _HEXADECIMAL = 64
 _RULE = "a whole vote file, as pate-vote writes it"
@@ -447,11 +443,8 @@ def _holds(path: Path | str, *, member: str) -> bool:
         return False
 
 
-is_vote_file = partial(_holds, member="manifest")
-"""Whether it is an archive with a manifest of `pate-vote`, be it damaged or not."""
-
-is_sum_file = partial(_holds, member="sum_heads")
-"""Whether it is an archive of sums of `pate-release`, be it damaged or not."""
+is_vote_file = partial(_holds, member="manifest")  # whether it has a manifest of `pate-vote`, be it damaged or not
+is_sum_file = partial(_holds, member="sum_heads")  # whether it has sums of `pate-release`, be it damaged or not
 
 
 def is_whole_archive(path: Path) -> bool:
