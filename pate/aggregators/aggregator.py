@@ -33,12 +33,9 @@ Rng = np.random.Generator
 Arrays = dict[str, NDArray[Any]]
 Counts = NDArray[np.int64]
 Bits = NDArray[np.bool_]
-Watch = Callable[[int, int, int], None]
-"""Told how far a session is: queries asked, hits among them, hits that are left."""
-
+Watch = Callable[[int, int, int], None]  # told how far a session is: queries asked, hits among them, hits left
+# what `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` a block; or centered votes
 InputForm = Literal["counts", "bits", "confidences", "centered"]
-"""What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a
-center."""
 
 LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
 _USUAL_DELTA = 1e-6
