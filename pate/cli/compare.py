@@ -13,7 +13,7 @@ from rich.console import Console
 from pate.cli.app import command_of
 from pate.cli.run import ConsoleMonitor, default_folder, plain_settings, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
-from pate.comparison.frontier import NOT_COVERED, Frontier, Line
+from pate.comparison.frontier import Frontier, Line
 from pate.config.build import build, maker
 from pate.config.schema import members
 from pate.data import Dataset
@@ -140,7 +140,7 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
         shown = [each if spread else replace(each, std=None) for each in map(line.at, frontier.epsilons)]
         return [each.text if spread else each.text.removeprefix("0") for each in shown]
 
-    page = {"frontier": frontier, "folder": folder, "spread": spread, "scores": scores, "not_covered": NOT_COVERED}
+    page = {"frontier": frontier, "folder": folder, "spread": spread, "scores": scores}
     print_page("cli/compare.txt", console=console, **page)
 
 

@@ -14,7 +14,7 @@ from pate.cli.app import command_of
 from pate.config.build import maker
 from pate.config.published import release_settings, told_settings
 from pate.federated import Roll, RoundsOfHolders
-from pate.federated.rounds_release import AnswersAwaited, Mailbox
+from pate.federated.summed_release import AnswersAwaited, Mailbox
 from pate.files.disk import require_no_links
 from pate.report.console import print_page
 from pate.run.stages.release import Cohort, Queries, ReleasePlan, release_votes

@@ -1,20 +1,20 @@
 """The comparison: ensembles trained once, methods by epsilons by seeds, each result on disk as soon as it is done."""
 
-from __future__ import annotations
-
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from pate.accounting import Accountant, AutoAccountant, PureDpEvent
 from pate.comparison.frontier import METRICS, Frontier, Run, write_runs
-from pate.comparison.method import Bench, Contender, Method, Reference, Trained, kind
+from pate.comparison.method import Bench, Contender, Method, Reference, kind
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.files.disk import damaged, make_folder, read_value, write_text
@@ -42,7 +42,6 @@ _RULE = "the parameters that were solved for"
 _SOLVED_AGAIN = "remove it, and the same command solves for them again"
 _RESULT = {"rule": "a result of this comparison", "remedy": "remove it, and the same command makes it again"}
 _PLAIN = (int, float, str, bool, type(None))
-_SLACK = 1 + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,16 +58,15 @@ class ComparisonPlan:
     epsilons: tuple[float, ...]  # the budgets, each > 0, ascending
     seeds: tuple[int, ...]  # of the noise and of the students, the same for all methods and epsilons
     ensemble_seed: int = 0  # of partitions and teachers
-    # makes an empty accountant; it must survive being sent to another process
-    accountant: Callable[[], Accountant] = AutoAccountant
+    accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty one; it travels to other processes
     metric: str = METRICS[0]  # which of the student's scores the frontier shows and the goals are stated in
     shares: tuple[float, ...] = (0.5, 0.8)  # of the way from a constant to the ceiling, each in (0, 1]: the goals
     num_workers: int | None = None  # processes; None for as many as there are cores to this process
-    # whether methods are trained at budgets at which they tell nothing; else a line says why not
-    allow_useless: bool = False
+    allow_useless: bool = False  # whether methods are trained at budgets at which they tell nothing
     fewer_queries: bool = False  # whether a smaller public pool is asked whole: nobody named the number of queries
-    # plain values that the folder belongs to; aggregators, epsilons and seeds may change in it
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(
+        default_factory=dict
+    )  # of the folder, plain; aggregators or seeds may change in it
 
     def __post_init__(self) -> None:
         require_count("num_queries", self.num_queries)
@@ -92,10 +90,8 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
     """Runs a comparison in a folder, or continues it there.
 
     Ensembles and finished runs are not repeated, whatever else was asked for in between; comparison.csv, frontier.html
-    and frontier.png show what this call asked for.
-
-    Raises:
-        InvalidValue: a plan that cannot work, said before anything is trained; a folder of something else.
+    and frontier.png show what this call asked for. Raises `InvalidValue` for a plan that cannot work, before anything
+    is trained, and for a folder of something else.
     """
     folder, monitor = RunFolder(Path(output_dir)), monitor or Monitor()
     with folder.opened(plan.settings):
@@ -116,12 +112,12 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
         frontier = Frontier(runs=tuple(runs), metric=plan.metric, shares=plan.shares, **named)
         with monitor.stage("writing the frontier"):
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
-            from pate.report.pictures import on_paper
+            from pate.report.page import on_paper
 
             write_runs(folder.path / "comparison.csv", runs)
             picture = frontier_picture(frontier, [line.title for line in frontier.ranked], on_paper)
             picture.write_png(folder.path / "frontier.png")
-            write_text(folder.path / "frontier.html", render_page(frontier, _parameters(trials)))
+            write_text(folder.path / "frontier.html", render_page(frontier, _parameters(plan, trials)))
     return frontier
 
 
@@ -147,9 +143,9 @@ class Calibration:
     refusal: str | None = None  # see `Contender.refusal`; None where nobody asked
 
     @classmethod
-    def read(cls, path: Path) -> Calibration | None:
+    def read(cls, path: Path | None) -> Self | None:
         """What was kept, for show: it is not priced again. None where nothing was."""
-        if not os.path.lexists(path):
+        if path is None or not os.path.lexists(path):
             return None
         return read_value(cls, path, name="calibration", rule=_RULE, remedy=_SOLVED_AGAIN)
 
@@ -159,35 +155,40 @@ class Calibration:
             make_folder(path.parent, within=path.parent.parent)
             write_text(path, to_json(self) + "\n")
 
+    def note(self, allow_useless: bool) -> str:
+        """Why the method is not trained; empty where it is."""
+        return self.reason or ("" if allow_useless else self.refusal or "")
 
-def calibrated(method: Method, budget: Budget, bench: Bench, path: Path) -> Contender:
+
+def calibrated(method: Method, budget: Budget, bench: Bench, path: Path, *, allow_useless: bool = True) -> Contender:
     """The method at a budget, from the file where it is there, solved for and kept where it is not.
 
-    What is read back is priced again: neither a file nor a calibrator can make a release cheaper than it is.
-
-    Raises:
-        InvalidValue: nothing reaches the budget.
+    What is read back is priced again: neither a file nor a calibrator can make a release cheaper than it is. Raises
+    `InvalidValue` where nothing reaches the budget or, unless that is allowed, the method tells nothing at it.
     """
-
-    def priced(parameters: Mapping[str, Any] | None = None) -> Contender:
-        contender, most = method.at(budget, bench, parameters), budget.target_epsilon or 0.0
-        if not contender.epsilon <= most * _SLACK:
-            raise InvalidValue(f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated")
-        return contender
-
-    if (kept := Calibration.read(path)) is not None:
-        if kept.reason:
-            raise InvalidValue(kept.reason)
-        try:
-            return priced({name: _tuple(value) for name, value in kept.parameters.items()})
-        except TypeError:
-            raise damaged(path, _RULE, "other parameters", _SOLVED_AGAIN) from None
+    kept = Calibration.read(path)
+    if kept is not None and (note := kept.note(allow_useless)):
+        raise InvalidValue(note)
+    known = None if kept is None else {name: _tuple(value) for name, value in kept.parameters.items()}
     try:
-        contender = priced()
+        contender, most = method.at(budget, bench, known), budget.target_epsilon or 0.0
+        if not contender.epsilon <= most * (1 + 1e-9):
+            raise InvalidValue(f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated")
+    except TypeError:
+        if kept is None:
+            raise
+        raise damaged(path, _RULE, "other parameters", _SOLVED_AGAIN) from None
     except InvalidValue as error:
-        Calibration({}, None, str(error)).write(path)
+        if kept is None:
+            Calibration({}, None, str(error)).write(path)
         raise
-    Calibration(contender.parameters, contender.epsilon).write(path)
+    found = kept or Calibration(contender.parameters, contender.epsilon)
+    if not allow_useless and found.refusal is None:
+        found = replace(found, refusal=contender.refusal())
+    if found is not kept:
+        found.write(path)
+    if note := found.note(allow_useless):
+        raise InvalidValue(note)
     return contender
 
 
@@ -200,17 +201,22 @@ def _tuple(value: Any) -> Any:
     return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
-@dataclass(frozen=True)
-class KeptRuns:
-    """The files of results, named after all that they depend on, by the seeds of noise and training."""
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A method at a budget, or a model that no epsilon covers, trained with several seeds; every result is a file."""
 
-    paths: Mapping[int, Path]
+    bench: Bench  # what all methods share
     blank: Run  # a run with what is known before
+    paths: Mapping[int, Path]  # of the results, named after all that they depend on, by the seed of noise and training
+    # makes it ready to be trained; raises `InvalidValue` where nothing reaches the budget, or tells nothing there
+    contender: Callable[[], Contender]
+    calibration: Path | None = None  # where its parameters are kept; None without a budget
+    allow_useless: bool = True  # whether it is trained although `Contender.refusal` speaks against it
 
     @classmethod
-    def named(cls, name: str, bench: Bench, seeds: tuple[int, ...], seen: list[Any], blank: Run) -> KeptRuns:
-        folder = bench.folder / "runs"
-        return cls({seed: folder / f"{name}-{digest([seen, seed])}.json" for seed in seeds}, blank)
+    def of(cls, name: str, bench: Bench, seeds: tuple[int, ...], seen: list[Any], **others: Any) -> Self:
+        paths = {seed: bench.folder / "runs" / f"{name}-{digest([seen, seed])}.json" for seed in seeds}
+        return cls(bench=bench, paths=paths, **others)
 
     def read(self, seed: int) -> Run | None:
         """The result, or None; raises `DamagedFile` where it is not what was written."""
@@ -225,69 +231,39 @@ class KeptRuns:
         return run
 
     def done(self) -> list[Run] | None:
+        """The results, or why there are none, where nothing of it has to be made."""
+        found = Calibration.read(self.calibration)
+        if found is not None and (note := found.note(self.allow_useless)):
+            return [replace(self.blank, note=note)]
+        if not self.allow_useless and (found is None or found.refusal is None):
+            return None
         runs = [run for run in map(self.read, self.paths) if run is not None]
         return runs if len(runs) == len(self.paths) else None
 
-    def made(self, run: Callable[[int], Run]) -> list[Run]:
-        return [self.read(seed) or self.write(seed, run(seed)) for seed in self.paths]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A method at a budget, for several seeds."""
-
-    method: Method  # who
-    budget: Budget  # what it may cost
-    bench: Bench  # what all methods share
-    calibration_path: Path  # where its parameters are kept
-    kept: KeptRuns  # one per seed
-    allow_useless: bool = False  # whether it is trained although `Contender.refusal` speaks against it
-
-    def done(self) -> list[Run] | None:
-        found = Calibration.read(self.calibration_path)
-        if found is not None and (note := found.reason or (not self.allow_useless and found.refusal)):
-            return [replace(self.kept.blank, note=note)]
-        asked = self.allow_useless or (found is not None and found.refusal is not None)
-        return self.kept.done() if asked else None
-
     def runs(self) -> list[Run]:
         """The results; where nothing reaches the budget, or tells nothing there, one that says so."""
-        if (done := self.done()) is not None:
-            return done
         try:
-            contender = calibrated(self.method, self.budget, self.bench, self.calibration_path)
+            contender = self.contender()
         except InvalidValue as error:
-            return [replace(self.kept.blank, note=str(error))]
-        found = Calibration.read(self.calibration_path)
-        if not self.allow_useless and (found is None or found.refusal is None):  # what works in its place takes seconds
-            found = Calibration(contender.parameters, contender.epsilon, refusal=contender.refusal())
-            found.write(self.calibration_path)
-        if not self.allow_useless and found is not None and found.refusal:
-            return [replace(self.kept.blank, note=found.refusal)]
+            return [replace(self.blank, note=str(error))]
+        return [self.read(seed) or self.write(seed, self._scored(contender, seed)) for seed in self.paths]
 
-        def run(seed: int) -> Run:
-            blank = replace(self.kept.blank, priced_epsilon=contender.epsilon, seed=seed)
-            try:
-                return _scored(contender.train(seed), self.bench, blank)
-            except InvalidValue as error:  # data that it is not made for
-                return replace(blank, note=str(error))
-
-        return self.kept.made(run)
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """A model that no epsilon covers."""
-
-    reference: Reference  # how it is trained
-    bench: Bench  # what all methods share
-    kept: KeptRuns  # with the seed of the ensembles
-
-    def done(self) -> list[Run] | None:
-        return self.kept.done()
-
-    def runs(self) -> list[Run]:
-        return self.kept.made(lambda seed: _scored(self.reference.train(seed), self.bench, self.kept.blank))
+    def _scored(self, contender: Contender, seed: int) -> Run:
+        """With the five metrics on the test split."""
+        blank = self.blank
+        if not blank.is_baseline:
+            blank = replace(blank, priced_epsilon=contender.epsilon, seed=seed)
+        try:
+            trained, test = contender.train(seed), self.bench.dataset.test
+            model = trained.model
+            found = model.predict(test.inputs), model.predict_proba(test.inputs).astype(np.float64), test.labels
+            scores, intervals = vars(multilabel_metrics(*found)), metric_intervals(*found)
+        except InvalidValue as error:  # data that the method is not made for
+            if blank.is_baseline:
+                raise
+            return replace(blank, note=str(error))
+        answers: dict[str, Any] = {"num_answered": trained.num_answered, "label_accuracy": trained.label_accuracy}
+        return replace(blank, intervals=intervals, **answers, **scores)
 
 
 def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:
@@ -295,25 +271,23 @@ def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -
     priced = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
     name, columns = f"{method.key}-{epsilon:g}", method.columns(bench)
     first = next(other for other in plan.methods if other.name == method.name)  # of a name; later ones add @T
-    blank = Run(
-        aggregator=method.name if method is first else f"{method.name}@{columns['num_teachers']}",
-        epsilon=epsilon,
-        delta=plan.target_delta,
-        accountant=accountant,
-        num_queries=plan.num_queries,
-        **columns,
-    )
-    return Trial(
-        method,
-        Budget(target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant),
+    shown = method.name if method is first else f"{method.name}@{columns['num_teachers']}"
+    price: dict[str, Any] = {"epsilon": epsilon, "delta": plan.target_delta, "accountant": accountant}
+    budget = Budget(target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant)
+    path = bench.folder / "calibrations" / f"{name}-{digest(priced)}.json"
+    return Trial.of(
+        name,
         bench,
-        bench.folder / "calibrations" / f"{name}-{digest(priced)}.json",
-        KeptRuns.named(name, bench, plan.seeds, [priced, bench.digest], blank),
-        plan.allow_useless,
+        plan.seeds,
+        [priced, bench.digest],
+        blank=Run(aggregator=shown, num_queries=plan.num_queries, **price, **columns),
+        contender=partial(calibrated, method, budget, bench, path, allow_useless=plan.allow_useless),
+        calibration=path,
+        allow_useless=plan.allow_useless,
     )
 
 
-def _baselines(plan: ComparisonPlan, bench: Bench) -> list[Baseline]:
+def _baselines(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
     """The student of the true labels, the ceiling, and what the methods show beside themselves, each once."""
     references = []
     if bench.dataset.public_labeled:
@@ -324,11 +298,12 @@ def _baselines(plan: ComparisonPlan, bench: Bench) -> list[Baseline]:
         references.append(bench.ceiling("all_records_model"))
     references += [found for method in plan.methods for found in method.references(bench)]
     made = {}
-    for reference in references:
-        identity = [VERSION, bench.digest, reference.identity]
-        blank = Run(aggregator=reference.name, num_queries=bench.num_queries, **reference.columns)
-        kept = KeptRuns.named(reference.name, bench, (bench.ensemble_seed,), identity, blank)
-        made[kept.paths[bench.ensemble_seed]] = Baseline(reference, bench, kept)
+    for each in references:
+        identity = [VERSION, bench.digest, each.identity]
+        blank = Run(aggregator=each.name, num_queries=bench.num_queries, **each.columns)
+        ready = partial(Contender, math.inf, {}, each.train)
+        trial = Trial.of(each.name, bench, (bench.ensemble_seed,), identity, blank=blank, contender=ready)
+        made[trial.paths[bench.ensemble_seed]] = trial
     return list(made.values())
 
 
@@ -336,23 +311,22 @@ def _constants(bench: Bench) -> Iterator[Run]:
     """What predicts the same for every sample, by the frequencies among the private records."""
     true = bench.dataset.test.labels
     for name, made in CONSTANTS.items():
-        constant = made(bench.dataset.private.labels.mean(axis=0))
-        intervals = metric_intervals(*constant.for_samples(len(true)), true)
-        scores = vars(constant.metrics(true))
+        constant = made(bench.dataset.private.labels.mean(axis=0)).for_samples(len(true))
+        scores, intervals = vars(multilabel_metrics(*constant, true)), metric_intervals(*constant, true)
         yield Run(aggregator=name, num_queries=bench.num_queries, intervals=intervals, **scores)
 
 
-def _shared_out(plan: ComparisonPlan, work: list[Baseline | Trial], monitor: Monitor) -> list[Run]:
+def _shared_out(plan: ComparisonPlan, work: list[Trial], monitor: Monitor) -> list[Run]:
     """The results of all work, in its order, from processes that read the data for themselves."""
     from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
 
     done = {index: runs for index, item in enumerate(work) if (runs := item.done()) is not None}
     tasks = [delayed(_results)(index, item) for index, item in enumerate(work) if index not in done]
-    steps = sum(len(work[index].kept.paths) for index in done)
+    steps = sum(len(work[index].paths) for index in done)
     how: dict[str, Any] = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
     how["n_jobs"] = min(plan.num_workers or cpu_count(), max(len(tasks), 1))
     with (
-        monitor.stage("releases and students", sum(len(item.kept.paths) for item in work)) as advance,
+        monitor.stage("releases and students", sum(len(item.paths) for item in work)) as advance,
         parallel_config("loky", inner_max_num_threads=1),
         warnings.catch_warnings(),
     ):
@@ -360,36 +334,27 @@ def _shared_out(plan: ComparisonPlan, work: list[Baseline | Trial], monitor: Mon
         advance(steps)
         for index, runs in Parallel(**how)(tasks):
             done[index] = runs
-            steps += len(work[index].kept.paths)
+            steps += len(work[index].paths)
             advance(steps, runs[0].aggregator)
     return [run for index in range(len(work)) for run in done[index]]
 
 
-def _results(index: int, item: Baseline | Trial) -> tuple[int, list[Run]]:
+def _results(index: int, item: Trial) -> tuple[int, list[Run]]:
     """One piece of work, in a worker; a refusal names what it was about."""
     try:
         with one_thread():  # the same last bits in a worker and in this process
             return index, item.runs()
     except InvalidValue as error:
-        raise InvalidValue(f"{item.kept.blank.aggregator}, {error}") from error
+        raise InvalidValue(f"{item.blank.aggregator}, {error}") from error
 
 
-def _scored(trained: Trained, bench: Bench, blank: Run) -> Run:
-    """With the five metrics on the test split."""
-    model, test = trained.model, bench.dataset.test
-    found = model.predict(test.inputs), model.predict_proba(test.inputs).astype(np.float64), test.labels
-    scores, intervals = vars(multilabel_metrics(*found)), metric_intervals(*found)
-    answers: dict[str, Any] = {"num_answered": trained.num_answered, "label_accuracy": trained.label_accuracy}
-    return replace(blank, intervals=intervals, **answers, **scores)
-
-
-def _parameters(trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:
+def _parameters(plan: ComparisonPlan, trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:
     """What was solved for, in words, by method and epsilon."""
     found: dict[str, list[tuple[float, str]]] = {}
-    for trial in trials:
-        kept = Calibration.read(trial.calibration_path)
-        given = kept.parameters.items() if kept else ()
+    keys = [method.key for method in plan.methods if method.is_private for _ in plan.epsilons]
+    for key, trial in zip(keys, trials, strict=True):
+        kept = Calibration.read(trial.calibration) or Calibration({}, None)
+        given = kept.parameters.items()
         values = [f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in given]
-        text = kept.reason if kept and kept.reason else ", ".join(values)
-        found.setdefault(trial.method.key, []).append((trial.budget.target_epsilon or 0.0, text))
+        found.setdefault(key, []).append((trial.blank.epsilon or 0.0, kept.reason or ", ".join(values)))
     return found

@@ -1,7 +1,5 @@
 """The runs of a comparison, their file, and what they say: scores over epsilon, the cheapest that reaches a goal."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -10,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Self, get_args, get_type_hints
 
 import numpy as np
 
@@ -20,15 +18,7 @@ from pate.report.metrics import CONSTANTS
 from pate.report.report import DASH, METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require
 
-METRICS = tuple(METRIC_NAMES)
-"""The student's scores, by the names of report.json; the headline first."""
-
-NOT_COVERED = (
-    "No epsilon covers this comparison. Each release has its own price, but all of them come from the same private "
-    "data, next to scores on true labels: keep the folder inside, or compare on public or synthetic data. To choose an "
-    "aggregator by looking here and then release with it on the same data is a choice that no epsilon pays for."
-)
-_ENDS = ("low", "high")
+METRICS = tuple(METRIC_NAMES)  # the student's scores, by the names of report.json; the headline first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +33,7 @@ class Run:
     seed: int | None = None  # of the noise and of the student; None where nothing is random or nothing was run
     num_queries: int  # asked, refused ones included
     num_answered: int | None = None  # of them
-    # share of correct bits in the answers; None without answers. No epsilon covers it.
-    label_accuracy: float | None = None
+    label_accuracy: float | None = None  # share of correct bits in the answers, if any. No epsilon covers it.
     accuracy: float | None = None  # of the student on the test split, as the next four; None where there is none
     balanced_accuracy: float | None = None
     micro_f1: float | None = None
@@ -70,7 +59,8 @@ class Run:
 
 
 _PLAIN_NAMES = tuple(item.name for item in fields(Run) if item.name != "intervals")
-_NAMES = (*_PLAIN_NAMES, *(f"{metric}_{end}" for metric in METRICS for end in _ENDS))
+_ENDS = {metric: (f"{metric}_low", f"{metric}_high") for metric in METRICS}
+_NAMES = (*_PLAIN_NAMES, *(name for names in _ENDS.values() for name in names))
 _HINTS: dict[str, Any] = dict.fromkeys(_NAMES, float | None) | get_type_hints(Run)
 
 
@@ -80,10 +70,10 @@ def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     write = row_writer(text, "\n")
     write(_NAMES)
     for run in runs:
-        row = dict(vars(run))
-        for name, given in run.intervals.items():
-            row |= {f"{name}_{end}": value for end, value in zip(_ENDS, given, strict=True)}
-        write(row.get(name, "") for name in _NAMES)
+        ends = {
+            end: value for name, given in run.intervals.items() for end, value in zip(_ENDS[name], given, strict=True)
+        }
+        write((vars(run) | ends).get(name, "") for name in _NAMES)
     write_text(path, text.getvalue())
 
 
@@ -96,7 +86,7 @@ def read_runs(path: Path | str) -> list[Run]:
         require(tuple(reader.fieldnames or ()) == _NAMES, "comparison", path, f"the columns {', '.join(_NAMES)}")
         for line in reader:
             values = {name: _value(name, line[name]) for name in _NAMES}
-            ends = {metric: tuple(values.pop(f"{metric}_{end}") for end in _ENDS) for metric in METRICS}
+            ends = {metric: tuple(values.pop(name) for name in names) for metric, names in _ENDS.items()}
             runs.append(Run(**values, intervals={name: given for name, given in ends.items() if None not in given}))
     return runs
 
@@ -123,7 +113,7 @@ class Point:
     note: str = ""  # why there is no score
 
     @classmethod
-    def of(cls, epsilon: float, runs: list[Run], metric: str) -> Point:
+    def of(cls, epsilon: float, runs: list[Run], metric: str) -> Self:
         values = [value for run in runs if (value := getattr(run, metric)) is not None]
         if not values:
             return cls(epsilon, note=next((run.note for run in runs if run.note), ""))
@@ -196,10 +186,10 @@ class Frontier:
                 entrant = (run.aggregator, run.teacher, run.num_teachers)
                 found.setdefault(entrant, {}).setdefault(run.epsilon, []).append(run)
         lines = []
-        for (name, teacher, num_teachers), by_epsilon in found.items():
+        for (name, teacher, total), by_epsilon in found.items():
             points = tuple(Point.of(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
             student = next(iter(by_epsilon.values()))[0].student
-            lines.append(Line(name.partition("@")[0], teacher or "", num_teachers or 0, student or "", points))
+            lines.append(Line(name.partition("@")[0], teacher or "", total or 0, student or "", points))
         return tuple(lines)
 
     def baseline(self, name: str, metric: str | None = None) -> float:
@@ -261,16 +251,18 @@ class Frontier:
     def verdict(self) -> str:
         """Who is best at the smallest and at the largest epsilon, and how much of the reachable that is."""
         ceiling, low, high = MODEL_NAMES[self.ceiling_name], self.floor(), self.ceiling()
-        scored = {epsilon for line in self.lines for epsilon, *_ in line.scored}
-        if not scored:
+        found: dict[float, list[tuple[float, str]]] = {}
+        for line in self.lines:
+            for epsilon, mean, _ in line.scored:
+                found.setdefault(epsilon, []).append((mean, line.title))
+        if not found:
             return "Every method is out of reach at every epsilon that was tried."
         said = []
-        for epsilon in sorted({min(scored), max(scored)}):
-            found = [(mean, line) for line in self.lines for at, mean, _ in line.scored if at == epsilon]
-            mean, line = max(found, key=lambda pair: pair[0])
+        for epsilon in sorted({min(found), max(found)}):
+            mean, title = max(found[epsilon], key=lambda pair: pair[0])
             worth = f"{(mean - low) / (high - low):.0%} of the reachable" if high > low else "better than a constant"
             worth = worth if high <= low or mean <= high else f"above the {ceiling}"
             worth = worth if mean > low else "no better than a constant"
-            said.append(f"at epsilon {epsilon:g} {line.title} with {mean:.3f}, {worth}")
-        scale = f"A constant has {low:.3f}, the {ceiling} {high:.3f}."
-        return f"Best {METRIC_NAMES[self.metric]} {'; '.join(said)}. {scale}"
+            said.append(f"at epsilon {epsilon:g} {title} with {mean:.3f}, {worth}")
+        best = f"Best {METRIC_NAMES[self.metric]} {'; '.join(said)}."
+        return f"{best} A constant has {low:.3f}, the {ceiling} {high:.3f}."

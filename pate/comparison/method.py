@@ -3,15 +3,13 @@
 PATE is one: an aggregator with the ensemble that it asks and the student that learns from it.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +33,7 @@ from pate.validation import InvalidValue, require, require_count
 from pate.votes.source import VoteSource
 
 _NAMES = SettingNames(target_epsilon="'epsilons=[{}]'", noise="")  # an aggregator's fields are in its file
-
-_READ: dict[str, Dataset] = {}
-"""What this process has read, by digest."""
+_READ: dict[str, Dataset] = {}  # by this process, by digest
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,17 @@ class Trained:
 
     model: Predictor  # scored on the test split
     num_answered: int | None = None  # public samples that were answered; None where none are asked
-    # share of correct bits in the answers; None without answers. No epsilon covers it.
-    label_accuracy: float | None = None
+    label_accuracy: float | None = None  # share of correct bits in the answers, if any. No epsilon covers it.
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A model that no epsilon covers."""
+
+    name: str  # in all tables
+    train: Callable[[int], Trained]  # trains it with a seed; it can be sent to another process
+    identity: list[Any]  # all that it depends on beside data and seed, as plain values
+    columns: Mapping[str, Any]  # as `Method.columns`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +68,7 @@ class Bench:
     folder: Path  # of the comparison
 
     @classmethod
-    def of(cls, load_dataset: Callable[[], Dataset], dataset: Dataset, **others: Any) -> Bench:
+    def of(cls, load_dataset: Callable[[], Dataset], dataset: Dataset, **others: Any) -> Self:
         digest = dataset.digest()
         _READ.clear()
         _READ[digest] = dataset
@@ -107,7 +112,6 @@ class Bench:
         return Reference(name, self.all_records_model, [full_text(recipe) for recipe in recipes], columns)
 
     def all_records_model(self, seed: int) -> Trained:
-        """The best model of all private records without privacy."""
         return Trained(train_on_all_records(self.student, self.dataset, seed=Streams(seed).seeds("student", 1)[0]))
 
 
@@ -115,6 +119,12 @@ def kind(recipe: Any) -> str:
     """How tables name a teacher or a student: `low_rank` for `LowRankStudent`."""
     name = type(recipe).__name__.removesuffix("Teacher").removesuffix("Student")
     return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def require_plain_name(setting: str, name: str) -> None:
+    """Names of methods name files."""
+    plain = name.replace("_", "").replace("-", "").isalnum()
+    require(plain, setting, name, "names of letters, digits, - and _")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,18 +136,7 @@ class Contender:
     # trains once; noise and training are functions of the seed. It raises `InvalidValue` for data that the method is
     # not made for: the comparison says so in its table.
     train: Callable[[int], Trained]
-    # why it is not worth training, from public numbers alone; empty where nothing speaks against it
-    refusal: Callable[[], str] = str
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A model that no epsilon covers."""
-
-    name: str  # in all tables
-    train: Callable[[int], Trained]  # trains it with a seed; it can be sent to another process
-    identity: list[Any]  # all that it depends on beside data and seed, as plain values
-    columns: Mapping[str, Any]  # as `Method.columns`
+    refusal: Callable[[], str] = str  # why it is not worth training, from public numbers alone; empty where it is
 
 
 class Method(ABC):
@@ -147,9 +146,7 @@ class Method(ABC):
         key: unique within a comparison.
     """
 
-    # whether a price covers it; where none does, it has `references` alone, whatever the budgets
-    is_private: ClassVar[bool] = True
-
+    is_private: ClassVar[bool] = True  # whether a price covers it; where none does, it has `references` alone
     name: str  # in all tables: letters, digits, - and _
 
     @property
@@ -169,8 +166,7 @@ class Method(ABC):
             bench: what all methods share.
             parameters: what an earlier call solved for; it is priced again, never believed.
 
-        Raises:
-            InvalidValue: no parameters reach the budget.
+        Raises `InvalidValue` where no parameters reach the budget.
         """
 
     def columns(self, bench: Bench) -> dict[str, Any]:
@@ -200,7 +196,6 @@ class AllRecords(Method):
     """
 
     is_private: ClassVar[bool] = False
-
     name: str  # in all tables
     adjacency: str = "replace_one"
 
@@ -229,8 +224,7 @@ class PATEMethod(Method):
     student: Student  # the recipe for the student
 
     def __post_init__(self) -> None:
-        plain = self.name.replace("_", "").replace("-", "").isalnum()
-        require(plain, "aggregators", self.name, "names of letters, digits, - and _")  # they name files
+        require_plain_name("aggregators", self.name)
         if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
 
@@ -239,11 +233,8 @@ class PATEMethod(Method):
         return self.name if self.num_teachers is None else f"{self.name}@{self.num_teachers}"
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        return {
-            "adjacency": str(self.aggregator.adjacency),
-            **self._ensemble_columns(bench),
-            "student": kind(self.student),
-        }
+        adjacency = str(self.aggregator.adjacency)
+        return {"adjacency": adjacency, "student": kind(self.student), **self._ensemble_columns(bench)}
 
     def identity(self, bench: Bench) -> list[Any]:
         shape = self._shape(bench)
@@ -251,8 +242,7 @@ class PATEMethod(Method):
         return [asked, *shape.as_arguments.values(), self._ensemble_name(bench), full_text(self.student)]
 
     def check(self, bench: Bench) -> None:
-        shape = self._shape(bench)
-        counts = {"num_teachers": shape.num_teachers, "num_queries": shape.num_queries}
+        counts = {"num_teachers": self._shape(bench).num_teachers, "num_queries": bench.num_queries}
         require_parts(bench.dataset, self.aggregator, self.teacher, self.student, **counts)
 
     def warnings(self, bench: Bench) -> Iterator[str]:
@@ -267,20 +257,19 @@ class PATEMethod(Method):
         """The aggregator with its noise. The votes that it reads are counted once for all seeds."""
         priced = self.priced(budget, bench, parameters)
         votes = cache(lambda: self.ensemble(bench).votes())
-        return Contender(
-            priced.epsilon,
-            parameters or priced.solved_for,
-            lambda seed: bench.trained(self.student, self.release(priced, bench, votes(), seed), seed),
-            partial(self._refusal, priced, budget, bench),
-        )
+
+        def train(seed: int) -> Trained:
+            return bench.trained(self.student, self.release(priced, bench, votes(), seed), seed)
+
+        solved_for = parameters or priced.solved_for
+        return Contender(priced.epsilon, solved_for, train, lambda: self._refusal(priced, budget, bench))
 
     def priced(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> PricedRelease:
         """The release at a budget, or with parameters that were solved for before."""
-        shape = self._shape(bench)
-        if parameters is None:
-            return plan_release(self.aggregator, shape, budget, names=_NAMES)
-        known = replace(self.aggregator, **parameters)
-        return plan_release(known, shape, replace(budget, target_epsilon=None), names=_NAMES)
+        aggregator = self.aggregator
+        if parameters is not None:
+            aggregator, budget = replace(aggregator, **parameters), replace(budget, target_epsilon=None)
+        return plan_release(aggregator, self._shape(bench), budget, names=_NAMES)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
         """The release for a seed; no ledger is charged, as nobody is shown it."""
@@ -320,9 +309,8 @@ class PATEMethod(Method):
         return ReleaseShape(num_queries=bench.num_queries, num_labels=bench.dataset.num_labels, num_teachers=total)
 
     def _ensemble_name(self, bench: Bench) -> str:
-        total = self._shape(bench).num_teachers
-        settings = [full_text(self.teacher), total, bench.ensemble_seed, bench.num_queries]
-        return f"{kind(self.teacher)}-{total}-{digest(settings)}"
+        total, queries = self._shape(bench).num_teachers, bench.num_queries
+        return f"{kind(self.teacher)}-{total}-{digest([full_text(self.teacher), total, bench.ensemble_seed, queries])}"
 
     def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
         return {"teacher": kind(self.teacher), "num_teachers": self._shape(bench).num_teachers}

@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from pate.comparison.frontier import METRICS, NOT_COVERED, Frontier, Line
-from pate.report.page import number, rendered
-from pate.report.pictures import ACCENT, INK, MUTED, SECOND, THIRD, Picture, shortened
-from pate.report.report import ADJACENCY_NAMES, DASH, METRIC_NAMES, MODEL_NAMES, PrivacyCoverage
+from pate.comparison.frontier import METRICS, Frontier, Line
+from pate.report.page import ACCENT, INK, MUTED, SECOND, THIRD, Picture, rendered, shortened
+from pate.report.report import METRIC_NAMES, MODEL_NAMES
 
-_LEGEND = {
-    PrivacyCoverage.COVERED: "Computed from public parameters alone.",
-    PrivacyCoverage.UNCOVERED: "Scored with true labels, and taken from many releases of the same data.",
-}
 _COLORS = (ACCENT, SECOND, THIRD, MUTED)
 _MARKERS = "osDv^P<X>phd*"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
@@ -29,47 +24,18 @@ _MARGIN = 0.08
 def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
     """Renders frontier.html, which is the data owner's; `parameters`: what was solved for, by method and epsilon."""
     each = [replace(frontier, metric=metric) for metric in dict.fromkeys([frontier.metric, *METRICS])]
-    titles, epsilons = [line.title for line in frontier.ranked], frontier.epsilons
-    answers = [[line.at(epsilon).num_answered for epsilon in epsilons] for line in frontier.ranked]
-    priced = next((run for run in frontier.runs if not run.is_baseline), None)
-    num_seeds = len({run.seed for run in frontier.runs if run.seed is not None})
+    titles = [line.title for line in frontier.ranked]
     return rendered(
         "comparison/frontier.html",
-        title=f"{len(titles)} method{'s' * (len(titles) != 1)} on {frontier.dataset}",
-        legend=_LEGEND,
         frontier=frontier,
-        pictures=[(of.metric, frontier_picture(of, titles)) for of in each if of.has_levels][:2],
-        scores=[_scores(of, titles, with_mean=of.metric == frontier.metric) for of in each],
-        baselines=[(run.title, [number(getattr(run, key)) for key in METRICS]) for run in frontier.baselines],
-        ceiling=MODEL_NAMES[frontier.ceiling_name],
-        cheapest=[(line.title, frontier.cheapest_of(line)) for line in frontier.ranked],
-        epsilons=[f"epsilon {epsilon:g}" for epsilon in epsilons],
-        entrants=[
-            (line.title, [line.teacher, line.student, *(DASH if count is None else f"{count:.0f}" for count in counts)])
-            for line, counts in zip(frontier.ranked, answers, strict=True)
-        ],
-        parameters=[(f"{name} at {epsilon:g}", text) for name, found in parameters.items() for epsilon, text in found],
-        not_covered=NOT_COVERED,
-        priced=priced,
-        adjacency=ADJACENCY_NAMES.get((priced.adjacency if priced else None) or "", ""),
-        seeds="seed" if num_seeds == 1 else f"{num_seeds} seeds",
+        pictures={of.metric: frontier_picture(of, titles) for of in [of for of in each if of.has_levels][:2]},
+        each=[(of, _in_order(of, titles)) for of in each],
+        parameters=parameters,
     )
 
 
-def _scores(frontier: Frontier, titles: list[str], *, with_mean: bool) -> dict[str, Any]:
-    rows = []
-    for line in _in_order(frontier, titles):
-        # a mean and its deviation in two lines at most, the sign with the latter
-        cells = [line.at(epsilon).text.replace("± ", "±\N{NO-BREAK SPACE}") for epsilon in frontier.epsilons]
-        rows.append((line.title, [*cells, *([f"{frontier.mean_over_epsilons(line):.3f}"] if with_mean else [])]))
-    over = "mean and standard deviation over the seeds" if frontier.has_spread else "of one seed"
-    caption = f"{METRIC_NAMES[frontier.metric]} on {frontier.num_test:,} test samples, {over}."
-    if found := [run.intervals[frontier.metric] for run in frontier.runs if frontier.metric in run.intervals]:
-        error = max((high - low) / 2 for low, high in found)
-        caption += f" Another test set would move a score by up to {error:.3f} (95%)."
-    if with_mean:
-        caption += " The best mean over all epsilons first; a constant stands in where a method is out of reach."
-    return {"caption": caption, "rows": rows, "mean": ["mean"] * with_mean}
+def _in_order(frontier: Frontier, titles: list[str]) -> list[Line]:
+    return sorted(frontier.lines, key=lambda line: titles.index(line.title))
 
 
 def frontier_picture(
@@ -82,12 +48,6 @@ def frontier_picture(
     """
     levels = {MODEL_NAMES[frontier.ceiling_name]: frontier.ceiling(), "a constant": frontier.floor()}
     lines = _in_order(frontier, titles)
-    said = [
-        f"{line.title} from {mean:.3f} at {first:g} to {end:.3f} at {last:g}"
-        for line in lines
-        if line.scored
-        for (first, mean, _), (last, end, _) in [(line.scored[0], line.scored[-1])]
-    ]
 
     def paint(axes: Axes) -> None:
         for (text, level), dashes in zip(levels.items(), _DASHES_OF_LEVELS, strict=True):
@@ -104,13 +64,7 @@ def frontier_picture(
         axes.set_ylim(*_limits(lines, *levels.values()))
         axes.figure.legend(loc="outside lower left", borderaxespad=0, handlelength=2.2)
 
-    (above, high), (below, low) = levels.items()
-    return Picture(
-        f"A line for each aggregator between {below} with {low:.3f} and the {above} with {high:.3f}: "
-        f"{'; '.join(said)}. The table of scores has every number.",
-        paint,
-        _BASE_POINTS + _LINE_POINTS * (len(levels) + len(lines)),
-    )
+    return Picture(paint, _BASE_POINTS + _LINE_POINTS * (len(levels) + len(lines)))
 
 
 def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
@@ -122,10 +76,6 @@ def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
     if any(point.std is not None for point in line.points):
         bars = np.minimum(stds, [means, 1 - means])  # scores are in [0, 1]
         axes.errorbar(epsilons, means, bars, fmt="none", ecolor=look["color"], capsize=1.8, elinewidth=0.8)
-
-
-def _in_order(frontier: Frontier, titles: list[str]) -> list[Line]:
-    return sorted(frontier.lines, key=lambda line: titles.index(line.title))
 
 
 def _limits(lines: list[Line], *levels: float) -> tuple[float, float]:
@@ -142,7 +92,6 @@ def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
     labels: list[str] = []
     last = -np.inf
     for place, epsilon in zip(places, epsilons, strict=True):
-        written = place - last >= _LEAST_DISTANCE
-        labels.append(f"{epsilon:g}" if written else "")
-        last = place if written else last
+        labels.append(f"{epsilon:g}" if place - last >= _LEAST_DISTANCE else "")
+        last = place if labels[-1] else last
     return labels

@@ -9,8 +9,7 @@ require_extra(__name__, "train")
 
 from pate.federated.collection import Collection, collect
 from pate.federated.holder import answer_question
-from pate.federated.question import Question, Request
-from pate.federated.roll import Contribution, Roll
-from pate.federated.rounds_release import RoundsOfHolders
+from pate.federated.question import Contribution, Question, Request, Roll
+from pate.federated.summed_release import RoundsOfHolders
 
 __all__ = ["Collection", "Contribution", "Question", "Request", "Roll", "RoundsOfHolders", "answer_question", "collect"]

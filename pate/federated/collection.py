@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
-from pate.federated.question import Request, expected
-from pate.federated.roll import Contribution, Roll, counted
+from pate.federated.question import HEADS, Contribution, Request, Roll, counted, expected, require_head
 from pate.files.disk import damaged, file_digest, make_folder, read_value, replacing, write_text
 from pate.files.values import to_json
 from pate.run.places import Places
@@ -62,9 +61,6 @@ class AbsentVotes(VoteSource):
         yield from [one] * self.num_absent
 
 
-_HEADS = 2**20  # bytes for manifest and headers
-
-
 @dataclass(frozen=True, eq=False)
 class Collection:
     """What was collected for one release.
@@ -93,16 +89,12 @@ class Collection:
         """The votes of all T teachers, as an aggregator reads them.
 
         Teachers of absent holders vote for nothing, or for the first label where an aggregator releases one label. So
-        an absence is one of the replacements that the price covers.
-
-        Raises:
-            InvalidValue: too many are absent; an aggregator whose price is for teachers that come and go, and that
-                reads more than counts.
+        an absence is one of the replacements that the price covers. Raises `InvalidValue` where too many are absent,
+        and for an aggregator whose price is for teachers that come and go, and that reads more than counts.
         """
         self.require_enough()
         votes = self.gathered()
-        missing = self.roll.num_teachers - votes.num_teachers
-        if not missing:
+        if not (missing := self.roll.num_teachers - votes.num_teachers):
             return votes
         if aggregator.adjacency is Adjacency.ADD_REMOVE and aggregator.input_form != "counts":
             rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
@@ -133,7 +125,7 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
     path, num_teachers = folder / f"{holder}.npz", roll.holders[holder]
     a_label = 4 if request.cast == "confidences" else 0
     most = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 8)
-    most += 2 * request.record_ids.nbytes + 4096 * request.num_labels + _HEADS
+    most += 2 * request.record_ids.nbytes + 4096 * request.num_labels + HEADS
     with expected("votes", "a whole vote file, as pate-vote writes it"), zipfile.ZipFile(io.BytesIO(votes)) as archive:
         size = sum(max(info.file_size, info.compress_size) for info in archive.infolist())
     require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
@@ -142,10 +134,7 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
     try:
         file = VoteFile.open(path)
         wanted = {name: getattr(request, name) for name in ("num_queries", "num_labels", "cast", "vote_clip")}
-        for name, value in (wanted | {"holder": holder, "num_teachers": num_teachers}).items():
-            found = getattr(file.manifest, name)
-            require(found == value, name, found, str(value))
-        require(file.manifest.queries == request.digest, "queries", "others", "those that were asked")
+        require_head(file.manifest, request.digest, **wanted, holder=holder, num_teachers=num_teachers)
         same = file.record_ids.tolist() == request.record_ids.tolist() and file.label_names == request.label_names
         require(same, "record_ids and label_names", "others", "those that were asked")
         for _ in file.bits():
@@ -190,27 +179,25 @@ class FederatedRelease:
         for whatever `release_votes` refuses: nothing was charged then.
         """
         monitor = monitor or Monitor()
-        collection = self._kept()
-        if collection is None:
+        if not os.path.lexists(self.inbox / _MARKER):
             make_folder(self.inbox)
             collection = collect(self.roll, self.request, ask(), self.inbox)
             collection.require_enough()
             digests = {name: file_digest(file.path, remedy=_REMEDY) for name, file in collection.files.items()}
             collected = _Collected(self.request.digest, digests, collection.refused)
             write_text(self.inbox / _MARKER, to_json(collected) + "\n")
+        else:
+            collection = self._kept()
         for line in collection.refused.values():
             monitor.say(line)
         source = collection.source(self.plan.aggregator)
-        votes = collection.gathered()
-        cohort = replace(Cohort.of_files(votes), places=Places.of(self.roll.holders))
+        cohort = replace(Cohort.of_files(collection.gathered()), places=Places.of(self.roll.holders))
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
-    def _kept(self) -> Collection | None:
-        """What was collected before; None where nothing is complete."""
-        if not os.path.lexists(marker := self.inbox / _MARKER):
-            return None
+    def _kept(self) -> Collection:
+        """What was collected before."""
         rule = "what was collected for a release"
-        kept = read_value(_Collected, marker, name="collected", rule=rule, remedy=_REMEDY)
+        kept = read_value(_Collected, self.inbox / _MARKER, name="collected", rule=rule, remedy=_REMEDY)
         rule = "those of the request; take another inbox for another request"
         require(kept.queries == self.request.digest, "inbox, queries", "others", rule)
         files = {}

@@ -1,10 +1,8 @@
 """Apps for Flower (extra `flower`): ClientApps for holders, ServerApps for the aggregator, and their messages."""
 
-from __future__ import annotations
-
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -32,10 +30,18 @@ from numpy.typing import NDArray
 
 from pate.federated.collection import FederatedRelease
 from pate.federated.holder import answer, answer_question, votes_path
-from pate.federated.question import KINDS, OPENING, Question, Request, SumAnswer
-from pate.federated.roll import Contribution, Roll
-from pate.federated.rounds_release import Gathered, RoundsOfHolders, gathered
-from pate.federated.summed_release import MODULUS, HolderSum, Limbs, SummedRelease, SumTerms, first_note
+from pate.federated.question import KINDS, OPENING, Contribution, Question, Request, Roll, SumAnswer
+from pate.federated.summed_release import (
+    MODULUS,
+    Gathered,
+    HolderSum,
+    Limbs,
+    RoundsOfHolders,
+    SummedRelease,
+    SumTerms,
+    first_note,
+    gathered,
+)
 from pate.run.progress import Monitor
 from pate.run.stages.holder import HolderPlan
 
@@ -44,9 +50,9 @@ __all__ = ["holder_app", "holder_name", "release_app", "rounds_app", "secure_hol
 Plans = Callable[[str], tuple[HolderPlan, Path]]
 """From a holder's name its plan and its own folder, of mode 0700."""
 
-ACTION, SUMS = "query.votes", "query.sums"
-"""The kinds of messages that ask for votes, and for a sum in rounds."""
-
+Said = Mapping[str, bytes]  # what is asked, by name
+ACTION, SUMS = "query.votes", "query.sums"  # the kinds of messages that ask for votes, and for a sum in rounds
+_ASKED, _ANSWER = {ACTION: "request", SUMS: "question"}, ("holder", "votes", "problem")
 _PAUSE = 0.5  # seconds
 _RECORD = "pate"
 _SHOWN = 40
@@ -70,18 +76,9 @@ def content(**said: str | bytes) -> RecordDict:
     return RecordDict({_RECORD: ConfigRecord(dict(said))})
 
 
-def bytes_of(message: Message, name: str) -> bytes:
-    """What came in under a name; raises `InvalidValue` for anything else."""
-    if isinstance(data := _field(message, name), bytes):
-        return data
-    raise InvalidValue(f"message: expected a {name}")
-
-
 def contribution_of(message: Message) -> Contribution | None:
     """What came back; None where it says no name, as of an app that crashed."""
-    if message.has_error():
-        return None
-    holder, votes, problem = (_field(message, name) for name in ("holder", "votes", "problem"))
+    holder, votes, problem = (None if message.has_error() else _field(message, name) for name in _ANSWER)
     if not isinstance(holder, str):
         return None
     if isinstance(votes, bytes):
@@ -129,31 +126,30 @@ def holder_app(plans: Plans) -> ClientApp:
         plans: what the holder teaches with. Nothing of it comes from the server: a request says what is asked and in
             which form, and no more.
     """
-
-    def votes(message: Message, plan: HolderPlan, folder: Path) -> bytes:
-        return answer(plan, Request.from_bytes(bytes_of(message, "request")), folder)
-
     app = ClientApp()
-    _answer(app, ACTION, plans, votes)
+    _answer(app, ACTION, plans, lambda plan, folder, asked: answer(plan, Request.from_bytes(asked), folder))
     _answer(app, SUMS, plans, partial(_sum, KINDS))
     return app
 
 
-def _sum(kinds: Collection[str], message: Message, plan: HolderPlan, folder: Path) -> bytes:
+def _sum(kinds: Collection[str], plan: HolderPlan, folder: Path, asked: bytes) -> bytes:
     """The answer to a question of rounds, of these kinds, so that the server sees the holder's own sum."""
-    question = Question.from_bytes(bytes_of(message, "question"))
+    question = Question.from_bytes(asked)
     require(question.kind in kinds, "question.kind", question.kind, "one that is answered in a secure sum alone")
     return answer_question(plan, question, folder)
 
 
-def _answer(app: ClientApp, kind: str, plans: Plans, make: Callable[[Message, HolderPlan, Path], bytes]) -> None:
+def _answer(app: ClientApp, kind: str, plans: Plans, make: Callable[[HolderPlan, Path, bytes], bytes]) -> None:
     """Replies with what is made, or with the class of what failed: words of an exception may hold anything."""
 
     def reply(message: Message, context: Context) -> Message:
         name = holder_name(context)
         said: dict[str, str | bytes] = {"holder": name}
         try:
-            said["votes"] = make(message, *plans(name))
+            asked = _field(message, _ASKED[kind])
+            if not isinstance(asked, bytes):
+                raise InvalidValue(f"message: expected a {_ASKED[kind]}")
+            said["votes"] = make(*plans(name), asked)
         except Exception as error:
             logging.getLogger(__name__).exception("holder=%s: no answer", name)
             said["problem"] = f"its app failed ({type(error).__name__})"
@@ -228,13 +224,18 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
     require(kind == MessageType.TRAIN, "message_type", repr(kind), "train, the one that Flower masks")
     require(to == node, "dst_node_id", to, "that of this node")
     said = dict(message.content.config_records.get(RECORD_KEY_CONFIGS, {}))
-    stage = said.pop(Key.STAGE, None)
-    rule = f"one of {', '.join(Stage.all())}"
-    require(isinstance(stage, str) and stage in Stage.all(), "stage", repr(stage), rule)
+    stage, known = said.pop(Key.STAGE, None), Stage.all()
+    require(isinstance(stage, str) and stage in known, "stage", repr(stage), f"one of {', '.join(known)}")
     question = {"fitins.parameters", "fitins.config"} if stage == Stage.COLLECT_MASKED_VECTORS else set()
     require(set(message.content) == {RECORD_KEY_CONFIGS} | question, "records", "others", f"those of {stage}")
     if stage == Stage.SETUP:
-        _require_agreed(terms, said)
+        wanted = {Key.SAMPLE_NUMBER: terms.num_holders, Key.SHARE_NUMBER: terms.num_shares, Key.MAX_WEIGHT: 1.0}
+        wanted |= {Key.THRESHOLD: terms.threshold, Key.CLIPPING_RANGE: float(terms.most), Key.MOD_RANGE: MODULUS}
+        wanted[Key.TARGET_RANGE] = 2 * terms.most
+        _require_names(said, wanted)
+        for name, value in wanted.items():
+            same = type(said[name]) is type(value) and said[name] == value
+            require(same, str(name), repr(said[name])[:_SHOWN], f"{value}, as was agreed")
     elif stage == Stage.SHARE_KEYS:
         plain = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in said) and str(node) in said
         require(plain, "holders that share keys", "others", "this one and others, each by its number")
@@ -250,18 +251,6 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
         _require_enough(terms, "holders in the sum", len(_nodes(active)))
         _nodes([*active, *dead])
     return str(stage)
-
-
-def _require_agreed(terms: SumTerms, said: Mapping[str, Any]) -> None:
-    """Raises where the server sets a sum up on other terms."""
-    most = terms.most
-    wanted = {Key.SAMPLE_NUMBER: terms.num_holders, Key.SHARE_NUMBER: terms.num_shares, Key.MAX_WEIGHT: 1.0}
-    wanted |= {Key.THRESHOLD: terms.threshold, Key.CLIPPING_RANGE: float(most), Key.TARGET_RANGE: 2 * most}
-    wanted[Key.MOD_RANGE] = MODULUS
-    _require_names(said, wanted)
-    for name, value in wanted.items():
-        same = type(said[name]) is type(value) and said[name] == value
-        require(same, str(name), repr(said[name])[:_SHOWN], f"{value}, as was agreed")
 
 
 def _require_names(said: Mapping[str, Any], wanted: Collection[str]) -> None:
@@ -300,13 +289,10 @@ class _Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its clas
 
     average: NDArray[np.float64] | None = None
     holders: tuple[str, ...] = ()
-
-    def __init__(self, grid: Grid, nodes: list[int], said: Mapping[str, bytes]) -> None:
-        super().__init__()
-        self.asked = [(GridClientProxy(node, grid, grid.run.run_id), dict(said)) for node in nodes]
+    asked: Sequence[Any] = ()  # nodes, each with what it is asked
 
     def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
-        return [(proxy, FitIns(Parameters([], ""), said)) for proxy, said in self.asked]
+        return list(self.asked)
 
     def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, dict[str, Any]]:
         self.holders = tuple(str(result.metrics.get("holder")) for _, result in results)
@@ -315,36 +301,22 @@ class _Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its clas
 
 
 def secure_sum(
-    grid: Grid,
-    context: Context,
-    roll: Roll,
-    said: Mapping[str, bytes],
-    terms: SumTerms,
-    *,
-    seconds: float,
-    connect_seconds: float,
+    grid: Grid, context: Context, roll: Roll, said: Said, terms: SumTerms, *, seconds: float, connect_seconds: float
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The sum of what holders send, of its shape, and who is in it; no holder's own numbers are seen.
 
-    What is asked is `said`, by name. Holders have `seconds` for each of the protocol's four steps. Raises
-    `InvalidValue` where too few took part, one twice, or a stranger: then there is no sum.
+    Holders have `seconds` for each of the protocol's four steps. Raises `InvalidValue` where too few took part, one
+    twice, or a stranger: then there is no sum.
     """
     nodes = nodes_of(grid, terms.num_holders, seconds=connect_seconds)
     require(len(nodes) == terms.num_holders, "nodes", len(nodes), f"{terms.num_holders}, one for each holder")
-    strategy = _Summing(grid, nodes, said)
+    strategy, empty = _Summing(), Parameters([], "")
+    strategy.asked = [(GridClientProxy(node, grid, grid.run.run_id), FitIns(empty, dict(said))) for node in nodes]
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
     legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({WorkflowKey.CURRENT_ROUND: 1})
     legacy.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
-    workflow = SecAggPlusWorkflow(
-        terms.num_shares,
-        terms.threshold,
-        max_weight=1.0,
-        clipping_range=float(terms.most),
-        quantization_range=2 * terms.most,
-        modulus_range=MODULUS,
-        timeout=seconds,
-    )
-    workflow(grid, legacy)
+    ranges = {"clipping_range": float(terms.most), "quantization_range": 2 * terms.most, "modulus_range": MODULUS}
+    SecAggPlusWorkflow(terms.num_shares, terms.threshold, max_weight=1.0, timeout=seconds, **ranges)(grid, legacy)
     if strategy.average is None:
         raise InvalidValue(f"holders present: expected at least {terms.least}; with fewer no sum can be opened")
     holders, apart = strategy.holders, "their sum cannot be taken apart"
@@ -385,10 +357,10 @@ def release_app(
         connect_seconds: how long to wait for as many nodes as there are holders.
         monitor: told of progress, and who was refused.
     """
+    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
     def serve(grid: Grid, _: Context, made: FederatedRelease) -> None:
         asked = content(request=made.request.to_bytes())
-        wait = {"seconds": seconds, "connect_seconds": connect_seconds}
         made.run(lambda: ask(grid, made.roll, asked, ACTION, group="votes", **wait), monitor)
 
     return _app(release, serve)
@@ -405,11 +377,11 @@ def summed_app(
 
     Holders have `seconds` for each of the protocol's four steps; training is in the third.
     """
+    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
     def serve(grid: Grid, context: Context, made: SummedRelease) -> None:
         said = {"request": made.request.to_bytes()}
-        terms = {"seconds": seconds, "connect_seconds": connect_seconds}
-        made.run(lambda: secure_sum(grid, context, made.roll, said, made.terms, **terms), monitor)
+        made.run(lambda: secure_sum(grid, context, made.roll, said, made.terms, **wait), monitor)
 
     return _app(release, serve)
 
@@ -437,10 +409,8 @@ def rounds_app(
     wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
     def serve(grid: Grid, context: Context, made: RoundsOfHolders) -> None:
-        if secure:
-            SumTerms.of_digits(
-                made.roll, shares
-            )  # refuses a roll that no secure sum has room for, before anybody learns
+        if secure:  # refuses a roll that no secure sum has room for, before anybody learns
+            SumTerms.of_digits(made.roll, shares)
 
         def plain(question: Question) -> Gathered:
             asked = content(question=question.to_bytes())

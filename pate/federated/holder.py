@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import require_dataset
-from pate.federated.question import LENGTHS, MOMENTS, SAMPLES, SHARES, Question, Request, SumAnswer
+from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question, Request, SumAnswer
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import make_folder, replacing, write_arrays
 from pate.run.ensemble import Ensemble, TrainedVotes
@@ -37,8 +37,7 @@ def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
 
 def queries_file(request: Request, folder: Path) -> Path:
     """The samples that are asked about, as a file in a folder."""
-    path = folder / "queries.npz"
-    write_arrays(path, **{name: array for name, array in request.arrays().items() if name in SAMPLES})
+    write_arrays(path := folder / "queries.npz", **request.samples())
     return path
 
 
@@ -75,17 +74,14 @@ def answer_question(plan: HolderPlan, question: Question, folder: Path | str, mo
         folder: of mode 0700, where teachers and answers are kept; each opening has its own folder in it.
         monitor: told of progress.
 
-    Raises:
-        InvalidValue: a question whose opening this holder has not seen; records or teachers that cannot answer.
+    Raises `InvalidValue` for a question whose opening this holder has not seen, records or teachers that cannot answer.
     """
-    folder = Path(folder)
-    opening = opening_of(question, folder)
-    place = folder / question.asked[:16]
+    opening, place = opening_of(question, Path(folder)), Path(folder) / question.asked[:16]
     question.require_of(opening)
     path = place / f"{question.name}.npz"
     if not os.path.lexists(path):
-        monitor = monitor or Monitor()
-        _keep(path, _answered(asked(plan, opening, place), question, opening, place / "teachers", monitor))
+        total = _answered(asked(plan, opening, place), question, opening, place / "teachers", monitor or Monitor())
+        _keep(path, total)
     return path.read_bytes()
 
 
@@ -112,8 +108,7 @@ def _answered(plan: HolderPlan, question: Question, opening: Request, place: Pat
         require(getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule)
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
         ensemble = ensemble_of(plan, dataset, opening.num_queries, place, monitor)
-        total = _total(ensemble, question, place)
-    return SumAnswer(manifest_of(plan, ensemble), question.digest, total).to_bytes()
+        return SumAnswer(manifest_of(plan, ensemble), question.digest, _total(ensemble, question, place)).to_bytes()
 
 
 def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
@@ -123,10 +118,10 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
         rows = ensemble.queries.inputs
         ask = _remembered(votes, question.directions, rows, folder) if isinstance(votes, TrainedVotes) else None
         moments = ensemble.moments(question.directions, rows, float(state["records_per_teacher"]), ask)
-        return moments.total(state["weights"], state["label_scale"], question.clipped_moments)
+        return moments.total(state["weights"], state["label_scale"], question.clipped)
     if question.kind in (LENGTHS, SHARES):
         shares = TeacherShares(votes.label_shares())
-        return shares.lengths() if question.kind == LENGTHS else shares.total(question.clipped_shares, state["center"])
+        return shares.lengths() if question.kind == LENGTHS else shares.total(question.clipped, state["center"])
     if isinstance(votes, TrainedVotes):
         ensemble.train(votes.teacher)  # at the opening, so that rounds are answered soon
     return np.zeros(question.shape, dtype=np.int64)

@@ -1,31 +1,41 @@
-"""What holders are asked for, votes on public samples or in rounds a sum over their teachers; and that sum."""
+"""Who is expected to answer, what is asked, votes on public samples or a sum over teachers, and which answers count."""
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from pathlib import PurePath
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of, npz_bytes
-from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_moderate
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_entries,
+    require_moderate,
+    require_text,
+)
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.source import NUM_LENGTHS
 from pate.votes.vote_file import CASTS, VoteManifest, queries_digest
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
-MOST_CELLS = 2**28
-"""Labels of queries that a teacher is asked about in one request, Q times L."""
-
+_LONGEST_NAME, _SHOWN = 200, 40
+MOST_CELLS = 2**28  # labels of queries that a teacher is asked about in one request, Q times L
+# the arrays that say what is asked about
 SAMPLES = {"inputs": ArrayForm("f"), "ids": ArrayForm("iuU", (None,)), "label_names": ArrayForm("U", (None,))}
-"""The arrays that say what is asked about."""
-
 _FORMS = SAMPLES | {"cast": ArrayForm("U", ()), "vote_clip": ArrayForm("i", ())}
 
 
@@ -38,6 +48,103 @@ def expected(name: str, rule: str) -> Iterator[None]:
         raise
     except (*UNREADABLE, OSError):
         raise InvalidValue(f"{name}: expected {rule}") from None
+
+
+def require_head(head: VoteManifest, queries: str, **wanted: Any) -> None:
+    """Raises unless a holder vouches for what was asked of it."""
+    for name, value in wanted.items():
+        found = getattr(head, name)
+        require(found == value, name, found, str(value))
+    require(head.queries == queries, "queries", "others", "those that were asked")
+
+
+@dataclass(frozen=True)
+class Roll:
+    """The holders of a release and their teachers. T is public under replace-one, so nobody's absence changes it.
+
+    Attributes:
+        holders: how many teachers each holder has, by name.
+        max_absent: how many holders may be absent or refused; with more there is no release.
+    """
+
+    holders: Mapping[str, int] = field(default_factory=dict)
+    max_absent: int = 0
+
+    def __post_init__(self) -> None:
+        require(len(self.holders) > 0, "holders", "{}", "at least one holder")
+        for name, count in self.holders.items():
+            require_text("holder", name)
+            plain = PurePath(name).name == name and not name.startswith(".")
+            short = len(name.encode()) <= _LONGEST_NAME
+            require(plain and short, "holder", name, f"a name that a file can have, of at most {_LONGEST_NAME} bytes")
+            require_count(f"holders[{name}]", count)
+        alike = {unicodedata.normalize("NFC", name).casefold() for name in self.holders}
+        rule = "names that differ by more than how letters are written: some disks take them for one"
+        require(len(alike) == len(self.holders), "holders", "two of one name", rule)
+        require_count("max_absent", self.max_absent, minimum=0)
+        rule = f"less than the {len(self.holders)} holders"
+        require(self.max_absent < len(self.holders), "max_absent", self.max_absent, rule)
+
+    @classmethod
+    def numbered(cls, num_holders: int, teachers_each: int, *, max_absent: int = 0) -> Self:
+        """Holders 1, 2, …, with as many teachers each."""
+        names = (str(number) for number in range(1, require_count("holders", num_holders) + 1))
+        return cls(dict.fromkeys(names, teachers_each), max_absent)
+
+    @property
+    def num_teachers(self) -> int:
+        """T, of all holders, absent ones included."""
+        return sum(self.holders.values())
+
+    def require_enough(self, present: Collection[str], refused: Mapping[str, str], remedy: str) -> None:
+        """Raises where more holders are absent than may be, with the reasons; nothing was charged then."""
+        absent = [name for name in self.holders if name not in present]
+        why = "; ".join(refused.get(name, f"holder={name}: no answer") for name in absent)
+        rule = f"at most max_absent={self.max_absent} ({why}); {remedy}"
+        require(len(absent) <= self.max_absent, "absent holders", len(absent), rule)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One answer. Nothing in it is believed before it was looked at.
+
+    Attributes:
+        holder: whose answer it is; where transport says who sent it, that name and not the one in the message.
+        votes: a vote file or a sum, as bytes; None where there is none.
+        problem: why there is none, in words that say nothing of records or votes.
+    """
+
+    holder: str
+    votes: bytes | None = field(default=None, repr=False)
+    problem: str = "no answer"
+
+
+def counted(
+    roll: Roll, contributions: Iterable[Contribution], read: Callable[[str, bytes], T]
+) -> tuple[dict[str, T], dict[str, str]]:
+    """What `read` makes of each answer that counts, by holder, and a line for each other holder and for strangers.
+
+    An answer counts where its holder is on the roll and answered once, and `read` does not refuse it. A holder that
+    answers twice is refused, as nobody can say which answer is the holder's.
+    """
+    given = list(contributions)
+    answers = Counter(each.holder for each in given if each.votes is not None)
+    kept: dict[str, T] = {}
+    refused = {name: f"holder={name}: no answer" for name in roll.holders}
+    for each in given:
+        known = each.holder in roll.holders
+        try:
+            if not known:
+                raise InvalidValue("expected a holder on the roll")
+            if answers[each.holder] > 1:
+                raise InvalidValue(f"expected one answer, and {answers[each.holder]} came in its name")
+            if each.votes is None:
+                raise InvalidValue(each.problem)
+            kept[each.holder] = read(each.holder, each.votes)
+        except InvalidValue as error:  # a stranger's name and words can be anything: what a line can show
+            line = f"holder={each.holder if known else each.holder[:_SHOWN]}: {error}"
+            refused[each.holder if known else "another"] = "".join(c if c.isprintable() else " " for c in line)
+    return dict(sorted(kept.items())), {name: line for name, line in refused.items() if name not in kept}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,43 +190,37 @@ class Request:
     def digest(self) -> str:
         return queries_digest(np.asarray(self.inputs, dtype=np.float32), self.record_ids)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {
-            "inputs": np.asarray(self.inputs, dtype=np.float32),
-            "ids": np.asarray(self.record_ids),
-            "label_names": np.array(self.label_names, np.str_),
-            "cast": np.array(self.cast),
-            "vote_clip": np.array(self.vote_clip or 0, np.int64),
-        }
+    def samples(self) -> dict[str, NDArray[Any]]:
+        """The arrays of `SAMPLES`."""
+        inputs, names = np.asarray(self.inputs, dtype=np.float32), np.array(self.label_names, np.str_)
+        return {"inputs": inputs, "ids": np.asarray(self.record_ids), "label_names": names}
 
     def to_bytes(self) -> bytes:
-        return npz_bytes(**self.arrays())
+        clip = np.array(self.vote_clip or 0, np.int64)
+        return npz_bytes(**self.samples(), cast=np.array(self.cast), vote_clip=clip)
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        return cls(
-            inputs=np.asarray(arrays["inputs"], dtype=np.float32),
-            record_ids=arrays["ids"],
-            label_names=tuple(arrays["label_names"].tolist()),
-            cast=str(arrays.get("cast", CASTS[0])),
-            vote_clip=int(arrays.get("vote_clip", 0)) or None,
-        )
+    def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **form: Any) -> Self:
+        inputs, names = np.asarray(arrays["inputs"], dtype=np.float32), tuple(arrays["label_names"].tolist())
+        return cls(inputs=inputs, record_ids=arrays["ids"], label_names=names, **form)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` made; raises `InvalidValue` for anything else."""
         with expected("request", "a request as pate.federated sends it"):
-            return cls.of_arrays(arrays_of(data, _FORMS))
+            arrays = arrays_of(data, _FORMS)
+            return cls.of_samples(arrays, cast=str(arrays["cast"]), vote_clip=int(arrays["vote_clip"]) or None)
 
 
+# Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes.
 OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "moments")
-"""Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes."""
-
 _RULE = "a question as pate.federated asks it"
 _HEAD = {"kind": ArrayForm("U", ()), "asked": ArrayForm("U", ()), "num_labels": ArrayForm("i", ())}
 _SHORTEST, _LONGEST = 1e-12, 1e3
 _FAR = 100  # largest inputs of the opening that the center of the pool may be away
 _SIZE, _ANY = (1e-50, 1e12), (-1e12, 1e12)  # of lengths whose squares are numbers; of others
+# The arrays of each kind: the sizes of their axes, a letter for each, and between which numbers their entries are.
+# Beyond these all holders but one could be made to say a constant. L are labels; D is k, a constant and a height.
 _STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
     OPENING: {},
     LENGTHS: {},
@@ -134,10 +235,6 @@ _STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
         "variances": ("k", (0, 1e30)),
     },
 }
-"""The arrays of each kind: the sizes of their axes, a letter for each, and between which numbers their entries are.
-
-Beyond these all holders but one could be made to say a constant. L are labels; D is k and the constant, with a height.
-"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -200,7 +297,7 @@ class Question:
     @property
     def most_bytes(self) -> int:
         """How long an answer can be."""
-        return 8 * math.prod(self.shape) + _HEADS
+        return 8 * math.prod(self.shape) + HEADS
 
     @property
     def name(self) -> str:
@@ -210,17 +307,13 @@ class Question:
     @property
     def reach(self) -> float:
         """How long the part of one teacher can be, in steps: half of what replacing it can move."""
-        if self.kind == SHARES:
-            return self.clipped_shares.l2_sensitivity / 2
-        return self.clipped_moments.l2_sensitivity / 2 if self.kind == MOMENTS else 1.0
+        return float(self.clipped.l2_sensitivity) / 2 if "clip" in self.state else 1.0
 
     @property
-    def clipped_shares(self) -> ClippedSum:
-        return ClippedSum(float(self.state["clip"]), (1, self.num_labels))
-
-    @property
-    def clipped_moments(self) -> ClippedMoments:
-        return ClippedMoments(float(self.state["clip"]), num_teachers=1)
+    def clipped(self) -> Any:
+        """The clipped sum of shares, or of a round's votes."""
+        clip = float(self.state["clip"])
+        return ClippedSum(clip, (1, self.num_labels)) if self.kind == SHARES else ClippedMoments(clip, num_teachers=1)
 
     @property
     def directions(self) -> PublicPCA:
@@ -235,8 +328,8 @@ class Question:
             good = bool((total >= 0).all()) and sum(total.tolist()) <= num_teachers  # where nothing overflows
         else:
             good = math.sqrt(float((total.astype(np.float64) ** 2).sum())) <= num_teachers * self.reach * (1 + 1e-9)
+        rule = f"one of {num_teachers} teachers, each within its clip; this one is longer"
         if not good:
-            rule = f"one of {num_teachers} teachers, each within its clip; this one is longer"
             raise InvalidValue(f"sum: expected {rule}")
 
     def require_of(self, opening: Request) -> None:
@@ -257,37 +350,28 @@ class Question:
         return named.hexdigest()
 
     def to_bytes(self) -> bytes:
-        arrays: dict[str, NDArray[Any]] = {
-            "kind": np.array(self.kind),
-            "asked": np.array(self.asked),
-            "num_labels": np.array(self.num_labels, np.int64),
-        }
-        arrays |= {name: np.asarray(value, dtype=np.float64) for name, value in self.state.items()}
-        if self.opening is not None:
-            arrays |= {name: array for name, array in self.opening.arrays().items() if name in SAMPLES}
-        return npz_bytes(**arrays)
+        head = {"kind": np.array(self.kind), "asked": np.array(self.asked)}
+        state = {name: np.asarray(value, dtype=np.float64) for name, value in self.state.items()}
+        samples = {} if self.opening is None else self.opening.samples()
+        return npz_bytes(**head, num_labels=np.array(self.num_labels, np.int64), **state, **samples)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` made; raises `InvalidValue` for anything else."""
         with expected("question", _RULE):
-            states = {
-                name: ArrayForm("f", (None,) * len(axes))
-                for each in _STATES.values()
-                for name, (axes, _) in each.items()
-            }
-            arrays = arrays_of(data, _HEAD, beside=SAMPLES | states)
+            states = {name: axes for state in _STATES.values() for name, (axes, _) in state.items()}
+            forms = {name: ArrayForm("f", (None,) * len(axes)) for name, axes in states.items()}
+            arrays = arrays_of(data, _HEAD, beside=SAMPLES | forms)
             kind = str(arrays["kind"])
-            wanted = _STATES[kind].keys() | (SAMPLES.keys() if kind == OPENING else set())
-            if arrays.keys() != _HEAD.keys() | wanted:
+            if arrays.keys() != _HEAD.keys() | (SAMPLES if kind == OPENING else _STATES[kind]).keys():
                 raise ValueError("arrays of another kind")
             if kind == OPENING:
-                return cls.of_opening(Request.of_arrays(arrays))
+                return cls.of_opening(Request.of_samples(arrays))
             state = {name: np.asarray(arrays[name], dtype=np.float64) for name in _STATES[kind]}
             return cls(kind=kind, asked=str(arrays["asked"]), num_labels=int(arrays["num_labels"]), state=state)
 
 
-_HEADS = 2**20  # bytes for names and headers
+HEADS = 2**20  # bytes for names and headers of a file
 _ANSWER = {"head": ArrayForm("U", ()), "question": ArrayForm("U", ()), "total": ArrayForm("biuf")}
 
 
@@ -304,15 +388,14 @@ class SumAnswer:
         return npz_bytes(head=head, question=question, total=self.total.astype(np.int64))
 
     @classmethod
-    def from_bytes(cls, data: bytes, question: Question) -> Self:
-        """An answer to this question; raises `InvalidValue` for a torn one, one to another, one of another shape."""
+    def from_bytes(cls, data: bytes, question: Question, **wanted: Any) -> Self:
+        """An answer to this question, whose head says what is wanted; raises `InvalidValue` for any other."""
         with expected("answer", "a whole answer, as pate.federated makes it"):
             size, most = len(data), question.most_bytes
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
             arrays = arrays_of(data, _ANSWER)
-            total = arrays["total"]
-            found = cls(VoteManifest.from_text(str(arrays["head"])), str(arrays["question"]), total)
-        require(found.question == question.digest, "question", "another", "the one that was asked")
+            head, total = VoteManifest.from_text(str(arrays["head"])), arrays["total"]
+        require(str(arrays["question"]) == question.digest, "question", "another", "the one that was asked")
         require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
-        require(total.shape == question.shape, "sum.shape", total.shape, str(question.shape))
-        return found
+        require_head(head, question.asked, **wanted)
+        return cls(head, question.digest, total)

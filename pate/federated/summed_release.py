@@ -1,15 +1,15 @@
-"""A release of a secure sum: the server never has a holder's votes, and with distributed noise no sum without noise.
+"""Releases of sums over the teachers of all holders: of votes at once, or in rounds, over a network or as files.
 
-The terms of such a sum, whole numbers of any size as digits that it has room for, and both sides of it.
+Secure sums: the server never has a holder's votes, and with distributed noise no sum without noise. Their terms, whole
+numbers of any size as digits that they have room for, and both sides of them.
 """
-
-from __future__ import annotations
 
 import hashlib
 import math
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,19 +18,32 @@ from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
 from pate.aggregators import DistributedVotes
-from pate.federated.question import LENGTHS, Question, Request
-from pate.federated.roll import Roll
-from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import FROM_BACKUP, locked, make_folder, read_text, write_arrays, write_text
+from pate.federated.question import LENGTHS, MOMENTS, SHARES, Contribution, Question, Request, Roll, SumAnswer, counted
+from pate.files.arrays import ArrayForm, Arrays, read_arrays
+from pate.files.disk import (
+    FROM_BACKUP,
+    is_regular,
+    locked,
+    make_folder,
+    read_text,
+    read_value,
+    replacing,
+    write_arrays,
+    write_text,
+)
+from pate.files.values import to_json
 from pate.mechanisms import secret_generator
+from pate.run.ensemble import NUM_ASKED
 from pate.run.places import Places
 from pate.run.progress import Monitor
 from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require, require_count
-from pate.votes.clipping import Integers
-from pate.votes.source import CountedVotes, NoisySum, Total, VoteSource
-from pate.votes.vote_file import VoteFile
+from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
+from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes
+from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
+from pate.votes.source import Array, CountedVotes, NoisySum, ShareSums, SumsAlone, Total, VoteSource
+from pate.votes.vote_file import VoteFile, VoteManifest, queries_digest
 
 MODULUS = 2**32
 _FEWEST_SHARES = 21
@@ -58,9 +71,9 @@ class SumTerms:
         require_count("num_holders", self.num_holders, minimum=3)
         rule = "1 or more with secure aggregation, in which all holders but one can open a sum"
         require(self.max_absent >= 1, "max_absent", self.max_absent, rule)
-        most = (self.num_holders - 1) // 2
-        rule = f"at most {most}, fewer than half: else a server opens single holders by telling half that one is absent"
-        require(self.max_absent <= most, "max_absent", self.max_absent, rule)
+        half = (self.num_holders - 1) // 2
+        rule = f"at most {half}, fewer than half: else a server opens single holders by telling half that one is absent"
+        require(self.max_absent <= half, "max_absent", self.max_absent, rule)
         require_count("most", self.most)
         room = (MODULUS - 1) // (2 * self.num_holders)
         rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
@@ -77,12 +90,12 @@ class SumTerms:
             require(fails <= _LIKELY_ENOUGH, "shares", self.shares, rule)
 
     @classmethod
-    def of_counts(cls, roll: Roll, shares: int | None = None) -> SumTerms:
+    def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
         most = max(roll.holders.values())
         return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most, shares=shares)
 
     @classmethod
-    def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> SumTerms:
+    def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> Self:
         """For counts with shares of noise; raises where the aggregator is for others, or for too many colluders."""
         for name, wanted in {"num_holders": len(roll.holders), "max_dropouts": roll.max_absent}.items():
             found = getattr(aggregator, name)
@@ -90,13 +103,12 @@ class SumTerms:
         colluders, spare = aggregator.max_colluders, len(roll.holders) - 2 * roll.max_absent
         rule = f"less than {spare}: with max_absent={roll.max_absent} so many open single holders"
         require(colluders < spare, "aggregator.max_colluders", colluders, rule)
-        shares = aggregator.shares
-        reach = math.ceil(_TAILS * math.sqrt(shares.share_variance))
-        most = shares.steps * max(roll.holders.values()) + reach
+        reach = math.ceil(_TAILS * math.sqrt(aggregator.shares.share_variance))
+        most = aggregator.shares.steps * max(roll.holders.values()) + reach
         return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most)
 
     @classmethod
-    def of_digits(cls, roll: Roll, shares: int | None = None) -> SumTerms:
+    def of_digits(cls, roll: Roll, shares: int | None = None) -> Self:
         """For all secure sums in rounds: digits as large as the sum has room for."""
         num_holders = len(roll.holders)
         most = 2 ** (((MODULUS - 1) // (2 * num_holders)).bit_length() - 1)
@@ -127,8 +139,7 @@ class SumTerms:
         require(self.least <= present <= self.num_holders, "holders present", present, rule)
         scaled = np.asarray(average, dtype=np.float64) * present
         total = np.rint(scaled)
-        whole = bool((np.abs(scaled - total) < 1e-3).all() and (np.abs(total) <= self.most * present).all())
-        if not whole:
+        if not ((np.abs(scaled - total) < 1e-3) & (np.abs(total) <= self.most * present)).all():
             raise InvalidValue("sum: expected whole numbers within the terms; some holder kept to others")
         return total.astype(np.int64)
 
@@ -137,8 +148,8 @@ class SumTerms:
 class Limbs:
     """A number x is sent as digits: x = sum of digit_i 2**(bits i), the last one with the sign of x.
 
-    Digits are added up one by one and put together afterwards, so the sum is exact. The sums of the digits say a little
-    more than the sum of the numbers: how often digits ran over. They are sums over all holders as well.
+    Digits are added up one by one and put together afterwards, so the sum is exact. Their sums say a little more than
+    that of the numbers, how often digits ran over, and are sums over all holders as well.
     """
 
     terms: SumTerms  # of the sum, the same at every holder
@@ -156,11 +167,8 @@ class Limbs:
 
     def split(self, total: Integers) -> NDArray[np.int64]:
         """The digits, `[count, …]`; all but the last are in 0..2**bits - 1."""
-        digits, left = [], total.astype(np.int64)
-        for _ in range(self.count - 1):
-            digits.append(left & (2**self.bits - 1))
-            left = left >> self.bits
-        return np.stack([*digits, left])
+        shifted = [total.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
+        return np.stack([*(each & (2**self.bits - 1) for each in shifted[:-1]), shifted[-1]])
 
     def joined(self, digits: Integers) -> Integers:
         powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
@@ -172,12 +180,9 @@ class HolderSum:
     """A holder's side of a secure sum. All of it is the holder's own: nothing comes from the server."""
 
     terms: SumTerms  # of the sum
-    # the aggregator whose share of the noise is added; None where the server adds the noise, and sees the sum
-    noise: DistributedVotes | None = None
-    # of the noise, for tests; whoever knows it is a colluder. None draws from the operating system
-    seed: int | None = None
-    # to how many requests numbers with noise are sent in all: each is a release, at the price of one
-    max_answers: int = 1
+    noise: DistributedVotes | None = None  # whose share is added; None where the server adds noise, and sees the sum
+    seed: int | None = None  # of the noise, for tests: who knows it is a colluder. None draws from the operating system
+    max_answers: int = 1  # to how many requests numbers with noise are sent: each is a release, at the price of one
 
     def __post_init__(self) -> None:
         require_count("max_answers", self.max_answers)
@@ -202,15 +207,14 @@ class HolderSum:
 
     def _answer_once(self, folder: Path, request: Request) -> None:
         """Notes on disk, before anything is sent, that this request has its answer."""
-        path = folder / f"answered-{request.digest}"
         with locked(folder / _LOCK):
-            rule = "a request that was not answered before: a second noisy sum is a second release"
-            if os.path.lexists(path):
+            answered = {path.name for path in folder.glob("answered-*")}
+            if (name := f"answered-{request.digest}") in answered:
+                rule = "a request that was not answered before: a second noisy sum is a second release"
                 raise InvalidValue(f"request: expected {rule}")
-            others = len(list(folder.glob("answered-*")))
             rule = f"at most {self.max_answers}, the max_answers of this holder"
-            require(others < self.max_answers, "requests answered with noise", others + 1, rule)
-            write_text(path, "")
+            require(len(answered) < self.max_answers, "requests answered with noise", len(answered) + 1, rule)
+            write_text(folder / name, "")
 
 
 def first_note(path: Path, text: str) -> str | None:
@@ -222,12 +226,22 @@ def first_note(path: Path, text: str) -> str | None:
     return None
 
 
-_FORMS = {"total": ArrayForm("i", (None, None)), "holders": ArrayForm("U", (None,)), "asked": ArrayForm("U", ())}
 _REMEDY = "restore it from a backup; without noise, remove it and holders are asked again"
+_LATER = f"{FROM_BACKUP}: later questions were asked about what was released of it"
 _MOST_BYTES = 2**36
 
-Summed = tuple[NDArray[np.int64], tuple[str, ...]]
-"""The sum `[Q, L]`, and who is in it."""
+Summed = tuple[NDArray[np.int64], tuple[str, ...]]  # a sum such as `[Q, L]`, and who is in it
+
+
+def _kept(
+    path: Path, shape: tuple[int | None, ...], ask: Callable[[], Summed], remedy: str, **beside: NDArray[Any]
+) -> Arrays:
+    """A sum, who is in it and what stands beside them in a file; it is kept before anything is done with it."""
+    if not os.path.lexists(path):
+        total, holders = ask()
+        write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **beside)
+    forms = {"total": ArrayForm("i", shape), "holders": ArrayForm("U", (None,))}
+    return read_arrays(path, forms | dict.fromkeys(beside, ArrayForm("U", ())), remedy=remedy, most=_MOST_BYTES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,8 +259,7 @@ class SummedRelease:
     output_dir: Path  # the folder of the release; of it `release/` may be published
     dataset: str  # the public name of the holders' data; one ledger counts for one name
     real: bool = True  # False for synthetic records
-    # of the sum, see `SumTerms.shares`; None with the holders' noise: its price rests on who can open it
-    shares: int | None = None
+    shares: int | None = None  # see `SumTerms`; None with the holders' noise: its price rests on who can open the sum
 
     def __post_init__(self) -> None:
         if self.noise is not None:
@@ -264,9 +277,8 @@ class SummedRelease:
 
     @property
     def terms(self) -> SumTerms:
-        if self.noise is not None:
-            return SumTerms.of_noise(self.noise, self.roll)
-        return SumTerms.of_counts(self.roll, self.shares)
+        noise, roll = self.noise, self.roll
+        return SumTerms.of_counts(roll, self.shares) if noise is None else SumTerms.of_noise(noise, roll)
 
     def run(self, ask: Callable[[], Summed], monitor: Monitor | None = None) -> Terms:
         """Has the sum made once, by `secure_sum`, and releases it, or continues where it was killed.
@@ -275,7 +287,7 @@ class SummedRelease:
         """
         _ = self.terms
         make_folder(self.inbox)
-        request = self.request
+        request, places = self.request, Places.of(self.roll.holders)
         source: VoteSource
 
         def total() -> Total:
@@ -290,15 +302,9 @@ class SummedRelease:
         else:
             source = self.counted(ask)
             digest = hashlib.sha256(b"summed votes" + np.ascontiguousarray(source.counts()).tobytes()).hexdigest()
-        cohort = Cohort(
-            dataset=self.dataset,
-            real=self.real,
-            record_ids=request.record_ids,
-            label_names=request.label_names,
-            digest=digest,
-            queries=request.digest,
-            places=Places.of(self.roll.holders),
-        )
+        about: dict[str, Any] = {"record_ids": request.record_ids, "label_names": request.label_names}
+        about |= {"digest": digest, "queries": request.digest, "places": places}
+        cohort = Cohort(dataset=self.dataset, real=self.real, **about)
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
     def counted(self, ask: Callable[[], Summed]) -> VoteSource:
@@ -310,12 +316,256 @@ class SummedRelease:
 
     def made(self, ask: Callable[[], Summed]) -> Summed:
         """The sum, which is kept before anything is done with it."""
-        path = self.inbox / "sum.npz"
-        if not os.path.lexists(path):
-            total, holders = ask()
-            asked = np.array(self.request.digest)
-            write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), asked=asked)
-        found = read_arrays(path, _FORMS, remedy=_REMEDY, most=_MOST_BYTES)
+        asked = {"asked": np.array(self.request.digest)}
+        found = _kept(self.inbox / "sum.npz", (None, None), ask, _REMEDY, **asked)
         rule = "those of the request; take another inbox for another request"
         require(str(found["asked"]) == self.request.digest, "inbox, queries", "others", rule)
         return found["total"].astype(np.int64), tuple(found["holders"].tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """What came of one question."""
+
+    total: Integers  # int64, the sum over all holders that are in it
+    holders: tuple[str, ...]  # who is in it
+    heads: Mapping[str, VoteManifest] = field(default_factory=dict)  # what they vouch for, by name
+    refused: Mapping[str, str] = field(default_factory=dict)  # a line for each holder that is not in it, by name
+
+
+Exchange = Callable[[Question], Gathered]  # has one question answered by all holders
+
+
+def gathered(roll: Roll, question: Question, contributions: Iterable[Contribution]) -> Gathered:
+    """Adds up the answers that count.
+
+    An answer counts as `counted` says, where it is a whole sum and answers this question. It is no longer than that of
+    as many teachers as the roll says, so it moves a sum by what its own teachers are worth, and no more.
+    """
+
+    def read(holder: str, sent: bytes) -> SumAnswer:
+        wanted = {"holder": holder, "num_teachers": roll.holders[holder], "num_labels": question.num_labels}
+        answer = SumAnswer.from_bytes(sent, question, **wanted)
+        question.require_possible(answer.total, roll.holders[holder])
+        return answer
+
+    answers, refused = counted(roll, contributions, read)
+    total = sum((answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64))
+    heads = {name: answer.head for name, answer in answers.items()}
+    return Gathered(total, tuple(answers), heads, refused)
+
+
+class AnswersAwaited(Exception):
+    """A question is out, in a file for the holders, and answers are not there yet, as HOLDER.npz in a folder."""
+
+    def __init__(self, question: Path, answers: Path, missing: tuple[str, ...]) -> None:
+        super().__init__(f"{question}: {len(missing)} holders have not answered")
+        self.question, self.answers, self.missing = question, answers, missing
+
+
+@dataclass(frozen=True)
+class Mailbox:
+    """An exchange: writes a question to `questions/NAME.npz`, and reads `answers/NAME/HOLDER.npz`."""
+
+    folder: Path  # of both, of mode 0700
+    roll: Roll  # who is expected
+    wait: bool = True  # whether all of them are waited for; else `max_absent` of them may stay away
+
+    def __call__(self, question: Question) -> Gathered:
+        """The sum of the answers that are there; raises `AnswersAwaited` where they are too few."""
+        sent, answers = self.folder / "questions" / f"{question.name}.npz", self.folder / "answers" / question.name
+        make_folder(sent.parent)
+        make_folder(answers)
+        if not os.path.lexists(sent):
+            with replacing(sent) as file:
+                file.write(question.to_bytes())
+        there = {path.stem: path for path in sorted(answers.glob("*.npz"))}
+        missing = tuple(holder for holder in self.roll.holders if holder not in there)
+        if len(missing) > (0 if self.wait else self.roll.max_absent):
+            raise AnswersAwaited(sent, answers, missing)
+        most = question.most_bytes
+        problem = f"expected a file of at most {most} bytes, as pate-vote writes it"
+
+        def read(name: str, path: Path) -> Contribution:
+            """The answer of a holder; files of strangers, pipes, folders and files that are too large are not read."""
+            usual = name in self.roll.holders and is_regular(path) and path.stat().st_size <= most
+            return Contribution(name, path.read_bytes() if usual else None, problem)
+
+        return gathered(self.roll, question, [read(*each) for each in there.items()])
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What `opening.json` holds."""
+
+    name: str  # of the release, random: sums of another inbox are not those of this one
+    asked: str  # digest of the opening
+    heads: Mapping[str, str] = field(default_factory=dict)  # what each holder vouches for, by name, as text
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundsOfHolders:
+    """What the server does with rounds, whatever carries the messages.
+
+    Rule: holders open the release; their teachers learn. Then each question is one sum: three for the prevalence, one
+    for each round, every one against what was released before. The ledger is charged for the prevalence before its
+    first sum, and for all rounds together before the noise of the first.
+
+    Attributes:
+        plan: what is released: `CenteredVotes` in rounds.
+        roll: who is expected.
+        pool: float32 `[P, d]`, public samples; trained teachers are asked of the first 2,048, the student learns from
+            all of them.
+        record_ids: `[P]`, what they are called.
+        label_names: L.
+        num_queries: how many of them the release is about, the first ones; None for all.
+        inbox: the folder for sums, of mode 0700; no epsilon covers it.
+        output_dir: the folder of the release; of it `release/` may be published.
+    """
+
+    plan: ReleasePlan
+    roll: Roll
+    pool: NDArray[np.float32]
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
+    num_queries: int | None = None
+    inbox: Path | str
+    output_dir: Path | str
+
+    def __post_init__(self) -> None:
+        require(self.pool.ndim == 2, "pool.shape", self.pool.shape, "[P, d]: rounds are for rows of numbers")
+        same = len(self.record_ids) == len(self.pool)
+        require(same, "len(record_ids)", len(self.record_ids), f"{len(self.pool)}, one for each sample")
+        if self.num_queries is not None:
+            count = require_count("num_queries", self.num_queries)
+            require(count <= len(self.pool), "num_queries", count, f"at most {len(self.pool)}, the public samples")
+
+    def run(self, exchange: Exchange, monitor: Monitor | None = None) -> Terms:
+        """Asks, releases, and asks again until all rounds are released; or goes on where it was killed.
+
+        The exchange has one question answered by all holders; the monitor is told of progress, and who is absent.
+        Raises `InvalidValue` where too many are, and for whatever `release_votes` refuses. Where rounds were charged
+        and not finished, the same call goes on with them at no further price.
+        """
+        monitor = monitor or Monitor()
+        source = AskedVotes(self, exchange, monitor)
+        ids = self.record_ids[: self.num_queries]
+        cohort = Cohort.of_heads(
+            source.heads,
+            record_ids=ids,
+            label_names=self.label_names,
+            digest=hashlib.sha256(to_json(source.opened).encode()).hexdigest(),  # of its sums; covered by no epsilon
+            queries=queries_digest(np.asarray(self.pool[: self.num_queries], dtype=np.float32), ids),
+            places=Places.of(self.roll.holders),
+            num_groups=sum(head.num_groups for head in source.heads),
+        )
+        return release_votes(self.plan, source, cohort, self.output_dir, monitor)
+
+
+class AskedVotes(SumsAlone, ShareSums):
+    """Holders say sums and nothing finer, so no other form of votes is there. Queries are the first of the pool.
+
+    Each question is asked once, and its sum is kept: a server that was killed goes on with the sums that it has. A sum
+    that is lost is not made again as soon as a later question was asked. With other holders present it would be
+    another sum, and the same noise on both would give their difference away.
+    """
+
+    gives_bits = False
+    expected = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
+
+    def __init__(self, release: RoundsOfHolders, exchange: Exchange, monitor: Monitor) -> None:
+        """Has the opening answered, if it was not."""
+        self.folder, self.roll, self.pool = make_folder(release.inbox), release.roll, release.pool
+        self._exchange, self._monitor = exchange, monitor
+        inputs = np.asarray(self.pool[:NUM_ASKED], dtype=np.float32)
+        request = Request(inputs=inputs, record_ids=release.record_ids[:NUM_ASKED], label_names=release.label_names)
+        self.opened = self._opened(opening := Question.of_opening(request))
+        self.heads = [VoteManifest.from_text(text) for text in self.opened.heads.values()]
+        names = sorted({head.dataset for head in self.heads})
+        if len(names) > 1:
+            raise InvalidValue(f"dataset={', '.join(names)}: expected one name for the data of all holders")
+        self.num_teachers, self.num_labels = self.roll.num_teachers, opening.num_labels
+        self.num_queries = len(self.pool[: release.num_queries])
+        present = sum(head.num_teachers for head in self.heads)
+        self.records_per_teacher = sum(head.num_groups for head in self.heads) / present
+
+    def _opened(self, opening: Question) -> Opened:
+        path = self.folder / "opening.json"
+        if not os.path.lexists(path):
+            heads = {name: head.to_text() for name, head in self._asked(opening).heads.items()}
+            write_text(path, to_json(Opened(secrets.token_hex(16), opening.asked, heads)) + "\n")
+        kept = read_value(Opened, path, name="opening", rule="what holders vouched for", remedy=_LATER)
+        rule = "those of the release; take another inbox for others"
+        require(kept.asked == opening.asked, "inbox, samples", "others", rule)
+        return kept
+
+    def _asked(self, question: Question) -> Gathered:
+        found = self._exchange(question)
+        for line in found.refused.values():
+            self._monitor.say(line)
+        self.roll.require_enough(found.holders, found.refused, "ask again: nothing is charged a second time")
+        return found
+
+    def sum_of(self, kind: str, **state: Any) -> Integers:
+        """The sum that answers a question about the samples of the opening; whoever is absent adds nothing."""
+        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
+        question = Question(kind=kind, asked=self.opened.asked, num_labels=self.num_labels, state=arrays)
+        path = self.folder / f"{question.name}.npz"
+
+        def ask() -> Summed:
+            self._log(path.name)
+            found = self._asked(question)
+            return found.total, found.holders
+
+        return _kept(path, question.shape, ask, _LATER)["total"].astype(np.int64)
+
+    def _log(self, name: str) -> None:
+        """Enters that a question is asked, before it is; the last one may be asked again."""
+        path = self.folder / "asked.txt"
+        rule = "the questions that were asked"
+        asked = read_text(path, rule=rule, remedy=_LATER).split() if os.path.lexists(path) else []
+        if name in asked[:-1]:
+            raise InvalidValue(f"inbox={self.folder / name}: expected the sum that later questions rest on; {_LATER}")
+        if name not in asked:
+            write_text(path, "\n".join([*asked, name]) + "\n")
+
+    def share_sums(self) -> ShareSums:
+        return self
+
+    def lengths(self) -> Integers:
+        return self.sum_of(LENGTHS)
+
+    def total(self, clipped: ClippedSum, center: Array) -> Integers:
+        return self.sum_of(SHARES, center=center, clip=clipped.clip)
+
+    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes:
+        count = affordable_directions(
+            noise_multiplier=noise_multiplier,
+            num_teachers=self.num_teachers,
+            num_records=max(1, round(self.records_per_teacher * self.num_teachers)),
+            num_labels=self.num_labels,
+            noise_share=SHARE_IN_ROUNDS,
+        )
+        found: RoundVotes = self.remembered(("moments", count), lambda: AskedMoments(self, count))
+        return found
+
+
+class AskedMoments(RoundVotes):
+    """Votes of rounds: each total is asked of all holders, and whoever is absent in a round adds nothing to it.
+
+    Formal guarantee: see docs/proofs/vote_rounds.md, "Rounds of many holders".
+    """
+
+    def __init__(self, votes: AskedVotes, count: int) -> None:
+        """Along so many directions of the public pool."""
+        self._votes, self._directions = votes, PublicPCA.of(votes.pool, count, ridge=RIDGE_IN_ROUNDS)
+        rows = votes.pool[: max(MOST_PUBLIC, votes.num_queries)]
+        self.public = self._directions.with_constant(rows).astype(np.float32)
+        self.variances = self._directions.feature_variances
+        self.num_teachers, self.num_labels = votes.num_teachers, votes.num_labels
+        self.records_per_teacher = votes.records_per_teacher
+
+    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        found, state = self._directions, {"weights": weights, "label_scale": label_scale, "clip": clipped.clip}
+        pool = {"pool_center": found.center, "projection": found.projection, "variances": found.variances}
+        return self._votes.sum_of(MOMENTS, records_per_teacher=self.records_per_teacher, **state, **pool)

@@ -5,26 +5,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Self
+from typing import Any, Self
 
 from pate.files.disk import read_value, write_text
 from pate.files.values import to_json
-from pate.report.report import CAVEATS, OF_CLASSES, PAPER_LABEL, Privacy, Scalar, format_delta, format_epsilon
+from pate.report.report import PAPER_LABEL, Privacy, Scalar, format_delta, format_epsilon
 from pate.validation import VERSION, require, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
 
-PRIVACY = "privacy.json"
-"""The name of `PrivacyStatement` in a bundle."""
-
-_FORMAT = 1
+PRIVACY = "privacy.json"  # the name of `PrivacyStatement` in a bundle
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
     """What the card says, as `privacy.json`: enough to compute the price again, and nothing that the card has not."""
 
-    format: int = _FORMAT  # of the file, 1
+    format: int = 1  # of the file
     package: str = f"pate-multilabel {VERSION}"  # what wrote it, with its version
     epsilon: float  # a bound as on the card, rounded up; infinity, in the file `"inf"`, is no guarantee
     delta: float  # at which it holds, rounded up
@@ -46,6 +43,7 @@ class PrivacyStatement:
     def of(cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int) -> Self:
         """That of a price; arguments as for `privacy_card`."""
         same = ("adjacency", "unit", "mechanism", "parameters", "num_queries")
+        counts: dict[str, Any] = {"num_answered": num_answered, "num_labels": num_labels, "num_teachers": num_teachers}
         return cls(
             **{name: getattr(privacy, name) for name in same},
             epsilon=float(format_epsilon(privacy.epsilon)),
@@ -54,9 +52,7 @@ class PrivacyStatement:
             noise="seeded" if privacy.noise_seeded else "system",
             classes={name: float(format_epsilon(epsilon)) for name, epsilon in privacy.classes.items()},
             data=data,
-            num_answered=num_answered,
-            num_labels=num_labels,
-            num_teachers=num_teachers,
+            **counts,
         )
 
     def write(self, folder: Path | str) -> None:
@@ -81,10 +77,10 @@ def privacy_card(
     features: Mapping[str, Scalar] | None = None,
     places: Sequence[str] = (),
 ) -> str:
-    """Renders the card as Markdown.
+    """Renders the card as Markdown; raises `InvalidValue` for more answers than queries, or counts that are none.
 
-    It is given the price, public parameters and the released count of answers, so it can hold nothing
-    else: no score, no baseline, no vote, no seed and no path of the data owner.
+    It is given the price, public parameters and the released count of answers, so it can hold nothing else: no score,
+    no baseline, no vote, no seed and no path of the data owner.
 
     Args:
         privacy: the price of the release.
@@ -96,38 +92,27 @@ def privacy_card(
         num_hits: queries that a charged mechanism paid for; None for another.
         features: what stands for pictures, see `Preprocessing.origin`; none where inputs are plain.
         places: what holders of records are promised, see `pate.run.places`; none where there is one.
-
-    Raises:
-        InvalidValue: more answers than queries, or a count below its least value.
     """
     require_count("num_answered", num_answered, minimum=0)
     require_count("num_labels", num_labels)
     require_count("num_teachers", num_teachers)
     rule = f"at most num_queries={privacy.num_queries}"
     require(num_answered <= privacy.num_queries, "num_answered", num_answered, rule)
-    rows = (
-        ("data set", dataset),
-        *((("features", f"{features['features']}, which {features_origin(features)}"),) if features else ()),
-        *privacy.terms,
-        *privacy.made_by(name),
-        ("queries answered", str(num_answered)),
-        *(() if num_hits is None else (("hits", str(num_hits)),)),
-        ("labels per query", str(num_labels)),
-        ("teachers", str(num_teachers)),
-    )
+    made_of = f"{features['features']}, which {features_origin(features)}" if features else None
+    about, counts = {"data set": dataset, "features": made_of}, {"queries answered": num_answered, "hits": num_hits}
+    counts |= {"labels per query": num_labels, "teachers": num_teachers}
+    rows = [*about.items(), *privacy.terms, *privacy.made_by(name), *counts.items()]
     promise, reading = _promise(privacy)
-    paper, said = "", "\n".join(f"- {line}" for line in places)
-    if (claim := privacy.paper_epsilon) is not None:
-        paper = "\n- The accounting of the paper that the mechanism comes from gives epsilon "
-        paper += f"{format_epsilon(claim)}: {PAPER_LABEL}."
+    covered = "\n".join(("\n## Whom it covers, as votes come from several places\n", *(f"- {line}" for line in places)))
+    paper = f"\n- The accounting of the paper that the mechanism comes from gives epsilon {{}}: {PAPER_LABEL}."
     return _CARD.substitute(
         promise=promise,
-        rows="\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in rows),
+        rows="\n".join(f"| {cell(key)} | {cell(str(value))} |" for key, value in rows if value is not None),
         reading=reading,
         num_queries=privacy.num_queries,
-        paper=paper,
-        places=f"\n## Whom it covers, as votes come from several places\n\n{said}\n" if places else "",
-        caveats="\n".join(f"- {caveat}" for caveat in (*CAVEATS, *([OF_CLASSES] if privacy.classes else ()))),
+        paper="" if privacy.paper_epsilon is None else paper.format(format_epsilon(privacy.paper_epsilon)),
+        places=f"{covered}\n" if places else "",
+        classes="\n- Who is in which budget class: that is taken as public." if privacy.classes else "",
     )
 
 
@@ -137,17 +122,17 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
     for what in ("pictures", "texts"):
         if count := features.get(f"num_{what}"):
             fitted = f"fitted on {count} public {what} (SHA-256 {features.get(f'{what}_sha256', '')})"
-    weights = (
-        f", weights from {features['model']} (SHA-256 {features['weights_sha256']})" if "model" in features else ""
-    )
+    weights = ""
+    if "model" in features:
+        weights = f", weights from {features['model']} (SHA-256 {features['weights_sha256']})"
     return f"were {fitted}{weights}, on no private record; the extractor's SHA-256 is {features['extractor_sha256']}"
 
 
 def _promise(privacy: Privacy) -> tuple[str, str]:
     """The guarantee, and what its epsilon bounds, with the number where a factor still says something."""
     if math.isinf(privacy.epsilon):
-        nothing = "Nothing bounds what the release says about one unit of privacy."
-        return "This release has **no privacy guarantee**: its epsilon is infinite.", nothing
+        none = "This release has **no privacy guarantee**: its epsilon is infinite."
+        return none, "Nothing bounds what the release says about one unit of privacy."
     epsilon, delta = format_epsilon(privacy.epsilon), format_delta(privacy.delta)
     sentence = f"This release is ({epsilon}, {delta})-differentially private under the adjacency {privacy.adjacency}"
     sentence += f"; the unit of privacy is {cell(privacy.unit)}."

@@ -1,19 +1,14 @@
 """What a model is scored by: metrics of multi-label predictions, their intervals, and the constants to beat."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pate.validation import InvalidValue, require, require_count, require_probability
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Bits = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -45,26 +40,21 @@ class Scores:
 
 
 def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> Scores:
-    """Computes the five metrics of a multi-label prediction.
+    """Computes the five metrics of a multi-label prediction, each in [0, 1]; None for a mean over no label at all.
 
     - `accuracy`: mean over samples and labels of correct bits (the papers' measure; flatters rare labels).
-    - `balanced_accuracy`: mean over labels of each label's balanced accuracy. A label of which `true` holds
-      one class only is left out, so that a constant guess scores exactly 0.5.
-    - `micro_f1`: F1 of all bits taken together. `macro_f1`: mean over all labels of each label's F1. An F1
-      without positives on either side is 0.
-    - `mean_average_precision`: mean, over the labels that have a positive, of the average precision of
-      `scores`.
+    - `balanced_accuracy`: mean over labels of each label's balanced accuracy. A label of which `true` holds one class
+      only is left out, so that a constant guess scores exactly 0.5.
+    - `micro_f1`: F1 of all bits taken together. `macro_f1`: mean over all labels of each label's F1. An F1 without
+      positives on either side is 0.
+    - `mean_average_precision`: mean, over the labels that have a positive, of the average precision of `scores`.
 
     Args:
         predicted: bool `[n, L]`.
         scores: float `[n, L]`, higher means more likely; finite.
         true: bool `[n, L]`.
 
-    Returns:
-        Each metric in [0, 1]; None for a mean over no label at all.
-
-    Raises:
-        InvalidValue: arrays that are not bool, empty, of different shapes, or scores that are not finite.
+    Raises `InvalidValue` for arrays of another dtype, empty, of different shapes, or scores that are not finite.
     """
     predicted, scores, true = _checked(predicted, scores, true)
     return summarized(_per_label(predicted, scores, true), micro_f1=micro_f1(predicted, true))
@@ -72,13 +62,10 @@ def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike)
 
 def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
     """The five metrics from those of `per_label_metrics`, and the F1 of all bits together."""
-    return Scores(
-        accuracy=float(np.mean(per_label["accuracy"])),
-        balanced_accuracy=_mean_of_defined(per_label["balanced_accuracy"]),
-        micro_f1=micro_f1,
-        macro_f1=float(np.mean(per_label["f1"])),
-        mean_average_precision=_mean_of_defined(per_label["average_precision"]),
-    )
+    accuracy, macro_f1 = (float(np.mean(per_label[name])) for name in ("accuracy", "f1"))
+    some = (per_label[name] for name in ("balanced_accuracy", "average_precision"))  # NaN where undefined
+    balanced, precision = (None if np.isnan(each).all() else float(np.mean(each[~np.isnan(each)])) for each in some)
+    return Scores(accuracy, balanced, micro_f1, macro_f1, precision)
 
 
 def micro_f1(predicted: Bits, true: Bits) -> float:
@@ -90,27 +77,29 @@ def micro_f1(predicted: Bits, true: Bits) -> float:
 def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> dict[str, Floats]:
     """Computes the metrics of each label by itself, from the arrays and by the rules of `multilabel_metrics`.
 
-    Returns:
-        `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision` and `prevalence`
-        (the share of positives in `true`), each float64 `[L]`; NaN where a metric is undefined.
+    They are `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision` and `prevalence` (the
+    share of positives in `true`), each float64 `[L]`; NaN where a metric is undefined.
     """
     return _per_label(*_checked(predicted, scores, true))
 
 
 def _per_label(predicted: Bits, scores: Floats, true: Bits) -> dict[str, Floats]:
-    right_with, named, positives = (np.count_nonzero(bits, axis=0) for bits in (predicted & true, predicted, true))
-    wrong_with, wrong_without = named - right_with, positives - right_with
-    right_without = len(true) - named - wrong_without
-    recall = _ratio(right_with, positives, otherwise=np.nan)
-    return {
-        "accuracy": (right_with + right_without) / len(true),
-        "balanced_accuracy": (recall + _ratio(right_without, right_without + wrong_with, otherwise=np.nan)) / 2,
-        "precision": _ratio(right_with, right_with + wrong_with),
-        "recall": recall,
-        "f1": _ratio(2 * right_with, 2 * right_with + wrong_with + wrong_without),
-        "average_precision": average_precisions(scores, true),
-        "prevalence": positives / len(true),
-    }
+    hits, named, real = (np.count_nonzero(bits, axis=0) for bits in (predicted & true, predicted, true))
+    found = _of_counts(hits, named, real, len(true))
+    return found | {"average_precision": average_precisions(scores, true), "prevalence": real / len(true)}
+
+
+def _of_counts(hits: Any, named: Any, real: Any, n: int) -> dict[str, Floats]:
+    """Of each label, from how often it is named rightly, is named, and is there, in n samples, `[…, L]` each."""
+    absent_left = n - named - real + hits
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {
+            "accuracy": (hits + absent_left) / n,
+            "balanced_accuracy": (hits / real + absent_left / (n - real)) / 2,
+            "precision": np.where(named > 0, hits / named, 0.0),
+            "recall": hits / real,
+            "f1": np.where(named + real > 0, 2 * hits / (named + real), 0.0),
+        }
 
 
 def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
@@ -126,15 +115,6 @@ def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
             above = len(levels) - np.searchsorted(levels, levels)
             found[label] = np.mean(above / (len(positive) - np.searchsorted(every[label], levels)))
     return found
-
-
-def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64], *, otherwise: float = 0.0) -> Floats:
-    return np.where(whole > 0, part / np.maximum(whole, 1), otherwise)
-
-
-def _mean_of_defined(values: Floats) -> float | None:
-    defined = values[~np.isnan(values)]
-    return float(np.mean(defined)) if defined.size else None
 
 
 def _checked(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> tuple[Bits, Floats, Bits]:
@@ -162,23 +142,19 @@ def metric_intervals(
 ) -> dict[str, Interval]:
     """Percentile intervals of the five metrics of `multilabel_metrics`, from test samples drawn with replacement.
 
-    Of more than 32,768 samples it resamples 16,384, and scales their deviations to the number of all.
-
-    The model and the release stay as they are: the interval says nothing about another release or another training.
+    Of more than 32,768 samples it resamples 16,384, and scales their deviations to the number of all. The model and the
+    release stay as they are: the interval says nothing about another release or another training. Arrays are those of
+    `multilabel_metrics`, which says what is refused.
 
     Args:
         predicted: bool `[n, L]`.
-        scores: float `[n, L]`, higher means more likely; finite.
+        scores: float `[n, L]`.
         true: bool `[n, L]`.
         resamples: how many test sets are drawn; None for 200, or for fewer where there are many bits, at least 50.
         level: share of them inside an interval, in (0, 1).
         seed: of the draws, so that two reports of one run agree.
 
-    Returns:
-        `(low, high)` in [0, 1] by metric; without the metrics that some resample leaves undefined for every label.
-
-    Raises:
-        InvalidValue: as `multilabel_metrics`.
+    Returns `(low, high)` in [0, 1] by metric, without those that some resample leaves undefined for every label.
     """
     require_probability("level", level)
     bits, values, truth = _checked(predicted, scores, true)
@@ -187,20 +163,16 @@ def metric_intervals(
     require_count("resamples", resamples, minimum=2)
     require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")  # so that sums in float32 are exact
     tails = 50 * (1 - level), 100 - 50 * (1 - level)
-    if len(truth) <= _MOST_SAMPLES:
-        return _percentiles(_drawn(bits, values, truth, _weights(len(truth), resamples, seed)), tails)
-    # deviations fall with the root of the number of samples, so those of a part say what those of all are
-    part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
-    some, every = (bits[part], values[part], truth[part]), (bits, values, truth)
-    drawn = _drawn(*some, _weights(_PART, resamples, seed))
-    of_part, of_all = (_drawn(*each, [np.ones((len(each[2]), 1), np.float32)]) for each in (some, every))
-    shrink = math.sqrt(_PART / len(truth))
-    moved = {name: np.clip(of_all[name] + shrink * (drawn[name] - of_part[name]), 0, 1) for name in drawn}
-    return _percentiles(moved, tails)
-
-
-def _percentiles(drawn: Mapping[str, Floats], tails: tuple[float, float]) -> dict[str, Interval]:
-    bounds = {name: np.percentile(values, tails) for name, values in drawn.items()}
+    some = every = bits, values, truth
+    if len(truth) > _MOST_SAMPLES:
+        part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
+        some = bits[part], values[part], truth[part]
+    drawn = _drawn(*some, _weights(len(some[2]), resamples, seed))
+    if some is not every:  # deviations fall with the root of the number of samples: a part's say what those of all are
+        of_part, of_all = (_drawn(*each, [np.ones((len(each[2]), 1), np.float32)]) for each in (some, every))
+        shrink = math.sqrt(_PART / len(truth))
+        drawn = {name: np.clip(of_all[name] + shrink * (drawn[name] - of_part[name]), 0, 1) for name in drawn}
+    bounds = {name: np.percentile(found, tails) for name, found in drawn.items()}
     return {name: (float(low), float(high)) for name, (low, high) in bounds.items() if np.isfinite(low)}
 
 
@@ -229,18 +201,15 @@ def _resampled(weights: NDArray[np.float32], bits: Bits, truth: Bits, ranked: li
     hits, named, real = (  # [B, L]
         np.asarray(shares @ some.astype(np.float32), np.float64) for some in (bits & truth, bits, truth)
     )
-    absent_left = n - named - real + hits
-    with np.errstate(divide="ignore", invalid="ignore"):
-        balanced = (hits / real + absent_left / (n - real)) / 2
-        f1 = np.where(named + real > 0, 2 * hits / (named + real), 0.0)
+    found = _of_counts(hits, named, real, n)
+    with np.errstate(invalid="ignore"):
         micro = 2 * hits.sum(axis=1) / (named + real).sum(axis=1)
-    precision = np.stack([precision_of(weights) for precision_of in ranked])  # [L, B]
     return {
-        "accuracy": (hits + absent_left).mean(axis=1) / n,
-        "balanced_accuracy": _means_of_defined(balanced.T),
+        "accuracy": (n - named - real + 2 * hits).mean(axis=1) / n,
+        "balanced_accuracy": _means_of_defined(found["balanced_accuracy"].T),
         "micro_f1": np.nan_to_num(micro),
-        "macro_f1": f1.mean(axis=1),
-        "mean_average_precision": _means_of_defined(precision),
+        "macro_f1": found["f1"].mean(axis=1),
+        "mean_average_precision": _means_of_defined(np.stack([of(weights) for of in ranked])),  # of [L, B]
     }
 
 
@@ -279,7 +248,7 @@ def _precision_of(scores: Floats, truth: Bits) -> Precision:
     return average_precision
 
 
-def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -> csr_array:
+def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -> Any:
     """A row for each run of samples up to its end."""
     from scipy.sparse import csr_array  # loads slowly
 
@@ -295,12 +264,12 @@ class Constant:
     frequencies: Floats  # `[L]`, the score of each label
 
     @classmethod
-    def prior(cls, frequencies: Floats) -> Constant:
+    def prior(cls, frequencies: Floats) -> Self:
         """Each label's majority: the constant with the best accuracy."""
         return cls(frequencies > 0.5, frequencies)
 
     @classmethod
-    def best(cls, frequencies: Floats) -> Constant:
+    def best(cls, frequencies: Floats) -> Self:
         """The k most frequent labels, k for the best micro-F1 on data with these frequencies."""
         # A set S of labels on n samples is right n sum_S f times, of n |S| that it names and n sum f that are there.
         order = np.argsort(-frequencies, kind="stable")
@@ -331,13 +300,12 @@ class PrecisionRecall:
     precision: Floats  # `[P]`, at these
     chosen: tuple[float, float]  # recall and precision of the labels that the model predicts
     constant: tuple[float, float]  # the same of the best constant
-    # the probability from which a label is predicted, one for all or one for each; None without one
-    threshold: float | tuple[float, ...] | None
+    threshold: float | tuple[float, ...] | None  # the probability from which a label is predicted, one or one for each
 
     @classmethod
     def of(
         cls, scores: NDArray[np.floating], predicted: Bits, true: Bits, *, constant: Bits, threshold: Any
-    ) -> PrecisionRecall | None:
+    ) -> Self | None:
         """At up to 200 levels of recall, of arrays `[n, L]` and the constant's labels `[L]`; None if no bit is true."""
         if not true.any():
             return None
@@ -360,16 +328,12 @@ class Membership:
     """What attackers see of a training record: one takes those with the smallest loss for private. Not covered.
 
     The other one takes those whose loss is smallest beside that of models which never saw a private record: the
-    offline LiRA of Carlini et al. 2022, "Membership inference attacks from first principles".
-
-    Chance is what records have that differ in nothing: before the (k + 1)-th of m test records come as many of n
-    private ones as a binomial of n counts whose rate is Beta(k + 1, m - k).
+    offline LiRA of Carlini et al. 2022, "Membership inference attacks from first principles". Chance is what records
+    have that differ in nothing.
     """
 
-    # `[P]`, false positive rates, ascending in (0, 1), 0.1% and 1% among them, in whole test records
-    fpr: tuple[float, ...]
-    # `[P]`, the share of the private records that is found at each; equal losses count in proportion
-    tpr: tuple[float, ...]
+    fpr: tuple[float, ...]  # `[P]`, false positive rates in (0, 1), rising, 0.1% and 1% among them, in whole records
+    tpr: tuple[float, ...]  # `[P]`, the share of private records found at each; equal losses count in proportion
     low: tuple[float, ...]  # `[P]`, the lower end of the 95% interval of `tpr` by chance
     high: tuple[float, ...]  # `[P]`, its upper end
     num_private: int  # private records that were tried, n
@@ -377,11 +341,8 @@ class Membership:
     tpr_by_reference: tuple[float, ...] = ()  # `[P]`, what LiRA finds; empty where no reference models were trained
 
     @classmethod
-    def of(cls, private: Floats, test: Floats, by_reference: tuple[Floats, Floats] | None = None) -> Membership | None:
-        """By the losses of independent records, `[n]` and `[m]`; None without a private or a second test one.
-
-        `by_reference` has the same two by `unusual`.
-        """
+    def of(cls, private: Floats, test: Floats, by_reference: tuple[Floats, Floats] | None = None) -> Self | None:
+        """By the losses of independent records, `[n]` and `[m]`, and by `unusual`; None for fewer than one and two."""
         n, m = len(private), len(test)
         if not n or m < 2:
             return None
@@ -437,7 +398,11 @@ def unusual(odds: Floats, usual: Floats) -> Floats:
 
 
 def _by_chance(counts: NDArray[np.int64], n: int, m: int) -> tuple[Floats, Floats]:
-    """The 95% interval of the rate found at each count of false positives, from ratios of beta-binomial weights."""
+    """The 95% interval of the rate found at each count of false positives, from ratios of beta-binomial weights.
+
+    Before the (k + 1)-th of m test records come as many of n private ones as a binomial of n counts whose rate is
+    Beta(k + 1, m - k).
+    """
     found, k = np.arange(n), counts[:, None]
     steps = np.log((n - found) * (found + k + 1.0) / ((found + 1.0) * (m - k + n - 1 - found)))
     weights = np.cumsum(np.pad(steps, ((0, 0), (1, 0))), axis=1)  # [P, n + 1], logarithms

@@ -12,7 +12,6 @@ from pate.report.report import Report
 from pate.validation import InvalidValue
 
 _TAG = "pate.release"
-_EXPERIMENT = "pate"
 _LONGEST = 500  # characters of a parameter
 
 
@@ -23,10 +22,7 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
     artifacts the files of `release/`. No name of a user, of a file outside or of a program is sent, and no telemetry.
 
     Of the report its price and the counts of the release are read, nothing else. Runs are kept in `folder`, unless
-    `MLFLOW_TRACKING_URI` says where.
-
-    Raises:
-        InvalidValue: a server that does not answer, or refuses.
+    `MLFLOW_TRACKING_URI` says where; raises `InvalidValue` for a server that does not answer, or refuses.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     uri = os.environ.get("MLFLOW_TRACKING_URI") or folder.absolute().as_uri()
@@ -40,7 +36,7 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
     counts = report.release
     found = {"epsilon": report.privacy.epsilon, "delta": report.privacy.delta, "answer_rate": counts.answer_rate}
     found |= {"num_queries": float(counts.num_queries), "num_answered": float(counts.num_answered)}
-    name = os.environ.get("MLFLOW_EXPERIMENT_NAME", _EXPERIMENT)
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "pate")
     try:
         client = MlflowClient(tracking_uri=uri)
         known = client.get_experiment_by_name(name)

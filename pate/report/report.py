@@ -3,26 +3,23 @@
 Privacy parameters are rounded up, as no printed bound may be too small.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
-from enum import Enum
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.data_dependent import DataDependentEpsilon
-from pate.files.disk import damaged, read_text, write_text
+from pate.files.disk import read_value, write_text
 from pate.files.values import from_json, to_json
 from pate.report.metrics import Bits, Floats, Interval, Membership, PrecisionRecall, Scores
 from pate.validation import require, require_count
 
-_DELTA_DIGITS = 3
 _EXACT = Context(prec=700)  # holds any float's decimals, so that quantizing is the only rounding
 
 # Heading of each metric, by its key in report.json; the headline first.
@@ -54,11 +51,8 @@ ADJACENCY_NAMES = {
 def round_up(value: float, digits: int) -> str:
     """A number with so many decimals, rounded toward plus infinity, or `inf`.
 
-    The number is taken by its shortest decimal form, so that 3.6 prints as `3.60`; reading the result back
-    as a float never gives less than `value`.
-
-    Raises:
-        InvalidValue: NaN, minus infinity, or a negative count of decimals.
+    The number is taken by its shortest decimal form, so that 3.6 prints as `3.60`; reading the result back as a float
+    never gives less than `value`. Raises `InvalidValue` for NaN, minus infinity, or a negative count of decimals.
 
     >>> round_up(7.9912, 2), round_up(3.6, 2), round_up(float("inf"), 2)
     ('8.00', '3.60', 'inf')
@@ -67,7 +61,9 @@ def round_up(value: float, digits: int) -> str:
     require(value > -math.inf, "value", value, "a number or plus infinity")
     if math.isinf(value):
         return "inf"
-    return _ceiling(Decimal(repr(float(value))), -digits)
+    step = Decimal(1).scaleb(-digits)
+    rounded = Decimal(repr(float(value))).quantize(step, rounding=ROUND_CEILING, context=_EXACT)
+    return f"{rounded if rounded else abs(rounded):f}"  # never `-0`
 
 
 def format_epsilon(epsilon: float) -> str:
@@ -76,26 +72,10 @@ def format_epsilon(epsilon: float) -> str:
 
 
 def format_delta(delta: float) -> str:
-    """Formats a delta for print, rounded up to three significant digits, such as `1e-6` or `1.61e-6`.
-
-    Raises:
-        InvalidValue: delta outside [0, 1].
-    """
+    """Formats a delta in [0, 1] for print, rounded up to three significant digits, such as `1e-6` or `1.61e-6`."""
     require(0 <= delta <= 1, "delta", delta, "a number in [0, 1]")
-    exact = Decimal(repr(float(delta)))
-    if exact == 0:
-        return "0"
-    rounded = Decimal(_ceiling(exact, exact.adjusted() - _DELTA_DIGITS + 1)).normalize()
-    if rounded >= Decimal("0.001"):
-        return f"{rounded:f}"
-    exponent = rounded.adjusted()
-    return f"{rounded.scaleb(-exponent).normalize():f}e{exponent}"
-
-
-def _ceiling(value: Decimal, exponent: int) -> str:
-    """Rounded up to a multiple of 10^exponent, in positional notation, never `-0`."""
-    rounded = value.quantize(Decimal(1).scaleb(exponent), rounding=ROUND_CEILING, context=_EXACT)
-    return f"{rounded if rounded else abs(rounded):f}"
+    rounded = Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(delta))).normalize()
+    return f"{rounded:f}" if rounded == 0 or rounded >= Decimal("0.001") else f"{rounded:e}"
 
 
 def percent(share: float) -> str:
@@ -108,23 +88,11 @@ def add_words(templates: Any) -> None:
     templates.filters |= {"delta": format_delta, "epsilon": format_epsilon, "percent": percent}
     # what others print, to the nearest: two decimals, two digits where these would be none
     templates.filters["claim"] = lambda given: f"{given:.2f}" if given == 0 or given >= 0.01 else f"{given:.2g}"
-    templates.globals |= {"metrics": METRIC_NAMES, "names": MODEL_NAMES}
+    templates.globals |= {"metrics": METRIC_NAMES, "names": MODEL_NAMES, "adjacencies": ADJACENCY_NAMES}
     templates.globals |= {"PAPER_LABEL": PAPER_LABEL, "SEEDED_WARNING": SEEDED_WARNING}
 
 
-_FILE = "the report of a finished run"
-_REMEDY = "remove it, and the same command writes it again from the release, at no further price"
-
 Scalar = str | int | float | bool | None
-
-
-class PrivacyCoverage(Enum):
-    """What protects a figure of the report."""
-
-    COVERED = "covered by the epsilon"
-    HELD_OUT = "no epsilon covers the true labels it is scored with"
-    UNCOVERED = "no epsilon covers this"
-
 
 # Keys of report.json, dotted, that no epsilon covers, each with the reason.
 NOT_COVERED = {
@@ -147,34 +115,16 @@ NOT_COVERED = {
     "duration_s": "the time a run takes depends on the private data",
 }
 
-# What the epsilon of a release says nothing about, in sentences fit to publish.
-CAVEATS = (
-    "Settings that somebody chose after looking at the private data, among them the teachers' own.",
-    "A representation of the samples that was fitted on private records.",
-    "The public samples themselves: they are used in the open.",
-    "Other releases made from the same private data; their epsilons add up with this one.",
-    "More than one unit of privacy at once: a group of g units is protected about g times less.",
-    "What the machine gives away besides the release: running time, memory, and the votes, teachers and "
-    "evaluation that the data owner keeps.",
-    "The pseudo-random generator, which is taken to be ideal, and rounding errors in computing the price.",
-)
-
-OF_CLASSES = "Who is in which budget class: that is taken as public."
 HEADLINE = "mean_average_precision"
 
-_NAMES = {
-    "mean_average_precision": "mean average precision",
-    "micro_f1": "micro-F1",
-    "macro_f1": "macro-F1",
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
+_IN_WORDS = METRIC_NAMES | {HEADLINE: "mean average precision", "balanced_accuracy": "balanced accuracy"}
+# From the student up to the ceiling, and what is lost to each next model.
+_STEPS = {
+    "student": "",
+    "majority_vote_student": "noise",
+    "true_label_student": "the teachers",
+    "all_records_model": "the number of queries",
 }
-_STEPS = (
-    ("majority_vote_student", "student", "noise"),
-    ("true_label_student", "majority_vote_student", "the teachers"),
-    ("all_records_model", "true_label_student", "the number of queries"),
-)
-
 _OPTIONAL = ("paper_epsilon", "failure_prob", "max_gap", "gap_at_50", "gap_at_95", "target_hits", "plain_epsilon")
 
 
@@ -185,8 +135,7 @@ class Heading:
     aggregator: str = ""  # the name that it was configured by, such as `stable_top_k_table`; empty where it has none
     is_public: bool = False  # whether that name ships with the package; another says what its author chose
     given: Mapping[str, str] = field(default_factory=dict)  # the settings that the command named, as text, by name
-    # terms of the run by name, by which TensorBoard compares runs; those given are among them
-    compared: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    compared: Mapping[str, Scalar] = field(default_factory=dict)  # terms of the run, those given among them, by name
 
     @property
     def overrides(self) -> str:
@@ -205,14 +154,11 @@ class Privacy:
     accountant: str  # name of the accountant
     mechanism: str  # name of the aggregator
     num_queries: int  # queries that were priced, refused ones included
-    # what the paper's own accounting gives; not a bound. None where it gives nothing.
-    paper_epsilon: float | None = None
+    paper_epsilon: float | None = None  # what the paper's own accounting gives, not a bound; None where it gives none
     noise_seeded: bool = False  # whether the noise came from a seed, which protects nobody who knows the seed
     failure_prob: float | None = None  # share of `delta` that the mechanism itself uses up over all queries, or None
-    # the largest gap that the teachers can make, for a mechanism with a stability test, or None
-    max_gap: int | None = None
-    # gap in votes at which that test passes with probability 1/2; None where none does, or without a test
-    gap_at_50: float | None = None
+    max_gap: int | None = None  # the largest that the teachers can make, for a mechanism with a stability test, or None
+    gap_at_50: float | None = None  # in votes, at which that test passes with probability 1/2; None where none does
     gap_at_95: float | None = None  # the same for probability 0.95
     parameters: Mapping[str, Scalar] = field(default_factory=dict)  # the mechanism's public parameters by name
     target_hits: int | None = None  # hits after which the session of a charged mechanism halts, or None
@@ -220,8 +166,7 @@ class Privacy:
     # or None. Infinity where its failure probabilities alone exceed `delta`.
     plain_epsilon: float | None = None
     won_by: str | None = None  # the accountant whose figure `epsilon` is, where `accountant` asks others; else None
-    # the epsilon of each class of groups with a budget of its own, by its name; none where all have `epsilon`, which is
-    # the largest
+    # the epsilon of each class of groups with a budget of its own, none above `epsilon`; none where all have that
     classes: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -256,34 +201,32 @@ class Privacy:
         """Whether target charging paid, in one sentence; empty for a mechanism that is not charged by hits."""
         if self.plain_epsilon is None:
             return ""
-        plain, charged = format_epsilon(self.plain_epsilon), format_epsilon(self.epsilon)
-        compared = f"{plain} instead of {charged} for the queries that were asked, with the same noise"
+        said = "pays: plain composition costs"
         if self.plain_epsilon <= self.epsilon:
-            return f"does not pay: plain composition costs less, {compared}"
-        return f"pays: plain composition costs {compared}"
+            said = "does not pay: plain composition costs less,"
+        plain, charged = format_epsilon(self.plain_epsilon), format_epsilon(self.epsilon)
+        return f"{said} {plain} instead of {charged} for the queries that were asked, with the same noise"
 
     @property
     def terms(self) -> list[tuple[str, str]]:
         """The price, and what it is a price of, as (name, text) rows; all of it may be published."""
         meaning = ADJACENCY_NAMES.get(self.adjacency)
         noise = f"seeded: {SEEDED_WARNING}" if self.noise_seeded else "ChaCha20, from the operating system's entropy"
-        rows = [("epsilon", "infinite: no guarantee" if math.isinf(self.epsilon) else format_epsilon(self.epsilon))]
-        if self.classes:
-            rows.append(("epsilon of each budget class", self.of_classes))
-        rows += [
-            ("delta", format_delta(self.delta)),
-            ("adjacency", f"{self.adjacency} ({meaning})" if meaning else self.adjacency),
-            ("unit of privacy", self.unit),
-            ("accountant", self.asked_accountant),
-            ("queries priced", str(self.num_queries)),
-            ("noise", noise),
-        ]
-        if self.plain_epsilon is not None:
-            rows.append(("what plain composition would cost, not this release", format_epsilon(self.plain_epsilon)))
-            rows.append(("target charging", self.charging))
-        if self.failure_prob is not None:
-            rows.append(("failure probability, within delta", format_delta(self.failure_prob)))
-        return rows
+        plain, failure_prob = self.plain_epsilon, self.failure_prob
+        rows = {
+            "epsilon": "infinite: no guarantee" if math.isinf(self.epsilon) else format_epsilon(self.epsilon),
+            "epsilon of each budget class": self.of_classes or None,
+            "delta": format_delta(self.delta),
+            "adjacency": f"{self.adjacency} ({meaning})" if meaning else self.adjacency,
+            "unit of privacy": self.unit,
+            "accountant": self.asked_accountant,
+            "queries priced": str(self.num_queries),
+            "noise": noise,
+            "what plain composition would cost, not this release": None if plain is None else format_epsilon(plain),
+            "target charging": self.charging or None,
+            "failure probability, within delta": None if failure_prob is None else format_delta(failure_prob),
+        }
+        return [(name, text) for name, text in rows.items() if text is not None]
 
     def made_by(self, name: str | None = None, *, digits: int | None = None) -> list[tuple[str, str]]:
         """The mechanism, the name that it was configured by, and its public parameters, as rows to publish.
@@ -319,11 +262,11 @@ class ReleaseSummary:
     def __post_init__(self) -> None:
         require_count("release.num_queries", self.num_queries, minimum=0)
         require_count("release.num_answered", self.num_answered, minimum=0)
+        rate = self.num_answered / max(self.num_queries, 1)
         rule = f"at most num_queries={self.num_queries}"
         require(self.num_answered <= self.num_queries, "release.num_answered", self.num_answered, rule)
-        rate = self.num_answered / max(self.num_queries, 1)
-        rule = f"num_answered / num_queries = {rate}"
-        require(math.isclose(self.answer_rate, rate, abs_tol=1e-9), "release.answer_rate", self.answer_rate, rule)
+        right = math.isclose(self.answer_rate, rate, abs_tol=1e-9)
+        require(right, "release.answer_rate", self.answer_rate, f"num_answered / num_queries = {rate}")
 
     @property
     def hits(self) -> str:
@@ -354,8 +297,7 @@ class DataSummary:
     num_test: int
     num_labels: int
     label_cardinality: float  # mean number of positive labels per sample
-    # what stands for pictures, what it was fitted on, and digests; None where inputs are plain
-    features: Mapping[str, Scalar] | None = None
+    features: Mapping[str, Scalar] | None = None  # what stands for pictures, with digests; None where inputs are plain
 
 
 @dataclass(frozen=True)
@@ -373,11 +315,10 @@ class Baselines:
 class Verdict:
     """What a run is worth."""
 
-    # of the mean average precision between a constant and the all-records model, or in its place the true-label
-    # student; below 0 for a student worse than a constant. None where it is undefined.
+    # of the mean average precision between a constant and the all-records model, or the true-label student in its
+    # place; below 0 for a student worse than a constant. None where it is undefined.
     share_of_reachable: float | None
-    # whether the student is better than the best constant in every metric; None without a student
-    beats_constant: bool | None
+    beats_constant: bool | None  # whether the student beats the best constant in every metric; None without a student
     beats_prior: bool | None  # the same for the prior
     text: str  # both in words, and where the rest was lost
 
@@ -390,23 +331,24 @@ class Verdict:
         num_answered: int,
         remedies: Mapping[str, str],
         better: str = "",
-    ) -> Verdict:
+    ) -> Self:
         """The verdict on a student, by the aggregator's remedies and a sentence on a method that is better."""
         if student is None or not num_answered:
             helps = f"What helps: {remedies['noise']}, or another aggregator."
             text = f"No query was answered, so the student learned nothing. {helps} {better}"
             return cls(None, None, None, text.strip())
+        levels = {key: getattr(found, HEADLINE, None) for key, found in vars(baselines).items()}
+        levels["student"] = getattr(student, HEADLINE)
+        share, reached = _share(levels, baselines.all_records_model is not None)
         constants = {"the best constant": baselines.best_constant, "the prior": baselines.prior}
         behind = {name: _behind(student, each) for name, each in constants.items() if each is not None}
         lost = [f"{name} in {_listed(metrics)}" for name, metrics in behind.items() if metrics]
         beaten = f"Better than {' and '.join(behind)} in every metric." if behind else ""
         if lost:
             beaten = f"No better than {' and than '.join(lost)}."
-        share, reached = _share(student, baselines)
-        above = share is not None and share > 1  # nothing was lost
-        loss = "" if above else _loss_text(student, baselines, remedies)
-        text = " ".join(filter(None, (reached, beaten, loss, better)))
+        loss = "" if share is not None and share > 1 else _loss_text(levels, remedies)  # above all nothing was lost
         beats = {name: not metrics for name, metrics in behind.items()}
+        text = " ".join(filter(None, (reached, beaten, loss, better)))
         return cls(share, beats.get("the best constant"), beats.get("the prior"), text)
 
 
@@ -420,23 +362,19 @@ class Report:
     student: Scores | None  # metrics of the private student; None if nothing was answered to train it on
     baselines: Baselines  # the models to compare with
     verdict: Verdict
-    # `(low, high)` of each metric over resampled test sets, by the names of `student` and `baselines`
-    intervals: Mapping[str, Mapping[str, Interval]]
+    intervals: Mapping[str, Mapping[str, Interval]]  # `(low, high)` of each metric over resampled test sets, by model
     data: DataSummary
     seed: int | None  # of the run, None if its noise came from the operating system
     versions: Mapping[str, str]  # by package name
     duration_s: float  # wall-clock seconds of the run
-    # dotted keys of this report that no epsilon covers, each with the reason
-    not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))
+    not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))  # dotted keys, with the reasons
     heading: Heading = field(default_factory=Heading)
     membership: Membership | None = None  # an attack on the published student, or None
-    # what the release cost on the votes at hand, or None: no guarantee
-    data_dependent: DataDependentEpsilon | None = None
+    data_dependent: DataDependentEpsilon | None = None  # what the release cost on these votes, no guarantee; or None
 
     def __post_init__(self) -> None:
-        rule = f"release.num_queries={self.release.num_queries}, or more"
-        enough = self.privacy.num_queries >= self.release.num_queries
-        require(enough, "privacy.num_queries", self.privacy.num_queries, rule)
+        priced, released = self.privacy.num_queries, self.release.num_queries
+        require(priced >= released, "privacy.num_queries", priced, f"release.num_queries={released}, or more")
 
     @property
     def name(self) -> str:
@@ -454,18 +392,15 @@ class Report:
         return to_json(self)
 
     @classmethod
-    def from_json(cls, text: str) -> Report:
+    def from_json(cls, text: str) -> Self:
         """Reads what `to_json` wrote; `InvalidValue` for a missing or unknown key, or a value of another type."""
         return from_json(cls, text, name="report")
 
     @classmethod
-    def read(cls, path: Path | str) -> Report:
+    def read(cls, path: Path | str) -> Self:
         """Reads what `write` wrote; `DamagedFile` where there is no file, or no report."""
-        text = read_text(path, rule=_FILE, remedy=_REMEDY)
-        try:
-            return cls.from_json(text)
-        except ValueError as error:
-            raise damaged(path, _FILE, str(error), _REMEDY) from None
+        remedy = "remove it, and the same command writes it again from the release, at no further price"
+        return read_value(cls, path, name="report", rule="the report of a finished run", remedy=remedy)
 
     def write(self, path: Path | str) -> None:
         """Writes `report.json` atomically."""
@@ -480,33 +415,30 @@ class RunFigures:
     answered: Bits  # bool `[Q]`
     labels: Bits  # bool `[Q, L]`, the released labels; rows of refused queries are not read
     epsilon_after_query: Floats  # float `[Q]`, the epsilon of the first q + 1 queries
-    # `[Q]`, the noiseless gap of every query in votes, or None. No epsilon covers it.
-    gaps: NDArray[np.int64] | Floats | None = None
+    gaps: NDArray[np.int64] | Floats | None = None  # `[Q]`, noiseless, in votes, or None. No epsilon covers it.
     gap_name: str = "gap at the chosen k"  # which gap that is, as it reads on an axis
     histogram: NDArray[np.int64] | None = None  # int `[Q, L]`, the noiseless votes, or None. No epsilon covers it.
-    # teachers behind the votes, the end of the axes that count votes; None if not known
-    num_teachers: int | None = None
-    # `[G]`, gaps in votes at which the pass probability is given, increasing, or None
-    pass_gaps: NDArray[np.int64] | Floats | None = None
+    num_teachers: int | None = None  # behind the votes, the end of the axes that count votes; None if not known
+    pass_gaps: NDArray[np.int64] | Floats | None = (
+        None  # `[G]`, in votes, rising: gaps with a pass probability, or None
+    )
     pass_probability: Floats | None = None  # `[G]`, the probability that the stability test passes at that gap, or None
-    # float `[L]` by metric, as `per_label_metrics` gives them, by model; empty without a student
-    per_label: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    per_label: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)  # `[L]` by metric, by model, if any
     precision_recall: PrecisionRecall | None = None  # the student's, or None
-    # values after each epoch by name, `[E]`; empty for a student solved in one step
-    student_curve: Mapping[str, Floats] = field(default_factory=dict)
+    student_curve: Mapping[str, Floats] = field(default_factory=dict)  # `[E]` by name; none if it is solved in one step
 
 
 def _behind(student: Scores, constant: Scores) -> list[str]:
-    pairs = ((name, getattr(student, key), getattr(constant, key)) for key, name in _NAMES.items())
+    pairs = ((name, getattr(student, key), getattr(constant, key)) for key, name in _IN_WORDS.items())
     return [name for name, own, other in pairs if own is not None and other is not None and own <= other]
 
 
-def _share(student: Scores, baselines: Baselines) -> tuple[float | None, str]:
+def _share(levels: Mapping[str, float | None], trained: bool) -> tuple[float | None, str]:
     """The share of the reachable, and a sentence on it."""
-    name, ceiling = "a model of all private records without privacy", baselines.all_records_model
-    if ceiling is None:
-        name, ceiling = "a student of the queries' true labels", baselines.true_label_student
-    low, high, mean = (getattr(each, HEADLINE, None) for each in (baselines.prior, ceiling, student))
+    name, ceiling = "a model of all private records without privacy", "all_records_model"
+    if not trained:
+        name, ceiling = "a student of the queries' true labels", "true_label_student"
+    low, high, mean = (levels[key] for key in ("prior", ceiling, "student"))
     if low is None or high is None or mean is None or high <= low:
         return None, "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
     share, scale = (mean - low) / (high - low), f"{mean:.3f}, where a constant has {low:.3f}, {name} {high:.3f}."
@@ -515,18 +447,16 @@ def _share(student: Scores, baselines: Baselines) -> tuple[float | None, str]:
     return share, f"Reached {share:.0%} of the reachable mean average precision: {scale}"
 
 
-def _loss_text(student: Scores, baselines: Baselines, remedies: Mapping[str, str]) -> str:
+def _loss_text(levels: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
     """The steps from the ceiling down to the student, none below it: the one that lost at least half, and what helps.
 
     Steps between levels that are not there cannot be told, and count to the whole all the same.
     """
-    levels = {name: getattr(found, HEADLINE, None) for name, found in (vars(baselines) | {"student": student}).items()}
     own = levels["student"] or 0.0
-    names = {name for better, worse, _ in _STEPS for name in (better, worse)}
-    whole = max((level for name in names if (level := levels[name]) is not None), default=own) - own
+    whole = max((level for name in _STEPS if (level := levels[name]) is not None), default=own) - own
     losses = {}
-    for better, worse, name in _STEPS:
-        high, low = levels[better], levels[worse]
+    for worse, better in pairwise(_STEPS):
+        high, low, name = levels[better], levels[worse], _STEPS[better]
         if name in remedies and high is not None and low is not None and low >= own and round(high - low, 3) > 0:
             losses[name] = high - low
     if not losses or sum(losses.values()) < whole / 2:

@@ -31,12 +31,17 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self._writer: Any = None
         self._waiting: dict[str, tuple[int, float]] = {}
         if folder is not None:
+            from tensorboard.backend.event_processing import event_file_loader  # these load slowly
+            from torch.utils.tensorboard import SummaryWriter
+
             folder = make_folder(folder)
             self._name = os.path.relpath(folder.parent).removeprefix("outputs/")
-            self._written = _events_in(folder)
+            self._written: set[tuple[str, int]] = set()  # tag and step of every event in the folder
+            for path in filter(is_regular, sorted(folder.glob("events.out.tfevents.*"))):
+                with suppress(Exception):  # of tensorboard and protobuf alike, also of a file's torn end
+                    for event in event_file_loader.LegacyEventFileLoader(str(path)).Load():
+                        self._written |= {(value.tag, event.step) for value in event.summary.value}
             with owners_umask():  # the file is made here
-                from torch.utils.tensorboard import SummaryWriter  # loads slowly
-
                 self._writer = SummaryWriter(log_dir=str(folder), flush_secs=10)
 
     def teacher(self, teacher: int, loss: float) -> None:
@@ -52,8 +57,6 @@ class RunWriter(AbstractContextManager["RunWriter"]):
     def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
         """The answer rate so far and the epsilon spent after each query, `[Q]` each, at 500 steps at most."""
         flags, epsilon = np.asarray(answered, dtype=bool), np.asarray(epsilon_after_query, dtype=np.float64)
-        if not len(flags):
-            return
         rate = np.cumsum(flags) / np.arange(1, len(flags) + 1)
         places = np.linspace(0, len(flags) - 1, min(_MOST_POINTS, len(flags))).round().astype(int)
         for place in np.unique(places).tolist():
@@ -82,24 +85,21 @@ class RunWriter(AbstractContextManager["RunWriter"]):
 
     def report(self, report: Report) -> None:
         """The guarantee and every model's scores as text, and the run's line in the tab HParams, by its heading."""
-        privacy = report.privacy
-        self._text(
-            "privacy/settings", [("guarantee", privacy.guarantee), *privacy.terms, *privacy.made_by(report.name)]
-        )
-        rows = []
+        privacy, heading = report.privacy, report.heading
+        terms = [("guarantee", privacy.guarantee), *privacy.terms, *privacy.made_by(report.name)]
+        self._text("privacy/settings", terms)
+        rows = [("run", f"{report.name} on {report.data.name}"), ("settings", heading.overrides)]
+        rows.append(("verdict", report.verdict.text))
         for model, scores in report.models.items():
             values = {name: getattr(scores, key, None) for key, name in METRIC_NAMES.items()}
             said = [f"{name} {value:.3f}" for name, value in values.items() if value is not None]
             rows.append((MODEL_NAMES[model], ", ".join(said) or "not trained"))
-        called = [("run", f"{report.name} on {report.data.name}"), ("settings", report.heading.overrides)]
-        self._text(f"{_UNCOVERED}/scores", [*called, ("verdict", report.verdict.text), *rows])
+        self._text(f"{_UNCOVERED}/scores", rows)
         found = {f"Test {name} ({_SAYS})": getattr(report.student, key, None) for key, name in METRIC_NAMES.items()}
-        found |= {"Epsilon": report.privacy.epsilon, "Answer rate": report.release.answer_rate}
-        results = {tag: value for tag, value in found.items() if value is not None and np.isfinite(value)}
-        compared = report.heading.compared.items()
-        columns = results | {key: each if isinstance(each, _PLAIN) else str(each) for key, each in compared}
-        # TensorBoard sorts the columns: results, in capitals, are the first. They are no scalars, which would be curves
-        # of one point.
+        found |= {"Epsilon": privacy.epsilon, "Answer rate": report.release.answer_rate}
+        columns = {tag: value for tag, value in found.items() if value is not None and np.isfinite(value)}
+        columns |= {key: each if isinstance(each, _PLAIN) else str(each) for key, each in heading.compared.items()}
+        # TensorBoard sorts the columns: results, in capitals, come first. They are no scalars: curves of one point.
         if self._is_new("_hparams_/session_start_info", 0):
             from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
@@ -134,16 +134,3 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         new = (tag, step) not in self._written
         self._written.add((tag, step))
         return new
-
-
-def _events_in(folder: Path) -> set[tuple[str, int]]:
-    """(tag, step) of every event in the folder's files; a file's torn end is skipped, and so is what cannot be read."""
-    from tensorboard.backend.event_processing import event_file_loader
-
-    load = event_file_loader.LegacyEventFileLoader
-    found = set()
-    for path in filter(is_regular, sorted(folder.glob("events.out.tfevents.*"))):
-        with suppress(Exception):  # of tensorboard and protobuf alike: curves that are drawn twice harm nobody
-            for event in load(str(path)).Load():
-                found |= {(value.tag, event.step) for value in event.summary.value}
-    return found

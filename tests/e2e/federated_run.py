@@ -10,8 +10,7 @@ import numpy as np
 from pate.aggregators import CenteredVotes
 from pate.federated import Contribution, Question, Request, Roll, RoundsOfHolders, answer_question
 from pate.federated.collection import FederatedRelease
-from pate.federated.rounds_release import Gathered, gathered
-from pate.federated.summed_release import SummedRelease
+from pate.federated.summed_release import Gathered, SummedRelease, gathered
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
 from pate.student import LowRankStudent

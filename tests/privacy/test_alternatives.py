@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.accounting.pld import privacy_profile
-from pate.comparison.alternatives.gradient_descent import GroupGradients, NoisySum
+from pate.comparison.alternatives import GroupGradients, NoisySum
 
 Array = NDArray[np.float64]
 CLIP = 0.4

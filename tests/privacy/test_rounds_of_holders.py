@@ -9,7 +9,7 @@ import pytest
 from pate.data import Dataset, Split
 from pate.federated import Contribution, Question, Request, Roll, answer_question
 from pate.federated.question import LENGTHS, MOMENTS, SHARES
-from pate.federated.rounds_release import gathered
+from pate.federated.summed_release import gathered
 from pate.run.stages.holder import HolderPlan
 from pate.teachers import KernelTeacher, LinearTeacher, SequentialEngine, Voter
 from pate.votes.public_pca import PublicPCA

@@ -9,7 +9,7 @@ import pytest
 
 from pate.aggregators import CenteredVotes, FixedTopK, GaussianVotes, GNMax, NotPriorTopK, StableTopK
 from pate.comparison import Frontier, PATEMethod, compare, read_runs
-from pate.comparison.comparison import KeptRuns
+from pate.comparison.comparison import Trial
 from pate.pipeline import train
 from pate.student import LowRankStudent
 from pate.teachers import ConvexTeacher, KernelTeacher, StackedEngine, Voter
@@ -102,16 +102,16 @@ def test_a_second_call_trains_and_releases_nothing(tmp_path: Path, monkeypatch: 
 
 def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(tmp_path / "whole")
-    write, count = KeptRuns.write, 0
+    write, count = Trial.write, 0
 
-    def stopped(self: KeptRuns, *arguments: Any) -> Any:
+    def stopped(self: Trial, *arguments: Any) -> Any:
         nonlocal count
         count += 1
         if count == 5:
             raise KeyboardInterrupt
         return write(self, *arguments)
 
-    monkeypatch.setattr(KeptRuns, "write", stopped)
+    monkeypatch.setattr(Trial, "write", stopped)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "killed")
     assert len(list((tmp_path / "killed" / "runs").glob("*.json"))) == 4

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from pate.cli.compare import print_frontier
 from pate.comparison import Frontier
-from pate.comparison.frontier import NOT_COVERED
 from pate.comparison.page import _limits, render_page
 from tests.unit.report.test_page import Page, self_contained
 
@@ -42,7 +41,7 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
     assert "0.200 ± 0.100" in text
     assert re.search(r"early +2,000 +0\.450 +0\.500", text), "one seed has no spread"
     assert "never<b> (400): out of reach at 2 epsilons: target_epsilon=1: expected more" in text
-    assert NOT_COVERED in text
+    assert "No epsilon covers this comparison. Each release has its own price" in text
     assert str(tmp_path / "comparison.csv") in text
 
 

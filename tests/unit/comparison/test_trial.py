@@ -9,7 +9,7 @@ import pytest
 
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.comparison import Contender
-from pate.comparison.comparison import Calibration, KeptRuns, calibrated
+from pate.comparison.comparison import Calibration, Trial, calibrated
 from pate.comparison.frontier import Run
 from pate.files.disk import DamagedFile
 from pate.pricing import Budget
@@ -69,7 +69,9 @@ DAMAGE = [way for way in WAYS if way not in (gone, flipped_once)]
 
 @pytest.mark.parametrize("way", DAMAGE, ids=lambda way: way.__name__)
 def test_a_damaged_cache_is_one_line(tmp_path: Path, way: Way) -> None:
-    cached, calibration = KeptRuns({3: tmp_path / "runs" / "a.json"}, RUN), tmp_path / "calibrations" / "a.json"
+    calibration = tmp_path / "calibrations" / "a.json"
+    paths, ready = {3: tmp_path / "runs" / "a.json"}, lambda: pytest.fail("asked")
+    cached = Trial(bench=small_bench(), blank=RUN, paths=paths, contender=ready)
     assert cached.read(3) is None
     assert Calibration.read(calibration) is None
     cached.write(3, RUN)

@@ -14,8 +14,7 @@ import pytest
 
 from pate.federated import Contribution, Request, Roll
 from pate.federated.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question, SumAnswer
-from pate.federated.rounds_release import AnswersAwaited, Mailbox, gathered
-from pate.federated.summed_release import Limbs
+from pate.federated.summed_release import AnswersAwaited, Limbs, Mailbox, gathered
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
 from tests.unit.federated.holders import NUM_LABELS, request

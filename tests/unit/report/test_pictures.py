@@ -9,7 +9,7 @@ from sklearn.metrics import precision_recall_curve
 
 from pate.report import Report
 from pate.report.metrics import PrecisionRecall
-from pate.report.pictures import (
+from pate.report.page import (
     answer_bars,
     epsilon_curve,
     gap_histogram,

@@ -1,47 +1,69 @@
-"""Gradient descent on private records with noise: what all alternatives to PATE share, and the one of full batches.
+"""Alternatives to PATE as methods of a comparison, with the same unit of privacy: gradient descent with noise.
 
-The unit and the calibration, linear models of public features, groups' gradients clipped together, their sum released.
+The unit and the calibration, linear models of public features, groups' gradients clipped together, their sum released;
+and DP-SGD on Poisson samples of the groups: Opacus clips and adds gradients, sampling and noise are the house's own.
 """
 
-from __future__ import annotations
-
+import importlib
 import math
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 import scipy
+import torch
 from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
 
-from pate.accounting import Adjacency, Event, GaussianEvent, calibrate
+from pate.accounting import (
+    Adjacency,
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    SampledGaussianEvent,
+    SelfComposedEvent,
+    calibrate,
+)
 from pate.aggregators.centered_votes import Prevalence
-from pate.comparison.method import Bench, Contender, Method, Trained
+from pate.comparison.method import AllRecords, Bench, Contender, Method, Trained, require_plain_name
 from pate.files.values import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
+from pate.networks.device import one_thread
 from pate.pricing import Budget
 from pate.run.randomness import Streams
-from pate.validation import require, require_features, require_non_negative, require_positive
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_extra,
+    require_features,
+    require_non_negative,
+    require_positive,
+)
 from pate.votes.descent import LearningTimes, expected_f1_threshold
 from pate.votes.public_pca import CONSTANT
+from pate.votes.source import mean_labels
+
+__all__ = ["AllRecords", "Alternative", "DpGradientDescent", "DpSgd"]
 
 Array = NDArray[np.float64]
 
-PREVALENCE_SHARE = 0.1
-"""Of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it."""
-
+PREVALENCE_SHARE = 0.1  # of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it
 _MOST_DIRECTIONS, _MOST_ROWS = 256, 10_000
 _SMALLEST_VARIANCE = 1e-9  # of the largest
 _LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
-
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 _FEWEST_STEPS, _MOST_STEPS = 10, 100
 _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 _LIKELY = 0.1  # a label's prevalence, where none is known
 _USELESS = 0.01  # of the log-odds' variance
-
 _FLOAT = 2.0**-20  # relative, of a length
 _FINENESS = 2.0**-20  # of the clip: what rounding all entries is worth
 _UNIT = 2.0**-52
@@ -49,6 +71,13 @@ _BLOCK_ENTRIES = 2**22
 _FEW = 8  # records of a group whose product need not be formed
 _MOST_CANCELED = 8.0  # of its records' lengths, in the length of such a group
 _ROWS = 4096  # records that are added up in one product
+
+NETWORKS = ("linear", "mlp", "cnn")
+_COINS = 2**53
+_LARGEST_WEIGHT = 1e6
+_CHUNK_VALUES = 2**20  # of gradients of single records at once
+_AVERAGED = 0.5  # the last share of the steps
+_NORM_GROUPS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +93,7 @@ class PublicDirections:
     has_height: bool  # whether these are all of the pool's directions
 
     @classmethod
-    def of(cls, public_inputs: Any) -> PublicDirections:
+    def of(cls, public_inputs: Any) -> Self:
         """Those of the first 10,000 public inputs; raises `InvalidValue` where they are all alike."""
         rows = _flat(np.asarray(public_inputs[:_MOST_ROWS]))
         center = rows.mean(axis=0)
@@ -95,11 +124,6 @@ class PublicDirections:
         found *= _LENGTH / np.where(lengths > 0, lengths, 1)
         return np.append(found, np.full((len(found), 1), CONSTANT), axis=1)
 
-    @property
-    def feature_variances(self) -> Array:
-        """Of all features but the constant; a height counts as an average direction."""
-        return np.append(self.variances, self.variances.mean()) if self.has_height else self.variances
-
 
 def _flat(inputs: NDArray[Any]) -> Array:
     rows = require_features("inputs", inputs)
@@ -127,7 +151,7 @@ class Schedule:
         clip_factor: float,
         signal_variance: float,
         concentrated: bool = False,
-    ) -> Schedule:
+    ) -> Self:
         """What is expected to err least: a rule of public numbers, tuned on nobody's labels.
 
         Rule: that of `LearningTimes`, if the log-odds of a label vary by `signal_variance`, spread over the pool's
@@ -136,7 +160,10 @@ class Schedule:
 
         Source: docs/when-to-take-what.md.
         """
-        signal = np.sqrt(directions.feature_variances)
+        variances = directions.variances
+        if directions.has_height:  # which counts as an average direction
+            variances = np.append(variances, variances.mean())
+        signal = np.sqrt(variances)
         if concentrated:
             signal[1:] = 0
         signal = signal_variance * signal / signal.sum()
@@ -163,15 +190,10 @@ class GroupGradients:
     sizes: NDArray[np.int64]  # each group's number of records, rising, `[N]`
 
     @classmethod
-    def of(cls, features: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> GroupGradients:
+    def of(cls, features: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> Self:
         _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
         order = np.lexsort((group, sizes[group]))
         return cls(features[order], labels[order].astype(np.float64), np.sort(sizes))
-
-    def label_shares(self) -> Array:
-        """Each group's share of records with each label, `[N, L]`."""
-        shares = np.add.reduceat(self.labels, self._starts, axis=0)
-        return np.asarray((shares / self.sizes[:, None]).clip(0, 1))
 
     def clipped_sum(self, weights: Array, bias: Array, clip: float) -> Array:
         """The sum over groups of their clipped gradients at a model, `[k, L]`."""
@@ -202,19 +224,19 @@ class GroupGradients:
         The length of a mean product comes from the products of its features and of its residuals. Where records all but
         cancel each other, it is taken for an eighth of theirs: so rounding is a tiny share of it.
         """
-        found = []
+        found = [np.empty(0)]
         for size in range(1, _FEW + 1):
-            first, last = np.searchsorted(self.sizes, [size, size + 1])
-            for start in range(int(first), int(last), _ROWS):
-                groups = min(_ROWS, int(last) - start)
-                rows = slice(int(self._starts[start]), int(self._starts[start]) + groups * size)
+            first, last = np.searchsorted(self.sizes, [size, size + 1]).tolist()
+            for start in range(first, last, _ROWS):
+                groups, begin = min(_ROWS, last - start), int(self._starts[start])
+                rows = slice(begin, begin + groups * size)
                 x, r = (each[rows].reshape(groups, size, -1) for each in (self.features, residuals))
                 alike = (x @ x.transpose(0, 2, 1)) * (r @ r.transpose(0, 2, 1))
                 apart = np.sqrt(np.diagonal(alike, axis1=1, axis2=2)).sum(axis=1)
                 lengths = np.sqrt(np.maximum(alike.sum(axis=(1, 2)), 0))
                 lengths = np.maximum(lengths, apart / _MOST_CANCELED) / size
                 found.append(np.repeat(clip / np.maximum(lengths, clip) / size, size))
-        return np.concatenate(found) if found else np.empty(0)
+        return np.concatenate(found)
 
     def _blocks(self, first: int, records: int) -> list[tuple[int, int]]:
         """Runs of groups from the first one on, of about that many records each."""
@@ -240,10 +262,6 @@ class NoisySum:
     clip: float  # > 0
     noise_multiplier: float  # noise std over sensitivity, > 0
     num_units: int  # N, public: how many contributions are added, at most
-
-    def __post_init__(self) -> None:
-        require_positive("clip", self.clip)
-        require_positive("noise_multiplier", self.noise_multiplier)
 
     def step(self, size: int) -> float:
         """The grid's spacing for that many entries, a power of 2."""
@@ -287,9 +305,9 @@ class Training:
     def prevalence(self, noise_multiplier: float, rng: np.random.Generator) -> Array:
         """The released prevalence of each label, `[L]`."""
         private = self.bench.dataset.private
-        groups = GroupGradients.of(np.zeros((len(private), 1)), private.labels, private.group_ids)
-        released = Prevalence(noise_multiplier=noise_multiplier)
-        return released.release(groups.label_shares(), num_teachers=self.num_groups, rng=rng)
+        _, group = np.unique(private.group_ids, return_inverse=True)
+        shares = mean_labels(private.labels, group, self.num_groups)
+        return Prevalence(noise_multiplier=noise_multiplier).release(shares, num_teachers=self.num_groups, rng=rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,8 +353,7 @@ class Alternative(Method):
     signal_variance: float = 2.0  # what the log-odds of a label are taken to vary by where nothing is known, > 0
 
     def __post_init__(self) -> None:
-        plain = self.name.replace("_", "").replace("-", "").isalnum()
-        require(plain, "methods", self.name, "names of letters, digits, - and _")  # they name files
+        require_plain_name("methods", self.name)
         rule = f"replace_one for {self.name}, which divides by the number of private groups"
         require(Adjacency.parse(self.adjacency) is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
         require_positive("clip_factor", self.clip_factor)
@@ -349,15 +366,10 @@ class Alternative(Method):
     def schedule(
         self, training: Training, noise_multiplier: float, prevalence: Array, *, concentrated: bool = False
     ) -> Schedule:
-        return Schedule.best(
-            training.directions,
-            training.public_inputs,
-            prevalence,
-            self.rate(noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups),
-            clip_factor=self.clip_factor,
-            signal_variance=self.signal_variance,
-            concentrated=concentrated,
-        )
+        rate = self.rate(noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups)
+        rule: dict[str, Any] = {"clip_factor": self.clip_factor, "signal_variance": self.signal_variance}
+        public = training.directions, training.public_inputs
+        return Schedule.best(*public, prevalence, rate, **rule, concentrated=concentrated)
 
     def identity(self, bench: Bench) -> list[Any]:
         return [full_text(self)]
@@ -382,22 +394,18 @@ class Alternative(Method):
         """The variance of the noise in a mean gradient's entry, over the number of steps: see `Schedule.best`."""
 
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
-        total, training = bench.dataset.private.num_groups, Training(bench)
+        training = Training(bench)
+        event_for = partial(self.event_for, num_groups=training.num_groups)
         if parameters is None:
-            noise = calibrate(
-                lambda noise: self.event_for(noise, num_groups=total),
-                target_epsilon=require_positive("target_epsilon", budget.target_epsilon or 0.0),
-                target_delta=budget.target_delta,
-                accountant=budget.accountant,
-            )
-            parameters = {"noise_multiplier": noise}
-        noise = require_positive("noise_multiplier", dict(parameters).pop("noise_multiplier", 0.0))
-        return Contender(
-            budget.epsilon_of(self.event_for(noise, num_groups=total)),
-            parameters,
-            lambda seed: Trained(self.trained(noise, training, seed=seed)),
-            lambda: self._refusal(noise, training),
-        )
+            target = require_positive("target_epsilon", budget.target_epsilon or 0.0)
+            asked: dict[str, Any] = {"target_delta": budget.target_delta, "accountant": budget.accountant}
+            parameters = {"noise_multiplier": calibrate(event_for, target_epsilon=target, **asked)}
+        noise = require_positive("noise_multiplier", parameters.get("noise_multiplier", 0.0))
+
+        def train(seed: int) -> Trained:
+            return Trained(self.trained(noise, training, seed=seed))
+
+        return Contender(budget.epsilon_of(event_for(noise)), parameters, train, lambda: self._refusal(noise, training))
 
     def _refusal(self, noise_multiplier: float, training: Training) -> str:
         """Where next to nothing can be learned of labels that a tenth of the records have, even in the best case."""
@@ -406,12 +414,11 @@ class Alternative(Method):
         likely = np.full(training.bench.dataset.num_labels, _LIKELY)
         schedule = self.schedule(training, noise_multiplier, likely, concentrated=True)
         learned = 1 - schedule.error / self.signal_variance
-        if learned >= _USELESS:
-            return ""
-        return (
-            f"methods={self.name}: expected to learn {max(learned, 0.0):.1%} of what a linear model can from "
-            f"{training.num_groups:,} groups; more groups, a larger epsilon in 'epsilons=[…]', or allow_useless=true"
+        said = (
+            f"expected to learn {max(learned, 0.0):.1%} of what a linear model can from {training.num_groups:,} groups"
         )
+        helps = "more groups, a larger epsilon in 'epsilons=[…]', or allow_useless=true"
+        return "" if learned >= _USELESS else f"methods={self.name}: {said}; {helps}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -443,7 +450,7 @@ class DpGradientDescent(Alternative):
         return (2 * clip * _multipliers(noise_multiplier)[1] / num_groups) ** 2
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        for_prevalence, for_steps = generators(seed)
+        for_prevalence, for_steps = Streams(seed).generator("noise").spawn(2)
         of_prevalence, of_steps = _multipliers(noise_multiplier)
         private, total = training.bench.dataset.private, training.num_groups
         prevalence = training.prevalence(of_prevalence, for_prevalence)
@@ -468,13 +475,222 @@ def linear_model(training: Training, schedule: Schedule, weights: Array, bias: A
     return NoisyModel(log_odds, bias, schedule.noise_variance, training.public_inputs)
 
 
-def generators(seed: int) -> tuple[np.random.Generator, np.random.Generator]:
-    """For the prevalence and for the gradients, from the stream that a release's noise has."""
-    first, second = Streams(seed).generator("noise").spawn(2)
-    return first, second
-
-
 def _multipliers(noise_multiplier: float) -> tuple[float, float]:
     """Of the prevalence and of all steps together."""
     # Gaussians compose by 1 / m^2: a share s of 1 / m^2 is the prevalence's, the rest the steps'.
     return noise_multiplier / math.sqrt(PREVALENCE_SHARE), noise_multiplier / math.sqrt(1 - PREVALENCE_SHARE)
+
+
+class Groups:
+    """Records by group: one record per group is picked at random each time that the group takes part."""
+
+    def __init__(self, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> None:
+        order = np.argsort(group_ids, kind="stable")  # records of a group beside each other
+        _, self.starts, self.sizes = np.unique(group_ids[order], return_index=True, return_counts=True)
+        self.inputs, self.labels = inputs[order], labels[order].astype(np.float64)
+
+    def draw(self, sampling_prob: float, rng: np.random.Generator) -> NDArray[np.int64]:
+        """A Poisson sample of the groups, and of each a record: rows `[m]`.
+
+        Every group draws both of its numbers whether it takes part or not: what one group is moves no other's draws.
+        """
+        taken, picked = rng.random((2, len(self.starts)))
+        rows = self.starts + np.minimum((picked * self.sizes).astype(np.int64), self.sizes - 1)
+        return np.asarray(rows[taken < sampling_prob])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpSgd(Alternative):
+    """Stochastic gradient descent with noise; needs Opacus, the extra `opacus`.
+
+    Rule: the prevalence of the labels is released first and becomes the last layer's bias. In each step every group
+    takes part with the same probability, with one of its records picked at random; its gradient is clipped, the sum is
+    released with noise. A linear model learns on the features and at the rates of `Schedule.best`; `mlp` on the same
+    features, and `cnn` on images, by Adam, their weights averaged over the last half of the steps.
+
+    Formal guarantees:
+        * However many records a group has, one of them counts in a step, for at most a clip: one group replaced moves
+          the sum over all groups by two clips. Each step is a `SampledGaussianEvent` under replace-one, whose worst
+          case is a clip in one direction before and the opposite after.
+        * Samples and noise are drawn from the run's stream for noise. Opacus computes each record's gradient, clips and
+          adds them, in double precision; the noise is `RoundedGaussian`.
+
+    Attributes:
+        network: `linear`, `mlp` (one hidden layer) or `cnn` (two convolutions; images alone).
+        batch_size: groups a step, expected; all where there are fewer.
+        num_steps: how many.
+        hidden: units of the hidden layer of `mlp`.
+        learning_rate: of Adam, for `mlp` and `cnn`.
+
+    Source: Abadi et al. 2016; De et al. 2022 (large batches, group norms, averaged weights); Tramèr & Boneh 2021
+    (normalized public features); docs/proofs/alternatives.md.
+    """
+
+    network: str = "linear"
+    batch_size: int = 4096
+    num_steps: int = 60
+    hidden: int = 128
+    learning_rate: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("network", self.network, NETWORKS)
+        for name in ("batch_size", "num_steps", "hidden"):
+            require_count(name, getattr(self, name))
+        require_positive("learning_rate", self.learning_rate)
+        require_extra(f"method={self.name}", "opacus")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importlib.import_module("opacus")
+
+    @property
+    def model_kind(self) -> str:
+        return self.network
+
+    def check(self, bench: Bench) -> None:
+        fits = self.network != "cnn" or bench.dataset.kind == "images"
+        require(fits, "method.network", self.network, "linear or mlp: the inputs are no images")
+
+    def sampling_prob(self, num_groups: int) -> float:
+        """Of a group in a step: a multiple of 2^-53, which a coin of 53 bits has exactly."""
+        return max(math.floor(min(1.0, self.batch_size / num_groups) * _COINS), 1) / _COINS
+
+    def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
+        """The prevalence, then as many sampled Gaussians as there are steps."""
+        step = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
+        prevalence = Prevalence(noise_multiplier=self._of_prevalence(noise_multiplier, num_groups))
+        return ComposedEvent((prevalence.event, SelfComposedEvent(step, self.num_steps)))
+
+    def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
+        """A sum's sensitivity is two clips, and the mean is over the groups that are expected in a step."""
+        expected = self.sampling_prob(num_groups) * num_groups
+        return (2 * clip * noise_multiplier / expected) ** 2 / self.num_steps
+
+    def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        for_prevalence, for_steps = Streams(seed).generator("noise").spawn(2)
+        private = training.bench.dataset.private
+        prevalence = training.prevalence(self._of_prevalence(noise_multiplier, training.num_groups), for_prevalence)
+        schedule = self.schedule(training, noise_multiplier, prevalence)
+        bias = scipy.special.logit(prevalence)
+
+        def placed(inputs: Any) -> Array:
+            if self.network == "cnn":
+                return np.asarray(inputs, dtype=np.float64) * 2 - 1
+            found = training.directions.features(inputs, ridge=schedule.ridge)
+            return found * math.sqrt(found.shape[1]) if self.network == "mlp" else found
+
+        def log_odds(inputs: Any) -> Array:
+            with torch.no_grad(), one_thread():
+                return np.asarray(network(torch.from_numpy(np.ascontiguousarray(placed(inputs)))).numpy())
+
+        groups = Groups(placed(private.inputs), private.labels, private.group_ids)
+        with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Opacus and torch on hooks and generators that are not used
+            torch.manual_seed(Streams(seed).seeds("student", 1)[0])
+            network = self._network(groups.inputs.shape[1:], bias).double()
+            noisy = NoisySum(self.clip(prevalence), noise_multiplier, len(groups.starts))
+            self._descend(network, groups, noisy, schedule.times / self.num_steps, for_steps)
+        if self.network == "linear":
+            return linear_model(training, schedule, next(network.parameters()).detach().numpy().T.copy(), bias)
+        network.eval()
+        return NoisyModel(log_odds, bias, np.zeros(len(bias)), training.public_inputs)
+
+    def _descend(
+        self, network: nn.Module, groups: Groups, noisy: NoisySum, rates: Array, rng: np.random.Generator
+    ) -> None:
+        """Trains a network; `rates`, `[L]`, are those of a linear model. Equal arguments give equal bytes.
+
+        Raises `InvalidValue` where the weights grew beyond all bounds.
+        """
+        linear, sampling_prob = self.network == "linear", self.sampling_prob(len(groups.starts))
+        parameters = list(network.parameters())
+        sizes = [parameter.numel() for parameter in parameters]
+        adam = torch.optim.Adam(parameters, lr=self.learning_rate)
+        optimizer = torch.optim.SGD(parameters, lr=1.0) if linear else adam
+        kept, mean = 0, torch.zeros(sum(sizes), dtype=torch.float64)
+        with _clipped_sums(network, noisy.clip) as summed:
+            for step in range(self.num_steps):
+                rows = groups.draw(sampling_prob, rng)
+                released = noisy.release(summed(groups.inputs[rows], groups.labels[rows]), rng)
+                released /= sampling_prob * len(groups.starts)
+                if linear:  # its one parameter has a row for each label
+                    released *= np.repeat(rates, len(released) // len(rates))
+                parts = torch.split(torch.from_numpy(released), sizes)
+                for parameter, part in zip(parameters, parts, strict=True):
+                    parameter.grad = part.view_as(parameter)
+                optimizer.step()
+                weights = nn.utils.parameters_to_vector(parameters).detach()
+                if not float(weights.abs().max()) < _LARGEST_WEIGHT:
+                    rule = "a smaller one, weights diverged"
+                    raise InvalidValue(f"method.learning_rate={self.learning_rate}: expected {rule}")
+                if not linear and step >= (1 - _AVERAGED) * self.num_steps:
+                    mean, kept = mean + weights, kept + 1
+        if kept:
+            nn.utils.vector_to_parameters(mean / kept, parameters)
+
+    def _network(self, shape: tuple[int, ...], bias: Array) -> nn.Module:
+        if self.network == "linear":
+            return _Biased(nn.Linear(shape[0], len(bias), bias=False), bias)
+        if self.network == "mlp":
+            hidden = nn.Linear(shape[0], self.hidden)
+            return _Biased(nn.Sequential(hidden, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias)
+        # two strided convolutions with group norms, means over 4 x 4 cells, a linear head (De et al. 2022, in small)
+        first = nn.Conv2d(shape[0], 16, 5, stride=2, padding=2), nn.GroupNorm(_NORM_GROUPS // 2, 16), nn.ReLU()
+        second = nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.GroupNorm(_NORM_GROUPS, 32), nn.ReLU()
+        head = nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(512, len(bias))
+        return _Biased(nn.Sequential(*first, *second, *head), bias)
+
+    def _of_prevalence(self, noise_multiplier: float, num_groups: int) -> float:
+        """A tenth of about what the steps' own price amounts to, as Gaussians."""
+        # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
+        steps = noise_multiplier / (self.sampling_prob(num_groups) * math.sqrt(self.num_steps))
+        return steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
+
+
+@contextmanager
+def _clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, Array], Array]]:
+    """Sums of clipped gradients of single records, by Opacus, which is off the network again after the block."""
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    module: Any = GradSampleModule(network, loss_reduction="sum")
+    parameters: list[Any] = list(network.parameters())
+    size = sum(parameter.numel() for parameter in parameters)
+    terms: dict[str, Any] = {"noise_multiplier": 0.0, "expected_batch_size": None, "loss_reduction": "sum"}
+    clipping: Any = DPOptimizer(torch.optim.SGD(parameters, lr=0.0), **terms, max_grad_norm=clip)
+
+    def summed(inputs: Array, labels: Array) -> Array:
+        """The sum over records `[m, …]`, as one vector; its sign is that of the loss's gradient."""
+        if not len(inputs):  # nobody takes part
+            return np.zeros(size)
+        for parameter in parameters:
+            parameter.summed_grad = None
+        rows = max(1, _CHUNK_VALUES // size)
+        for first in range(0, len(inputs), rows):
+            some, wanted = (torch.from_numpy(each[first : first + rows]) for each in (inputs, labels))
+            loss = functional.binary_cross_entropy_with_logits(module(some), wanted, reduction="sum")
+            torch.autograd.backward(loss)
+            clipping.clip_and_accumulate()
+            for parameter in parameters:
+                parameter.grad_sample = parameter.grad = None
+        return np.concatenate([parameter.summed_grad.detach().numpy().ravel() for parameter in parameters])
+
+    yield summed
+    module.to_standard_module()
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+
+
+class _Biased(nn.Module):
+    """Log-odds of the prevalence, and what a network adds to them, at first nothing."""
+
+    def __init__(self, inner: nn.Module, bias: Array) -> None:
+        super().__init__()
+        self.inner = inner
+        self.prevalence = torch.from_numpy(bias).clone()
+        for parameter in list(inner.modules())[-1].parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        added: torch.Tensor = self.inner(inputs)
+        return added + self.prevalence
