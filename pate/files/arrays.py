@@ -102,10 +102,7 @@ def arrays_of(data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[st
 
 
 def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
-    """One array in numpy's format, of which header and data are `size` bytes, of an allowed dtype (numpy's letters).
-
-    Raises one of `UNREADABLE` where it is not so.
-    """
+    """One array in numpy's format, header and data of `size` bytes, of an allowed dtype; else one of `UNREADABLE`."""
     shape, fortran_order, dtype = read_header(file, size, kinds=kinds)
     num_bytes, data = size - file.tell(), bytearray()
     while block := file.read(_BLOCK):  # to the end, where a checksum is compared

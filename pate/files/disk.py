@@ -86,10 +86,7 @@ def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
 
 
 def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
-    """Makes a folder, and those above it that are missing, with mode 0700 from the first moment; returns it.
-
-    A folder above it, `within`, has to be there: one that vanished is not made anew.
-    """
+    """Makes a folder and what is missing above it, but not `within`, with mode 0700 from the first; returns it."""
     folder, missing = Path(folder), []
     for each in (folder, *folder.parents):
         if each.is_dir():

@@ -18,10 +18,7 @@ class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
 
 
 def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
-    """A loader of YAML that refuses what a short text can make large, as an error of YAML with its line.
-
-    Such as an alias: a value that is repeated by its name doubles with each line that does so twice.
-    """
+    """A loader of YAML that refuses what a short text can make large, such as aliases, as an error with its line."""
 
     class PlainLoader(base):  # type: ignore[misc]  # of any loader
         depth = 0

@@ -1,7 +1,4 @@
-"""Values in files: strict JSON, text and digests that name a value, and what of a value may be published.
-
-JSON has no NaN, which is null here, and no infinities, which are the strings `"inf"` and `"-inf"`.
-"""
+"""Values in files: strict JSON, where NaN is null and infinity "inf"; digests; what of a value may be published."""
 
 import csv
 import hashlib

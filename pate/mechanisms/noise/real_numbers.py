@@ -1,7 +1,4 @@
-"""Noise in real numbers at scale 1: its kinds, distributions of maxima and orders, and exact draws of these.
-
-An order of noisy values is decided by floats where they lie apart, else by as many bits as it takes.
-"""
+"""Noise in real numbers at scale 1: its kinds, distributions of maxima and orders, and exact draws of these."""
 
 import math
 from collections.abc import Callable, Sequence

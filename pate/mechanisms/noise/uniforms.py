@@ -339,10 +339,7 @@ def _first_weights(numbers: Integers, scale: float) -> Weights:
 
 
 def lucky_place(numbers: Integers, first: int, alive: Bits, scale: float, rng: np.random.Generator) -> int:
-    """One of the living places whose coin shows True, each as likely; `first` is the first living one.
-
-    A coin has probability exp(-(number - that of `first`) / scale), for rising numbers.
-    """
+    """One of the living places, `first` on, whose coins exp((number of `first` - number) / scale) show True."""
     base = int(numbers[first])
     steps = [level * scale * _LOG_2_UP for level in range(_LEVELS + 1)]
     least = [base + math.ceil(min(step, _MOST)) for step in (*steps, FAR * scale)]
