@@ -54,11 +54,11 @@ def converted(curve: Curve, *, count: int, target_delta: float, conversion: str)
     The classic conversion is rdp + log(1/delta) / (a - 1) of Mironov (2017), valid and looser than the tight one.
     """
     require_choice("conversion", conversion, ("classic", "tight"))
-    rdp = count * curve(_ORDERS_OF_PAPERS)
-    if conversion == "tight":
-        return float(rdp_to_epsilons(_ORDERS_OF_PAPERS, rdp, target_delta=target_delta).min())
     require_probability("target_delta", target_delta)
-    return float((rdp + math.log(1 / target_delta) / (_ORDERS_OF_PAPERS - 1)).min())
+    orders, rdp = _ORDERS_OF_PAPERS, count * curve(_ORDERS_OF_PAPERS)
+    if conversion == "tight":
+        return float(rdp_to_epsilons(orders, rdp, target_delta=target_delta).min())
+    return float((rdp + math.log(1 / target_delta) / (orders - 1)).min())
 
 
 def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:

@@ -75,10 +75,7 @@ class ShiftedMaximum:
 
 @dataclass(frozen=True)
 class SampledPair:
-    """The single pair of two mixtures of N(0, 1) with N(up, 1), and with N(down, 1): a Gaussian release of a sample.
-
-    Its properties are those of a shifted maximum.
-    """
+    """The same for two mixtures of N(0, 1) with N(up, 1), and with N(down, 1): a Gaussian release of a sample."""
 
     sampling_prob: float  # of the second part of both mixtures, in (0, 1)
     up: float  # >= 0

@@ -433,7 +433,7 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
 
 def select_then_tests(event: Event, count: int) -> Counter[SelectThenTestEvent]:
     """How often each of them is in an event that happens `count` times."""
-    found: Counter[SelectThenTestEvent] = Counter()
+    found = Counter[SelectThenTestEvent]()
     for node, times in nodes(event, count=count):
         if isinstance(node, SelectThenTestEvent):
             found[node] += times

@@ -291,10 +291,8 @@ def _pure_cost(epsilon: float, orders: Array) -> Array:
 
 
 def _near_ties(excess: Array, least: float, orders: Array, *, answered: int) -> Array:
-    """By how much a call's moment and the boundary's exceed that of their sum, as a share of that or of the boundary's.
-
-    Of the boundary's alone, then no less than the excess's, unless it counts that the call was `answered`.
-    """
+    """By how much a call's moment and the boundary's exceed that of their sum, as a share of that if it is answered."""
+    # If not, as a share of the boundary's, and then no less than the excess's.
     corners = [
         (1 + excess + _weighed(one, other, orders) - _weighed(1 + one, 1 + other, orders))
         / _weighed(answered + one, answered + other, orders)
