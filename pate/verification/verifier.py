@@ -75,7 +75,7 @@ class Claim:
         The event's Renyi curve is read at `orders`. The accountant prints deltas at `epsilons`, and epsilons at
         `deltas` beyond what failure probabilities take.
         """
-        if isinstance(event, cls):
+        if isinstance(event, Claim):
             return event
         require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting, or a Claim")
         whole = SelfComposedEvent(event, count)
