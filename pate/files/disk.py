@@ -46,10 +46,7 @@ def require_posix(name: str, instead: str = "aggregators and accountants work he
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[IO[bytes]]:
-    """Opens a binary file that takes the name `path` when the block ends, and is removed where the block raises.
-
-    Its mode is 0600 from the first moment, whatever the umask. After a crash the old file or the new one is there.
-    """
+    """A binary file of mode 0600, whatever the umask, that takes the name `path` if the block ends without an error."""
     path = Path(path)
     # With process and thread: a worker that outlived a killed run, or a thread beside, may be writing the same file.
     partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
