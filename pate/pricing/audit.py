@@ -135,13 +135,12 @@ def audit_votes(
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
     findings = list[AuditFinding]()
     for start in usual:
-        applied, bare = parameters.applied(start)
+        applied, used, bare = parameters.applied(start)
         both = [(each, replace(applied, adjacency=each)) for each in Adjacency]
         events = {str(each): NonPrivateEvent() if bare else shape.event_of(made) for each, made in both}
         bounds = {each: accountant().compose(event).get_epsilon(target_delta) for each, event in events.items()}
         claimed = (0.0, "no noise costs nothing") if bare else published_claim(applied, votes, target_delta)
         on_votes = epsilon_on(applied, votes.counts, shape, target_delta) if data_dependent and not bare else None
-        used = parameters.used_by(applied)
         assumed = () if start is aggregator else tuple(name for name in used if name in parameters.assumed)
         if not (given_only and assumed and findings):
             name = _configured_name(applied)
@@ -181,13 +180,6 @@ _OTHER_NAMES = {"noise_std": "selection_scale", "screening_std": "test_std"}
 _NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
 
 
-def _own_names(aggregator: Aggregator) -> dict[str, str]:
-    """What the aggregator calls each parameter that it has."""
-    own = {item.name for item in fields(aggregator)}
-    known = [item.name for item in fields(ReleaseParameters)]
-    return {name: each for name in known for each in (_OTHER_NAMES.get(name), name) if each in own}
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReleaseParameters:
     """The parameters of somebody's release; None for those that are not known."""
@@ -213,17 +205,18 @@ class ReleaseParameters:
         """What releases have of which nothing was said."""
         return {name: value for name, value in ASSUMED.items() if name not in self.known}
 
-    def used_by(self, aggregator: Aggregator) -> dict[str, float]:
-        """What an aggregator has of them, by these names: as given, or else as the aggregator has it."""
-        names = _own_names(aggregator)
+    def applied(self, aggregator: Aggregator) -> tuple[Aggregator, dict[str, float], bool]:
+        """The aggregator with these parameters, what it then has of them, and whether some of its noise is 0.
+
+        No aggregator takes that: it has noise of 1 instead.
+        """
+        fields_of, known = {item.name for item in fields(aggregator)}, self.known
+        spelled = [(item.name, each) for item in fields(self) for each in (_OTHER_NAMES.get(item.name), item.name)]
+        names = {name: each for name, each in spelled if each in fields_of}  # what the aggregator calls those it has
+        own: dict[str, Any] = {each: known[name] for name, each in names.items() if name in known}
+        bare = [each for each, value in own.items() if value == 0 and each in _NOISES]
         if "screening_std" not in names:
             names.pop("threshold_share", None)  # which without a screening has no part in a price or a claim
-        found = {name: self.known.get(name, getattr(aggregator, own)) for name, own in names.items()}
-        return {name: value for name, value in found.items() if isinstance(value, (int, float))}
-
-    def applied(self, aggregator: Aggregator) -> tuple[Aggregator, bool]:
-        """The aggregator with these parameters, and whether some of its noise is 0, which no aggregator takes."""
-        names, known = _own_names(aggregator), self.known
-        used: dict[str, Any] = {own: known[name] for name, own in names.items() if name in known}
-        bare = [own for own, value in used.items() if value == 0 and own in _NOISES]
-        return replace(aggregator, **used | dict.fromkeys(bare, 1.0)), bool(bare)
+        found = {name: known.get(name, getattr(aggregator, each)) for name, each in names.items()}
+        used = {name: value for name, value in found.items() if isinstance(value, (int, float))}
+        return replace(aggregator, **own | dict.fromkeys(bare, 1.0)), used, bool(bare)

@@ -89,11 +89,9 @@ def _of_session(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: floa
     ends = {"num_calls": min(shape.num_queries, _MOST_CALLS), "target_hits": aggregator.target_hits}
     for lead in sorted({round(lead * aggregator.selection_scale) for lead in _SESSION_LEADS}):
         if lead <= shape.num_teachers - 2:
-            counts = np.zeros(shape.num_labels, dtype=np.int64)
-            counts[1] = (shape.num_teachers - lead) // 2
-            counts[0] = counts[1] + lead
-            moved = counts - (np.arange(shape.num_labels) == 0)
-            moved[1] += aggregator.adjacency is Adjacency.REPLACE_ONE
+            rival, rest = (shape.num_teachers - lead) // 2, [0] * (shape.num_labels - 2)
+            counts = np.array([rival + lead, rival, *rest])
+            moved = counts + np.array([-1, int(aggregator.adjacency is Adjacency.REPLACE_ONE), *rest])
             for first, second in ((counts, moved), (moved, counts)):
                 epsilon = session_epsilon(law(first), law(second), **ends, target_delta=target_delta)
                 yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), ends["num_calls"])

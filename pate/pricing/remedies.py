@@ -209,9 +209,8 @@ def require_useful(
     if not expected.is_useless:
         if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
             shares = ", ".join(f"{each.success:.0%}" for each in vars(expected).values())
-            heard = f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree"
-            helps = f"what helps: {priced.aggregator.remedies['noise']}"
-            lines.append(f"{teachers}: {heard} (chance has 50%); {helps}")
+            heard = f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%)"
+            lines.append(f"{teachers}: {heard}; what helps: {priced.aggregator.remedies['noise']}")
         return tuple(lines)
     if allow_useless:
         return (*lines, f"{teachers}: {reason}; allowed by {names.allow_useless}")
