@@ -134,16 +134,13 @@ class SharedLedger:
 
     Arguments, errors and `path` are those of `Ledger`; delta is that of every total, the cap that of each data set.
 
-    >>> import tempfile
     >>> from pate.accounting import GaussianEvent
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> shared = SharedLedger(f"{folder.name}/ledger.db", target_delta=1e-6, max_epsilon=4.0)
+    >>> shared = SharedLedger(None, target_delta=1e-6, max_epsilon=4.0)  # in memory, without a file
     >>> shared.account("digest of the first").affords(GaussianEvent(30.0))
     559
     >>> _ = shared.account("digest of the first").charge(GaussianEvent(2.0), adjacency="replace_one", key="a release")
     >>> [shared.account(data).affords(GaussianEvent(30.0)) for data in ("digest of the first", "of the second")]
     [334, 559]
-    >>> folder.cleanup()
     """
 
     def __init__(
@@ -374,8 +371,8 @@ class Ledger:
             return values | {"time": datetime.now(UTC).isoformat(timespec="milliseconds")} | _process(os.getpid())
 
         self._read()  # which may find out the account's name
-        account, text = self._account_of(key), to_json_line(price)
-        known = self._store.places.get((account, key))
+        known, text = self._line(key), to_json_line(price)
+        account = self._named if known is None else known.data
         if known is not None and known.event and event_from_json(json.loads(known.event)) == event:
             text = known.event  # equal events may be written otherwise, as 2 and 2.0
         _, release = self._store.once(account, key, draw, event=text, about=about)
@@ -390,7 +387,7 @@ class Ledger:
     def read(self, key: str) -> bytes | None:
         """What was released under a key, or None."""
         self._read()
-        line = self._store.places.get((self._account_of(key), key))
+        line = self._line(key)
         return None if line is None else self._store.release(line)
 
     @property
@@ -432,9 +429,9 @@ class Ledger:
             made_for = getattr(sampled, "adjacency", self.adjacency)
             require(made_for == self.adjacency, "event.adjacency", made_for, f"{self.adjacency}, as this ledger counts")
 
-    def _account_of(self, key: str) -> str:
-        """Where a key is, or will be: a charge that names no data counts for every data set."""
-        return "" if ("", key) in self._store.places else self._named
+    def _line(self, key: str) -> Line | None:
+        """That of a key; a charge that names no data counts for every data set."""
+        return self._store.places.get(("", key)) or self._store.places.get((self._named, key))
 
     def _read(self) -> list[LedgerEntry]:
         self._store.read()
