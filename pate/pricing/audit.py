@@ -191,9 +191,8 @@ class ReleaseParameters:
     max_size: int | None = None  # of a set of labels
 
     def __post_init__(self) -> None:
-        for name in _OTHER_NAMES:
-            if name in self.known:
-                require_non_negative(name, self.known[name])
+        for name in sorted(_OTHER_NAMES.keys() & self.known):
+            require_non_negative(name, self.known[name])
 
     @property
     def known(self) -> dict[str, float]:
