@@ -190,15 +190,12 @@ class SharedLedger:
     def stored(cls, path: str | os.PathLike[str]) -> SharedLedger:
         """The ledger of a file that exists, under its own settings; raises where its accountant is somebody's own."""
         store = Store(path, None)
-        found = store.settings
-        try:
-            require(found["ledger"] == _VERSION, "ledger", store.path, "a ledger of this version")
-            values = dict(found["accountant"])
-            kind = _ACCOUNTANTS[require_choice("accountant", str(values.pop("name")), tuple(_ACCOUNTANTS))]
-            delta, adjacency = number(found["target_delta"]), Adjacency(found["adjacency"])
-        except (AttributeError, KeyError, TypeError) as error:
-            raise damaged(store.path, "the settings of a ledger in its head") from error
-        return cls(store, target_delta=delta, adjacency=adjacency, accountant=partial(kind, **values))
+        found = store.settings  # as they were written: the chain of digests begins with them
+        require(found.get("ledger") == _VERSION, "ledger", store.path, "a ledger of this version")
+        values = dict(found["accountant"])
+        kind = _ACCOUNTANTS[require_choice("accountant", str(values.pop("name")), tuple(_ACCOUNTANTS))]
+        terms = {"target_delta": found["target_delta"], "adjacency": found["adjacency"]}
+        return cls(store, **terms, accountant=partial(kind, **values))
 
     @property
     def entries(self) -> list[LedgerEntry]:
