@@ -113,6 +113,11 @@ class AboveThreshold(ThresholdCall):
     Formal guarantee: epsilon-DP, for the adjacency given. In a session releases are a q-target of an epsilon-DP call,
     q = 1 / (e^epsilon + 1); the rest is free.
     Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
+
+    >>> test = AboveThreshold(threshold=50, epsilon=2.0)
+    >>> outcome = test(np.array([3, 90, 20]), rng=np.random.default_rng(0))
+    >>> outcome.answered, outcome.values
+    (array([False,  True, False]), array([ 0, 90,  0]))
     """
 
     threshold: int = field(metadata={"check": require_threshold})
@@ -155,6 +160,10 @@ class BetweenThresholds(ThresholdCall):
     q = (1 - e^(-width rate)) / (e^epsilon + 1) with width = upper - lower and rate = epsilon / sensitivity; tight. The
     rest is free.
     Source: Cohen & Lyu 2023, for continuous noise; docs/proofs/threshold_calls.md.
+
+    >>> test = BetweenThresholds(lower=300, upper=500, epsilon=0.1)
+    >>> test(np.array([20, 410, 790]), rng=np.random.default_rng(0)).sides
+    array([-1,  0,  1])
     """
 
     lower: int = field(metadata={"check": require_threshold})
@@ -208,6 +217,13 @@ class SparseVector(NoisyWhole):
         failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
 
     Source: Cohen & Lyu 2023; Kaplan, Mansour & Stemmer 2021; docs/proofs/sparse_vector.md.
+
+    >>> mechanism = SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9)
+    >>> bits = np.zeros((3, 100), dtype=bool)
+    >>> bits[0, :80], bits[1, :90], bits[2, 40:] = True, True, True
+    >>> outcome = mechanism(bits, thresholds=50, rng=np.random.default_rng(0))
+    >>> outcome.answered, outcome.values
+    (array([ True, False, False]), array([80,  0,  0]))
     """
 
     item_hits: int = field(metadata=COUNT)
@@ -297,6 +313,11 @@ class SweepTopK(NoisyWhole):
         failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
 
     Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
+
+    >>> sweep = SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9)
+    >>> outcome = sweep(np.array([90, 10, 50]), rng=np.random.default_rng(0))
+    >>> outcome.indices, outcome.scores
+    (array([0, 2]), array([89, 49]))
     """
 
     k: int = field(metadata=COUNT)
@@ -348,6 +369,13 @@ class BoundaryWrapper:
             to 2**-42 in total, `[n]` or `[Q, n]`. One that `has_weights` also gives them exactly: `weights(votes)`.
 
     Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
+
+    >>> from pate.mechanisms.gap_selection import GapSelection
+    >>> wrapper = BoundaryWrapper(GapSelection(noise_scale=20.0, num_labels=3, num_teachers=400))
+    >>> wrapper.probabilities(np.array([400, 50, 40])).round(3)  # k = 1, k = 2, boundary
+    array([1., 0., 0.])
+    >>> wrapper(np.array([[400, 50, 40], [400, 210, 20]]), rng=np.random.default_rng(5)).indices
+    array([ 0, -1])
     """
 
     mechanism: Any
@@ -427,6 +455,12 @@ class RunTwice:
     differ" is a q-target of a 2 epsilon-DP call, with q the smaller of (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon
     + 1) and 2 e^epsilon / (e^epsilon + 1)^2; tight.
     Source: Cohen & Lyu 2023, Lemma F.1; docs/proofs/target_charging.md.
+
+    >>> from pate.mechanisms.gap_selection import GapSelection
+    >>> twice = RunTwice(GapSelection(noise_scale=20.0, num_labels=3, num_teachers=400))
+    >>> outcome = twice(np.array([[400, 50, 40], [400, 210, 20]]), rng=np.random.default_rng(3))
+    >>> outcome.first, outcome.second, outcome.in_target
+    (array([1, 1]), array([1, 2]), array([False,  True]))
     """
 
     mechanism: Any

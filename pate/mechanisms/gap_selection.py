@@ -27,7 +27,11 @@ _BITS = 52  # differences of two sums take one bit more
 
 @dataclass(frozen=True, kw_only=True)
 class FixedKRegularizer(Parameters):
-    """Prefers candidates near k, >= 0, by `penalty` votes, >= 0, for each label away (Zhu & Wang 2022, Algorithm 3)."""
+    """Prefers candidates near k, >= 0, by `penalty` votes, >= 0, for each label away (Zhu & Wang 2022, Algorithm 3).
+
+    >>> [FixedKRegularizer(k=2, penalty=5.0)(candidate) for candidate in (1, 2, 4)]
+    [-5.0, 0.0, -10.0]
+    """
 
     k: int = field(metadata=NATURAL)
     penalty: float = field(metadata=NON_NEGATIVE)
@@ -110,6 +114,10 @@ class GapSelection(Parameters):
         adjacency: what one change means.
 
     Source: Zhu & Wang 2022, Algorithm 1; docs/proofs/gap_selection.md.
+
+    >>> selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, padded=True)
+    >>> selection.probabilities(np.array([9, 9, 0])).round(3)  # k = 0, 1, 2, 3
+    array([0., 0., 1., 0.])
     """
 
     noise_scale: float = field(metadata=POSITIVE)

@@ -260,6 +260,11 @@ class PermuteAndFlipJointTopK(JointMechanism):
             below exp(-60) are left out; this takes a failure_prob of exp(-60) (1 + exp(epsilon)) or more.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
+
+    >>> mechanism = PermuteAndFlipJointTopK(k=2, epsilon=9.0, adjacency="add_remove")
+    >>> distribution = mechanism.distribution(np.array([5, 1, 0]))
+    >>> max(distribution, key=distribution.get)
+    (0, 1)
     """
 
     epsilon: float = field(metadata=POSITIVE)
@@ -453,6 +458,10 @@ class CanonicalTopK(BoundedRangeTopK):
         noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic"; all but Gumbel take `epsilon` alone.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
+
+    >>> mechanism = CanonicalTopK(k=2, epsilon=50.0, noise="exponential")
+    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
+    array([0, 2])
     """
 
     gamma: float = 0.5

@@ -55,6 +55,10 @@ def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: fl
     Level 0 passes with `failure_prob`, in (0, 1); each next level with the largest probability whose D_order to the
     level before is at most `rdp_budget` in both directions. It costs this at `order`, > 1, and more above it. Greedy is
     optimal as the divergence grows with the distance.
+
+    >>> table = optimal_stability_table(order=8.0, rdp_budget=0.001, failure_prob=1e-6, num_levels=3)
+    >>> [round(logit, 3) for logit in table.logits]
+    [-13.816, -12.708, -11.739]
     """
     require(order > 1 and math.isfinite(order), "order", order, "a finite number > 1")
     require_positive("rdp_budget", rdp_budget)
@@ -122,6 +126,10 @@ class StabilityTest(Parameters):
 
     Source: Zhu & Wang 2022, Algorithms 4 and 5, with the floor at sens and an exact quantile;
     docs/proofs/stability_test.md.
+
+    >>> test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=10, adjacency="add_remove")
+    >>> round(test.pass_probs[10], 9)
+    0.985134365
     """
 
     pass_probs: tuple[float, ...]
@@ -245,6 +253,11 @@ class CertifiedTable(Parameters):
         adjacency: what one change means; the table serves no other.
 
     Source: docs/proofs/stability_test.md.
+
+    >>> test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=10)
+    >>> table = CertifiedTable.of(test, order=4.0)
+    >>> table.numerators[:2], round(table.rdp, 3)
+    ((90071992547409, 90071992547409), 1.432)
     """
 
     numerators: tuple[int, ...]

@@ -194,6 +194,10 @@ class PeelingTopK(BoundedRangeTopK):
     Formal guarantee: each pick has a bounded range e, because the difference of two counts moves by at most 2
     (replace-one) or 1 (add/remove). All picks together are k e pure DP and k e**2 / 8 zCDP, the order included.
     Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
+
+    >>> distribution = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
+    >>> {index: round(p, 3) for (index,), p in distribution.items()}
+    {0: 0.705, 1: 0.259, 2: 0.035}
     """
 
     @property
@@ -221,6 +225,10 @@ class OneShotTopK(PeelingTopK):
 
     Formal guarantee: the distribution of `PeelingTopK`, hence its price. Other kinds of noise: `LipschitzTopK`.
     Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
+
+    >>> outcome = OneShotTopK(k=2, epsilon=50.0)(np.array([90, 10, 50]), rng=np.random.default_rng(0))
+    >>> outcome.indices
+    array([0, 2])
     """
 
 
@@ -233,6 +241,10 @@ class PermuteAndFlipTopK(PureTopK):
     Formal guarantee: each pick is (epsilon / k)-DP, with exponential noise of mean k w / epsilon, where w is 2
     (replace-one) or 1 (add/remove). The price epsilon**2 / 8 of a bounded range is false for it.
     Source: McKenna & Sheldon 2020, Ding et al. 2021; docs/proofs/top_k.md.
+
+    >>> distribution = PermuteAndFlipTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
+    >>> {index: round(p, 3) for (index,), p in distribution.items()}
+    {0: 0.797, 1: 0.181, 2: 0.022}
     """
 
     @property
@@ -285,6 +297,10 @@ class SubsetPeeling(Parameters):
     counts moves by at most w = 2 (replace-one) or 1 (add/remove). So j picks are e**2 / 8 zCDP whatever j, their order
     included, and none at all cost nothing.
     Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
+
+    >>> peeling = SubsetPeeling(noise_scale=0.1)
+    >>> peeling([9, 7, 8, 2], part=[False, True, True, True], size=2, rng=np.random.default_rng(0))
+    array([False,  True,  True, False])
     """
 
     noise_scale: float = field(metadata=POSITIVE)
@@ -335,6 +351,10 @@ class LipschitzTopK(PureTopK):
     `noise`: "gumbel", "exponential", "laplace", "logistic" or "half_logistic". Its zCDP price is that of epsilon-DP.
     Gumbel noise has a better one: `OneShotTopK`.
     Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
+
+    >>> mechanism = LipschitzTopK(k=2, noise="half_logistic", epsilon=50.0)
+    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
+    array([0, 2])
     """
 
     noise: str = field(default="exponential", metadata=one_of(UNIT_NOISES))
@@ -364,6 +384,10 @@ class LaplaceTopK(TopKMechanism):
 
     Source: Dwork & Roth 2014, chapter 3; Qiao, Su & Zhang 2021 for the second, here with a half or a quarter of their
     noise; docs/proofs/top_k.md.
+
+    >>> mechanism = LaplaceTopK(k=5, epsilon=1.0, max_labels=2)
+    >>> mechanism.noise_scale(num_counts=100)
+    4.0
     """
 
     epsilon: float = field(metadata=POSITIVE)
@@ -410,6 +434,10 @@ class GammaTopK(PureTopK):
     |x| the largest entry and w = 2 (replace-one) or 1 (add/remove). A shift of all counts does not change the order of
     noisy counts, and up to such a shift every count moves by at most w / 2.
     Source: Steinke & Ullman 2017, Section 4.1; docs/proofs/top_k.md.
+
+    >>> mechanism = GammaTopK(k=2, epsilon=50.0)
+    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
+    array([0, 2])
     """
 
     @property
@@ -475,6 +503,10 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
     w + log(domain_size / failure_prob) * scale above the best count outside, with w = 2 (replace-one) or 1 (add/remove)
     and scale k w / epsilon.
     Source: Durfee & Rogers 2019, whose w = 1 is for add/remove; docs/proofs/top_k.md.
+
+    >>> mechanism = LimitedDomainTopK(k=3, domain_size=5, epsilon=30.0, failure_prob=1e-6)
+    >>> mechanism(np.array([90, 2, 50, 0, 1, 1]), rng=np.random.default_rng(0)).indices
+    array([ 0,  2, -1])
     """
 
     @property
@@ -520,6 +552,10 @@ class TopStableTopK(DomainTopK):
     (replace-one) or 1 (add/remove) but not below 0, with Laplace noise of scale 4 w / epsilon, is compared with a
     threshold with Laplace noise of scale 2 w / epsilon. A gap of at most w passes with at most failure_prob / ranks.
     Source: after Carvalho et al. 2020; docs/proofs/top_k.md.
+
+    >>> mechanism = TopStableTopK(k=1, domain_size=3, epsilon=30.0, failure_prob=1e-6)
+    >>> mechanism(np.array([90, 2, 89, 0, 1, 1]), rng=np.random.default_rng(0)).indices
+    array([ 0,  2, -1])
     """
 
     _outside: ClassVar[int] = 1

@@ -31,6 +31,9 @@ def secret_generator() -> np.random.Generator:
     Edge cases: `copy.copy` of the generator, and every `Generator(rng.bit_generator)`, go on with its one stream: what
     one of them has drawn no other draws again. `InvalidValue` where randomgen is not installed.
     Source: Bernstein 2008, RFC 8439; docs/proofs/noise_source.md.
+
+    >>> secret_generator().bit_generator.state["bit_generator"]
+    'randomgen.chacha.ChaCha'
     """
     return cipher_generator(secrets.token_bytes(_KEY_BYTES))
 

@@ -37,6 +37,10 @@ class DiscreteLaplace:
     Formal guarantee: a whole number that moves by at most s between neighbors is (s rate)-DP once z is added, for any
     adjacency. Nothing is rounded: the rate is a fraction, coins of probability exp(-a / b) come of whole numbers.
     Source: Canonne, Kamath & Steinke 2020, Algorithms 1 and 2.
+
+    >>> noise = DiscreteLaplace.at_most(0.5)
+    >>> noise.sample((4,), np.random.default_rng(0)).tolist()
+    [-1, 2, -2, 1]
     """
 
     rate: Fraction
@@ -116,6 +120,9 @@ class RoundedGaussian(Parameters):
     So it costs what that costs, by post-processing.
     Source: von Neumann 1951 for the comparison of lazily drawn bits, Karney 2016 for exact normal deviates;
     docs/proofs/centered_votes.md.
+
+    >>> RoundedGaussian(10.0).sample((5,), np.random.default_rng(0)).tolist()
+    [-6, 16, 1, -6, 13]
     """
 
     std: float = field(metadata=POSITIVE)  # in steps of the grid, in (0, 2**44]
@@ -195,6 +202,9 @@ class DiscreteGaussian(Parameters):
     Formal guarantee: a vector of whole numbers that moves by at most s in l2 between neighbors costs s**2 / (2 v) zCDP
     once such noise is added to every entry.
     Source: Canonne, Kamath & Steinke 2020; docs/proofs/distributed_noise.md.
+
+    >>> DiscreteGaussian(100).sample((5,), np.random.default_rng(0)).tolist()
+    [-9, -3, 1, 0, -13]
     """
 
     # v in the exponent, a whole number in 1..2**24; the noise's own variance is at most v.
@@ -254,6 +264,10 @@ class NoiseShares(Parameters):
     or more. That is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`, against whoever sees the sum
     and up to `max_colluders` of the shares in it. A vote is `steps` steps: shares are wide.
     Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
+
+    >>> shares = NoiseShares(noise_std=50.0, num_holders=40, max_dropouts=4, max_colluders=4)
+    >>> shares.num_counted, shares.steps, shares.share.variance
+    (32, 1, 79)
     """
 
     noise_std: float = field(metadata=POSITIVE)  # in votes, > 0, of the shares that are counted on
