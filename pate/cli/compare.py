@@ -40,8 +40,7 @@ def compare_from_config(config: DictConfig) -> None:
     plan = ComparisonPlan(
         load_dataset=watched_load(make("data"), monitor, make("features"), output_dir, check=check),
         methods=(*(_method(name, config, given) for name in names), *others),
-        engine=make("engine"),
-        student=make("student"),
+        **{part: make(part) for part in ("engine", "student")},
         fewer_queries=fewer,
         epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
         seeds=_seeds(config.seeds),

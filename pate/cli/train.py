@@ -52,11 +52,8 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     data = make("data")
     plan = Plan(
         load_dataset=run.watched_load(data, monitor),
-        teacher=make("teacher"),
+        **{part: make(part) for part in ("teacher", "engine", "aggregator", "student")},
         num_teachers=config.teacher.num_teachers,
-        engine=make("engine"),
-        aggregator=make("aggregator"),
-        student=make("student"),
         budgets=settings["budgets"],
         accountant=lambda: make("accountant"),
         ledger=None if config.ledger is None else Path(config.ledger),

@@ -46,15 +46,10 @@ def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries
     settings = run.plain_settings(config, _BESIDE)
     return HolderPlan(
         load_dataset=run.watched_load(data, monitor, make("features"), output_dir),
-        teacher=make("teacher"),
+        **{part: make(part) for part in ("teacher", "engine")},
         num_teachers=config.teacher.num_teachers,
-        engine=make("engine"),
         holder=str(config.holder),
-        holders=config.holders,
-        num_queries=config.num_queries,
-        cast=config.cast,
-        vote_clip=config.vote_clip,
-        seed=config.seed,
+        **{name: config[name] for name in ("holders", "num_queries", "cast", "vote_clip", "seed")},
         settings=settings,
         public_settings=holder_settings(told_settings(config, settings)),
     )
