@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.jobs import Job
 from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
-from pate.pipeline import Results
+from pate.run.results import Results
 from pate.pricing import Budget, PricedRelease, ReleaseShape
 from pate.report.page import render_html
 from pate.report.report import Heading

@@ -1,0 +1,224 @@
+"""What a finished run knows: its report, its figures, and the files that people read."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from importlib.metadata import version
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import ExactAccountant, JointLawAccountant, PldAccountant, RdpAccountant
+from pate.aggregators import CenteredVotes, Release
+from pate.data import Dataset, Split
+from pate.files.disk import write_text
+from pate.pricing import PricedRelease
+from pate.pricing.priced_release import epsilon_on
+from pate.pricing.remedies import group_votes_tell_more
+from pate.report import Report, metric_intervals, per_label_metrics
+from pate.report.metrics import CONSTANTS, Constant, Membership, PrecisionRecall, micro_f1, summarized
+from pate.report.report import Baselines, DataSummary, RunFigures, TeacherSummary, Verdict
+from pate.report.tensorboard import RunWriter
+from pate.run.bundle.model_card import publish
+from pate.run.payment import Payment
+from pate.run.plan import Plan
+from pate.run.release import privacy_of, summary_of, write_price
+from pate.student import StudentModel
+from pate.validation import VERSION
+from pate.votes.source import VoteSource
+
+_PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
+_POINTS = 24
+_ASKED = {each.name: each for each in (RdpAccountant, PldAccountant, ExactAccountant, JointLawAccountant)}
+_EACH_LABEL = ("student", "majority_vote_student", "all_records_model")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of the test split: bits and probabilities, `[num_test, L]` each, and its threshold, if any."""
+
+    labels: NDArray[np.bool_]
+    probabilities: NDArray[np.floating]
+    threshold: float | tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """Everything that a finished run knows."""
+
+    plan: Plan  # as it was used
+    dataset: Dataset  # the data
+    queries: Split  # the public samples that were asked
+    payment: Payment  # what the ledger says of it
+    priced: PricedRelease  # with the aggregator as it was used
+    votes: VoteSource  # what was asked
+    release: Release  # what was released of it
+    curve: Sequence[Mapping[str, float]]  # the student's values by epoch
+    models: Mapping[str, StudentModel]  # the student and the models beside it, by the names of report.json
+    membership: Membership | None  # an attack on the student
+
+    def report(self, *, duration_s: float) -> Report:
+        data, shape, true = self.dataset, self.priced.shape, self.dataset.test.labels
+        scores = {
+            name: summarized(self._per_label[name], micro_f1=micro_f1(each.labels, true))
+            for name, each in self._models.items()
+        }
+        baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
+        dependent = None
+        if self.plan.data_dependent and self.votes.gives_bits:
+            terms = shape, self.plan.target_delta, self.release.answered
+            dependent = epsilon_on(self.priced.aggregator, self.votes.counts(), *terms)
+        return Report(
+            privacy=privacy_of(self.release, self.payment, unit=None if data.shared is None else data.shared.unit),
+            release=summary_of(self.release, self.queries.labels if data.public_labeled else None),
+            teachers=TeacherSummary(
+                num_teachers=shape.num_teachers,
+                mean_accuracy=float(self.accuracies.mean()) if len(self.accuracies) else None,
+                records_per_teacher=len(data.private) / shape.num_teachers,
+            ),
+            student=scores["student"],
+            baselines=baselines,
+            verdict=Verdict.of(
+                scores["student"],
+                baselines,
+                num_answered=self.release.num_answered,
+                remedies=self.priced.aggregator.remedies,
+                better=self._better(),
+            ),
+            intervals={
+                name: metric_intervals(each.labels, each.probabilities, true) for name, each in self._models.items()
+            },
+            data=DataSummary(
+                name=data.name,
+                real=data.real,
+                num_private=len(data.private),
+                num_public=len(data.public),
+                num_test=len(data.test),
+                num_labels=data.num_labels,
+                label_cardinality=float(data.private.labels.sum(axis=1).mean()),
+                features=None if data.preprocessing is None else dict(data.preprocessing.origin) or None,
+            ),
+            seed=self.plan.seed,
+            versions={"pate": VERSION} | {package: version(package) for package in _PACKAGES},
+            duration_s=duration_s,
+            heading=self.plan.heading,
+            membership=self.membership,
+            data_dependent=dependent,
+        )
+
+    def figures(self, report: Report) -> RunFigures:
+        num_teachers, student, data = self.priced.shape.num_teachers, self._models["student"], self.dataset
+        histogram = self.votes.counts() if self.votes.gives_bits else None
+        names = self.curve[0] if self.curve else ()
+        test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
+        reached = np.arange(0 if test is None else test.num_teachers + 1)
+        gaps = None
+        if histogram is not None:  # the largest of each query, "no label" and "all labels" included
+            counts = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1).astype(np.int32)
+            ends = np.zeros((len(counts), 1), np.int32)
+            gaps = np.diff(counts, axis=1, prepend=ends, append=ends + num_teachers).max(axis=1).astype(np.int64)
+        return RunFigures(
+            label_names=data.label_names,
+            answered=self.release.answered,
+            labels=self.release.labels,
+            epsilon_after_query=self._epsilon_after_query(report.privacy.epsilon),
+            gaps=gaps,
+            gap_name="largest gap",
+            histogram=histogram,
+            num_teachers=num_teachers,
+            pass_gaps=None if test is None else reached,
+            pass_probability=None if test is None else test.pass_probabilities(reached),
+            per_label={name: self._per_label[name] for name in _EACH_LABEL if name in self.models},
+            precision_recall=PrecisionRecall.of(
+                student.probabilities,
+                student.labels,
+                data.test.labels,
+                constant=Constant.best(data.private.labels.mean(axis=0)).labels,
+                threshold=student.threshold,
+            ),
+            student_curve={name: np.array([values[name] for values in self.curve]) for name in names},
+        )
+
+    @cached_property
+    def accuracies(self) -> NDArray[np.float64]:
+        """Of teachers, `[T]`; none where votes are not bits, or queries have no labels."""
+        return self.votes.accuracies(self.queries.labels) if self.dataset.public_labeled else np.empty(0)
+
+    @cached_property
+    def _models(self) -> dict[str, Prediction]:
+        """What the constants and all models that were trained say."""
+        frequencies = self.dataset.private.labels.mean(axis=0)
+        test = self.dataset.test.inputs
+        found = {name: Prediction(*made(frequencies).for_samples(len(test))) for name, made in CONSTANTS.items()}
+        for name, model in self.models.items():
+            said = model.predict(test), model.predict_proba(test)
+            found[name] = Prediction(*said, model.threshold)
+        return found
+
+    @cached_property
+    def _per_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        true = self.dataset.test.labels
+        return {name: per_label_metrics(each.labels, each.probabilities, true) for name, each in self._models.items()}
+
+    def _better(self) -> str:
+        """A method that public numbers put far ahead on these data, in a sentence; empty where there is none."""
+        groups = self.dataset.private.num_groups
+        if self.dataset.kind != "features" or self.priced.aggregator.single_label:
+            return ""
+        centered = CenteredVotes(noise_multiplier=1.0)
+        priced = replace(self.priced, epsilon=self.payment.epsilon)
+        if not group_votes_tell_more(priced, self.payment.budget, centered, num_groups=groups):
+            return ""
+        reason = f"it learns from all {groups:,} private groups"
+        return f"experiment=centered_votes would do far better at this price: {reason}."
+
+    def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
+        """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's.
+
+        Where the budget's accountant asks others, the one whose figure the whole has is asked alone: a bound, and fast.
+        """
+        aggregator, (num_queries, num_labels) = self.priced.aggregator, self.release.labels.shape
+        if aggregator.pays_in_advance:
+            return np.full(num_queries, total)
+        points = np.unique(np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int))
+        asked = _ASKED.get(self.priced.won_by or "", self.plan.accountant)
+        budget = replace(self.payment.budget, accountant=asked)
+        shape = {"num_labels": num_labels, "num_teachers": self.priced.shape.num_teachers}
+        values = [budget.epsilon_of(aggregator.event_for(num_queries=count, **shape)) for count in points.tolist()]
+        values[-1] = max(values[-1], total) if math.isfinite(total) else total
+        return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
+
+
+def write_report(results: Results, events: RunWriter, *, started: float) -> Report:
+    """Writes what people read, and closes the events; `report.json`, which says that the run is complete, last."""
+    from pate.report.page import render_html  # loads matplotlib
+
+    report = results.report(duration_s=time.monotonic() - started)
+    plan, data, folder = results.plan, results.dataset, results.payment.folder
+    figures = results.figures(report)
+    write_text(folder.release / "config.yaml", plan.public_settings(results.priced.aggregator))
+    write_price(
+        results.release,
+        results.payment,
+        report.privacy,
+        plan.places(results.priced.shape.num_teachers),
+        name=report.heading.aggregator if report.heading.is_public else None,
+        data=data.name,
+        real=data.real,
+        features=report.data.features,
+    )
+    of = {"name": data.name, "kind": data.kind, "labels": data.label_names}
+    publish(results.models["student"], folder.release, report.privacy, report.release, data.preprocessing, **of)
+    write_text(folder.path / "report.html", render_html(report, figures))
+    if figures.gaps is not None:
+        events.histogram("gap", figures.gaps)
+    if len(results.accuracies):
+        events.histogram("teacher_accuracy", results.accuracies)
+    events.queries(figures.answered, figures.epsilon_after_query)
+    events.report(report)
+    events.close()
+    folder.write_manifests(report.to_json() + "\n")
+    report.write(folder.report)
+    return report
