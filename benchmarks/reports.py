@@ -12,10 +12,10 @@ import numpy as np
 from benchmarks.jobs import Job
 from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
-from pate.run.results import Results
 from pate.pricing import Budget, PricedRelease, ReleaseShape
 from pate.report.page import render_html
 from pate.report.report import Heading
+from pate.run.results import Results
 
 _MODELS = ("student", "majority_vote_student", "true_label_student", "all_records_model")
 _NUM_TEACHERS = 400
