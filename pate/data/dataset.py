@@ -515,7 +515,7 @@ def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
 
 def named_owners(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
     """`Dataset.owners` of ids and groups, whole numbers or words, by kind: `id` and `group`, as in tables."""
-    known = {kind: np.unique(names).tolist() for kind, names in columns.items() if names is not None}
+    known = {kind: set(np.asarray(names).tolist()) for kind, names in columns.items() if names is not None}
     return {kind: frozenset(str(each).encode() for each in names) for kind, names in known.items()}
 
 

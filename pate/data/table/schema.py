@@ -584,9 +584,10 @@ def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spe
         return np.isinf(as_dates(words) if way is None else as_numbers(words, way))
 
     def shown(which: NDArray[np.bool_]) -> list[str]:
-        rows = sorted((-count, word) for (word, count), there in zip(counted.items(), which, strict=True) if there)
+        rows = sorted((-count, word) for word, count, there in zip(words, counts, which, strict=True) if there)
         return [word if len(word) <= _LONGEST_SHOWN else f"{word[:_LONGEST_SHOWN]}…" for _, word in rows]
 
+    words = [" ".join(cells.visible(word).split()) for word in counted]
     first, head = distinct.slice(0, _SAMPLE), counts[:_SAMPLE]
     way, settings = max(ways, key=lambda way: int(head[~wrong_in(first, way[0])].sum()))
     wrong = wrong_in(distinct, way)
@@ -598,7 +599,7 @@ def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spe
         mend = f"{as_setting('data.missing', whole)} if that means a missing cell, or " if whole else ""
         yield f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mend}mend it in the file"
         return
-    beside = np.array([_BESIDE.fullmatch(" ".join(cells.visible(word).split())) is not None for word in counted])
+    beside = np.array([_BESIDE.fullmatch(word) is not None for word in words])
     if 2 * (found := int(counts[beside].sum())) >= total:
         told = f"{found} of {total} cells are numbers with something beside them ({shown(beside)[0]})"
         yield f"{told}, so all are words; take it away in the file to make numbers of them"

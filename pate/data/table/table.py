@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, SharedRecords, Split, Stage, linked, unwatched
 from pate.data.table import cells
-from pate.data.table.cells import Spelling, arrow, as_texts, column_name, one_spelling
+from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name, one_spelling
 from pate.data.table.files import TableFile
 from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, remarks
 from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue, as_setting, require, require_count, require_text
 
-_TRUTHS = ("false", "no", "0", "true", "yes", "1")  # in small or capital letters; half of them say no
+_TRUTHS = ("false", "no", "true", "yes")  # in small or capital letters; half of them say no
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"
 _GATHERED = 2**25  # bytes of texts in memory
 UNGROUPED = "data: no group is named, so each row by itself is protected; "
@@ -58,22 +58,38 @@ class Labels:
     def columns(self) -> tuple[str, ...]:
         return self.names if self.column is None else (self.column,)
 
-    def read(self, table: Any) -> tuple[Bits, Bits]:
+    def read(self, table: Any, spelling: Spelling = USUAL) -> tuple[Bits, Bits]:
         """Labels `[n, L]` of a pyarrow table that has the columns, and which cells are neither 0 nor 1."""
-        said = np.zeros((table.num_rows, len(self.names)), np.int64) if self.column is None else self._named(table)
-        for place, name in enumerate(self.names if self.column is None else ()):
-            coded, known = as_texts(table.column(name)).dictionary_encode(), self.truths.get(name, _TRUTHS)
-            bit_of = {word: int(code >= len(known) // 2) for code, word in enumerate(known)}
-            bits = np.array([*(bit_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()), -1])
-            said[:, place] = bits[coded.indices.fill_null(len(bits) - 1).to_numpy(zero_copy_only=False)]
-        return said == 1, said < 0
+        labels = np.zeros((table.num_rows, len(self.names)), np.bool_)
+        wrong = np.zeros_like(labels)
+        if self.column is not None:
+            return self._named(table), wrong
+        for place, name in enumerate(self.names):
+            column, words = table.column(name), self.truths.get(name)
+            if words is None:
+                numbers = cells.as_numbers(column, spelling)
+                labels[:, place], wrong[:, place] = numbers == 1, ~np.isin(numbers, (0, 1))
+                if not wrong[:, place].any():
+                    continue
+            coded, known = as_texts(column).dictionary_encode(), words or _TRUTHS
+            place_of = {word: code for code, word in enumerate(known)}
+            codes = [*(place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()), -1]
+            said = np.array(codes)[coded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)]
+            rows = (said >= 0) | (words is not None)
+            labels[rows, place], wrong[rows, place] = said[rows] >= len(known) // 2, said[rows] < 0
+        return labels, wrong
 
-    def _named(self, table: Any) -> Numbers:
-        texts, names = as_texts(table.column(self.column)).dictionary_encode(), list(map(one_spelling, self.names))
-        said = [*(set(label_words(text, self.separator)) for text in texts.dictionary.to_pylist()), set[str]()]
-        rows = texts.indices.fill_null(len(said) - 1).to_numpy(zero_copy_only=False)
-        self.unknown += int(np.array([not words.issubset(names) for words in said])[rows].sum())
-        return np.asarray(np.array([[name in words for name in names] for words in said], np.int64)[rows])
+    def _named(self, table: Any) -> Bits:
+        texts = as_texts(table.column(self.column)).dictionary_encode()
+        place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
+        said = [label_words(text, self.separator) for text in texts.dictionary.to_pylist()]
+        known, strange = np.zeros((len(said) + 1, len(self.names)), np.bool_), np.zeros(len(said) + 1, np.int64)
+        for row, words in enumerate(said):
+            known[row, [place_of[word] for word in words if word in place_of]] = True
+            strange[row] = not place_of.keys() >= set(words)
+        rows = texts.indices.fill_null(len(said)).to_numpy(zero_copy_only=False)
+        self.unknown += int(strange[rows].sum())
+        return np.asarray(known[rows])
 
 
 class Named(NamedTuple):
@@ -129,7 +145,7 @@ class Rows:
         batch = self._schema.spelling.known(batch.select(list(dict.fromkeys((*there, *self._words)))))
         bits = wrong_bits = np.zeros((len(numbers), len(self._labels.names)), np.bool_)
         if len(there) == len(self._labels.columns):
-            bits, wrong_bits = self._labels.read(batch)
+            bits, wrong_bits = self._labels.read(batch, self._schema.spelling)
         wrong = np.concatenate([wrong, wrong_bits], axis=1)
         self._wrong[1] = np.where(self._wrong[0], self._wrong[1], numbers[wrong.argmax(axis=0)])
         self._wrong[0] += wrong.sum(axis=0)

@@ -14,7 +14,7 @@ import torch
 from pate.files.disk import replacing
 from pate.models.image import ImageModel
 from pate.models.student import KINDS, FlatModel, StudentModel
-from pate.validation import InvalidValue, require
+from pate.validation import VERSION, InvalidValue, require
 
 _OPSET = 17
 _INPUTS, _PROBABILITIES = "inputs", "probabilities"  # the names of what goes in and what comes out
@@ -54,7 +54,7 @@ def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], featur
         asked = (torch.zeros(2, *model.input_shape),)
         export(module.eval(), asked, file, dynamic_axes=axes, opset_version=_OPSET, dynamo=False, **names)
     made = onnx.load_model_from_string(file.getvalue())
-    made.producer_name = "pate-multilabel"
+    made.producer_name, made.producer_version = "pate-multilabel", VERSION
     threshold = " ".join(map(str, np.ravel(model.threshold).tolist()))
     named = {"labels": "\n".join(labels), "features": "\n".join(features), "threshold": threshold}
     onnx.helper.set_model_props(made, named)

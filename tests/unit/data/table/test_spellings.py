@@ -244,6 +244,27 @@ def test_labels_are_two_words_of_any_language(tmp_path: Path, yes: str) -> None:
             written(tmp_path, tables, true=word).load()
 
 
+LABEL_CELLS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {  # settings, cells for 1 and 0, refused ones
+    "point": ({}, ["1", "01", "1e0", "1.0", "Yes", "0", "00", "0e0", "FALSE"], ["1,0", "1.5", "2", "x"]),
+    "comma": ({"decimal": "comma"}, ["1", "1,000", "0,0", "no"], ["1.000", "1,5", "10"]),
+    "thousands": ({"decimal": "comma", "thousands": "."}, ["1", "1,0", "0"], ["1.000", "1.0", ".0"]),
+}
+
+
+@pytest.mark.parametrize("case", LABEL_CELLS)
+def test_cells_of_labels_are_numbers_as_the_file_spells_them(tmp_path: Path, case: str) -> None:
+    settings, good, wrong = LABEL_CELLS[case]
+    tables = frames()
+    tables["private"]["flu"] = (good * ROWS)[:ROWS]
+    dataset = written(tmp_path, tables, **settings).load()
+    says_yes = [each.lstrip("0")[:1] in ("1", "Y") for each in good]
+    assert dataset.private.labels[: len(good), 0].tolist() == says_yes
+    for cell in wrong:
+        tables["private"].loc[3, "flu"] = cell
+        with pytest.raises(InvalidValue, match=r"private\.flu: expected 0 or 1 .* 1 of 60 rows .* row 4 is the first"):
+            written(tmp_path, tables, **settings).load()
+
+
 def with_sets(cells: dict[str, list[str | None]]) -> dict[str, Any]:
     tables = {split: frame.drop(columns=["flu", "cough"]) for split, frame in frames().items()}
     return {split: frame.assign(diagnoses=(cells[split] * ROWS)[:ROWS]) for split, frame in tables.items()}
