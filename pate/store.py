@@ -236,6 +236,9 @@ class Store:
             yield db
 
     def _read(self, db: sqlite3.Connection) -> None:
+        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not {"head", "line", "owner"} <= names:
+            raise damaged(self.path, "a ledger; its tables are gone, or it never was one")
         try:
             ((number, digest, text),) = db.execute("SELECT number, digest, settings FROM head").fetchall()
             settings = json.loads(text)
@@ -257,12 +260,11 @@ class Store:
         for row in db.execute(f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)):
             line = Line(*row)
             if line.number != known + len(fresh) + 1 or line.digest != _chained(previous, *row[:-1]):
-                break
+                raise damaged(self.path, f"line {known + len(fresh) + 1} as it was written; it was changed or cut out")
             previous = line.digest
             fresh.append(line)
         if (known + len(fresh), previous) != (number, digest):
-            rule = f"{number} lines as they were written, found {known + len(fresh)}; one was changed or cut out"
-            raise damaged(self.path, rule)
+            raise damaged(self.path, f"{number} lines, found {known + len(fresh)}; the last ones were cut off")
         self._take(fresh)
 
     def _take(self, fresh: list[Line]) -> None:

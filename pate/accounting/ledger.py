@@ -100,6 +100,7 @@ class Cap:
         if not made.allows_failures(after):
             there = validation.rounded_up(float(after.failure_prob), 3)
             rule = f"failures of {validation.rounded_down(made.failures_allowed, 3)} at most, there would be {there}"
+            rule += "; a new ledger, whose filter= has a larger max_failure_prob, leaves room for them"
         raise BudgetExceeded(f"max_epsilon={made.max_epsilon}: expected {rule}, by the {made.name} filter")
 
     def _enough(self, event: Event, total: float) -> str:

@@ -499,14 +499,6 @@ class HistogramAggregator(Aggregator):
         event = self._priced(*self._shape(summary), num_teachers, ledger)
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
-    def aggregate_summary(
-        self, summary: NDArray[Any], *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
-    ) -> Release:
-        """The same from what `gather` returned."""
-        validation.require_generator(rng)
-        event = self._priced(*self._shape(summary), num_teachers, ledger)
-        return self._release(summary, event, num_teachers=num_teachers, rng=rng)
-
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
         return summary.shape[0], summary.shape[1]
@@ -548,6 +540,14 @@ class TeacherVotesAggregator(HistogramAggregator):
         are cut must not depend on private data. Under add/remove some of the declared teachers may be missing. Raises
         `InvalidValue` for impossible votes, blocks of different shapes, or another number of teachers.
         """
+
+    def aggregate_summary(
+        self, summary: NDArray[Any], *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
+    ) -> Release:
+        """As `aggregate`, from what `gather` returned."""
+        validation.require_generator(rng)
+        event = self._priced(*self._shape(summary), num_teachers, ledger)
+        return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """Of fewer queries where teachers and labels are many: the votes of each teacher are made up."""

@@ -24,7 +24,7 @@ from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
 from pate.mechanisms.top_k import SubsetPeeling, TopKMechanism
-from pate.validation import InvalidValue, require, require_count, require_kind, require_probability
+from pate.validation import InvalidValue, require, require_count, require_kind, require_positive, require_probability
 
 Rank = tuple[float, float]
 
@@ -411,6 +411,7 @@ def _best_split(
     the fewest levels. Without it, order and share are those at which the smallest lone gap is released with
     probability 1/2 (`SelectThenTest.gap_to_release`).
     """
+    require_positive("target_epsilon", target_epsilon)
     base.require_delta_left(aggregator, num_queries=num_queries, target_delta=target_delta)
     left = target_delta - num_queries * float(aggregator.failure_prob or 0)
     budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) * budget_share / num_queries  # [A]

@@ -151,14 +151,16 @@ class TargetChargedAggregator(base.HistogramAggregator):
         """The probability that each query `[Q, L]` hits when it is asked: `[Q]`; no epsilon covers it."""
 
     @abstractmethod
-    def _ask(self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, first: int, num_teachers: int) -> Round:
+    def _ask(
+        self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
+    ) -> Round:
         """The outcomes of queries `[q, L]` from number `first` on, as if nothing halted between them."""
 
     def _expected(self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None) -> base.ExpectedRelease:
         """Of the whole session, which halts with its last hit; with a prior, each query being charged by its hit."""
         counts, total = votes.counts(self.max_votes_per_teacher), votes.num_teachers
         numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), np.random.default_rng(0))
-        outcome = self._ask(counts, numbers, prior, num_queries, total)
+        outcome = self._ask(counts, numbers, prior, first=num_queries, num_teachers=total)
         hits = float(outcome.hits.mean())
         asked = min(1.0, self.target_hits / (hits * num_queries)) if hits else 1.0
         expected = base.ExpectedRelease.counted(outcome.labels, outcome.answered, votes.labels)
@@ -191,6 +193,7 @@ class TargetChargedAggregator(base.HistogramAggregator):
 
     def release_from(self, source: VoteSource, context: base.ReleaseContext) -> ChargedRelease:
         """A round is committed before anybody sees it or the next one begins; one that is there is read back."""
+        require_generator(context.rng)
         context = replace(context, drawn=self._drawn(source, context))
         counts = self.gather(self._read(source), num_teachers=source.num_teachers)
         event = self._priced(*self._shape(counts), source.num_teachers, None)
@@ -214,7 +217,7 @@ class TargetChargedAggregator(base.HistogramAggregator):
                 expected = np.asarray(prior(labels[: rows.start], answered[: rows.start], len(block)))
                 good = expected.dtype == np.bool_ and expected.shape == block.shape
                 require(good, "prior", f"{expected.dtype} {expected.shape}", f"bool {list(block.shape)}")
-            outcome = settled._ask(block, numbers[rows], expected, rows.start, num_teachers)
+            outcome = settled._ask(block, numbers[rows], expected, first=rows.start, num_teachers=num_teachers)
             asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)  # up to the last hit that is left
             return Round(outcome.labels & asked[:, None], outcome.answered & asked, outcome.hits & asked)._asdict()
 
@@ -253,7 +256,9 @@ class BoundaryAggregator(TargetChargedAggregator):
         """The distribution inside the wrapper, `[Q, n + 1]`, the boundary last."""
         return charging.boundary_distribution(self._calls(np.asarray(counts, dtype=np.int64), num_teachers)[0])
 
-    def _ask(self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, first: int, num_teachers: int) -> Round:
+    def _ask(
+        self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
+    ) -> Round:
         distribution, weights, shown = self._calls(counts, num_teachers)
         wrapped = charging.boundary_distribution(distribution)
         outcomes = uniforms.draw_index(wrapped, numbers[:, 0], lambda row: uniforms.boundary_weights(weights(row)))
@@ -567,7 +572,9 @@ class NotPriorTopK(TargetChargedAggregator):
             yield slice(start, stop)
             start = stop
 
-    def _ask(self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, first: int, num_teachers: int) -> Round:
+    def _ask(
+        self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
+    ) -> Round:
         checked = first + np.arange(len(counts)) >= self.first_queries
         agreed = checked & (numbers[:, 0].on_grid() < self._kept(counts, prior, num_teachers))
         step, ranking = self.release_step, Ranking.of(counts)

@@ -207,14 +207,15 @@ class HolderSum:
 
     def _answer_once(self, folder: Path, request: Request) -> None:
         """Notes on disk, before anything is sent, that this request has its answer."""
+        path = folder / f"answered-{request.digest}"
         with locked(folder / _LOCK):
-            answered = {path.name for path in folder.glob("answered-*")}
-            if (name := f"answered-{request.digest}") in answered:
+            if os.path.lexists(path):  # also where the folder may not be listed
                 rule = "a request that was not answered before: a second noisy sum is a second release"
                 raise InvalidValue(f"request: expected {rule}")
+            others = len(list(folder.glob("answered-*")))
             rule = f"at most {self.max_answers}, the max_answers of this holder"
-            require(len(answered) < self.max_answers, "requests answered with noise", len(answered) + 1, rule)
-            write_text(folder / name, "")
+            require(others < self.max_answers, "requests answered with noise", others + 1, rule)
+            write_text(path, "")
 
 
 def first_note(path: Path, text: str) -> str | None:

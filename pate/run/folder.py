@@ -136,7 +136,8 @@ class RunFolder:
             found = disk.read_text(path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW).strip()
             if len(found) != len(digest) or not set(found) <= set("0123456789abcdef"):
                 raise disk.damaged(path, f"the digest of the {name}", "it is none", _BEGIN_ANEW)
-            rule = f"the {name} that this run began with, by {path}; a new output_dir for another"
+            rule = f"the {name} that this run began with, by {path}; a new output_dir for another, or"
+            rule += " the version of pate that began it"
             require(found == digest, name, "another", rule)
 
     def write_manifests(self, report: str) -> None:

@@ -46,8 +46,7 @@ def cipher_generator(key: bytes) -> np.random.Generator:
     """
     whole = isinstance(key, bytes) and len(key) == _KEY_BYTES
     require(whole, "key", "(not shown)", f"{_KEY_BYTES} bytes")
-    held: Any = type("HeldCipher", (HeldStream, _cipher()), {})
-    return np.random.Generator(held(_CipherKey(key)))
+    return np.random.Generator(_held(_cipher())(_CipherKey(key)))
 
 
 class _Held:  # what would be drawn from twice, were there two of it
@@ -89,7 +88,7 @@ class HeldStream(_Held):
     seed_seq: Any
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)  # the cipher's, see `cipher_generator`
+        super().__init__(*given, **named)  # the cipher's, see `_held`
         _ALIVE.add(self)
 
     @property
@@ -113,6 +112,11 @@ class HeldStream(_Held):
 
 if hasattr(os, "register_at_fork"):  # not where there are no forks
     os.register_at_fork(after_in_child=lambda: [cipher.renew() for cipher in list(_ALIVE)])
+
+
+@functools.cache
+def _held(cipher: Any) -> Any:
+    return type("HeldCipher", (HeldStream, cipher), {})
 
 
 @functools.cache

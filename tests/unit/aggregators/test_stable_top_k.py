@@ -151,6 +151,12 @@ def test_a_ready_table_serves_its_own_votes_only(tmp_path: Any) -> None:
         ready.calibrated(**GOAL | SHAPE | {"target_epsilon": 0.01, "num_teachers": 30}, accountant=pa.RdpAccountant)
 
 
+@pytest.mark.parametrize("target", ["x", -1, float("nan")])
+def test_a_target_that_is_no_positive_number_is_refused(target: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"^target_epsilon=\S+: expected a number > 0"):
+        GAUSSIAN.calibrated(**GOAL | SHAPE | {"target_epsilon": target})
+
+
 AT_8 = {"target_epsilon": 8.0, "target_delta": 1e-6}
 FIXED = StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=3.0)
 FIXED_TABLE = StableFixedTopK(k=4, selection_scale=1.0, test="table", table_order=2.0, table_budget=1.0, peel_scale=1.0)

@@ -113,6 +113,12 @@ def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> Non
         np.testing.assert_array_equal(release.labels[20 * index : 20 * index + 20], before[f"round-{index}"])
 
 
+def test_a_seed_in_place_of_a_generator_is_refused() -> None:
+    seed: Any = 5
+    with pytest.raises(InvalidValue, match="^rng="):
+        boundary_max().release_from(CountedVotes(np.array([UNSURE] * 6), num_teachers=40), ReleaseContext(seed))
+
+
 def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
     good = Round(np.zeros((20, 4), bool), np.zeros(20, bool), np.zeros(20, bool))
     for changes, found in (

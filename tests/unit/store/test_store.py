@@ -113,6 +113,7 @@ def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(store: Store
         "UPDATE head SET settings = '[' ",
         "UPDATE line SET event = x'ff' WHERE number = 2",
         "DROP TABLE line",
+        "DROP TABLE owner",
     ],
 )
 def test_an_edited_file_is_refused_in_one_line_with_the_remedy(store: Store, path: Path, change: str) -> None:
