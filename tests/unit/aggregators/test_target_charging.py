@@ -115,7 +115,7 @@ def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> Non
 
 def test_a_seed_in_place_of_a_generator_is_refused() -> None:
     seed: Any = 5
-    with pytest.raises(InvalidValue, match="^rng="):
+    with pytest.raises(InvalidValue, match=r"^rng="):
         boundary_max().release_from(CountedVotes(np.array([UNSURE] * 6), num_teachers=40), ReleaseContext(seed))
 
 
