@@ -642,7 +642,7 @@ class ExactAccountant(LossAccountant):
 
     def compose(self, event: Event, count: int = 1) -> Self:
         steps: list[tuple[DominatingPairs, int]] = []
-        mu_squared, winners = self._mu_squared, self._mu_squared_of_winners
+        mu_squared = winners = 0.0
         for leaf, times in _in_order(by_accesses(event), require_count("count", count, minimum=0)):
             price, noise = getattr(leaf, "epsilon", 0.0), getattr(leaf, "noise_multiplier", 1.0)
             # No pair dominates what has no protection; the Renyi accountant prices it, at infinity.
@@ -656,7 +656,9 @@ class ExactAccountant(LossAccountant):
                 winners = _up(winners + _mu_squared(noise, leaf.num_moving * times))
         self._compose_renyi(event, count)
         self._steps += steps
-        self._mu_squared, self._mu_squared_of_winners = mu_squared, winners
+        self._mu_squared = _up(self._mu_squared + mu_squared) if mu_squared else self._mu_squared
+        if winners:
+            self._mu_squared_of_winners = _up(self._mu_squared_of_winners + winners)
         return self
 
     def work(self) -> int:
