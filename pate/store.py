@@ -138,8 +138,8 @@ class Store:
         other one gets its bytes. Nobody may be shown what was drawn before this returns.
 
         The key, within its account, covers all that the release is a function of; one that stands for another price
-        raises. The price is JSON; or, `under`, the key of the charge that has paid for this too. `about` gives what
-        else the line says, and raises where the charge is not allowed, given the lines as they are then.
+        raises. The price is JSON; or, `under`, the key of the charge that has paid for this too. What else the line
+        says is given by `about`. It raises where the charge is not allowed, given the lines as they are then.
         """
         self.read()
         place = data, key

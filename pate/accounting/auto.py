@@ -26,9 +26,9 @@ _MOST_SCALES = 60.0  # teachers over the scale of the selection's noise: beyond,
 class AutoAccountant(AccountantBesideRenyi):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds; the default.
 
-    It asks the Renyi accountant; optimal composition, if it knows every event and takes a few seconds at most; loss
-    distributions, if an event is a noisy maximum with Gaussian noise and dp-accounting is installed; the joint law of
-    selection and test, for a stable top-k whose votes are at most 60 times the scale of its noise.
+    It asks the Renyi accountant. It asks optimal composition, if that knows every event and takes few seconds.
+    It asks loss distributions, if an event is a noisy maximum with Gaussian noise and dp-accounting is installed. And
+    it asks the joint law of selection and test, for a stable top-k of at most 60 times as many votes as its noise.
 
     Each bound holds for what was composed, so the least does, whose accountant `winner` names. None holds for prices
     that were chosen by looking at outputs. Figures depend on whether dp-accounting is installed, and on what optimal

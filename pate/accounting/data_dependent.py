@@ -110,9 +110,9 @@ def one_bit_cost(
     """The realized cost of one bit for each query asked, or for each label of each query, whatever came out.
 
     The bits have independent noise, and one change may move all their statistics at once, each by the event's reach in
-    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit. `statistics`
-    `[Q]`, or `[Q, L]` with a bit for each label, are the integers the bits depended on (for a stability test the gap,
-    for `GaussianVotes` the votes), as places in the event's log odds. `failure_prob` is that of all the queries
+    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit. The
+    integers the bits depended on are `statistics`, `[Q]`, or `[Q, L]` with a bit for each label: gaps for a stability
+    test, votes for `GaussianVotes`. They are places in the event's log odds. `failure_prob` is that of all the queries
     together, where the event stands inside an `ApproximateEvent`.
     """
     array, logits = order_array(orders), event.log_odds

@@ -229,8 +229,8 @@ class Ledger:
     written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger. A charge beyond
     `max_epsilon` is refused; None is no limit but the file's own. A new file stores it; a tighter one is this object's
     alone, and a guarantee only if it was fixed before the first release. What decides for it is made from (max_epsilon,
-    target_delta) by `filter`: `RenyiFilter`, `ZCdpFilter`, `GaussianFilter` or a partial of one; None for what goes
-    with the accountant, or what the file has stored. `data`, the digest of the private data, is for a file of several
+    target_delta) by `filter`: `RenyiFilter`, `ZCdpFilter`, `GaussianFilter` or a partial of one. None is what goes with
+    the accountant, or what the file has stored. `data`, the digest of the private data, is for a file of several
     data sets.
     """
 

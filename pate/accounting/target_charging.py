@@ -260,7 +260,7 @@ def best_session_price(
     Every split gives a valid bound. The best play is within a relative 1e-3 of the truth for q-target calls
     (docs/proofs/target_charging.md); it is found where hits are few, below some dozens.
 
-    The target covers every call. The session halts after `target_hits` hits, >= 1; with several counters, which share
+    The target covers every call. The session halts after `target_hits` hits, >= 1. Of several counters, which share
     its delta equally, the one hit least counts. `failure_prob` is the sum of the deltas of the calls; raises where it
     leaves nothing of delta. Not `by_play` where accesses are composed in any case.
     """
@@ -334,9 +334,9 @@ class HeldBudget:
 class TargetCharging(HeldBudget):
     """Counts hits, refuses calls after the last hit, and states its price before the first call.
 
-    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP,
-    whatever calls are chosen on the way, and however early it ends (Cohen & Lyu 2023, Theorem B.4 and its version for
-    several targets). That needs two things: every call is a q-target call with an epsilon and a q no worse than the
+    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP. It is
+    so whatever calls are chosen on the way, and however early it ends (Cohen & Lyu 2023, Theorem B.4 and its version
+    for several targets). That needs two things: every call is a q-target call with an epsilon and a q no worse than the
     session's `target`, and its caller obeys `require_open`.
 
     Edge cases: threads may share a session; an outcome whose charge raised must not be released. It refuses copies,

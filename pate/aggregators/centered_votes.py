@@ -221,8 +221,8 @@ class CenteredRelease(Release):
 class CenteredVotes(base.TeacherVotesAggregator):
     """Releases the mean of all teachers' votes, each minus the center and clipped over all Q x L entries together.
 
-    Rule: r = votes - center; a teacher counts for min(1, clip / |r|) r with |r| the length over all queries and labels;
-    the sum gets rounded Gaussian noise in every entry. Labels are the sums' low-rank part thresholded so that each
+    Rule: r = votes - center; a teacher counts for min(1, clip / |r|) r with |r| the length over all queries and labels.
+    The sum gets rounded Gaussian noise in every entry. Labels are the sums' low-rank part thresholded so that each
     label holds as often as the center says. Answers every query.
 
     Formal guarantees:
@@ -251,7 +251,7 @@ class CenteredVotes(base.TeacherVotesAggregator):
     In rounds a vote is features(x) (y - p(x))^T, a teacher's mean over its records (`MomentVotes`), p the student's
     probabilities; labels are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones.
     Votes are clipped to `clip_factor` times half of the length that labels drawn by p would give on as many unrelated
-    public inputs as a teacher has records, summed in whole steps, and released with rounded Gaussian noise. Each round
+    public inputs as a teacher has records. They are summed in whole steps, and get rounded Gaussian noise. Each round
     is a step of the student's `Descent`, which begins with the prevalence. Its clip and student are functions of what
     was released, its noise is sqrt(rounds) times as large: all cost one Gaussian event, charged with the first. A round
     is drawn once, around the sum that is there then, and is read back ever after. Source: docs/proofs/centered_votes.md

@@ -346,7 +346,7 @@ class GNMax(base.PerQueryAggregator):
         return pa.SelfComposedEvent(pa.GaussianEvent(self.noise_std / moved**0.5), num_queries)  # as of all counts
 
     def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost | None:
-        """At most the price, of votes of which each teacher has cast one a query, under replace-one; or None."""
+        """At most the price, of votes of which each teacher has cast one per query, under replace-one; or None."""
         one_each = self.max_votes == 1 and votes.shape[1] >= 2 and bool((votes.sum(axis=1) == num_teachers).all())
         if not one_each or self.adjacency is not pa.Adjacency.REPLACE_ONE:
             return None
@@ -580,8 +580,8 @@ class ConfidentVotes(ScreenedAggregator):
     of `ConfidentGNMax`, without `max_votes`.
 
     Formal guarantee: every majority moves by at most 1 under either adjacency, and so does the smallest: screening
-    costs one bit a query, however many labels it looks at, and an answer one bit per label. Source: Confident-GNMax of
-    Papernot et al. 2018, for several labels; docs/proofs/gnmax.md.
+    costs one bit per query, however many labels it looks at, and an answer one bit per label. Source: Confident-GNMax
+    of Papernot et al. 2018, for several labels; docs/proofs/gnmax.md.
 
     >>> aggregator = ConfidentVotes(screening_std=2.0, threshold_share=0.7, noise_std=1.0)
     >>> votes = np.array([[90, 3, 88], [90, 3, 55]])

@@ -1,7 +1,7 @@
 """Alternatives to PATE as methods of a comparison, with the same unit of privacy: gradient descent with noise.
 
-The unit and the calibration, linear models of public features, groups' gradients clipped together, their sum released;
-and DP-SGD on Poisson samples of the groups: Opacus clips and adds gradients, sampling and noise are the house's own.
+The unit and the calibration, linear models of public features, groups' gradients clipped together, their sum released.
+And DP-SGD on Poisson samples of the groups: Opacus clips and adds gradients, sampling and noise are the house's own.
 """
 
 import importlib

@@ -79,9 +79,10 @@ class FileGuard(ConfigLoaderImpl):
     """Hydra's loader, which refuses files that say what is the command line's alone, and settles who said what.
 
     Files but those of this package, of Hydra and of its plugins may not set `hydra`, in which much is code that Hydra
-    runs; `allowed_targets`, which says what modules are loaded; `engine.address`, but auto and local: private records
-    are sent there, and what it answers is unpickled. Each file is judged as it lies in the whole configuration,
-    whatever `@package` it names, before Hydra uses any. Launchers send the loader to the processes of their jobs.
+    runs. Nor may they set `allowed_targets`, which says what modules are loaded. Nor `engine.address`, but auto and
+    local: private records are sent there, and what it answers is unpickled. Each file is judged as it lies in the whole
+    configuration, whatever `@package` it names, before Hydra uses any.
+    Launchers send the loader to the processes of their jobs.
     """
 
     def __init__(self, config_search_path: ConfigSearchPath) -> None:

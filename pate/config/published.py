@@ -1,7 +1,7 @@
 """`release/config.yaml`: an allow-list of settings, so that nothing of the owner's leaves because nobody forbade it.
 
-Published are the terms of the release; of aggregator, accountant, teacher and student the class, its last name alone if
-it is not ours, and what `published_fields` lets out; of the data what our classes declare public; and nothing else.
+Published are the terms of the release, and of the data what our classes declare public. Of aggregator, accountant,
+teacher and student it is the class, its last name alone if it is not ours, and what `published_fields` lets out.
 """
 
 import inspect

@@ -165,9 +165,9 @@ class CelebA:
     """Reads the folder that CelebA is distributed as; nothing is fetched.
 
     The folder has `list_attr_celeba` and `list_eval_partition`, each `.txt` as the authors give it or `.csv` as it is
-    often passed on, `img_align_celeba/` with the photographs and, if needed, `identity_CelebA`; all may lie in the
-    authors' `Anno`, `Eval` and `Img`. The official training split is private, validation public, test test. A folder
-    that `scripts/make_synth_faces.py` wrote is read likewise, and called synthetic.
+    often passed on. It has `img_align_celeba/` with the photographs and, if needed, `identity_CelebA`. All may lie in
+    the authors' `Anno`, `Eval` and `Img`. The official training split is private, validation public, test test. A
+    folder that `scripts/make_synth_faces.py` wrote is read likewise, and called synthetic.
 
     Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes each, and read from
     there as `Pixels`; one that was replaced or turned up at the next run. Record ids are row numbers of the attribute

@@ -403,7 +403,7 @@ class Dataset:
     # names of the people and records of the private split, as bytes, by kind: as far as the source has any, a ledger of
     # several runs knows people again by them in another table. No epsilon covers them.
     owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
-    # texts `[num_private]`, the budget class of each private record, public and one a group; None where all have one
+    # texts `[num_private]`, the budget class of each private record, public and one per group; None where all have one
     budgets: NDArray[np.str_] | None = None
     shared: SharedRecords | None = None  # of private records that have several owners each
 

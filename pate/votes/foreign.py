@@ -49,9 +49,9 @@ class ImportedVotes:
 
         Of an .npz with several arrays it takes the one named votes, teacher_votes or counts. A file that expands to
         more than 4 GiB is refused: counts [Q, L] of the same votes take less. `layout=auto` takes bits, confidences and
-        0/1 integers `[N, Q, L]` as teacher_votes, integers `[Q, L, 2]` whose pairs have one sum as pairs, integers
-        `[Q, C]` whose rows have one sum (num_teachers, if given) as classes, others `[Q, L]` as a histogram, for which
-        num_teachers is needed; elsewhere it is checked.
+        0/1 integers `[N, Q, L]` as teacher_votes, and integers `[Q, L, 2]` whose pairs have one sum as pairs. Integers
+        `[Q, C]` whose rows have one sum (num_teachers, if given) are classes. Others `[Q, L]` are a histogram, for
+        which num_teachers is needed; elsewhere it is checked.
         """
         require_choice("layout", layout, LAYOUTS)
         if num_teachers is not None:
