@@ -40,11 +40,12 @@ _SET_ELSEWHERE = {"aggregator": ("adjacency", "span", "weights"), "method": ("na
 Field = tuple[str, Any, Any]
 _SENTENCE = re.compile(r".*?\.(?=\s|$)")
 _PACKAGE = Path(__file__).resolve().parents[1]
-# The folder with train.yaml, account.yaml and the groups; in it that of commands whose `data=` is a file, and no group.
 CONFIG_FOLDER: Path = next(
     folder for folder in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if (folder / "shared.yaml").is_file()
 )
-FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"
+"""The folder with train.yaml, account.yaml and the groups."""
+
+FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"  # of commands whose `data=` is a file, and no group
 
 
 def folder_of(command: str) -> Path:
