@@ -168,7 +168,9 @@ def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
     points = low + np.linspace(0, 1, _GRID_SIZE)[:, None] * (high - low)  # [G, A]
     steps = (high - low) / (_GRID_SIZE - 1)
     moved, still = (  # logs of the density count * phi(x) * Phi(x)**(count - 1)
-        math.log(count) + (-0.5 * x * x - 0.5 * math.log(2 * math.pi)) + (count - 1) * log_ndtr(x)
+        math.log(count)
+        + (-0.5 * x * x - 0.5 * math.log(2 * math.pi))
+        + ((count - 1) * log_ndtr(x) if count > 1 else 0.0)
         for x in (points - shift, points)
     )
     made = []

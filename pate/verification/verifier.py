@@ -265,7 +265,8 @@ class Neighbors:
         order = np.argsort(-self.histograms, axis=1, kind="stable")  # [H, L] label at each rank
         rank = np.argsort(order, axis=1)
         falling = np.take_along_axis(self.histograms, order, axis=1)
-        sorted_rows = np.unique(falling, axis=0, return_inverse=True)[1].reshape(-1)
+        codes = np.ravel_multi_index(falling.T, (int(falling.max(initial=0)) + 1,) * falling.shape[1])
+        sorted_rows = np.unique(codes, return_inverse=True)[1]
         moved = np.take_along_axis(rank[self.second], order[self.first], axis=1)  # [P, L]
         code = sorted_rows[self.first] * len(falling) + sorted_rows[self.second]
         for column in moved.T:
@@ -370,7 +371,8 @@ def verify(
     names = list(map(tuple, pairs.histograms.tolist()))
     table = distribution_table([distribution(histogram) for histogram in pairs.histograms], names)
     if len(first):  # one pair for each two distributions, of which those equal to the last bit are the same
-        row = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+        rows: dict[bytes, int] = {}
+        row = np.array([rows.setdefault(law.tobytes(), len(rows)) for law in table])
         kept = np.unique(row[first] * len(table) + row[second], return_index=True)[1]
         first, second = first[kept], second[kept]
     return _compare(table, first, second, claim, names, count, num_pairs)

@@ -94,11 +94,11 @@ def by_rank(
     of_sorted: dict[tuple[int, ...], Distribution] = {}
 
     def renamed(histogram: Counts) -> Distribution:
-        order = np.argsort(-histogram, kind="stable")
-        falling = tuple(histogram[order].tolist())
+        counts = histogram.tolist()
+        falling = tuple(sorted(counts, reverse=True))
         if falling not in of_sorted:
             of_sorted[falling] = distribution(np.array(falling))
-        labels = order.tolist()
+        labels = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)  # stable: ties to the lowest index
         return {rename(outcome, labels): p for outcome, p in of_sorted[falling].items()}
 
     return renamed

@@ -74,11 +74,17 @@ def _selection_of_gaps(noise: str, utilities: tuple[float, ...], scale: float) -
     return selection_distribution(noise, np.array([utilities]), scale)[0]
 
 
+@cache
+def _gaps(counts: tuple[int, ...], num_teachers: int) -> list[int]:
+    gaps: list[int] = gaps_of(np.array([counts]), num_teachers=num_teachers, padded=True)[0].tolist()
+    return gaps
+
+
 def _chosen(by: Any, counts: Counts, noise: str, scale: float, num_teachers: int, offset: Any) -> dict[int, float]:
     """The probability of each size k that competes."""
     labels, padded = len(counts), by.padded
     sizes = [k for k in range(labels + 1) if (padded or 0 < k < labels) and k <= (by.max_k or labels)]
-    gaps = gaps_of(counts[None], num_teachers=num_teachers, padded=True)[0]
+    gaps = _gaps(tuple(counts.tolist()), num_teachers)
     utilities = tuple(float(gaps[k] + offset(k)) for k in sizes)
     return dict(zip(sizes, _selection_of_gaps(noise, utilities, scale).tolist(), strict=True))
 
@@ -91,7 +97,7 @@ def gap_selection_distribution(selection: GapSelection, counts: Counts, shape: S
 def _stable(aggregator: Any, counts: Counts, shape: Shape, offset: Any) -> tuple[dict[Any, float], float]:
     """How likely each set of the k best is chosen and passes, ties to the lowest index, and that none does."""
     order = np.argsort(-counts, kind="stable")
-    gaps = gaps_of(counts[None], num_teachers=shape.num_teachers, padded=True)[0]
+    gaps = _gaps(tuple(counts.tolist()), shape.num_teachers)
     passes = aggregator.stability_test(num_teachers=shape.num_teachers).pass_probs
     noise, scale = aggregator.selection_noise, aggregator.selection_scale
     released, refused = {}, 0.0
