@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.aggregators import PerQueryAggregator
-from pate.mechanisms import secret_generator
+from pate.mechanisms import DiscreteLaplace, secret_generator
 from pate.validation import require_count, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceQuorum(PerQueryAggregator):
-    """Releases the labels whose count + Laplace(noise_scale) exceeds quorum * num_teachers. Answers every query.
+    """Releases the labels whose count and discrete Laplace noise together exceed quorum * num_teachers.
 
-    One change moves each count by at most 1 under either adjacency: (1 / noise_scale)-DP a label.
+    Answers every query. One change moves each count by at most 1 under either adjacency: (1 / noise_scale)-DP a label.
     """
 
     noise_scale: float = field(metadata={"noise": True})  # solved for, or given
@@ -35,7 +35,7 @@ class LaplaceQuorum(PerQueryAggregator):
     def _draw(
         self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        noisy = votes + rng.laplace(scale=self.noise_scale, size=votes.shape)
+        noisy = votes + DiscreteLaplace.at_most(1 / self.noise_scale).sample(votes.shape, rng)  # doubles are no proof
         return noisy > self.quorum * num_teachers, np.ones(len(votes), dtype=np.bool_)
 
 

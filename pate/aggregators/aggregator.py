@@ -20,7 +20,7 @@ from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPri
 from pate.aggregators.release import Release
 from pate.files.values import full_text
 from pate.mechanisms.parameters import Parameters
-from pate.validation import InvalidValue, require_count, require_entries
+from pate.validation import InvalidValue, require, require_count, require_entries
 from pate.votes.clipping import histogram, limited
 from pate.votes.source import USUAL_LABELS, MadeUpVotes, VoteSource
 
@@ -240,7 +240,7 @@ class Aggregator(Parameters, ABC):
     def scaled(self, factor: float) -> Self:
         """The same aggregator with every noise multiplied by `factor` > 0: the calibrator's handle."""
         if not (noise := declared(type(self))):
-            raise NotImplementedError(f"{type(self).__name__} declares no noise")
+            raise InvalidValue(f'{type(self).__name__}: expected a dataclass with field(metadata={{"noise": True}})')
         return replace(self, **{name: value * factor for name in noise if (value := getattr(self, name)) is not None})
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
@@ -474,7 +474,7 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramAggregator(Aggregator):
-    """Gathers votes to a summary, here counts `[Q, L]`, charges the ledger, and only then draws."""
+    """Checks what it is given, here counts `[Q, L]`, charges the ledger, and only then draws."""
 
     input_form: ClassVar[InputForm] = "counts"
 
@@ -518,7 +518,12 @@ class PerQueryAggregator(HistogramAggregator):
         for start in range(0, len(summary), _QUERIES_AT_ONCE):
             rows = slice(start, start + _QUERIES_AT_ONCE)
             block = summary[rows].astype(np.int64, copy=False)
-            labels[rows], answered[rows] = settled._draw(block, num_teachers=num_teachers, rng=rng)
+            drawn = settled._draw(block, num_teachers=num_teachers, rng=rng)
+            name, rule = f"{type(self).__name__}._draw", "a tuple of labels and answered, arrays of bool"
+            require(isinstance(drawn, tuple), name, type(drawn).__name__, rule)
+            kinds = [str(np.asarray(each).dtype) for each in drawn]
+            require(kinds == ["bool", "bool"], name, kinds, rule)
+            labels[rows], answered[rows] = drawn
         return Release(labels, answered, event, self.adjacency)
 
 

@@ -264,7 +264,7 @@ class StableTopK(StableAggregator):
         return f"{rest}, {self.gap_selection(**shape).offsets.tolist()}"
 
     def tested(self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int) -> tuple[Bits, Bits]:
-        """Labels and answered of the k that were chosen `[q]`, given a uniform number for each."""
+        """Labels and answered: the k best of each query `[q]` where its uniform number passes the stability test."""
         answered = uniform < self._pass_probs(ranking, k, num_teachers)
         return ranking.top(np.where(answered, k, 0)), answered
 

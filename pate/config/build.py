@@ -198,8 +198,10 @@ def class_of(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
         rule += "; public, such as sklearn.svm.SVC, no function, and no name of another package within it"
     if cls is not None and (is_part or is_within(cls.__module__, trusted)):
         rule = kind.rule
-        if kind.accepts(cls) and not inspect.isabstract(cls):
-            return cls
+        if kind.accepts(cls):
+            if not (lacks := sorted(getattr(cls, "__abstractmethods__", ()))):
+                return cls
+            rule = f"a class with {' and '.join(lacks)}"
     raise InvalidValue(f"_target_={target}: expected {rule}")
 
 

@@ -19,7 +19,7 @@ from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.models.teacher import State, Teacher
 from pate.networks.device import device_memory, one_thread
-from pate.validation import InvalidValue, require_count
+from pate.validation import InvalidValue, require, require_array, require_count
 
 _KEY = re.compile(r"[0-9a-f]{64}\n")
 CHECKPOINTS = r"teachers-(\d{6,})-(\d{6,})\.safetensors"  # the name of a file of teachers: its first and its last one
@@ -27,6 +27,7 @@ _LENGTHS = "/lengths"
 _SIGNATURE = "signature"
 _REMEDY = "remove it, and the same command trains these teachers again from the same records"
 _ASK_AGAIN = "remove it, and the same command asks these teachers again"
+_ROUNDING = 1e-6  # by which a confidence may leave [0, 1]
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,15 @@ def cast_votes(
             continue
         with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command asks them on the processor"):
             confidences = teacher.predict_many(states, inputs)
+        _require_confidences(confidences, (len(states), len(inputs)), f"{type(teacher).__name__}.predict_many")
         if path is not None:
             disk.make_folder(path.parent, within=path.parent.parent)
             disk.write_arrays(path, confidences=confidences)
         yield first, confidences
+
+
+def _require_confidences(confidences: object, shape: tuple[int, int], name: str) -> None:
+    found = require_array(name, confidences)
+    require(found.ndim == 3 and found.shape[:2] == shape, f"{name}.shape", found.shape, f"({shape[0]}, {shape[1]}, L)")
+    good = bool(((found >= -_ROUNDING) & (found <= 1 + _ROUNDING)).all())
+    require(good, name, "other numbers or nan", "confidences in [0, 1]")

@@ -16,11 +16,13 @@ from functools import cache, partial
 from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
+import numpy as np
+
 from pate.models.checkpoint import CheckpointStore
 from pate.models.teacher import Shard, State, Teacher
 from pate.networks.device import device_memory, one_thread
 from pate.networks.network import require_settings
-from pate.validation import require_count, require_extra
+from pate.validation import require, require_count, require_extra
 
 # Called in the caller's process with a teacher's index and its last loss, after its checkpoint is on the disk.
 OnProgress = Callable[[int, float], None]
@@ -33,6 +35,12 @@ _ANSWER_S = 10
 # Trained teachers wait for a file until it would be so large, or a kill would cost more than so many seconds and such a
 # share of the training: so files grow in number as the logarithm of its length, or as the bytes of the states.
 _FILE_BYTES, _SAVE_S, _SAVE_SHARE = 64 * 2**20, 1.0, 0.02
+
+
+def _last_loss(state: State) -> float:
+    there = np.size(state.get("loss_curve", ())) > 0
+    require(there, "state", ", ".join(state), "a state with the array loss_curve, the losses of its steps")
+    return float(state["loss_curve"][-1])
 
 
 def _trained(teacher: Teacher, members: range, shards: Sequence[Shard], seeds: Sequence[int]) -> dict[int, State]:
@@ -86,8 +94,8 @@ class TrainingJob:
 
         def write() -> None:
             nonlocal saved, size
+            losses = {index: _last_loss(state) for index, state in waiting.items()}
             self.store.save(waiting)
-            losses = {index: float(state["loss_curve"][-1]) for index, state in waiting.items()}
             waiting.clear()
             saved, size = time.monotonic(), 0
             if self.on_progress is not None:

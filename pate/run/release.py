@@ -69,6 +69,8 @@ def draw(
 
     Without `drawn` it is kept in memory and charged to nobody. For an aggregator that goes by a prior, it is what the
     student predicts of the queries, `inputs`, float32 `[Q, …]`; the streams have the noise and the student's seed.
+    The way of a vote: `VoteSource.counts` adds votes up, `drawn.once` charges and commits around `aggregate`, whose
+    `_draw` in the aggregator's own file makes the labels, and `Release.training_set` hands them to the student.
     """
     aggregator, prior = priced.aggregator, None
     if aggregator.expects_prior and student is not None:

@@ -1,4 +1,4 @@
-"""The student stage: a student learns from what was released, and from public samples that were not asked."""
+"""What a student is compared with: a model of all private records, and models that anybody could train."""
 
 import numpy as np
 

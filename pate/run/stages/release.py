@@ -1,4 +1,4 @@
-"""The aggregator's stage: votes that others cast are added up, paid for, drawn once and published.
+"""`pate-release`: votes that others cast are added up, paid for, drawn once and published.
 
 `Queries` are what was asked, from a file. `Cohort` is who voted: all that a release says of its votes beside their sum.
 `Terms` is what is said of the release.

@@ -49,6 +49,21 @@ class Thresholds(PerQueryAggregator):
         return votes > np.asarray(self.thresholds)[: votes.shape[1]], np.ones(len(votes), dtype=np.bool_)
 
 
+def test_a_draw_that_is_not_of_bits_is_refused_and_noise_has_to_be_marked() -> None:
+    class Numbers(Thresholds):
+        def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Any:
+            return self.thresholds(votes)
+
+    bits = np.ones(3, dtype=np.bool_)
+    for wrong in (lambda votes: (votes / 9, bits), lambda votes: votes > 3, lambda votes: (votes > 3, bits, bits)):
+        with pytest.raises(InvalidValue, match=r"^Numbers\._draw=.*: expected a tuple of labels and answered"):
+            Numbers(thresholds=wrong).aggregate(
+                np.ones((3, 4), dtype=int), num_teachers=9, rng=np.random.default_rng(0)
+            )
+    with pytest.raises(InvalidValue, match=r'^Unmarked: expected a dataclass with field\(metadata={"noise": True}\)'):
+        type("Unmarked", (Thresholds,), {"scaled": Aggregator.scaled})(thresholds=0).scaled(2.0)
+
+
 def long_array(middle: float) -> np.ndarray:
     values = np.zeros(5000)
     values[2500] = middle

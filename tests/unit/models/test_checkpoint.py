@@ -225,6 +225,26 @@ def test_votes_come_in_order_whatever_the_chunk(make_parts, queries, store):
         np.testing.assert_allclose(np.concatenate([block for _, block in blocks]), expected, atol=1e-6)
 
 
+def test_a_teachers_mistakes_are_refused(parts, queries, store, monkeypatch):
+    """Numbers that are no confidences would be votes; a state without its losses is not saved."""
+    job = TrainingJob(MLP, parts.__getitem__, range(2), store)
+    monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
+    with pytest.raises(InvalidValue, match=r"^state=weights: expected a state with the array loss_curve"):
+        StackedEngine().train(job)
+    assert store.missing(2) == [0, 1]
+    monkeypatch.undo()
+    StackedEngine().train(job)
+    good = MLP.predict_many([store.load(0), store.load(1)], queries)
+    for made, rule in (
+        (np.where(good == good[0, 0, 0], np.nan, good), r"in \[0, 1\]"),
+        (good + 1, r"in \[0, 1\]"),
+        (good[:1], r"\(2, \d+, L\)"),
+    ):
+        monkeypatch.setattr(MLPTeacher, "predict_many", lambda *given, made=made: made)
+        with pytest.raises(InvalidValue, match=rf"^MLPTeacher\.predict_many.*: expected .*{rule}"):
+            list(cast_votes(MLP, store, 2, queries))
+
+
 def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatch):
     teacher, store, scratch = LinearTeacher(device="cpu"), CheckpointStore(tmp_path / "teachers"), tmp_path / "casting"
     StackedEngine().train(TrainingJob(teacher, parts.__getitem__, range(6), store))
