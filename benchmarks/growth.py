@@ -16,6 +16,7 @@ import numpy as np
 from pate.accounting import AutoAccountant
 from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
 from pate.aggregators.aggregator import ReleaseContext, without_warning
+from pate.data import Split
 from pate.models.kernel import KernelVotes
 from pate.votes.clipping import histogram
 
@@ -59,16 +60,12 @@ def _rng() -> np.random.Generator:
 
 
 def _records(size: int) -> KernelVotes:
-    inputs = _rng().normal(size=(size, _INPUTS)).astype(np.float32)
-    return KernelVotes(
-        inputs=inputs,
-        labels=inputs[:, :_LABELS] > 1,
-        teacher_of=np.arange(size),
-        num_teachers=size,
-        num_groups=size,
-        public_inputs=_rng().normal(size=(2000, _INPUTS)).astype(np.float32),
-        num_queries=_QUERIES,
-    )
+    def split(rows: int) -> Split:
+        inputs = _rng().normal(size=(rows, _INPUTS)).astype(np.float32)
+        return Split(inputs, inputs[:, :_LABELS] > 1, np.arange(rows), np.arange(rows))
+
+    private, of = split(size), np.arange(size)
+    return KernelVotes(private=private, teacher_of=of, num_teachers=size, public=split(2000), num_queries=_QUERIES)
 
 
 def _rounds(votes: KernelVotes) -> object:
@@ -76,7 +73,7 @@ def _rounds(votes: KernelVotes) -> object:
 
 
 def _products(votes: KernelVotes) -> object:
-    return [votes.inputs.T @ votes.labels.astype(np.float32) for _ in range(20)]
+    return [votes.private.inputs.T @ votes.private.labels.astype(np.float32) for _ in range(20)]
 
 
 def _price(num_teachers: int) -> object:

@@ -231,8 +231,8 @@ class Disturbed:
         """A teacher may be trained again only where a kill came between its training and its saving."""
         ends: dict[str, list[float]] = {}
         for line in self.log.read_text().splitlines():
-            seed, moment = line.split()
-            ends.setdefault(seed, []).append(float(moment))
+            seed, ended = line.split()
+            ends.setdefault(seed, []).append(float(ended))
         for seed, moments in ends.items():
             for moment in moments[:-1]:
                 lost = any(moment - _SAVED_S < killed < moment + _SAVED_S for killed in self.moments)

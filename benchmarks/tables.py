@@ -77,7 +77,8 @@ def _read(folder: Path) -> TableCost:
     seconds, loaded, started = time.perf_counter() - started, _largest(), time.perf_counter()
     _train(private)
     training = time.perf_counter() - started
-    return TableCost(*private.inputs.shape, seconds, training, private.inputs.nbytes, before, loaded, _largest())
+    rows, features = private.inputs.shape
+    return TableCost(rows, features, seconds, training, private.inputs.nbytes, before, loaded, _largest())
 
 
 def _train(private: Split) -> None:

@@ -80,8 +80,9 @@ def said_of_way(choices: Mapping[str, Any]) -> str | None:
 def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> None:
     """Puts into a composed configuration what depends on who said what: `noise`, `target_epsilon`, `fewer_queries`.
 
-    Noise is given where the command line names it and no target; where that names neither, the experiment decides in
-    the same way. Then the target of the defaults gives way. `noise=` overrules both.
+    The aggregator's noise is given where the command line names it and no target; where that names neither, the
+    experiment decides in the same way. Then the target of the defaults gives way. Where both are named the noise is
+    solved for, and what is named is where the search begins. `noise=` overrules line and experiment.
     """
     keys = (word.lstrip("+").partition("=")[0] for word in words if not word.startswith("~"))
     line = {".".join(key.split(".")[:2]) for key in keys}  # no deeper than a field of a group
@@ -98,6 +99,10 @@ def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> No
         require_choice("noise", config.noise, ("solve", "given"))
         both = given and named and config.target_epsilon is not None
         require(not both, "target_epsilon", config.target_epsilon, "none beside noise=given")
+        if not given:
+            require(config.target_epsilon is not None, "target_epsilon", None, "an epsilon > 0 beside noise=solve")
+            bounded = config.get("max_epsilon")
+            require(bounded is None, "max_epsilon", bounded, "none beside noise=solve, which is for target_epsilon")
     if given or (config.get("max_epsilon") is not None and not named):
         config.target_epsilon = None
     config.noise = "given" if config.target_epsilon is None else "solve"

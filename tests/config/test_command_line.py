@@ -173,6 +173,10 @@ def test_noise_is_one_of_two_words_and_contradicts_a_target(composed: Composed) 
         composed("noise=loud")
     with pytest.raises(InvalidValue, match=r"^target_epsilon=2\.0: expected none beside noise=given"):
         composed("noise=given", "target_epsilon=2")
+    with pytest.raises(InvalidValue, match=r"^target_epsilon=None: expected an epsilon > 0 beside noise=solve"):
+        composed("noise=solve", "target_epsilon=null")
+    with pytest.raises(InvalidValue, match=r"^max_epsilon=2\.0: expected none beside noise=solve"):
+        composed("noise=solve", "max_epsilon=2")
 
 
 def test_queries_are_named_by_the_command_line_or_an_experiment(composed: Composed) -> None:
