@@ -31,7 +31,8 @@ def calibrate(
     Where the joint law of a selection and its test decides, it is to a relative 0.003.
 
     `event_for` is the price as a function of the noise > 0; more noise must not cost more. Raises where no noise
-    reaches the epsilon, or failures use up delta. The search begins at `start`, that by Renyi's accountant first.
+    reaches the epsilon, or failures use up delta. Renyi's accountant is cheap: the search begins with it, from `start`,
+    and goes on with `accountant` from the noise that it leads to.
     """
     require_positive("target_epsilon", target_epsilon)
     require_maker(accountant)

@@ -238,7 +238,7 @@ class Aggregator(Parameters, ABC):
         return num_queries
 
     def scaled(self, factor: float) -> Self:
-        """The same aggregator with every noise multiplied by `factor` > 0: the calibrator's handle."""
+        """The same aggregator with every noise multiplied by `factor` > 0; `calibrated` solves for it."""
         if not (noise := declared(type(self))):
             raise InvalidValue(f'{type(self).__name__}: expected a dataclass with field(metadata={{"noise": True}})')
         return replace(self, **{name: value * factor for name in noise if (value := getattr(self, name)) is not None})
@@ -323,6 +323,7 @@ class Aggregator(Parameters, ABC):
     ) -> Self:
         """The same aggregator with the least noise that costs at most `target_epsilon` at `target_delta`.
 
+        A class with several noises may override it, to find their proportion first, as `StableTopK` does.
         Raises `InvalidValue` where no noise reaches the target, or failure probabilities use up delta.
         """
         shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}

@@ -1,4 +1,4 @@
-"""What a budget buys: the one place that solves for noise or queries, and the priced release that comes out."""
+"""What a budget buys: the noise that it leads to or the queries that it pays for, as a priced release."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
