@@ -59,8 +59,9 @@ class PriorRule(Protocol):
 class Drawn:
     """What was drawn for one release, part after part, in memory; `pate.run.payment` has one that a crash outlives.
 
-    `charge` is called before the first part is drawn, covers all parts, and may raise. A part that is there is read
-    back, and never drawn again: later parts were drawn for what it says.
+    `charge` is called before the first part is drawn, covers all parts, and may raise; that of a run draws first, and
+    then commits charge and part at once. A part that is there is read back, and never drawn again: later parts were
+    drawn for what it says.
     """
 
     def __init__(self, charge: Callable[[], object] | None = None) -> None:
@@ -86,7 +87,7 @@ class ReleaseContext:
 
     Attributes:
         rng: fresh noise comes from it.
-        ledger: where `drawn` is None, charged once before any noise is drawn; None charges nothing.
+        ledger: where `drawn` is None, charged once before anything noisy is returned; None charges nothing.
         drawn: commits and charges what is drawn, and reads back what was; None keeps it here and charges `ledger`.
         prior: what a student expects; for aggregators that `expects_prior`.
         watch: told how far a session is.
@@ -364,7 +365,7 @@ class Aggregator(Parameters, ABC):
         arrays = drawn.read("release")
         if arrays is None:
             draw = self._gathered_for(source, context.rng)  # before it is paid for: teachers may fail
-            arrays = drawn.once("release", lambda: draw().arrays())
+            arrays = drawn.once("release", lambda: _of_priced_shape(draw(), source).arrays())
         return Release.of_arrays(arrays, event=self._event_of(source), adjacency=self.adjacency)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
@@ -407,6 +408,13 @@ class Aggregator(Parameters, ABC):
             from pate.accounting.ledger import require_ledger
 
             require_ledger(ledger).charge(event, adjacency=self.adjacency, description=repr(self))
+
+
+def _of_priced_shape(release: Release, source: VoteSource) -> Release:
+    """The release, of as many queries and labels as are paid for: a source may give more votes than it says."""
+    found, paid = release.labels.shape, (source.num_queries, source.num_labels)
+    require(found == paid, "labels.shape", found, f"{paid}, which the price is for")
+    return release
 
 
 def require_delta_left(

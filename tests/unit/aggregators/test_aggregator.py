@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, Event, GaussianEvent, NoOpEvent, WinnerEvent
+from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NoOpEvent, WinnerEvent
 from pate.accounting.events import leaves
 from pate.aggregators import (
     Aggregator,
@@ -23,12 +23,14 @@ from pate.aggregators import (
     NotPriorTopK,
     PerQueryAggregator,
     PowersetGNMax,
+    ReleaseContext,
     StableFixedTopK,
     StableTopK,
     counts_for,
 )
 from pate.validation import InvalidValue
 from pate.votes.clipping import histogram
+from pate.votes.source import MadeUpVotes
 
 SHAPE = {"num_labels": 4, "num_teachers": 9}
 
@@ -62,6 +64,15 @@ def test_a_draw_that_is_not_of_bits_is_refused_and_noise_has_to_be_marked() -> N
             )
     with pytest.raises(InvalidValue, match=r'^Unmarked: expected a dataclass with field\(metadata={"noise": True}\)'):
         type("Unmarked", (Thresholds,), {"scaled": Aggregator.scaled})(thresholds=0).scaled(2.0)
+
+
+def test_a_source_that_gives_more_votes_than_it_says_is_refused_before_it_is_shown() -> None:
+    ledger = Ledger(target_delta=1e-6)
+    source = MadeUpVotes(num_queries=3, num_labels=4, num_teachers=9, agreement=1.0, num_present=1)
+    source.num_queries = 2
+    aggregator, context = ClippedVotes(noise_std=1.0, vote_clip=2), ReleaseContext(np.random.default_rng(0), ledger)
+    with pytest.raises(InvalidValue, match=r"^labels\.shape=\(3, 4\): expected \(2, 4\), which the price is for"):
+        aggregator.release_from(source, context)
 
 
 def long_array(middle: float) -> np.ndarray:
