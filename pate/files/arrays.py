@@ -17,7 +17,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.disk import FROM_BACKUP, damaged, reading
+from pate.files.disk import FROM_BACKUP, damaged, pack_arrays, reading
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -30,6 +30,7 @@ _MOST_BYTES = 2**28  # of blocks of rows in memory
 _PERSISTENT = Path("/var/tmp")
 _ROWS = 4096
 _RULE = "an .npz file as it was written"
+_SETTING = "allow_pickle"  # is no array: numpy before 2.2 took this setting of savez for one, and stored it
 _LOCAL_HEADER = struct.Struct("<26xHH")  # of a zip's member: the lengths of name and extra field are its end
 _KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats", "U": "texts"}
 
@@ -37,8 +38,14 @@ _KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats",
 def npz_bytes(**arrays: NDArray[Any]) -> bytes:
     """An .npz file without pickles; equal arrays give equal bytes."""
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
+    pack_arrays(file, arrays)
     return file.getvalue()
+
+
+def arrays_of_npz(content: bytes) -> Arrays:
+    """The arrays that `npz_bytes` packed, whatever their names and dtypes, in this version or an earlier one."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files if name != _SETTING}
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,8 @@ def _read(
         arrays: Arrays = {}
         for member in archive.infolist():
             name, ending = member.filename[:-4], member.filename[-4:]
+            if name == _SETTING:
+                continue
             if ending != ".npy" or not name.isidentifier():
                 raise ValueError("a member that is no array")
             if name == mapped and isinstance(source, Path):

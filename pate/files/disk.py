@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import threading
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -79,7 +80,19 @@ def write_text(path: Path | str, text: str) -> None:
 def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
     """Writes an .npz; equal arrays give equal bytes."""
     with replacing(path) as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        pack_arrays(file, arrays)
+
+
+def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Writes the bytes of `numpy.savez` to an open file, without pickles.
+
+    `numpy.savez(allow_pickle=False)` is of numpy 2.2; before that it stores the setting as an array of its name.
+    Raises ValueError for an array of Python objects.
+    """
+    with zipfile.ZipFile(file, mode="w", compression=zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", mode="w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:

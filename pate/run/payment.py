@@ -1,7 +1,6 @@
 """What a run pays, and what it drew for it: committed together, in its own ledger and in that of all runs."""
 
 import hashlib
-import io
 import math
 import os
 import re
@@ -14,15 +13,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, RdpAccountant, SelfComposedEvent
 from pate.accounting.events import leaves
 from pate.accounting.ledger import BudgetExceeded, Ledger, SharedLedger
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
-from pate.files.arrays import npz_bytes
+from pate.files.arrays import arrays_of_npz, npz_bytes
 from pate.files.disk import FROM_BACKUP, damaged, file_digest, make_folder, read_text, replacing, write_text
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
@@ -178,8 +175,7 @@ class Payment(Drawn):
             first = packed  # or what the ledger of all runs has of it, or is given
             if shared is not None:
                 first = partial(self._committed, shared, self._shared_name(shared, name), part, packed)
-            with np.load(io.BytesIO(self._committed(self.own, name, part, first)), allow_pickle=False) as found:
-                self._parts[part] = dict(found)
+            self._parts[part] = arrays_of_npz(self._committed(self.own, name, part, first))
         return self._parts[part]
 
     def read(self, part: str) -> Arrays | None:

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from pate.data import Split
-from pate.files.arrays import ArrayForm, Spilled, let_go, read_arrays, row_blocks, taken
+from pate.files.arrays import (
+    ArrayForm,
+    Spilled,
+    arrays_of,
+    arrays_of_npz,
+    let_go,
+    npz_bytes,
+    read_arrays,
+    row_blocks,
+    taken,
+)
 from pate.files.disk import DamagedFile, read_json, read_text, write_arrays
 from pate.validation import InvalidValue
 from tests.e2e.damage import WAYS, Way, flipped_once, other_arrays, other_json
@@ -178,3 +188,52 @@ print(largest() - before)
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(ended.stdout) < 200
+
+
+def older_savez(file: io.BytesIO, **arrays: object) -> None:
+    """What `numpy.savez` before 2.2 does with its setting `allow_pickle`: it takes it for an array."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def test_an_older_numpy_stores_no_setting_among_the_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np, "savez", older_savez)
+    content = npz_bytes(labels=np.eye(3, dtype=bool), scale=np.array(0.5))
+    write_arrays(tmp_path / "release.npz", labels=np.eye(3, dtype=bool), scale=np.array(0.5))
+    assert (tmp_path / "release.npz").read_bytes() == content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.namelist() == ["labels.npy", "scale.npy"]
+
+
+def test_the_bytes_of_an_archive_are_those_of_numpy() -> None:
+    arrays = {
+        "bits": np.eye(3, dtype=bool),
+        "names": np.array(["a", "bc"]),
+        "none": np.zeros((0, 4)),
+        "one": np.array(7),
+    }
+    arrays["columns"] = np.asfortranarray(np.arange(6).reshape(2, 3))
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    assert npz_bytes(**arrays) == file.getvalue()
+
+
+def test_python_objects_are_not_packed() -> None:
+    with pytest.raises(ValueError, match="Object arrays cannot be saved when allow_pickle=False"):
+        npz_bytes(labels=np.array([{}]))
+
+
+def test_what_an_older_numpy_has_stored_is_read(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    older_savez(file, allow_pickle=False, summary=np.arange(12).reshape(4, 3), scale=np.array(0.5))
+    path = tmp_path / "summary.npz"
+    path.write_bytes(file.getvalue())
+    for arrays in (read_arrays(path, FORMS), read_arrays(path), arrays_of(file.getvalue(), FORMS)):
+        assert sorted(arrays) == ["scale", "summary"]
+    names = io.BytesIO()
+    older_savez(names, allow_pickle=False, names=np.array(["flu", "cough"]))
+    assert {name: array.tolist() for name, array in arrays_of_npz(names.getvalue()).items()} == {
+        "names": ["flu", "cough"]
+    }
