@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, as_setting, nearest, nearest_column, require, require_choice, require_extra
 
+_OTHER_TEXTS = ("null", "large_string", "string_view")  # by name: pyarrow.types knows views from version 16 on
 _DAY_S = 86400.0
 _IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}  # what stands between thousands
@@ -290,8 +291,7 @@ def _decoded(array: Any) -> Any:
         array = array.combine_chunks()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    texts = pa.types.is_null, pa.types.is_large_string, pa.types.is_string_view
-    return array.cast(pa.string()) if any(is_one(array.type) for is_one in texts) else array
+    return array.cast(pa.string()) if str(array.type) in _OTHER_TEXTS else array
 
 
 def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:

@@ -487,3 +487,14 @@ def test_zeros_in_front_are_said_to_be_codes_and_useless_columns_named_at_once(t
     zeros, *_ = Table(**given).public_remarks()
     assert zeros.startswith("zip: numbers with a zero in front; if they are codes, 'data.category=[zip]' makes each")
     assert len(Table(**given, category=["zip"]).public_remarks()) == 2  # on units, and on the group
+
+
+def test_texts_of_every_type_are_read_with_a_pyarrow_that_knows_no_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("is_string_view", "is_binary_view"):  # neither is in pyarrow 15
+        monkeypatch.delattr(pa.types, name, raising=False)
+    types = [pa.string(), pa.large_string()]
+    types += [pa.string_view()] if hasattr(pa, "string_view") else []
+    for text in types:
+        assert as_texts(pa.array(["flu", None], text)).to_pylist() == ["flu", None]
+    assert as_texts(pa.nulls(2)).to_pylist() == [None, None]
+    assert as_texts(pa.array(["flu", None]).dictionary_encode()).to_pylist() == ["flu", None]
