@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners
+from pate.data.pictures import require_image_levels
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
 from pate.files.disk import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
@@ -118,6 +119,8 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     inputs, labels = arrays["inputs"], arrays["labels"]
     require(labels.ndim == 2 and len(labels) == len(inputs), f"{name}.labels", labels.shape, f"[{len(inputs)}, L]")
     require(inputs.ndim in (2, 4), f"{name}.inputs", inputs.shape, "[n, d], or images [n, channels, height, width]")
+    if inputs.ndim == 4:
+        require_image_levels(f"{name}.inputs", inputs)
     wrong = 0 if labels.dtype == np.bool_ else int((~np.isin(labels, (0, 1))).any(axis=1).sum())
     if wrong:
         raise InvalidValue(f"{name}.labels: expected 0 and 1, {wrong} of {len(labels)} rows hold something else")

@@ -16,6 +16,7 @@ from PIL import Image
 
 from pate.data.cache import kept_pixels
 from pate.data.dataset import Dataset, ImageForm, Split, Stage, named_owners, unwatched
+from pate.data.pictures import UNREADABLE, read_picture
 from pate.validation import InvalidValue, printable, require, require_choice, require_count, require_path
 
 ATTRIBUTES, SPLITS, IDENTITIES = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
@@ -28,7 +29,7 @@ _PICTURES = (".jpg", ".jpeg", ".png")
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
 _TOGETHER = 16  # photographs that one thread takes: handing over each alone costs a tenth of its decoding
-_VERSION = 1  # of how photographs become pixels; in the cache's name
+_VERSION = 2  # of how photographs become pixels; in the cache's name
 
 
 class Attributes(NamedTuple):
@@ -135,14 +136,13 @@ def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = 
     the pixels that fall together. Raises `InvalidValue` with the names of damaged ones.
     """
     images = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8)
-    damaged = dict[Path, Exception]()
+    damaged = dict[Path, InvalidValue]()
 
     def decode(first: int) -> None:
         for row, path in enumerate(paths[first : first + _TOGETHER], start=first):
             try:
-                with Image.open(path) as opened:
-                    image = opened.convert("RGB")
-            except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # Pillow's, for damage
+                image = read_picture(path, "image", channels=3, needs_white=True)
+            except InvalidValue as error:
                 damaged[path] = error
                 continue
             side = min(*image.size, crop or min(image.size))
@@ -155,8 +155,10 @@ def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = 
         list(pool.map(decode, range(0, len(paths), _TOGETHER)))
     if damaged:
         names = ", ".join([str(min(damaged)), *(path.name for path in sorted(damaged)[1:])])
-        rule = "a readable image; fetch it again, or remove it: a missing one is passed over"
-        raise InvalidValue(f"image={names}: expected {rule}") from damaged[min(damaged)]
+        first = damaged[min(damaged)]
+        rule = "a readable image" if first.rule == UNREADABLE else "a readable image of 8 bits a channel"
+        rule = f"{rule}; fetch it again, or remove it: a missing one is passed over"
+        raise InvalidValue(f"image={names}: expected {rule}") from first
     return images
 
 

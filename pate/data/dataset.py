@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
-from io import BytesIO
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from pate.data.pictures import MODES, is_white, read_picture
 from pate.files.arrays import row_blocks, taken
 from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
 from pate.validation import (
@@ -30,7 +30,6 @@ from pate.validation import (
     require_choice,
     require_count,
     require_entries,
-    require_extra,
     require_moderate,
     require_text,
 )
@@ -87,7 +86,6 @@ def linked(owners: Sequence[Numbers]) -> Numbers:
 
 _WHITE = np.float32(255)
 _BLOCK = 4096
-_MODES = {1: "L", 3: "RGB"}  # of pictures, by channels
 _LARGEST = 4096
 SPLITS = ("private", "public", "test")
 # The rule where records may not count differently.
@@ -250,21 +248,24 @@ class Fitted(ABC):
 
 @dataclass(frozen=True)
 class ImageForm(Preprocessing):
-    """How pictures of any size become inputs `[channels, height, width]`."""
+    """How pictures of any size become inputs `[channels, height, width]`: upright, in 8 bits, on white."""
 
     channels: int = 3  # 1 for gray, 3 for red, green and blue
     height: int = 64  # in pixels
     width: int = 64  # in pixels
     fit: str = "crop"  # `crop` scales until the shorter side fits and cuts the middle out; `stretch` scales both sides
+    # The level that is white in gray pictures of more than 8 bits, such as 65535; None where training had none.
+    white: float | None = None
 
     kind: ClassVar[str] = "images"
 
     def __post_init__(self) -> None:
-        require(self.channels in _MODES, "channels", self.channels, "1 or 3")
+        require(self.channels in MODES, "channels", self.channels, "1 or 3")
         for name in ("height", "width"):
             size = require_count(name, getattr(self, name))
             require(size <= _LARGEST, name, size, f"at most {_LARGEST} pixels")
         require_choice("fit", self.fit, ("crop", "stretch"))
+        require(is_white(self.white), "white", self.white, "a number > 0, or null")
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -280,21 +281,12 @@ class ImageForm(Preprocessing):
         levels = [self.levels(picture, f"data[{place}]") for place, picture in enumerate(pictures)]
         return np.reshape(levels, (-1, *self.input_shape)).astype(np.float32) / _WHITE
 
-    def levels(self, picture: Any, name: str) -> NDArray[np.uint8]:
-        """One picture, a file or a PIL image, as bytes `[channels, height, width]`; `name` is for messages."""
-        require_extra("pictures", "train")
+    def levels(self, picture: Any, name: str, *, needs_white: bool = False) -> NDArray[np.uint8]:
+        """Reads one picture, a file or a PIL image, as bytes `[channels, height, width]`; see `read_picture`."""
+        image = read_picture(picture, name, channels=self.channels, white=self.white, needs_white=needs_white)
         from PIL import Image, ImageOps  # which is optional
 
-        if isinstance(picture, (str, PathLike, BytesIO)):
-            try:
-                with Image.open(picture) as opened:
-                    return self.levels(ImageOps.exif_transpose(opened), name)
-            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-                raise InvalidValue(f"{name}: expected a picture that can be read, such as .png or .jpg") from error
-        if not hasattr(picture, "convert"):
-            raise InvalidValue(f"{name}={type(picture).__name__}: expected the file of a picture, or a PIL image")
         size = (self.width, self.height)
-        image = picture.convert(_MODES[self.channels])
         if image.size != size:
             how = Image.Resampling.BILINEAR
             image = ImageOps.fit(image, size, how) if self.fit == "crop" else image.resize(size, how)
@@ -302,11 +294,18 @@ class ImageForm(Preprocessing):
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
     def plain(self) -> dict[str, Any]:
-        return {"kind": self.kind, **vars(self)}
+        settings = {name: value for name, value in vars(self).items() if name != "white" or value is not None}
+        return {"kind": self.kind, **settings}
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Self:
-        return cls(**{name: said[name] for name in ("channels", "height", "width", "fit")})
+        return cls(
+            channels=said["channels"],
+            height=said["height"],
+            width=said["width"],
+            fit=said["fit"],
+            white=said.get("white"),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Stage, unwatched
 from pate.data.image_folder import PictureColumn
+from pate.data.pictures import is_white
 from pate.data.table.cells import USUAL, Spelling, arrow, missing_in, require_column
 from pate.data.table.schema import Column, Encoded, TableSchema
 from pate.data.table.table import UNGROUPED, Labels, Named, Numbered, Rows, column_names, dataset_of, private_cells
@@ -61,6 +62,8 @@ class HuggingFace(TextReader):
     image_size: int = field(default=64, metadata={"public": True})  # height and width that pictures are brought to
     channels: int = field(default=3, metadata={"public": True})  # 3 for color, 1 for gray
     fit: str = field(default="crop", metadata={"public": True})  # crop or stretch, see `ImageForm`
+    # the level that is white in gray pictures of more than 8 bits: 65535, or 4095 where a camera has 12 bits
+    white: float | None = field(default=None, metadata={"public": True})
     name: str = field(default="huggingface", metadata={"public": True})  # of the data set, in report and on card
     seed: int = 0  # of the public records' order
 
@@ -69,6 +72,7 @@ class HuggingFace(TextReader):
         require_count("data.seed", self.seed, minimum=0)
         require_count("data.image_size", self.image_size)
         require_choice("data.fit", self.fit, ("crop", "stretch"))
+        require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
         for name in ("inputs", "text", "labels"):
             object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         object.__setattr__(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
@@ -146,7 +150,7 @@ class HuggingFace(TextReader):
             feature = public.features[self.inputs[0]]
             first = public.select_columns([self.inputs[0]]).with_format("arrow")[:1].column(0)
             if type(feature).__name__ == "Image":
-                form = ImageForm(self.channels, self.image_size, self.image_size, self.fit)
+                form = ImageForm(self.channels, self.image_size, self.image_size, self.fit, self.white)
                 column = PictureColumn(self.inputs[0], False, form, _picture)
             elif any(of(first.type) for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
                 column = ListColumn(self.inputs[0], False, len(first[0].as_py() or ()))

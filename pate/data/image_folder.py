@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Split, Stage, named_owners, unwatched
+from pate.data.pictures import UNREADABLE, is_white
 from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.schema import Column, Encoded, TableSchema
@@ -23,19 +24,26 @@ class PictureColumn(Column):
     form: ImageForm
     opened: Callable[[Any], Any]  # from a cell to what `ImageForm.levels` takes
     rule: str = "pictures that can be read"
+    refusals: list[str] = field(default_factory=list, compare=False)  # rules of pictures that were not read
 
     @property
     def expects(self) -> str:
-        return self.rule
+        """The rule that the first wrong picture breaks."""
+        return self.rule if not self.refusals or self.refusals[0] == UNREADABLE else self.refusals[0]
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         rows: Any = np.zeros((len(array), *self.form.input_shape), np.uint8)
         wrong = np.zeros(len(array), np.bool_)
         for place, cell in enumerate(array.to_pylist()):
-            try:
-                rows[place] = self.form.levels(self.opened(cell), self.name)
-            except InvalidValue:
+            picture = self.opened(cell)
+            if picture is None:
                 wrong[place] = True
+                continue
+            try:
+                rows[place] = self.form.levels(picture, self.name, needs_white=True)
+            except InvalidValue as error:
+                wrong[place] = True
+                self.refusals.append(error.rule)
         return Encoded(rows.reshape(len(rows), -1), wrong, np.zeros(2, np.int64))
 
     def pixels(self, inputs: NDArray[np.uint8]) -> Pixels:
@@ -57,6 +65,8 @@ class ImageFolder:
     image_size: int = field(default=64, metadata={"public": True})  # height and width that pictures are brought to
     channels: int = field(default=3, metadata={"public": True})  # 3 for color, 1 for gray
     fit: str = field(default="crop", metadata={"public": True})  # crop or stretch, see `ImageForm`
+    # the level that is white in gray pictures of more than 8 bits: 65535, or 4095 where a camera has 12 bits
+    white: float | None = field(default=None, metadata={"public": True})
     encoding: str = "utf-8"  # of a CSV file
     name: str = field(default="image_folder", metadata={"public": True})  # of the data set, in report and on card
     seed: int = 0  # of the public pictures' order
@@ -66,6 +76,7 @@ class ImageFolder:
         require_count("data.seed", self.seed, minimum=0)
         require_count("data.image_size", self.image_size)
         require_choice("data.fit", self.fit, ("crop", "stretch"))
+        require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
         object.__setattr__(self, "labels", column_names("data.labels", self.labels))
 
     def require_settings(self) -> None:
@@ -115,7 +126,7 @@ class ImageFolder:
             return path if path.is_relative_to(root) else None
 
         rule = f"pictures that can be read and lie below data.root={self.root}, endings such as .png included"
-        form = ImageForm(self.channels, self.image_size, self.image_size, self.fit)
+        form = ImageForm(self.channels, self.image_size, self.image_size, self.fit, self.white)
         pictures = PictureColumn(self.file, False, form, opened, rule)
         schema = TableSchema((pictures,))
         total = sum(table.num_rows for table in file.batches(columns[:1]))

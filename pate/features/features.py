@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pate.data.cache import Made, StampedFile, writable
 from pate.data.dataset import SPLITS, Dataset, Fitted, ImageForm, Preprocessing, Stage, enter, read, unwatched
+from pate.data.pictures import require_image_levels
 from pate.data.texts import TEXT_KINDS, WEIGHTS, TextReader, TextVectors, Weights, digest_of, spread
 from pate.files.arrays import Spilled
 from pate.files.disk import DamagedFile, file_digest, locked, make_folder, read_text, remove_partials, write_text
@@ -314,6 +315,7 @@ class ExtractedForm(Preprocessing):
         shape = f"[n, {', '.join(map(str, wanted))}]"
         if isinstance(given, np.ndarray):  # as bytes or as numbers in [0, 1]
             require(given.shape[1:] == wanted, "data.shape", given.shape, shape)
+            require_image_levels("data", given)
             shown = given.astype(np.float32)
             return self.extractor.features_of(shown / _WHITE if given.dtype == np.uint8 else shown)
         if self.pictures is None:

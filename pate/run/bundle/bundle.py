@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data import ImageForm, Preprocessing, TableSchema
+from pate.data.pictures import require_image_levels
 from pate.data.table.files import TableFile
 from pate.data.table.schema import UnlikePublic, as_table
 from pate.features.features import ExtractedForm
@@ -248,6 +249,8 @@ class Bundle:
         framed = self.form.kind == "features" and form is not None
         columns = ", or a DataFrame with the columns of the public file" if framed else ""
         require(array.shape[1:] == self.form.input_shape, "data.shape", array.shape, f"[n{shape}]{columns}")
+        if self.form.kind == "images":
+            require_image_levels("data", array)
         levels = self.form.kind == "images" and array.dtype == np.uint8
         return array.astype(np.float32) / _LEVELS if levels else array.astype(np.float32)
 

@@ -20,6 +20,7 @@ from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Preprocessing, TableSchema
 from pate.data.dataset import PrivateRecords, read
+from pate.data.pictures import require_image_levels
 from pate.data.table.files import TableFile
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, read_value, write_text
@@ -100,6 +101,8 @@ class Queries:
         inputs = arrays["inputs"]
         rule = "[P, d], or images [P, channels, height, width]"
         require(inputs.ndim in (2, 4) and len(inputs) > 0, "queries.inputs", inputs.shape, rule)
+        if inputs.ndim == 4:
+            require_image_levels("queries.inputs", inputs)
         given = inputs.astype(np.float32)
         if inputs.dtype == np.uint8 and inputs.ndim == 4:
             given /= np.float32(255)

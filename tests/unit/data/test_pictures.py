@@ -1,0 +1,211 @@
+"""One picture at every door: upright, in 8 bits by the level that is white, on a white background."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pate.data import Arrays, HuggingFace, ImageFolder, ImageForm
+from pate.data.celeba import decode_images
+from pate.data.pictures import read_picture
+from pate.validation import InvalidValue
+
+RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
+ORIENTATION = 0x0112  # the EXIF tag
+
+
+def levels(picture: Any, *, white: float | None = None) -> Any:
+    return ImageForm(1, 16, 16, white=white).levels(picture, "picture")[0]
+
+
+# A level of 8 bits is 257 levels of 16, and 4095 / 255 of 12.
+DEEP: dict[str, tuple[Any, float]] = {
+    "16.png": (RAMP.astype(np.uint16) * 257, 65535),
+    "16.tif": (RAMP.astype(np.uint16) * 257, 65535),
+    "12.png": (np.round(RAMP * (4095 / 255)).astype(np.uint16), 4095),
+    "32.tif": (RAMP.astype(np.int32) * 1000, 255000),
+    "float.tif": (RAMP.astype(np.float32) / 255, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_deep_pictures_are_read_by_the_level_that_is_white(tmp_path: Path, name: str) -> None:
+    array, white = DEEP[name]
+    Image.fromarray(array).save(tmp_path / name)
+    for picture in (tmp_path / name, Image.open(tmp_path / name), Image.fromarray(array)):
+        np.testing.assert_array_equal(levels(picture, white=white), RAMP)
+
+
+@pytest.mark.parametrize("name", [name for name in DEEP if name != "32.tif"])
+def test_one_picture_is_read_by_the_fewest_bits_that_hold_it(tmp_path: Path, name: str) -> None:
+    Image.fromarray(DEEP[name][0]).save(tmp_path / name)
+    for picture in (tmp_path / name, Image.open(tmp_path / name)):
+        np.testing.assert_array_equal(levels(picture), RAMP)
+
+
+@pytest.mark.parametrize("array", [RAMP.astype(np.float32), RAMP.astype(np.int32) - 9, np.full((4, 4), np.nan)])
+def test_one_picture_whose_white_nobody_can_know_is_refused(array: Any) -> None:
+    picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
+    with pytest.raises(InvalidValue, match=r"^picture: expected a picture of 8 bits .* data\.white=65535, .*"):
+        levels(picture)
+
+
+def test_white_leaves_pictures_of_8_bits_alone_and_has_to_be_the_brightest_level() -> None:
+    np.testing.assert_array_equal(levels(Image.fromarray(RAMP), white=65535), RAMP)
+    bright, dark = np.full((16, 16), 4096, np.uint16), np.full((16, 16), -1.0, np.float32)
+    for array in (bright, dark, np.full((16, 16), np.nan, np.float32)):
+        with pytest.raises(InvalidValue, match=r"^picture: expected levels from 0 to data\.white=4095, .*"):
+            levels(Image.fromarray(array), white=4095)
+    for white in (0, -1, float("inf"), True, "65535"):
+        with pytest.raises(InvalidValue, match=r"^white=.*: expected a number > 0, or null$"):
+            ImageForm(white=white)  # type: ignore[arg-type]
+
+
+def test_colors_of_16_bits_are_read_by_their_upper_8_and_have_no_white_of_their_own(tmp_path: Path) -> None:
+    # PIL writes no colors of 16 bits: a PNG by hand, of one pixel
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    pixel = zlib.compress(b"\0" + struct.pack(">3H", 0x0100, 0x8000, 0xFF00))
+    content = chunk(b"IHDR", struct.pack(">2I5B", 1, 1, 16, 2, 0, 0, 0)) + chunk(b"IDAT", pixel) + chunk(b"IEND", b"")
+    path = tmp_path / "16.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + content)
+    assert ImageForm(3, 1, 1).levels(path, "picture").ravel().tolist() == [1, 128, 255]
+    assert ImageForm(3, 1, 1, white=65535).levels(path, "picture").ravel().tolist() == [1, 128, 255]
+    with pytest.raises(InvalidValue, match=r"expected data\.white=65535 beside colors of 16 bits"):
+        ImageForm(3, 1, 1, white=4095).levels(path, "picture")
+
+
+# What is done to the stored rows and columns so that they are upright, by the standard's eight values.
+TURNS: dict[int, Any] = {
+    1: lambda a: a,
+    2: lambda a: a[:, ::-1],
+    3: lambda a: a[::-1, ::-1],
+    4: lambda a: a[::-1],
+    5: lambda a: a.T,
+    6: lambda a: np.rot90(a, -1),
+    7: lambda a: a[::-1, ::-1].T,
+    8: lambda a: np.rot90(a),
+}
+
+
+@pytest.mark.parametrize("tag", TURNS)
+def test_pictures_are_turned_as_exif_says_at_every_door(tmp_path: Path, tag: int) -> None:
+    exif = Image.Exif()
+    exif[ORIENTATION] = tag
+    path = tmp_path / "turned.png"
+    Image.fromarray(RAMP).save(path, exif=exif)
+    upright = TURNS[tag](RAMP)
+    for picture in (path, str(path), Image.open(path), io.BytesIO(path.read_bytes())):
+        np.testing.assert_array_equal(levels(picture), upright)
+    np.testing.assert_array_equal(decode_images([path], image_size=16)[0, 0], upright)
+    deep = tmp_path / "deep.png"
+    Image.fromarray(RAMP.astype(np.uint16) * 257).save(deep, exif=exif)
+    np.testing.assert_array_equal(levels(Image.open(deep), white=65535), upright)
+
+
+def transparent(mode: str, hidden: int) -> Image.Image:
+    """Makes a picture of 2 x 1 pixels: of level 40, and one that is not seen and of level `hidden`."""
+    if mode == "P":
+        picture = Image.new("P", (2, 1))
+        picture.putpalette([40, 40, 40, hidden, hidden, hidden])
+        picture.putpixel((1, 0), 1)
+        picture.info["transparency"] = 1
+        return picture
+    if mode in ("L", "RGB", "I;16"):
+        array = np.array([[40, hidden]], np.uint16 if mode == "I;16" else np.uint8)
+        picture = Image.fromarray(np.stack([array] * 3, -1) if mode == "RGB" else array)
+        picture.info["transparency"] = (hidden,) * 3 if mode == "RGB" else hidden
+        return picture
+    pixels = np.array([[[40, 40, 40, 255], [hidden, hidden, hidden, 0]]], np.uint8)
+    of_color = Image.fromarray(pixels, "RGBA")
+    return of_color.convert("LA").convert("La") if mode == "La" else of_color.convert(mode)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "RGBa", "LA", "La", "P", "L", "RGB", "I;16"])
+def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
+    white = 255.0 if mode == "I;16" else None
+    for hidden in (0, 200):
+        picture = transparent(mode, hidden)
+        pictures: list[Any] = [picture]
+        if mode in ("RGBA", "LA", "P", "L", "RGB", "I;16"):
+            picture.save(tmp_path / "picture.png", **picture.info)
+            pictures.append(tmp_path / "picture.png")
+        for shown in pictures:
+            for channels in (1, 3):
+                read = np.asarray(read_picture(shown, "picture", channels=channels, white=white))
+                assert read.reshape(2, channels).tolist() == [[40] * channels, [255] * channels]
+
+
+def test_half_transparent_pixels_are_mixed_with_white() -> None:
+    half = Image.fromarray(np.array([[[0, 100, 255, 51]]], np.uint8), "RGBA")  # a fifth of it shows
+    assert np.asarray(read_picture(half, "picture", channels=3)).ravel().tolist() == [204, 224, 255]
+
+
+def test_pictures_that_pil_cannot_convert_are_one_line() -> None:
+    for picture in (Image.new("LAB", (4, 4)), io.BytesIO(b"no picture")):
+        with pytest.raises(InvalidValue, match=r"^picture: expected a picture that can be read, such as \.png or"):
+            levels(picture)
+
+
+def folder_of(path: Path, pixels: Any) -> dict[str, Any]:
+    rows = ["file,split,hat"]
+    for place, split in enumerate(("private", "public", "test")):
+        Image.fromarray(pixels(place)).save(path / f"{place}.png")
+        rows.append(f"{place}.png,{split},1")
+    (path / "labels.csv").write_text("\n".join(rows))
+    return {"root": str(path), "table": str(path / "labels.csv"), "labels": ["hat"], "image_size": 16, "channels": 1}
+
+
+def test_a_folder_of_deep_pictures_needs_white_and_publishes_it(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    settings = folder_of(tmp_path, lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257)
+    with pytest.raises(InvalidValue, match=r"data\.table\.file: expected .* data\.white=65535, .* 1 of 1 rows"):
+        ImageFolder(**settings).load()
+    dataset = ImageFolder(**settings, white=65535).load()
+    np.testing.assert_allclose(dataset.private.inputs[:][0, 0], RAMP / 255, atol=1e-6)
+    form = dataset.preprocessing
+    assert isinstance(form, ImageForm)
+    assert ImageForm.read(form.plain()) == form == ImageForm(1, 16, 16, "crop", 65535)
+    assert "white" not in ImageForm(1, 16, 16).plain()  # as bundles had it before
+
+
+def test_pictures_of_hugging_face_are_read_alike(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    content = io.BytesIO()
+    Image.fromarray(RAMP.astype(np.uint16) * 257).save(content, "PNG", exif=exif)
+    features = datasets.Features({"scan": datasets.Image(), "hat": datasets.Value("int64")})
+    part = {"scan": [{"bytes": content.getvalue(), "path": None}], "hat": [1]}
+    splits = {split: datasets.Dataset.from_dict(part, features) for split in ("private", "public", "test")}
+    datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "saved"))
+    settings: dict[str, Any] = {"inputs": ["scan"], "labels": ["hat"], "image_size": 16, "channels": 1}
+    with pytest.raises(InvalidValue, match=r"data\.private\.scan: expected .* data\.white=65535"):
+        HuggingFace(path=str(tmp_path / "saved"), **settings).load()
+    dataset = HuggingFace(path=str(tmp_path / "saved"), white=65535, **settings).load()
+    np.testing.assert_allclose(dataset.private.inputs[:][0, 0], np.rot90(RAMP, -1) / 255, atol=1e-6)
+
+
+def test_arrays_of_other_whole_numbers_than_bytes_are_refused(tmp_path: Path) -> None:
+    for split in ("private", "public", "test"):
+        images = np.full((2, 1, 4, 4), 65535, np.uint16)
+        np.savez(tmp_path / f"{split}.npz", inputs=images, labels=np.ones((2, 1), np.int64))
+    files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
+    rule = r"^data\.private\.inputs\.dtype=uint16: expected images as bytes \(uint8, 255 is white\) or as floats"
+    with pytest.raises(InvalidValue, match=rule):
+        Arrays(**files).load()
+
+
+def test_a_deep_photograph_of_celeba_is_refused_by_name(tmp_path: Path) -> None:
+    Image.fromarray(RAMP.astype(np.uint16) * 257).save(tmp_path / "1.png")
+    with pytest.raises(InvalidValue, match=r"^image=\S+1\.png: expected a readable image of 8 bits a channel; "):
+        decode_images([tmp_path / "1.png"], image_size=4)
