@@ -1,0 +1,71 @@
+"""The page of the papers' words: the words that people look for are there, and every setting that it names exists."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from pate.config import CONFIG_FOLDER, register_configs
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "papers-words.md").read_text(encoding="utf-8")
+ROWS = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| ")]
+FIELD = re.compile(r"`aggregator\.(\w+)=(\w*)` of `(\w+)`")
+CHOICE = re.compile(r"`aggregator=(\w+)`")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def hydra_config() -> Iterator[None]:
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        yield
+
+
+def setting_of(word: str) -> str:
+    """The cell of the setting in the first row whose first cell begins with the word."""
+    return next(cells[2] for cells in ROWS if cells[0].strip().startswith(word))
+
+
+@pytest.mark.parametrize(
+    ("word", "setting"),
+    [
+        ("sigma_1", "aggregator.selection_scale="),
+        ("sigma_2", "aggregator.test_std="),
+        ("delta_t", "aggregator.failure_prob="),
+        ("RNM-Gaussian", "aggregator.selection_noise=gaussian"),
+        ("PTR-Gaussian", "aggregator.test=gaussian"),
+        ("boundary wrapper", "aggregator=stable_top_k_boundary"),
+        ("k, fixed", "aggregator.k="),
+        ("sigma of GNMax", "aggregator.noise_std="),
+        ("tau of PATE-tau", "aggregator.vote_clip="),
+        ("sigma_1 of Confident-GNMax", "aggregator.screening_std="),
+        ("sigma_2 of Confident-GNMax", "aggregator.noise_std="),
+    ],
+)
+def test_a_word_has_the_setting_that_its_paper_means(word: str, setting: str) -> None:
+    assert f"`{setting}`" in setting_of(word)
+
+
+def test_every_setting_of_the_page_exists() -> None:
+    fields = FIELD.findall(PAGE)
+    assert len(fields) > 15
+    for field, value, aggregator in fields:
+        node = compose("train", [f"aggregator={aggregator}"]).aggregator
+        assert field in node, (field, aggregator)
+        if value:
+            compose("train", [f"aggregator={aggregator}", f"aggregator.{field}={value}"])
+    for name in CHOICE.findall(PAGE):
+        assert "_target_" in compose("train", [f"aggregator={name}"]).aggregator
+
+
+@pytest.mark.parametrize("page", ["README.md", "mkdocs.yml", "docs/notation.md", "docs/concepts.md"])
+def test_the_page_is_linked_where_people_look(page: str) -> None:
+    assert "papers-words.md" in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_readme_names_celeba_and_how_to_compare_aggregators_on_it() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "docs/how-to/celeba.md" in readme
+    assert re.search(r"^pate-compare data=celeba data\.root=", readme, re.MULTILINE)
