@@ -9,12 +9,20 @@ from typing import Any
 import griffe
 
 _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)  # up to the next empty line
+# What an entry of a docstring says, such as `order: > 1`: at its beginning Markdown takes the sign for a quotation or a
+# list, and not for itself.
+_ENTRY_MARK = re.compile(r"^(\s+\w+(?: \([^)]*\))?: )([>+*-])(?=[\s=])", re.MULTILINE)
 _BEHIND = re.compile(r"  # (?!noqa|type:)(.*)$")
 
 
 def fenced(text: str) -> str:
     """The docstring with a fence around each of its examples."""
     return _EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}\n```", text)
+
+
+def escaped(text: str) -> str:
+    """The docstring with its entries as text also where they begin with a sign."""
+    return _ENTRY_MARK.sub(r"\1\\\2", text)
 
 
 def with_fields(text: str, lines: list[str], numbers: dict[str, int]) -> str:
@@ -51,3 +59,4 @@ class Docstrings(griffe.Extension):
             placed = {name: each.lineno for name, each in known.items() if each.lineno and each.annotation}
             numbers = {name: line - obj.lineno for name, line in placed.items() if not name.startswith("_")}
             obj.docstring.value = with_fields(obj.docstring.value, obj.lines, numbers)
+        obj.docstring.value = escaped(obj.docstring.value)

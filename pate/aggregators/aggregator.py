@@ -183,8 +183,8 @@ class Aggregator(Parameters, ABC):
     """Turns votes of teachers into labels under a price.
 
     A frozen dataclass whose fields are public parameters; votes and the generator are call arguments, so the price
-    cannot depend on them. Fields that are noise say so in their metadata (`{"noise": True}`): numbers
-    > 0, or None by default. Any field may say there what checks it (`{"check": require_count}`).
+    cannot depend on them. Fields that are noise say so in their metadata (`{"noise": True}`): numbers > 0, or None by
+    default. Any field may say there what checks it (`{"check": require_count}`).
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike. All others are of the class.

@@ -323,8 +323,8 @@ class BoundaryTopK(BoundaryAggregator):
     """Chooses k by the exponential mechanism over the gaps and tests the set, both inside the boundary wrapper.
 
     The distribution of a query's outcome (a k that passes its test, or a refusal) is known exactly. With pi the
-    probability of anything but its likeliest outcome, at most 1/2, the query is abstained from with probability pi / (1
-    + pi): a hit. Else an outcome is drawn and released: the top-k set, or a refusal. Clear queries, released or
+    probability of anything but its likeliest outcome, at most 1/2, the query is abstained from with probability pi /
+    (1 + pi): a hit. Else an outcome is drawn and released: the top-k set, or a refusal. Clear queries, released or
     refused, are free. After the last hit every query is refused.
 
     Formal guarantee: a call is e-DP up to a failure that releases an unstable set, e = selection range + the test's.

@@ -452,8 +452,8 @@ class RunTwice:
     The mechanism is of pure DP, has an `event`, and draws an array, `[]` or `[Q]`, or a `TopK`, from votes and `rng=`.
 
     Formal guarantee, for the adjacency of the mechanism: one call costs twice its event. In a session "the outcomes
-    differ" is a q-target of a 2 epsilon-DP call, with q the smaller of (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon
-    + 1) and 2 e^epsilon / (e^epsilon + 1)^2; tight.
+    differ" is a q-target of a 2 epsilon-DP call, with q the smaller of (e^epsilon + 1) / (e^(2 epsilon) +
+    e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2; tight.
     Source: Cohen & Lyu 2023, Lemma F.1; docs/proofs/target_charging.md.
 
     >>> from pate.mechanisms.gap_selection import GapSelection

@@ -178,9 +178,9 @@ def cast_votes(
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Asks the teachers of a store about float32 `[num_queries, …]`, with no more than `chunk_size` of them in memory.
 
-    Yields the index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`; a vote is one
-    >= 0.5. They are kept in the folder `scratch`, from which a killed run continues; the caller removes it at the end.
-    Raises `InvalidValue` where one of teachers 0..num_teachers-1 is missing.
+    Yields the index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`; a vote is
+    one >= 0.5. They are kept in the folder `scratch`, from which a killed run continues; the caller removes it at the
+    end. Raises `InvalidValue` where one of teachers 0..num_teachers-1 is missing.
     """
     require_count("num_teachers", num_teachers)
     require_count("chunk_size", chunk_size)

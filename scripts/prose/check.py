@@ -1,4 +1,4 @@
-"""The prose check of `make check`: long sentences, phrases, long lines, dead links.
+"""The prose check of `make check`: long sentences, phrases, long lines, marks at the beginning of lines, dead links.
 
 `python scripts/prose/check.py [FILE ...]` prints one line per finding and exits with 1 if there are any. Without a file
 it reads every page, every docstring and error of the sources, and the comments that commands show as help.
@@ -36,6 +36,10 @@ RULES = [(re.compile(phrase["find"]), phrase["write"]) for phrase in PHRASES]
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]*[A-Z0-9])")
 WORD = re.compile(r"[^\W\d_]{2}")  # a symbol of one letter is no word
 ENTRY = re.compile(r"\n\s*\n|\n\s*[*-] |\n\s*\d\. |\n\s*(?=\w+(?:, \w+)*: )")  # where a part of a docstring begins
+# At the beginning of a line Markdown takes these for a quotation or a list, whatever the sentence means by them.
+MARK = re.compile(r"(?P<indent>\s*)(?P<mark>>|[-+*](?=\s)|\d+[.)](?=\s))")
+ITEM_END = re.compile(r"[.:;!?][\"')*`_]*$")  # behind it a list may begin without an empty line
+NO_SENTENCE = ("|", "#", "<!--", "!!!")  # rows of tables, headings, comments and admonitions
 SPOKEN = {"code_inline": "Code", "softbreak": " ", "hardbreak": " "}  # code counts as one word
 
 
@@ -111,6 +115,48 @@ def long_lines(path: Path, text: str) -> Iterator[Finding]:
             yield Finding(path, number, f"{len(line)} columns, {MAX_COLUMNS} at most")
 
 
+def marks(path: Path, text: str, first_line: int = 1) -> Iterator[Finding]:
+    """Lines within a sentence that begin with a sign which makes a quotation or a list of them.
+
+    Code between fences and examples (`>>>`) are left out, as are the items of a list, which begin behind an empty line,
+    behind the end of a sentence, or like another item of the same paragraph.
+    """
+    fenced = False
+    before = ""  # the line above
+    items: set[tuple[str, str]] = set()  # of this paragraph: the indentation and the mark of each
+    for number, line in enumerate(text.splitlines(), start=first_line):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        if fenced or not line.strip():
+            before = ""
+            items.clear()
+            continue
+        match = MARK.match(line)
+        if match and not line.lstrip().startswith(">>>"):
+            mark = match["mark"]
+            item = (match["indent"], mark[-1])
+            goes_on = bool(before) and not before.lstrip().startswith(NO_SENTENCE)
+            if mark == ">":
+                broken = goes_on and not before.lstrip().startswith(">")
+            else:
+                broken = goes_on and item not in items and not ITEM_END.search(before.rstrip())
+            if broken:
+                remedy = "break the line elsewhere, as Markdown makes a quotation or a list of it"
+                yield Finding(path, number, f"{mark!r} begins a line within a sentence: {remedy}")
+            items.add(item)
+        before = line
+
+
+def marks_of_docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
+    """The same of docstrings, which the site shows as Markdown."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        text = ast.get_docstring(node, clean=False)
+        if text is not None:
+            yield from marks(path, text, first_line=node.body[0].lineno)
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings."""
     found = set()
@@ -142,6 +188,7 @@ def cell_findings(path: Path, cell: dict[str, Any]) -> Iterator[Finding]:
     if cell["cell_type"] == "markdown":
         text = "".join(cell["source"])
         yield from phrases(path, text)
+        yield from marks(path, text)
         yield from long_sentences(path, parsed(text))
 
 
@@ -156,11 +203,13 @@ def findings(path: Path) -> Iterator[Finding]:
         tokens = parsed(text)
         yield from long_sentences(path, tokens)
         yield from long_lines(path, text)
+        yield from marks(path, text)
         if ROOT / "pate" not in path.parents:  # a template's links are of the folder that it is written to
             yield from dead_links(path, tokens)
     elif path.suffix == ".py":
         tree = ast.parse(text)
         yield from long_docstrings(path, tree)
+        yield from marks_of_docstrings(path, tree)
         yield from long_errors(path, tree)
     elif path.suffix == ".yaml":
         for match in re.finditer(r"(?:^\s*#.*\n)+", text, re.MULTILINE):
