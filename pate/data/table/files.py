@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pate.data.dataset import SPLITS
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name
+from pate.data.table.encoding import UTF_8, encoding_of, mixed_lines, require_encoding
 from pate.files.disk import replacing
 from pate.validation import InvalidValue, require, require_count
 
@@ -32,7 +33,7 @@ _SEPARATORS = (",", ";", "\t", "|")
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
 _BATCH_ROWS, _BLOCK_BYTES = 8192, 2**25  # a row has to fit into a block
 _BETWEEN_WORDS = ";"  # of lists in JSON, which become cells
-_QUOTES, _NO_NUL = "a closing quote for each opening one", "text without NUL bytes"
+_QUOTES = "a closing quote for each opening one"
 _LONGEST_HEAD = 2**20
 _LARGE_SHARE = 0.2
 
@@ -43,7 +44,7 @@ class TableFile:
 
     path: Path  # its ending says what it is: .csv, .csv.gz, .tsv, .parquet, .feather or .arrow
     name: str  # of the setting that names it, for messages
-    encoding: str = "utf-8"  # of a CSV file
+    encoding: str = UTF_8  # of a file of text that is not UTF-8, see `read_in`
     decimal: str | None = None  # `comma` where numbers read 3,5; None where nobody said it, as with the other two
     thousands: str | None = None  # what stands between thousands
     missing: tuple[str, ...] = ()  # words that are missing cells, beside `MISSING_WORDS`
@@ -52,6 +53,7 @@ class TableFile:
 
     def __post_init__(self) -> None:
         self.spelling().require(self._setting)
+        require_encoding(self._setting("encoding"), self.encoding)
 
     def spelling(self, known: Spelling = USUAL) -> Spelling:
         """How its cells are spelled: as settings say, and as is known where they say nothing."""
@@ -93,19 +95,55 @@ class TableFile:
         with a file, such as names that occur twice or rows of another length, is said without any cell.
         """
         pa, kind = arrow(), self._kind
-        in_text = f"text in {self.encoding}; name its encoding: {self._setting('encoding')}=latin-1 or utf-16, say"
         try:
             yield from {"csv": self._csv, "json": self._json}.get(kind, self._binary)(columns)
-        except (UnicodeError, LookupError) as error:
-            raise self._wrong(in_text) from error
+        except UnicodeError as error:
+            raise self._wrong(self._encoding_rule) from error
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:  # pyarrow shows cells, which stay unsaid
             whole = f"a whole {kind} file{f', with {_QUOTES}' * (kind == 'csv')}"
-            raise self._wrong(in_text if re.search("UTF-?8", str(error)) else whole) from None
+            raise self._wrong(self._encoding_rule if re.search("UTF-?8", str(error)) else whole) from None
         except OSError as error:
             raise self._wrong(f"a file that can be read ({error.strerror or 'damaged, or of another kind'})") from None
 
     def _wrong(self, rule: str) -> InvalidValue:
         return InvalidValue(f"{self.name}={self.path}: expected {rule}")
+
+    @cached_property
+    def read_in(self) -> str:
+        """The encoding that a file of text is read in: `encoding`, unless the file's own bytes say UTF-8 or UTF-16."""
+        encoding = encoding_of(self.path, self.encoding)
+        if encoding != UTF_8 and mixed_lines(self.path, encoding).mostly_utf_8:
+            raise self._wrong(self._encoding_rule)
+        return encoding
+
+    def encoding_remark(self) -> str | None:
+        """Returns a line for the owner where the file is not read in UTF-8, or not in the encoding that is named."""
+        if not self.is_text:
+            return None
+        if self.read_in == UTF_8:
+            return None if self.encoding == UTF_8 else f"{self.name}: read in UTF-8, which it is in"
+        lines = mixed_lines(self.path, self.read_in)
+        doubt = f"; {lines.utf_8} of its lines beyond ASCII could be UTF-8, too" if lines.utf_8 else ""
+        return f"{self.name}: read in {self.read_in}, as it is not in UTF-8{doubt}"
+
+    @property
+    def _encoding_rule(self) -> str:
+        """Names the encoding that was expected, and the way out, for text that is in no such encoding."""
+        lines = mixed_lines(self.path, self.encoding)
+        if lines.mostly_utf_8:
+            total = lines.utf_8 + lines.others
+            return (
+                f"text in one encoding, {lines.utf_8} of {total} lines beyond ASCII are UTF-8 and "
+                f"line {lines.first_other} is the first that is not: mend these lines in the file"
+            )
+        return (
+            f"text in {self.encoding}; name its encoding: {self._setting('encoding')}=latin-1 or utf-16, say"
+            "; files in UTF-8 beside it are read as such"
+        )
+
+    @property
+    def _no_nul_rule(self) -> str:
+        return f"text in UTF-16 with {self._setting('encoding')}=utf-16-le, or else text without NUL bytes"
 
     @property
     def names(self) -> list[str]:  # of all columns but that of splits
@@ -141,7 +179,7 @@ class TableFile:
             require(bool(line), self.name, self.path, "a line of names and rows below it, and the file is empty")
             while line.count('"') % 2 and len(line) < _LONGEST_HEAD and (more := text.readline()):
                 line += more  # a name with a line break
-        require("\0" not in line, self.name, self.path, _NO_NUL)
+        require("\0" not in line, self.name, self.path, self._no_nul_rule)
         require(line.count('"') % 2 == 0, self.name, self.path, _QUOTES)
         separator = separator or max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
         names = [column_name(name) for name in next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))]
@@ -187,7 +225,7 @@ class TableFile:
             broken.append((row.number or 0) - skipped - 1)
             return "skip"
 
-        read = arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, encoding=self.encoding)
+        read = arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, encoding=self.read_in)
         read.column_names, read.skip_rows = places, skipped
         read.skip_rows_after_names = 1  # the names, which may have line breaks
         parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=leave_out)
@@ -199,7 +237,7 @@ class TableFile:
             for batch in (each.slice(at, _BATCH_ROWS) for each in blocks for at in range(0, len(each), _BATCH_ROWS)):
                 for column in batch.columns:
                     has_nul = pa.compute.any(pa.compute.match_substring(column, "\0")).as_py()
-                    require(not has_nul, self.name, self.path, _NO_NUL)
+                    require(not has_nul, self.name, self.path, self._no_nul_rule)
                 if any(column.null_count < len(column) for column in batch.columns[len(names) :]):
                     raise self._wrong("a name for each column, one at the end has cells and no name")
                 count += batch.num_rows
@@ -244,7 +282,8 @@ class TableFile:
 
     def _opened(self, newline: str | None = None) -> Any:
         opened = gzip.open if self.path.suffix == ".gz" else open
-        return opened(self.path, "rt", encoding=self.encoding, newline=newline)
+        encoding = "utf-8-sig" if self.read_in == UTF_8 else self.read_in  # else a byte-order mark is a character
+        return opened(self.path, "rt", encoding=encoding, newline=newline)
 
 
 @dataclass(frozen=True)
@@ -318,7 +357,7 @@ def _writer(file: TableFile, path: Path) -> Iterator[Callable[[Any], None]]:
                 yield writer.write_table
             return
         packed = gzip.GzipFile(fileobj=out, mode="wb", mtime=0) if path.suffix == ".gz" else out
-        text = io.TextIOWrapper(packed, file.encoding, newline="")
+        text = io.TextIOWrapper(packed, file.read_in, newline="")
         if file.ending.removesuffix(".gz").lower() in (".jsonl", ".ndjson"):
             yield lambda table: text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
         else:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, SharedRecords, Split, Stage, linked, unwatched
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name, one_spelling
+from pate.data.table.encoding import UTF_8, require_encoding
 from pate.data.table.files import TableFile
 from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, remarks
 from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
@@ -331,7 +332,9 @@ class Table(TextReader):
     # columns of free text, which become vectors as `features=text` says; by default tf-idf of the public texts.
     text: tuple[str, ...] = ()
     schema: str | None = None  # file that `pate-schema` wrote; None learns it anew from the public file
-    encoding: str = "utf-8"  # of CSV files
+    # of files of text that are not UTF-8: one for all of them, or one for each split that has another than UTF-8. Text
+    # that is UTF-8 is read so whatever is named here, and a byte-order mark says which encoding it is.
+    encoding: str | Mapping[str, str] = UTF_8
     # `comma` where numbers of CSV files read 3,5; None for what the schema's file says, or else a point.
     decimal: str | None = None
     thousands: str | None = None  # what stands between thousands, one of . , ' _ or a blank; None as for `decimal`
@@ -360,6 +363,7 @@ class Table(TextReader):
             require(value is None or is_name or (name == "group" and several), f"data.{name}", value, "a name")
             if name in _ROLES and is_name:
                 keep(name, column_name(value))
+        self._require_encodings()
         both = self.true is not None and self.label_separator is not None
         require(not both, "data.true", self.true, "nothing beside data.label_separator, whose cells name labels")
         role_of: dict[str, str] = {}
@@ -370,6 +374,17 @@ class Table(TextReader):
                 require(alike, f"data.{role}", column, f"another column than data.{there}")
         twice = next((column for column in self.text if column in self.category), None)
         require(twice is None, "data.text", twice, "another column than data.category")
+
+    def _require_encodings(self) -> None:
+        """Raises unless `encoding` is the name of one, or such names by split where each split has its file."""
+        if not isinstance(self.encoding, Mapping):
+            require_encoding("data.encoding", self.encoding)
+            return
+        rule = "an encoding, or one for each split: 'data.encoding={private: cp1252, test: utf-16}'"
+        good = self.encoding.keys() <= set(SPLITS) and self.path is None
+        require(good, "data.encoding", dict(self.encoding), rule)
+        for split, encoding in self.encoding.items():
+            require_encoding(f"data.encoding.{split}", encoding)
 
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
@@ -456,6 +471,7 @@ class Table(TextReader):
         if form.unknown:
             told = f"{form.unknown} rows name a label that is none of {names}: it is left out"
             words.append(f"data.labels={form.column}: {told}")
+        words += dict.fromkeys(line for file in self._files.values() if (line := file.encoding_remark()) is not None)
         return (*words, *(self.public_remarks() if self.schema is None else [UNGROUPED] * (self.group is None)))
 
     @cached_property
@@ -519,11 +535,17 @@ class Table(TextReader):
 
     @cached_property
     def _files(self) -> dict[str, TableFile]:  # of each split that settings name: its own, or the rows of one for all
-        spelled = self.encoding, self.decimal, self.thousands, self.missing
+        spelled = self.decimal, self.thousands, self.missing
         given = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
-            return {each: TableFile(Path(self.path), "data.path", *spelled, self.split, each) for each in SPLITS}
-        return {split: TableFile(Path(path), f"data.{split}", *spelled) for split, path in given.items() if path}
+            path, encoding = Path(self.path), str(self.encoding)
+            return {each: TableFile(path, "data.path", encoding, *spelled, self.split, each) for each in SPLITS}
+        encodings = self.encoding if isinstance(self.encoding, Mapping) else dict.fromkeys(SPLITS, self.encoding)
+        return {
+            split: TableFile(Path(path), f"data.{split}", encodings.get(split, UTF_8), *spelled)
+            for split, path in given.items()
+            if path
+        }
 
     @property
     def _public(self) -> TableFile:

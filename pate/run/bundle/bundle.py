@@ -169,7 +169,7 @@ class Bundle:
                 of their files or of PIL images, or an array of bytes `[n, channels, height, width]`; for a model of
                 features of pictures the same, it brings what makes them. For any an array of inputs as the model takes
                 them, `[n, …]`: `form.input_shape` and `feature_names` say which.
-            encoding: of a CSV file that `data` names, such as latin-1.
+            encoding: of a CSV file that `data` names and that is not UTF-8, such as latin-1.
             decimal: `comma` if numbers of that file read 3,5, `point` if 3.5; None for as in the public file.
 
         Raises `InvalidValue` for a column that is missing or holds something else, another shape, numbers that are not

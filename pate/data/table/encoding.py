@@ -1,0 +1,120 @@
+"""Encodings of files of text: the one that a file is read in, by its own bytes first and by a setting after these."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from pate.validation import InvalidValue
+
+UTF_8 = "utf-8"
+_BLOCK_BYTES = 2**20
+_BYTE_ORDER_MARKS = (  # those of UTF-32 before those of UTF-16, which they begin with
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, UTF_8),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Of text that is called latin-1 the bytes 0x80 to 0x9f are those of Windows, such as the euro sign or Š, as browsers
+# read it, too: in latin-1 itself they are controls, which nobody sees, so that two names would differ.
+_READ_AS = {"iso8859-1": "cp1252"}
+
+
+@dataclass(frozen=True)
+class MixedLines:
+    """The lines of a file with bytes beyond ASCII, counted by whether they are UTF-8."""
+
+    utf_8: int  # lines
+    others: int  # lines
+    first_other: int  # its number, from 1; 0 where there is none
+
+    @property
+    def mostly_utf_8(self) -> bool:
+        return self.utf_8 > 0 and self.utf_8 >= self.others
+
+
+def require_encoding(name: str, encoding: object) -> None:
+    """Raises unless Python knows an encoding of text by that name."""
+    try:
+        "a".encode(cast(str, encoding))  # refuses what encodes no text, such as base64, too
+    except (LookupError, TypeError, ValueError) as error:
+        rule = "the name of an encoding, such as utf-8, cp1252, latin-1 or utf-16"
+        raise InvalidValue(f"{name}={encoding}: expected {rule}") from error
+
+
+def encoding_of(path: Path, named: str) -> str:
+    """Returns the encoding that a file is read in, a name that Python knows.
+
+    A byte-order mark says it. Text that is UTF-8 and not ASCII alone is UTF-8, whatever is named: other text is valid
+    UTF-8 by accident only. All other text is in the encoding that is named.
+    """
+    with opened(path) as file:
+        head = file.read(4)
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return encoding
+    codec = codecs.lookup(named).name
+    if codec == UTF_8:
+        return UTF_8
+    if _is_utf_8(path, also_ascii=codec.startswith(("utf-16", "utf-32"))):
+        return UTF_8
+    return _READ_AS.get(codec, named)
+
+
+def mixed_lines(path: Path, encoding: str) -> MixedLines:
+    """Counts the lines of a file with bytes beyond ASCII, those that are UTF-8 and those that are not.
+
+    None is counted of an encoding whose lines end otherwise than those of ASCII, such as UTF-16.
+    """
+    try:
+        ends_as_ascii = b"\n".decode(encoding) == "\n"
+    except UnicodeDecodeError:
+        ends_as_ascii = False
+    if not ends_as_ascii:
+        return MixedLines(0, 0, 0)
+    utf_8 = 0
+    others = 0
+    first_other = 0
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            if line.isascii():
+                continue
+            try:
+                line.decode(UTF_8)
+                utf_8 += 1
+            except UnicodeDecodeError:
+                others += 1
+                first_other = first_other or number
+    return MixedLines(utf_8, others, first_other)
+
+
+def opened(path: Path) -> BinaryIO:
+    """Opens a file for its bytes, unpacked where it ends in .gz."""
+    return cast(BinaryIO, gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
+
+
+def _is_utf_8(path: Path, *, also_ascii: bool) -> bool:
+    """Says whether the bytes of a file are UTF-8 without zero bytes, which UTF-16 has; of ASCII alone `also_ascii`."""
+    decoder = codecs.getincrementaldecoder(UTF_8)()
+    is_ascii = True
+    try:
+        for block in _blocks(path):
+            if b"\0" in block:
+                return False
+            is_ascii &= block.isascii()
+            decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return also_ascii or not is_ascii
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with opened(path) as file:
+        while block := file.read(_BLOCK_BYTES):
+            yield block
