@@ -32,6 +32,7 @@ _KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow", ".jsonl": "j
 _SEPARATORS = (",", ";", "\t", "|")
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
 _BATCH_ROWS, _BLOCK_BYTES = 8192, 2**25  # a row has to fit into a block
+_BYTE_ORDER_MARK = "\ufeff"
 _BETWEEN_WORDS = ";"  # of lists in JSON, which become cells
 _QUOTES = "a closing quote for each opening one"
 _LONGEST_HEAD = 2**20
@@ -50,6 +51,8 @@ class TableFile:
     missing: tuple[str, ...] = ()  # words that are missing cells, beside `MISSING_WORDS`
     split: str | None = None  # the column that says which split a row is of, where there are several
     part: str | None = None  # the split whose rows are meant then
+    # Columns whose lists in JSON stay lists, as the text of one; in others their words are joined, and are one cell.
+    whole_lists: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.spelling().require(self._setting)
@@ -190,29 +193,59 @@ class TableFile:
         return names[:named], separator, skipped, len(names) - named
 
     def _json(self, columns: list[str] | None) -> Iterator[Any]:
-        """Lines of JSON: an object each, whose fields are columns; lists of words become one cell each."""
-        pa, names = arrow(), list[str]()
+        """Lines of JSON: an object each, whose fields are columns; lists of words become one cell each.
 
-        def cell(value: Any) -> str | None:
+        A field that an object lacks is missing there, wherever in the file it first occurs.
+        """
+        pa = arrow()
+        names = self._json_names
+        plain = list(map(column_name, names))
+        cells.require_columns(self.name, plain)
+        require(len(names) > 0, self.name, self.path, "a line for each record, and the file is empty")
+        wanted = [name for name in names if columns is None or column_name(name) in columns]
+        wanted_plain = list(map(column_name, wanted))
+
+        def cell(value: Any, column: str) -> str | None:
             if isinstance(value, list):
+                if column in self.whole_lists:
+                    return json.dumps(value, ensure_ascii=False)
                 return _BETWEEN_WORDS.join(map(str, value))
             plain = int(value) if isinstance(value, bool) else value
             word = json.dumps(value) if isinstance(value, dict) else str(plain)
             return None if word in MISSING_WORDS else word
 
+        for rows in self._json_rows():
+            arrays = []
+            for name, column in zip(wanted, wanted_plain, strict=True):
+                arrays.append(pa.array([cell(row.get(name), column) for row in rows], pa.string()))
+            yield pa.table(arrays, names=wanted_plain).select(columns or wanted_plain)
+
+    @cached_property
+    def _json_names(self) -> list[str]:
+        """The fields of all lines of JSON, in the order in which they first occur."""
+        names = dict[str, None]()
+        for rows in self._json_rows():
+            for row in rows:
+                names.update(dict.fromkeys(row))
+        return list(names)
+
+    def _json_rows(self) -> Iterator[list[dict[str, Any]]]:
+        """The objects of some thousand lines at a time; empty lines and byte-order marks are passed over."""
         with self._opened() as text:
             while lines := list(islice(text, _BATCH_ROWS)):
-                try:
-                    rows = [json.loads(line) for line in lines if line.strip()]
-                    names = names or list(dict.fromkeys(name for row in rows for name in row))
-                    made = [pa.array([cell(row.get(name)) for row in rows], pa.string()) for name in names]
-                except (ValueError, AttributeError, TypeError, RecursionError) as error:
-                    raise self._wrong(f"an object of JSON in each line ({type(error).__name__})") from None
-                plain = list(map(column_name, names))
-                cells.require_columns(self.name, plain)
-                if names:
-                    yield pa.table(made, names=plain).select(columns or plain)
-        require(len(names) > 0, self.name, self.path, "a line for each record, and the file is empty")
+                rows = []
+                for line in lines:
+                    content = line.strip().lstrip(_BYTE_ORDER_MARK)
+                    if not content:
+                        continue
+                    try:
+                        row = json.loads(content)
+                    except (ValueError, RecursionError) as error:
+                        raise self._wrong(f"an object of JSON in each line ({type(error).__name__})") from None
+                    if not isinstance(row, dict):
+                        raise self._wrong(f"an object of JSON in each line, and one holds a {type(row).__name__}")
+                    rows.append(row)
+                yield rows
 
     def _csv(self, columns: list[str] | None) -> Iterator[Any]:
         pa, (names, separator, skipped, unnamed) = arrow(), self.head()

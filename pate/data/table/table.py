@@ -15,6 +15,7 @@ from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name, one_spelling
 from pate.data.table.encoding import UTF_8, require_encoding
 from pate.data.table.files import TableFile
+from pate.data.table.label_cells import NoNames, are_bits, is_list, names_in
 from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, remarks
 from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.files.arrays import Spilled
@@ -59,12 +60,17 @@ class Labels:
     def columns(self) -> tuple[str, ...]:
         return self.names if self.column is None else (self.column,)
 
+    @property
+    def rule(self) -> str:
+        """The rule for a cell that names all labels of a record."""
+        return f"names of labels with {self.separator} between them, or a list of names in quotes"
+
     def read(self, table: Any, spelling: Spelling = USUAL) -> tuple[Bits, Bits]:
         """Labels `[n, L]` of a pyarrow table that has the columns, and which cells are neither 0 nor 1."""
         labels = np.zeros((table.num_rows, len(self.names)), np.bool_)
         wrong = np.zeros_like(labels)
         if self.column is not None:
-            return self._named(table), wrong
+            return self._named(table)
         for place, name in enumerate(self.names):
             column, words = table.column(name), self.truths.get(name)
             if words is None:
@@ -74,23 +80,33 @@ class Labels:
                     continue
             coded, known = as_texts(column).dictionary_encode(), words or _TRUTHS
             place_of = {word: code for code, word in enumerate(known)}
+            if any(map(is_list, coded.dictionary.to_pylist())):
+                self.hint = f"; {as_setting('data.label_separator', ';')} reads lists of labels"
             codes = [*(place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()), -1]
             said = np.array(codes)[coded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)]
             rows = (said >= 0) | (words is not None)
             labels[rows, place], wrong[rows, place] = said[rows] >= len(known) // 2, said[rows] < 0
         return labels, wrong
 
-    def _named(self, table: Any) -> Bits:
+    def _named(self, table: Any) -> tuple[Bits, Bits]:
+        """Labels that cells name, and which rows have a cell that names none and is not empty."""
         texts = as_texts(table.column(self.column)).dictionary_encode()
+        distinct = texts.dictionary.to_pylist()
         place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
-        said = [label_words(text, self.separator) for text in texts.dictionary.to_pylist()]
-        known, strange = np.zeros((len(said) + 1, len(self.names)), np.bool_), np.zeros(len(said) + 1, np.int64)
-        for row, words in enumerate(said):
+        known = np.zeros((len(distinct) + 1, len(self.names)), np.bool_)  # the last of an empty cell
+        wrong = np.zeros_like(known)
+        is_strange = np.zeros(len(known), np.int64)
+        for row, text in enumerate(distinct):
+            try:
+                words = names_in(text, self.separator)
+            except NoNames:
+                wrong[row] = True
+                continue
             known[row, [place_of[word] for word in words if word in place_of]] = True
-            strange[row] = not place_of.keys() >= set(words)
-        rows = texts.indices.fill_null(len(said)).to_numpy(zero_copy_only=False)
-        self.unknown += int(strange[rows].sum())
-        return np.asarray(known[rows])
+            is_strange[row] = not place_of.keys() >= set(words)
+        rows = texts.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+        self.unknown += int(is_strange[rows].sum())
+        return np.asarray(known[rows]), np.asarray(wrong[rows])
 
 
 class Named(NamedTuple):
@@ -123,6 +139,8 @@ class Rows:
         for label, count, row in zip(labels.names, *wrong_labels.tolist(), strict=True):
             if count and self.labeled:
                 found = OTHERS.format(count, len(self.numbers), row + 1)
+                if labels.column is not None:
+                    raise InvalidValue(f"{name}.{labels.column}: expected {labels.rule}, {found}")
                 raise InvalidValue(f"{name}.{label}: expected 0 or 1 in a label's column, {found}{labels.hint}")
         words = {column: arrow().chunked_array(chunks) for column, chunks in self._words.items()}
         for column, each in words.items():
@@ -269,11 +287,6 @@ def _told_apart(id: str, split: str, ids: Numbers, groups: Numbers, free: int) -
 def label_word(word: str) -> str:
     """A word of a label's column as words are compared there: one spelling, in small letters."""
     return one_spelling(word).casefold()
-
-
-def label_words(text: str, separator: str) -> list[str]:
-    """The labels that a cell names, each in one spelling."""
-    return [word for part in text.split(separator) if (word := one_spelling(part))]
 
 
 def private_cells(batches: Numbered, *, of_text: bool = False) -> str:
@@ -483,10 +496,13 @@ class Table(TextReader):
         column, names, separator = self.labels[0], self.labels[1:], self.label_separator
         file, named = self._files.get("public"), dict[str, set[str]]()
         if file is not None and not (names and column in known):
-            for name, texts in _words_in(file, [column] if column in known else file.names).items():
-                named[name] = {word for text in texts for word in label_words(text, separator)}
+            whole = replace(file, whole_lists=tuple(file.names))
+            for name, texts in _words_in(whole, [column] if column in known else file.names).items():
+                named[name] = self._label_names(name, texts, may_be_other=column not in known)
         if column not in known:  # the public column whose cells name the labels of the setting and no other
-            names, wanted = self.labels, {word for label in self.labels for word in label_words(label, separator)}
+            names = self.labels
+            wanted = {one_spelling(label) for label in names}
+            wanted |= {word for label in names for word in names_in(label, separator)}
             column, *others = [name for name, words in named.items() if words and words <= wanted] or [""]
             rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
             require(bool(column) and not others, "data.labels", f"[{','.join(self.labels)}]", rule)
@@ -496,6 +512,20 @@ class Table(TextReader):
         clash = next((name for name in names if name in known), None)
         require(clash is None, "data.labels", clash, "a label that is called otherwise than every column")
         return Labels(names, column=column, separator=separator)
+
+    def _label_names(self, column: str, texts: set[str], *, may_be_other: bool) -> set[str]:
+        """The names in a column of the public file; none where it may be another column and has no names."""
+        separator = str(self.label_separator)
+        try:
+            names = {name for text in texts for name in names_in(text, separator)}
+        except NoNames:
+            if may_be_other:
+                return set()
+            raise InvalidValue(f"data.public.{column}: expected {Labels((), separator=separator).rule}") from None
+        if not may_be_other and are_bits(texts):
+            rule = "names of labels, found lists of 0 and 1: a column for each label says the same"
+            raise InvalidValue(f"data.public.{column}: expected {rule}")
+        return names
 
     def _truths(self) -> dict[str, tuple[str | None, str]]:
         """The words for no and yes of each label that has the word for yes somewhere."""
@@ -582,7 +612,8 @@ class Table(TextReader):
                     raise InvalidValue(f"{file.name}.{name}: expected {rule}")
 
     def _rows(self, split: str, schema: TableSchema, stage: Stage = unwatched) -> Rows:
-        file = self._files[split]
+        labels = self._label_form.column
+        file = replace(self._files[split], whole_lists=() if labels is None else (labels,))
         columns = list(dict.fromkeys((*schema.names, *self._wanted(split))))
         cells.require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"

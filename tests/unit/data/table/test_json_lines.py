@@ -1,0 +1,59 @@
+"""Lines of JSON as programs write them: byte-order marks, fields that come late, empty lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pate.data.table.files import TableFile
+from pate.validation import InvalidValue
+
+pytest.importorskip("pyarrow")
+
+
+def read(path: Path) -> Any:
+    return TableFile(path, "data.public").read().to_pydict()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '\ufeff{"age": 1}\n{"age": 2}\n',
+        '{"age": 1}\r\n{"age": 2}\r\n',
+        '\n\n{"age": 1}\n \n\t{"age": 2}\n\n',
+        '{"age": 1}\n\ufeff{"age": 2}',  # two files, one behind the other
+        '\ufeff\r\n{"age": 1}\r\n{"age": 2}',
+    ],
+)
+def test_marks_and_empty_lines_are_passed_over(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.jsonl").write_bytes(content.encode())
+    assert read(tmp_path / "a.jsonl") == {"age": ["1", "2"]}
+
+
+def test_a_field_is_a_column_wherever_it_first_occurs(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"age": number} for number in range(9000)]
+    rows[8990]["allergy"] = "nuts"
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    file = TableFile(path, "data.public")
+    assert file.names == ["age", "allergy"]
+    column = file.read(["allergy"]).column("allergy").to_pylist()
+    assert column[8990] == "nuts"
+    assert column.count(None) == 8999
+
+
+@pytest.mark.parametrize("line", ["[1]", '"age"', "3", "null", '{"age": 1},', "{'age': 1}"])
+def test_other_lines_are_refused_in_one(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"age": 1}\n' * 9000 + line)
+    with pytest.raises(InvalidValue, match=r"^data\.public=\S+: expected an object of JSON in each line"):
+        read(tmp_path / "a.jsonl")
+
+
+def test_a_file_without_a_field_is_empty(tmp_path: Path) -> None:
+    for content in ("", "\n\n", "\ufeff", "{}\n"):
+        (tmp_path / "a.jsonl").write_text(content, encoding="utf-8")
+        with pytest.raises(InvalidValue, match=r": expected a line for each record, and the file is empty$"):
+            read(tmp_path / "a.jsonl")
