@@ -54,7 +54,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     asked, plan = plan.num_queries, plan.fitted(dataset)
     if plan.num_queries != asked:
         monitor.say(f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked")
-    priced = price(plan, dataset)
+    priced = price(plan, dataset, monitor)
     private = dataset.private_digest()
     payment = Payment(priced, plan, folder, data=private, owners=dataset.owners)
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
