@@ -90,7 +90,8 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     require_columns("data", file.names, schema.names)
     schema, last = replace(schema, spelling=file.spelling(schema.spelling)), 0
     counts = np.zeros((len(schema.columns), 2), np.int64)
-    for numbers, batch in file.rows([name for name in file.names if name in {*schema.names, identity}]):
+    wanted = {*schema.names, identity}
+    for numbers, batch in file.rows([name for name in file.names if name in wanted]):
         inputs, _, strange = schema.read_table(batch, first_row=int(numbers[0]))
         counts, last = counts + strange, int(numbers[-1]) + 1
         cells = [number + 1 for number in numbers] if identity is None else as_texts(batch.column(identity)).to_pylist()

@@ -11,6 +11,7 @@ from pate.cli.app import command_of
 from pate.cli.run import require_named
 from pate.data import Table
 from pate.data.table.files import Dealing, TableFile
+from pate.data.table.schema import ways_out
 from pate.report.console import print_page
 from pate.validation import InvalidValue, as_setting, require
 
@@ -44,7 +45,11 @@ def write_schema(config: DictConfig) -> None:
         raise InvalidValue(_own_names(str(error))) from error
     schema.write(output)
     page: dict[str, Any] = {"schema": schema, "output": output, "lines": list(map(_own_names, lines)), "parts": parts}
-    print_page("cli/schema.txt", as_setting=as_setting, **page)
+
+    def own_ways_out(columns: list[str], group: str | None) -> str:
+        return _own_names(ways_out(columns, group))
+
+    print_page("cli/schema.txt", as_setting=as_setting, ways_out=own_ways_out, group=config.group, **page)
 
 
 def _dealing(config: DictConfig) -> Dealing | None:

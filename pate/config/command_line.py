@@ -30,6 +30,12 @@ _PARTS = re.compile(r"([\[\],])")
 _MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
 _SHARES = re.compile(r"[\d.]+,[\d.]+")
 _STRANGE = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
+# Settings whose values are names of columns, or words of cells, also where these look like numbers or truths
+_NAMES = re.compile(
+    r"data\.(labels|drop|category|text|missing|inputs|group|id|budget|split|file|true)|"
+    r"labels|drop|category|text|missing|group|id"
+)
+_READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE)
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")  # half of a character, as bytes that are no UTF-8 are read
 
 
@@ -125,8 +131,17 @@ def quoted(word: str) -> str:
         return f"{key}={mark}{value}{mark}"
     if not equals or word.startswith("-") or _LEFT & set(value):
         return word
-    parts = (f'"{part.strip()}"' if _STRANGE.search(part) else part for part in _PARTS.split(value))
-    return f"{key}={''.join(parts)}"
+    parts = _PARTS.split(value)
+    is_list = value.startswith("[")
+    # Of a value that is no list a comma separates the jobs of a sweep, and null is none.
+    is_named = _NAMES.fullmatch(key) is not None and (is_list or (len(parts) == 1 and value.lower() != "null"))
+
+    def part_quoted(part: str) -> str:
+        text = part.strip()
+        strange = _STRANGE.search(part) is not None
+        return f'"{text}"' if strange or (is_named and _READ_AS_VALUE.fullmatch(text)) else part
+
+    return f"{key}={''.join(map(part_quoted, parts))}"
 
 
 def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:

@@ -14,7 +14,17 @@ from pate.data.image_folder import PictureColumn
 from pate.data.pictures import is_white
 from pate.data.table.cells import USUAL, Spelling, arrow, missing_in, require_column
 from pate.data.table.schema import Column, Encoded, TableSchema
-from pate.data.table.table import UNGROUPED, Labels, Named, Numbered, Rows, column_names, dataset_of, private_cells
+from pate.data.table.table import (
+    UNGROUPED,
+    Labels,
+    Named,
+    Numbered,
+    Rows,
+    as_name,
+    column_names,
+    dataset_of,
+    private_cells,
+)
 from pate.data.texts import TextReader, TfidfVectors
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_extra, require_text
 
@@ -76,6 +86,8 @@ class HuggingFace(TextReader):
         for name in ("inputs", "text", "labels"):
             object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         object.__setattr__(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
+        for name in ("group", "id"):
+            object.__setattr__(self, name, as_name(getattr(self, name)))
         parts = [getattr(self, split) for split in SPLITS]
         require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
 

@@ -13,7 +13,7 @@ from pate.data.pictures import UNREADABLE, is_white
 from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.schema import Column, Encoded, TableSchema
-from pate.data.table.table import UNGROUPED, Labels, Named, Rows, column_names, require_apart, split_numbers
+from pate.data.table.table import UNGROUPED, Labels, Named, Rows, as_name, column_names, require_apart
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 
 
@@ -78,6 +78,8 @@ class ImageFolder:
         require_choice("data.fit", self.fit, ("crop", "stretch"))
         require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
         object.__setattr__(self, "labels", column_names("data.labels", self.labels))
+        for name in ("file", "split", "group"):
+            object.__setattr__(self, name, as_name(getattr(self, name)))
 
     def require_settings(self) -> None:
         there = self.root is not None and Path(self.root).is_dir()
@@ -100,10 +102,9 @@ class ImageFolder:
             require_apart("group", self.group, groups)
         order = [np.arange(len(each), dtype=np.int64) for each in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
-        record_ids = split_numbers([rows.numbers for rows in read.values()])
         parts: dict[str, Any] = {
-            split: Split.of_pictures(shown, pictures.pixels(rows.inputs).levels, rows.labels, ids, its)
-            for (split, rows), shown, ids, its in zip(read.items(), order, record_ids, groups, strict=True)
+            split: Split.of_pictures(shown, pictures.pixels(rows.inputs).levels, rows.labels, rows.numbers, its)
+            for (split, rows), shown, its in zip(read.items(), order, groups, strict=True)
         }
         parts |= {"public_ids": np.split(files, ends)[1][order[1]], "public_labeled": read["public"].labeled}
         parts["owners"] = named_owners(id=files[: ends[0]], group=whose[: ends[0]] if group else None)

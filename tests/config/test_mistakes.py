@@ -138,6 +138,12 @@ def test_words_that_hydra_is_not_given(words: list[str], line: str) -> None:
         ("data.thousands= ", " "),
         ("data.missing=[?,-,<60,.]", ["?", "-", "<60", "."]),
         ("split=.1,.1", ".1,.1"),
+        ("data.labels=[0,2019,1e3,2.50,007,null,true]", ["0", "2019", "1e3", "2.50", "007", "null", "true"]),
+        ("data.group=2019", "2019"),
+        ("data.group=null", None),
+        ("data.missing=[-9,-,999.0]", ["-9", "-", "999.0"]),
+        ("drop=[2019]", ["2019"]),
+        ("seed=2019", 2019),
     ],
 )
 def test_letters_of_all_languages_are_read(word: str, value: object) -> None:

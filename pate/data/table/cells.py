@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -48,16 +49,17 @@ def column_name(text: str) -> str:
     return normalize("NFC", " ".join(text.split()) if re.search(r"[^\S ]", text) else text)
 
 
-def require_columns(name: str, found: list[str], wanted: Iterable[str] = ()) -> None:
+def require_columns(name: str, found: Sequence[str], wanted: Iterable[str] = ()) -> None:
     """Raises unless each column has a name of its own, and some are there; others may be, too."""
     rule = "a name for each column, once; an index that pandas wrote is left out by to_csv(FILE, index=False)"
+    occurrences = Counter(found)
     for each in found:
-        require(bool(each.strip()) and found.count(each) == 1, f"{name}.columns", each or "''", rule)
-    if lacking := [each for each in wanted if each not in found]:
+        require(bool(each.strip()) and occurrences[each] == 1, f"{name}.columns", each or "''", rule)
+    if lacking := [each for each in wanted if each not in occurrences]:
         raise InvalidValue(f"{name}: expected also the column {lacking[0]}{nearest(lacking[0], tuple(found))}")
 
 
-def require_column(role: str, column: str, names: list[str], where: str) -> None:
+def require_column(role: str, column: str, names: Sequence[str], where: str) -> None:
     """Raises unless the column that the setting `role` names is one of those `where` says."""
     if column not in names:
         raise InvalidValue(f"{role}={column}: expected a column of {where}{nearest_column(column, names)}")

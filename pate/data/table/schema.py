@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -362,11 +362,21 @@ class TableSchema(Preprocessing):
     def without(self, names: Collection[str]) -> TableSchema:
         return replace(self, columns=tuple(column for column in self.columns if column.name not in names))
 
-    def require_usable(self, name: str, remarks: Mapping[str, str] | None = None, texts: Collection[str] = ()) -> None:
-        """Raises where a column can be no feature, but for `texts`, which get vectors later, or there is none."""
+    def require_usable(
+        self,
+        name: str,
+        remarks: Mapping[str, str] | None = None,
+        texts: Collection[str] = (),
+        *,
+        group: str | None = None,
+    ) -> None:
+        """Raises where a column can be no feature, but for `texts`, which get vectors later, or there is none.
+
+        `group` is the column, or the columns, that settings name as whose a row is; it decides what is offered.
+        """
         if useless := [column for column in self.columns if not column.feature_names and column.name not in texts]:
-            first, names = useless[0], [column.name for column in useless]
-            remedy = f"{as_setting('data.drop', names)} leaves {'it' if len(useless) == 1 else 'all such columns'} out"
+            first = useless[0]
+            remedy = ways_out([column.name for column in useless], group)
             if first.kind == TextColumn.kind:
                 remedy += f"; {as_setting('data.text', [first.name])} makes features of its words"
             told = "".join(f"; {line}" for name, line in (remarks or {}).items() if name == first.name)
@@ -471,6 +481,19 @@ class TableSchema(Preprocessing):
         return cls.read(read_yaml(text, name, "YAML as pate-schema writes it"), name=name, folder=path.parent)
 
 
+def ways_out(columns: Sequence[str], group: str | None) -> str:
+    """Returns what to set where columns are to be no features: what says whose a row is comes before leaving it out.
+
+    A person's number that is left out, and not named as the group, leaves each row protected by itself.
+    """
+    drop = as_setting("data.drop", columns)
+    them = "it" if len(columns) == 1 else "all such columns"
+    if group is not None:
+        return f"{drop} leaves {them} out, where data.group={group} says whose a row is"
+    whose = as_setting("data.group", columns[0])
+    return f"{whose} if it says whose a row is, else {drop} leaves {them} out, and each row by itself is protected"
+
+
 def as_table(given: Any) -> Any:
     """A pyarrow table of a DataFrame, a pyarrow table or a mapping of columns; raises where a name occurs twice."""
     pa = arrow()
@@ -549,10 +572,11 @@ def _remarks_on(name: str, array: Any, spelling: Spelling, is_code: bool, ungrou
     values, counts = np.unique(known, return_counts=True)
     whole = not np.any(known % 1)
     if whole and _FEWEST <= len(values) == len(numbers):  # as the numbers of contracts and cases are
-        whose = f", and {group} if it is that of a person" if ungrouped else ""
-        away = f"{drop} or {as_setting('data.id', name)}"
-        told = f"another number in each row; if it is the number of a record, {away} leaves it out of the features"
-        yield told + whose
+        told = "another number in each row"
+        if ungrouped:
+            told += f"; {group} if it is that of a person"
+        away = f"{as_setting('data.id', name)} or {drop}"
+        yield f"{told}; if it is the number of a record, {away} takes it from the features"
     with_zero = arrow().compute.match_substring_regex(words, r"^0\d")
     if is_number and not is_code and arrow().compute.any(with_zero).as_py():
         setting = as_setting("data.category", [name])

@@ -16,7 +16,7 @@ from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name,
 from pate.data.table.encoding import UTF_8, require_encoding
 from pate.data.table.files import TableFile
 from pate.data.table.label_cells import NoNames, are_bits, is_list, names_in
-from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, remarks
+from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, remarks, ways_out
 from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue, as_setting, require, require_count, require_text
@@ -191,11 +191,18 @@ def gathered(batches: Numbered, size: int, advance: Callable[[int], object]) -> 
 
 
 def column_names(name: str, values: Any) -> tuple[str, ...]:
-    """A setting that lists different columns, as a tuple, or raises."""
-    good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
-    rule = f"a list of columns, each once: '{name}=[NAME,NAME]'"
-    require(good and len(set(values)) == len(values), name, values, rule)
-    return tuple(map(cells.column_name, values))
+    """A setting that lists different columns, as a tuple, or raises; whole numbers are names, too, such as 2019."""
+    words = [as_name(value) for value in values] if isinstance(values, (list, tuple)) else []
+    good = isinstance(values, (list, tuple)) and all(isinstance(word, str) for word in words)
+    rule = f"a list of columns, each once: '{name}=[NAME,NAME]'; other numbers that are names stand in quotes: \"1e3\""
+    require(good and len(set(words)) == len(words), name, values, rule)
+    return tuple(map(cells.column_name, words))
+
+
+def as_name(value: Any) -> Any:
+    """Returns a name as text where Hydra made a whole number of it, and any other value as it is."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return str(value) if is_whole else value
 
 
 def require_apart(role: str, column: str | None, ids: list[Numbers]) -> None:
@@ -246,15 +253,10 @@ def dataset_of(
     )
 
 
-def split_numbers(numbers: Sequence[Numbers]) -> list[Numbers]:
-    """Numbers of the rows of each split, made different between splits: the split is in the upper bits."""
-    return [rows | (place << 48) for place, rows in enumerate(numbers)]
-
-
 def _numbers_of(parts: list[Rows], named: Named, spelling: Spelling) -> Any:
     """The ids and groups of the records of each split, and what those of several owners count."""
     group, id, _ = named
-    ids = split_numbers([part.numbers for part in parts])
+    ids = [part.numbers | (place << 48) for place, part in enumerate(parts)]  # the split in upper bits
     if id is not None:
         ids = cells.numbered([part.ids for part in parts], spelling)
         require_apart("id", id, ids)
@@ -368,11 +370,14 @@ class Table(TextReader):
         keep = partial(object.__setattr__, self)
         for name in ("labels", "drop", "category", "text"):
             keep(name, column_names(f"data.{name}", getattr(self, name)))
-        keep("missing", tuple(self.missing) if isinstance(self.missing, list) else self.missing)
+        for name in ("split", "group", "budget", "id", "true", "label_separator"):
+            keep(name, as_name(getattr(self, name)))
+        is_list = isinstance(self.missing, (list, tuple))
+        keep("missing", tuple(map(as_name, self.missing)) if is_list else self.missing)
         if self.group is not None and not isinstance(self.group, str):
-            named = column_names("data.group", self.group)
-            require(len(named) > 0, "data.group", "[]", "null, or the columns that say whose a row is")
-            keep("group", named if len(named) > 1 else named[0])
+            owners = column_names("data.group", self.group)
+            require(len(owners) > 0, "data.group", "[]", "null, or the columns that say whose a row is")
+            keep("group", owners if len(owners) > 1 else owners[0])
         several = isinstance(self.group, tuple)
         require(not several or self.budget is None, "data.budget", self.budget, "one column in data.group beside it")
         for name in (*SPLITS, "path", "split", "group", "budget", "id", "schema", "true", "label_separator"):
@@ -478,8 +483,7 @@ class Table(TextReader):
         table, spelling = file.read(features), file.spelling()
         schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
         others = table.select([name for name in features if name not in self.text])
-        group = ", ".join(self._named("group")) or None
-        return schema, tuple(remarks(others, spelling, codes=self.category, group=group))
+        return schema, tuple(remarks(others, spelling, codes=self.category, group=self._owners))
 
     def _notes(self) -> tuple[str, ...]:
         form, names = self._label_form, ", ".join(self._label_form.names)
@@ -550,17 +554,19 @@ class Table(TextReader):
     def _table_schema(self) -> TableSchema:
         if self.schema is None:
             schema, lines = self._public_reading
-            schema.require_usable(self._public.name, dict(reversed(lines)), self.text)  # of each column the first line
+            first_lines = dict(reversed(lines))  # of each column
+            schema.require_usable(self._public.name, first_lines, self.text, group=self._owners)
             return schema
         for role in ("category", "text"):
             rule = f"none beside data.schema, whose kinds hold; pate-schema {role}=[…] writes them there"
             require(not self._named(role), f"data.{role}", list(self._named(role)), rule)
         schema = TableSchema.load(Path(self.schema)).without(self._no_features)
+        expected = {*schema.names, *self._no_features}
         for name in self._public.names:
-            if name not in schema.names and name not in self._no_features:
-                rule = f"the column {name}, or {as_setting('data.drop', [name])}"
-                raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
-        schema.require_usable(self._public.name)
+            if name not in expected:
+                rule = f"no other column in {self._public.name} than it lists, and there is {name}"
+                raise InvalidValue(f"data.schema={self.schema}: expected {rule}; {ways_out([name], self._owners)}")
+        schema.require_usable(self._public.name, group=self._owners)
         return schema
 
     @cached_property
@@ -599,6 +605,11 @@ class Table(TextReader):
                 cells.require_column(f"data.{role}", column, file.names, file.name)
         return [column for columns in named.values() for column in columns]
 
+    @property
+    def _owners(self) -> str | None:
+        """The columns that say whose a row is, for messages."""
+        return ", ".join(self._named("group")) or None
+
     def _named(self, role: str) -> tuple[str, ...]:
         named = getattr(self, role) or ()
         return (named,) if isinstance(named, str) else named
@@ -608,12 +619,13 @@ class Table(TextReader):
         there = list(dict.fromkeys(name for file in self._files.values() for name in file.names))
         for column in self.drop:
             cells.require_column("data.drop", column, there, "a file")
+        names_of = {split: frozenset(file.names) for split, file in self._files.items()}
         for split, file in self._files.items():
             self._wanted(split)
             for name in file.names:
-                lacking = next((each for each in SPLITS if name not in self._files[each].names), None)
+                lacking = next((each for each in SPLITS if name not in names_of[each]), None)
                 if lacking is not None and name not in self._no_features:
-                    rule = f"it in every file, data.{lacking} lacks it; {as_setting('data.drop', [name])}"
+                    rule = f"it in every file, data.{lacking} lacks it; {ways_out([name], self._owners)}"
                     raise InvalidValue(f"{file.name}.{name}: expected {rule}")
 
     def _rows(self, split: str, schema: TableSchema, stage: Stage = unwatched) -> Rows:
@@ -631,7 +643,8 @@ class Table(TextReader):
 
 def _words_in(file: TableFile, names: Iterable[str]) -> dict[str, set[str]]:
     """The words in columns of a file, as far as it has them."""
-    words = {name: set[str]() for name in names if name in file.names}
+    there = frozenset(file.names)
+    words = {name: set[str]() for name in names if name in there}
     for _, batch in file.rows([*words]) if words else ():
         known = file.spelling().known(batch)
         for name, said in words.items():

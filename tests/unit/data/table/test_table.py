@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from pate.data import Table, TableSchema
+from pate.data.table.cells import require_columns
 from pate.data.table.files import TableFile
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue
@@ -205,7 +207,7 @@ def private(row: str) -> dict[str, Any]:
         (
             {},
             {"labels": "flu"},
-            r"data\.labels=flu: expected a list of columns, each once: 'data\.labels=\[NAME,NAME\]'",
+            r"data\.labels=flu: expected a list of columns, each once: 'data\.labels=\[NAME,NAME\]'; .*",
         ),
         ({}, {"labels": ["flu", "patient"]}, r"data\.group=patient: expected another column than data\.labels"),
         ({}, {"drop": ["agee"]}, r"data\.drop=agee: expected a column of a file \(did you mean age .*\)"),
@@ -252,7 +254,10 @@ WORDS = "columns: {{age: {{kind: category, categories: {}, missing: {}}}}}"
         (NUMBER.format("mean: 0, std: 0, min: 0, max: 1"), r"\.columns\.age=.*: expected finite numbers, and std > 0"),
         (WORDS.format("[1]", "false"), r"\.columns\.age\.categories=\[1\]: expected a list of words.*"),
         (WORDS.format("[a]", "3"), r"\.columns\.age: expected categories, missing as pate-schema writes them .*"),
-        (WORDS.format("[a]", "true"), r": expected also the column seen, or 'data\.drop=\[seen\]'"),
+        (
+            WORDS.format("[a]", "true"),
+            r": expected no other column in data\.public than it lists, and there is seen; 'data\.drop=.*",
+        ),
     ],
 )
 def test_a_schema_that_was_changed_for_the_worse_is_one_line(
@@ -376,7 +381,7 @@ def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused_and_nu
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
     (tmp_path / "public.csv").write_text("\n".join(["contract,age,price,sex,ill", *rows]))
     (line,) = Table(public=str(tmp_path / "public.csv"), labels=("ill",), group="sex").public_remarks()
-    assert line.startswith("contract: another number in each row; if it is the number of a record, 'data.drop=[con")
+    assert line.startswith("contract: another number in each row; if it is the number of a record, data.id=contract ")
 
 
 def test_a_large_table_is_the_same_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,3 +423,86 @@ def test_rows_of_several_owners_are_linked_or_count_less(write: Write) -> None:
     np.testing.assert_allclose(counted.weights, 0.5, rtol=1e-5)  # each patient and each doctor has two rows
     with pytest.raises(InvalidValue, match=r"data.group=note: expected each note in one split, 2 are in private and"):
         Table(**write() | {"group": ["patient", "note"]}).load()
+
+
+PEOPLE = ["A-1001,20,F,0", "A-1002,30,M,1", "A-1003,40,F,1", "A-1004,25,M,0"]
+
+
+def of_patients(folder: Path, *, head: str = "mrn,age,sex,flu", rows: Mapping[str, list[str]] | None = None) -> Any:
+    """Three files of patients, who have a number, and their settings without a group."""
+    settings: dict[str, Any] = {"labels": ["flu"]}
+    for place, split in enumerate(("private", "public", "test")):
+        lines = (rows or {}).get(split) or [row.replace("A-1", f"A-{place}") for row in PEOPLE]
+        settings[split] = str(folder / f"{split}.csv")
+        Path(settings[split]).write_text("\n".join([head, *lines, ""]))
+    return settings
+
+
+GROUP_FIRST = (
+    "data.group=mrn if it says whose a row is, else 'data.drop=[mrn]' leaves it out, and each row by itself is"
+)
+
+
+def test_what_may_be_a_person_is_offered_as_the_group_before_it_is_left_out(tmp_path: Path) -> None:
+    """By a schema that does not list it, as a column of words, and where one file alone has it."""
+    settings = of_patients(tmp_path)
+    Table(public=settings["public"], labels=("flu",), group="mrn").public_schema().write(tmp_path / "s.yaml")
+    line = f"data.schema={tmp_path}/s.yaml: expected no other column in data.public than it lists, and there is mrn; "
+    with pytest.raises(InvalidValue, match=rf"^{re.escape(line + GROUP_FIRST)} protected$"):
+        Table(**settings, schema=str(tmp_path / "s.yaml")).load()
+    many = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
+    with pytest.raises(InvalidValue, match=rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"):
+        Table(**of_patients(tmp_path, rows={"public": many})).load()
+    (tmp_path / "public.csv").write_text("age,sex,flu\n20,F,0\n30,M,1\n")
+    with pytest.raises(InvalidValue, match=rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"):
+        Table(**settings).load()
+    other = "'data.drop=[mrn]' leaves it out, where data.group=sex says whose a row is"
+    with pytest.raises(InvalidValue, match=re.escape(other)):
+        Table(**settings | {"group": "sex"}).load()
+
+
+def test_the_number_of_a_person_in_each_row_is_told_group_first(tmp_path: Path) -> None:
+    rows = {"public": [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]}
+    settings = of_patients(tmp_path, rows=rows)
+    line, _ = Table(public=settings["public"], labels=("flu",)).public_remarks()
+    told = (
+        "mrn: another number in each row; data.group=mrn if it is that of a person; if it is the number of a record, "
+    )
+    assert line == f"{told}data.id=mrn or 'data.drop=[mrn]' takes it from the features"
+
+
+def test_columns_whose_names_are_numbers_are_named_by_numbers(tmp_path: Path) -> None:
+    """Hydra makes whole numbers of 0, 2019 and -9; labels, group, columns that are dropped and missing cells alike."""
+    rows = {
+        split: [f"{place}{row},{row},-9,0" for row in range(4)] for place, split in enumerate(("private", "public"))
+    }
+    settings = of_patients(tmp_path, head="2019,0,7,1", rows=rows | {"test": ["90,1,3,1"]})
+    named = settings | {"labels": [1], "group": 2019, "drop": [7]}
+    dataset = Table(**named).load()
+    assert dataset.label_names == ("1",)
+    assert dataset.preprocessing.names == ("0",)  # type: ignore[union-attr]
+    assert dataset.private.num_groups == 4
+    with pytest.raises(InvalidValue, match=r"^data\.public\.7: expected a value in some row"):
+        Table(**named | {"drop": [], "missing": [-9]}).load()
+    for label in (1.0, None, True):
+        with pytest.raises(InvalidValue, match=r"^data\.labels=.*: expected a list of columns, .* in quotes: \"1e3\"$"):
+            Table(**named | {"labels": [label]})
+
+
+def test_names_are_compared_a_few_times_for_each_column(tmp_path: Path) -> None:
+    """A table of thousands of columns is read in a time that grows as their number does."""
+    compared = 0
+
+    class Counted(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    names = [Counted(f"gene{number}") for number in range(2000)]
+    require_columns("data", names, [str(name) for name in names])
+    assert compared < 10 * len(names)
+    file = TableFile(Path(of_patients(tmp_path)["public"]), "data")
+    assert file.names is file.names  # is read once, not for each column
