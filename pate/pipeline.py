@@ -54,7 +54,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     asked, plan = plan.num_queries, plan.fitted(dataset)
     if plan.num_queries != asked:
         monitor.say(f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked")
-    priced = price(plan, dataset)
+    priced = price(plan, dataset, monitor)
     private = dataset.private_digest()
     payment = Payment(priced, plan, folder, data=private, owners=dataset.owners)
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
@@ -69,9 +69,10 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         partition = deal(learned.private, num_teachers, randomness)
         asked_of = plan.teacher, partition, learned, priced.shape.num_queries
         by = randomness, plan.engine, monitor
-        ensemble = Ensemble(*asked_of, *by, on_loss=events.teacher, weights=record_weights(dataset, priced))
+        ensemble = Ensemble(*asked_of, *by, on_losses=events.teacher, weights=record_weights(dataset, priced))
         votes, queries = ensemble.votes(), ensemble.queries
         votes.prepare()
+        events.teachers()
         how: dict[str, Any] = {"streams": randomness, "student": plan.student, "inputs": queries.inputs}
         release = release_once(payment, votes, names=ensemble.public_names, monitor=monitor, events=events, **how)
         training = release.training_set(queries.inputs)
@@ -97,11 +98,16 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             monitor.say(line)
         majority = priced.aggregator.noiseless_from(votes, payment).training_set(queries.inputs)
         models["majority_vote_student"] = trained("majority_vote_student", majority)
+        left_out: dict[str, str] = {}
         if dataset.public_labeled:
             models["true_label_student"] = trained("true_label_student", TrainingSet(queries.inputs, queries.labels))
-        cheap = len(dataset.private) * math.prod(dataset.input_shape) <= _CHEAP[dataset.kind]
-        if cheap if plan.all_records is None else plan.all_records:
+        else:
+            left_out["true_label_student"] = "the public samples have no labels"
+        reason = reason_without_ceiling(plan.all_records, dataset)
+        if reason is None:
             models["all_records_model"] = _ceiling(plan, dataset, folder, monitor, seed)
+        else:
+            left_out["all_records_model"] = reason
         payment.require_paid()
         results = Results(
             plan=plan,
@@ -114,9 +120,23 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             curve=curves["student"],
             models=models,
             membership=membership(models["student"], training, dataset, seed=seed),
+            left_out=left_out,
         )
         with monitor.stage("writing the report"):
             return write_report(results, events, started=started)
+
+
+def reason_without_ceiling(asked: bool | None, dataset: Dataset) -> str | None:
+    """Says why the model of all private records is left out, by the setting `all_records`; None where it is trained.
+
+    Unless the setting decides, it is trained where the private inputs are so few numbers that it takes minutes.
+    """
+    if asked is not None:
+        return None if asked else "all_records=false"
+    numbers = len(dataset.private) * math.prod(dataset.input_shape)
+    if numbers <= _CHEAP[dataset.kind]:
+        return None
+    return f"it takes long on {numbers:,} numbers of private inputs; all_records=true trains it"
 
 
 def _ceiling(plan: Plan, dataset: Dataset, folder: RunFolder, monitor: Monitor, seed: int) -> StudentModel:

@@ -217,8 +217,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         adjacency: replace_one or add_remove; an aggregator that is given must say the same.
         accountant: makes an empty accountant; None for the least sound price.
         classes: all classes, or the words of all sets, public; None takes those that occur in y, as public knowledge.
-        public_fraction: declares that share of the rows of X public, in (0, 1): the last ones. Their inputs are not
-            protected, their labels are not read. For tools that call `fit(X, y)` and nothing else.
+        public_fraction: declares that share of X public, in (0, 1): the last rows, or with `groups` all rows of the
+            last groups by their first rows. Their inputs are not protected, their labels are not read. How many rows
+            these are is public, and the same however many rows a private group has. For tools that call `fit(X, y)`
+            and nothing else.
         ledger: path of a ledger file that every fit is charged to, that of a clone or in another process too.
         max_total_epsilon: what all fits in that ledger may cost together, kept in the file; a fit that does not fit in
             is refused before its teachers are fitted. It holds where each price is chosen by looking at earlier fits.

@@ -29,6 +29,7 @@ Bits = NDArray[np.bool_]
 Rows = NDArray[np.float32]
 
 _MISSING = ("nan", "None", "<NA>", "NaT")  # as numpy and pandas write what is not there
+_BOTH = "at least 2, of which one is public"
 _SETS = (set, frozenset, list, tuple)
 
 
@@ -43,9 +44,11 @@ class Pools:
 
     @classmethod
     def cut(cls, inputs: Rows, targets: Bits, groups: Any, public: Rows | None, fraction: float | None) -> Pools:
-        """Takes public samples as given, or the last rows where they are declared public.
+        """Takes public samples as given, or the rows of the last groups where these are declared public.
 
-        Which rows these are depends on their number alone, so that whoever declares it knows whose inputs are public.
+        Groups are in the order of their first rows, and without groups each row is one. Which groups are public, and so
+        how many rows are, depends on the number and order of groups alone: it stays the same if somebody private has
+        fewer rows or more.
         """
         num_rows, given = inputs.shape[0], None if public is None else "given"
         ids = np.arange(num_rows)  # without groups every record is one
@@ -61,17 +64,42 @@ class Pools:
             missing = np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)
             require_entries("groups", ~missing, "a group for each record, none missing")
             ids = np.unique(named, return_inverse=True)[1].astype(np.int64)
-        rule = "public samples, or public_fraction, which declares the last rows of X public; not both"
+        rule = "public samples, or public_fraction, which declares the last groups of X public; not both"
         require((public is None) != (fraction is None), "X_public", given, rule)
         if public is not None:
             return cls(inputs, targets, ids, public)
-        require(num_rows > 1, "n_samples", num_rows, "at least 2, of which one is public")
         share = require_probability("public_fraction", cast(float, fraction))
-        kept = num_rows - max(int(share * num_rows), 1)
-        shared = np.intersect1d(ids[:kept], ids[kept:])
-        rule = "no group with private and public rows (public_fraction takes the last ones)"
-        require(not len(shared), "groups", f"{len(shared)} in both", rule)
-        return cls(inputs[:kept], targets[:kept], ids[:kept], inputs[kept:])
+        if groups is None:
+            require(num_rows > 1, "n_samples", num_rows, _BOTH)
+            first_public = num_rows - max(int(share * num_rows), 1)
+            private, shown = inputs[:first_public], inputs[first_public:]
+            return cls(private, targets[:first_public], ids[:first_public], shown)
+        is_public = _rows_of_last_groups(ids, share)
+        located = inputs.iloc if is_frame(inputs) else inputs
+        private_rows = np.flatnonzero(~is_public)
+        shown = located[np.flatnonzero(is_public)]
+        return cls(located[private_rows], targets[private_rows], ids[private_rows], shown)
+
+
+def _rows_of_last_groups(ids: NDArray[np.int64], share: float) -> Bits:
+    """Marks the rows `[n]` of the last groups, a share of all groups, in the order of their first rows.
+
+    Warns where some of these groups have no row in the last share of the rows: whoever counts rows takes them as
+    private.
+    """
+    _, first_rows = np.unique(ids, return_index=True)  # ids are 0, 1, ...
+    num_groups = len(first_rows)
+    require(num_groups > 1, "groups", num_groups, _BOTH)
+    num_public = max(int(share * num_groups), 1)
+    last_groups = np.argsort(first_rows)[-num_public:]
+    is_public = np.isin(ids, last_groups)
+    last_rows = ids[-max(int(share * len(ids)), 1) :]
+    unexpected = np.setdiff1d(last_groups, last_rows)
+    if len(unexpected):
+        line = f"public_fraction={share}: it counts groups, and {num_public} of {num_groups} groups are public"
+        where = f"{len(unexpected)} of them have no row in the last {share:.0%} of the rows"
+        warnings.warn(f"{line}; {where}", PublicGroups, stacklevel=5)
+    return is_public
 
 
 def require_readable(name: str, values: Any) -> None:
@@ -86,6 +114,10 @@ def require_readable(name: str, values: Any) -> None:
         raise InvalidValue(f"{name}={type(values).__name__}: expected .detach().cpu().numpy() of a tensor") from error
     except ValueError:
         raise InvalidValue(f"{name}: expected numbers") from None
+
+
+class PublicGroups(UserWarning):
+    """A warning: `public_fraction` declares groups public that have no row in that share of the rows."""
 
 
 class SharedRows(UserWarning):

@@ -1,6 +1,5 @@
 """pate-account: prices and plans a release without any data, and lists the charges of a ledger."""
 
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,12 +12,17 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from pate import aggregators, pricing
 from pate.accounting import Accountant
 from pate.cli.app import command_of
+from pate.cli.monitor import ConsoleMonitor
 from pate.config import CONFIG_FOLDER, build
 from pate.config.build import maker
 from pate.config.schema import members
 from pate.files.disk import make_folder
-from pate.report.console import PlainConsole, print_found, print_json, print_page
+from pate.pricing.remedies import RemedySearch
+from pate.progress import Monitor
+from pate.report.console import print_found, print_json, print_page
 from pate.validation import require, require_choice
+
+_SHORT = 2.0  # seconds: stages that end sooner leave no line
 
 
 def account(config: DictConfig) -> None:
@@ -32,13 +36,11 @@ def account(config: DictConfig) -> None:
     if config.write_table is not None:
         require(not Path(config.write_table).is_dir(), "write_table", config.write_table, "a file, not a folder")
     require(not config.data_dependent or config.votes is not None, "data_dependent", "true", "votes=FILE beside it")
-    console = PlainConsole(stderr=True)
-    with console.status("pricing") if console.is_terminal else nullcontext():
-        quote = _quote(config)
+    quote = _quote(config, ConsoleMonitor(shown_after=_SHORT))
     print_found(config.format, quote.to_json(), "cli/account.txt", quote=quote)
 
 
-def _quote(config: DictConfig) -> pricing.Quote:
+def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
     make, names = maker(config), pricing.SettingNames()
     aggregator = make("aggregator")
     budget = pricing.Budget(
@@ -50,12 +52,21 @@ def _quote(config: DictConfig) -> pricing.Quote:
     if config.votes is not None and not config.data_dependent:
         rule = f"none for {type(aggregator).__name__}, which pays for every query"
         require(isinstance(aggregator, aggregators.TargetChargedAggregator), "votes", config.votes, rule)
-    suggestion = pricing.suggest(aggregator, shape, budget, num_private=config.num_private) if config.suggest else None
-    if suggestion is not None:
+    suggestion = None
+    if config.suggest:
+        with monitor.stage("searching teachers and queries"):
+            suggestion = pricing.suggest(aggregator, shape, budget, num_private=config.num_private)
         shape = replace(shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries)
-    release = pricing.plan_release(aggregator, shape, budget, more_queries=True, names=names)
+    with monitor.stage("pricing the release"):
+        release = pricing.plan_release(aggregator, shape, budget, more_queries=True, names=names)
     doubts = pricing.require_useful(
-        aggregator, release, budget, names=names, num_groups=config.num_private, allow_useless=config.allow_useless
+        aggregator,
+        release,
+        budget,
+        names=names,
+        num_groups=config.num_private,
+        allow_useless=config.allow_useless,
+        search=RemedySearch(say=monitor.say, stage=monitor.stage),
     )
     known = {name: partial(_accountant, name, list(config.allowed_targets)) for name in members("accountant")}
     others = {name: known[name] for name in _others(config.accountants, tuple(known))}

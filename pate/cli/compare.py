@@ -11,7 +11,8 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich.console import Console
 
 from pate.cli.app import command_of
-from pate.cli.run import ConsoleMonitor, default_folder, plain_settings, watched_load
+from pate.cli.monitor import ConsoleMonitor
+from pate.cli.run import default_folder, plain_settings, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.frontier import Frontier, Line
 from pate.config.build import build, maker

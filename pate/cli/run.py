@@ -1,17 +1,13 @@
 """What the commands share that run something: its parts, settings, name and folder, and what they say meanwhile."""
 
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from pate.cli.monitor import ConsoleMonitor as ConsoleMonitor
 from pate.config import CONFIG_FOLDER
 from pate.config.command_line import given_settings
 from pate.data import Dataset
@@ -19,9 +15,8 @@ from pate.data.dataset import read
 from pate.features import Features, NoFeatures, Text
 from pate.features.features import FeaturedData
 from pate.files.values import digest
-from pate.report.console import PlainConsole
 from pate.report.report import Heading
-from pate.run.progress import Advance, Monitor
+from pate.run.progress import Monitor
 from pate.validation import InvalidValue
 
 BESIDE = (  # settings that the release does not depend on
@@ -72,45 +67,6 @@ def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
     for name, rule in rules.items():
         if OmegaConf.is_missing(config, name) or config[name] is None:
             raise InvalidValue(f"{name}=???: expected {rule}")
-
-
-class ConsoleMonitor(Monitor):
-    """Shows stages on standard error, a bar on a terminal, a line at each end anywhere; nothing in another process."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        real = sys.stderr.isatty()  # FORCE_COLOR, which notebooks set, is not a wish for bars that move
-        self._console = console or PlainConsole(stderr=True, highlight=False, force_terminal=real)
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        how: Any = {"console": self._console, "transient": True, "disable": not self._console.is_terminal}
-        self._bars = Progress(*columns, TextColumn("{task.fields[note]}"), **how)  # of stages, one inside another
-
-    def __reduce__(self) -> tuple[type[Monitor], tuple[()]]:
-        return Monitor, ()
-
-    @contextmanager
-    def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
-        """A stage of `total` steps, or of unknown length."""
-        started, last = time.monotonic(), ""
-        task = self._bars.add_task(name, total=total, note="")
-
-        def advance(done: int, note: str = "") -> None:
-            nonlocal last
-            last = note
-            self._bars.update(task, completed=done, note=note)
-
-        self._bars.start()
-        try:
-            yield advance
-        finally:
-            self._bars.remove_task(task)
-            if not self._bars.tasks:
-                self._bars.stop()
-        end = f" ({last})" if last else ""
-        self._console.print(f"{name}: {time.monotonic() - started:.1f} s{end}", style="dim")
-
-    def say(self, line: str) -> None:
-        """A line of its own."""
-        self._console.print(line, style="yellow", markup=False, soft_wrap=True)
 
 
 def watched_load(

@@ -7,7 +7,8 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import command_of
-from pate.cli.run import ConsoleMonitor, require_named, watched_load
+from pate.cli.monitor import ConsoleMonitor
+from pate.cli.run import require_named, watched_load
 from pate.config.build import maker
 from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset

@@ -63,7 +63,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         heading=heading,
         **{name: config[name] for name in _OF_THE_PLAN.split()},
     )
-    load = run.watched_load(data, monitor, make("features"), output_dir, check=partial(price, plan))
+    load = run.watched_load(data, monitor, make("features"), output_dir, check=partial(price, plan, monitor=monitor))
     report = train(replace(plan, load_dataset=load), output_dir, monitor)
     if logger == "mlflow":
         log_release(output_dir / "release", report, folder=output_dir / "mlflow")

@@ -7,7 +7,8 @@ from omegaconf import DictConfig
 
 from pate.cli import run
 from pate.cli.app import command_of
-from pate.cli.run import ConsoleMonitor, require_named
+from pate.cli.monitor import ConsoleMonitor
+from pate.cli.run import require_named
 from pate.config.build import maker
 from pate.config.published import holder_settings, told_settings
 from pate.federated import Question, answer_question

@@ -21,6 +21,7 @@ from pate.files.disk import make_folder
 from pate.files.values import digest, full_text
 from pate.models.student import Predictor
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
+from pate.pricing.remedies import RemedySearch
 from pate.run.ensemble import Ensemble, deal
 from pate.run.plan import plan_warnings, require_parts
 from pate.run.progress import Monitor
@@ -32,6 +33,7 @@ from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.source import VoteSource
 
+_SEARCH = RemedySearch(seconds=5.0)  # of each method that is refused at a budget
 _NAMES = SettingNames(target_epsilon="'epsilons=[{}]'", noise="")  # an aggregator's fields are in its file
 _READ: dict[str, Dataset] = {}  # by this process, by digest
 
@@ -299,7 +301,7 @@ class PATEMethod(Method):
         doubted = replace(priced, shape=replace(priced.shape, num_teachers=total))
         names = replace(_NAMES, num_teachers=f"'aggregators=[{self.name}@{{}}]'")
         try:
-            require_useful(self.aggregator, doubted, budget, names=names, num_groups=groups)
+            require_useful(self.aggregator, doubted, budget, names=names, num_groups=groups, search=_SEARCH)
         except InvalidValue as error:
             return str(error)
         return ""

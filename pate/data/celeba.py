@@ -173,9 +173,10 @@ class CelebA:
 
     Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes each, and read from
     there as `Pixels`; one that was replaced or turned up at the next run. Record ids are row numbers of the attribute
-    list from 1. A photograph may be called `.JPG` or `.png` where the list says `.jpg`; a damaged one is refused by
-    name. One that is missing, or only in the list of splits, and a list whose first line has another count than it has
-    rows, are passed over with a warning, or refused (`missing`).
+    list from 1; public photographs are published under the names that the list gives them. A photograph may be called
+    `.JPG` or `.png` where the list says `.jpg`; a damaged one is refused by name. One that is missing, or only in the
+    list of splits, and a list whose first line has another count than it has rows, are passed over with a warning, or
+    refused (`missing`).
 
     Source: Z. Liu, P. Luo, X. Wang and X. Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015.
     """
@@ -238,8 +239,17 @@ class CelebA:
         real = not (folder / MARKER).exists()
         form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
         rows, splits = rows_of["private"], (private, public, test)
-        owners = named_owners(id=np.array(attributes.files)[rows], group=None if known_by is None else known_by[rows])
-        return Dataset("celeba", real, "images", attributes.names, *splits, preprocessing=form, owners=owners)
+        files = np.array(attributes.files)
+        return Dataset(
+            "celeba",
+            real,
+            "images",
+            attributes.names,
+            *splits,
+            preprocessing=form,
+            public_ids=files[rows_of["public"]],
+            owners=named_owners(id=files[rows], group=None if known_by is None else known_by[rows]),
+        )
 
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()

@@ -391,7 +391,8 @@ class Dataset:
     test: Split  # held out from everything until the report
     # how inputs were made, for a model that is used by others; public. None where inputs are given.
     preprocessing: Preprocessing | None = None
-    # `[num_public]`, numbers or texts: what public records are called where they are published; None: `record_ids`
+    # `[num_public]`, numbers or texts: what public records are called where they are published. None numbers them from
+    # 0 in the order of the pool, as `record_ids` may count private records of the same source.
     public_ids: NDArray[Any] | None = None
     # a digest of the private records as they were before any preprocessing, so that a budget over several runs knows
     # them again; None for that of `private`. No epsilon covers it.
@@ -439,8 +440,8 @@ class Dataset:
 
     @property
     def published_ids(self) -> NDArray[Any]:
-        """What public records are called where they are published `[num_public]`."""
-        return self.public.record_ids if self.public_ids is None else self.public_ids
+        """Names that public records have where they are published, `[num_public]`; no private record moves one."""
+        return np.arange(len(self.public)) if self.public_ids is None else self.public_ids
 
     @property
     def num_labels(self) -> int:

@@ -120,7 +120,8 @@ class WordNet40(TextReader):
             )
             ends = np.cumsum(arrays["split_sizes"])[:-1]
         public, test, private = map(rows.take, np.split(np.arange(len(rows)), ends))
-        dataset = Dataset("wordnet", True, "features", names, private, public, test)
+        offsets = public.record_ids  # of synsets, which WordNet publishes
+        dataset = Dataset("wordnet", True, "features", names, private, public, test, public_ids=offsets)
         if self.text_fit is None:
             return dataset
         lines = bz2.decompress(GLOSSES.read_bytes()).decode().split("\n")  # by the order of ids

@@ -13,7 +13,7 @@ from pate.data.pictures import UNREADABLE, is_white
 from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.schema import Column, Encoded, TableSchema
-from pate.data.table.table import UNGROUPED, Labels, Named, Rows, as_name, column_names, require_apart
+from pate.data.table.table import UNGROUPED, Labels, Named, Rows, as_name, column_names, require_apart, split_numbers
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 
 
@@ -102,9 +102,10 @@ class ImageFolder:
             require_apart("group", self.group, groups)
         order = [np.arange(len(each), dtype=np.int64) for each in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
+        record_ids = split_numbers([rows.numbers for rows in read.values()])
         parts: dict[str, Any] = {
-            split: Split.of_pictures(shown, pictures.pixels(rows.inputs).levels, rows.labels, rows.numbers, its)
-            for (split, rows), shown, its in zip(read.items(), order, groups, strict=True)
+            split: Split.of_pictures(shown, pictures.pixels(rows.inputs).levels, rows.labels, ids, its)
+            for (split, rows), shown, ids, its in zip(read.items(), order, record_ids, groups, strict=True)
         }
         parts |= {"public_ids": np.split(files, ends)[1][order[1]], "public_labeled": read["public"].labeled}
         parts["owners"] = named_owners(id=files[: ends[0]], group=whose[: ends[0]] if group else None)

@@ -17,6 +17,7 @@ from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.models.checkpoint import CheckpointStore
 from pate.models.teacher import Shard, State, Teacher
@@ -24,8 +25,9 @@ from pate.networks.device import device_memory, one_thread
 from pate.networks.network import require_settings
 from pate.validation import require, require_count, require_extra
 
-# Called in the caller's process with a teacher's index and its last loss, after its checkpoint is on the disk.
-OnProgress = Callable[[int, float], None]
+# Called in the caller's process with a teacher's index and the losses of its steps, after its checkpoint is on the
+# disk.
+OnProgress = Callable[[int, NDArray[Any]], None]
 Task = Callable[[], dict[int, State]]  # trains a chunk's teachers wherever it is called
 Finished = Callable[[list[Any], float], tuple[Iterable[dict[int, State]], Iterable[Any]]]
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}  # the environment of a worker
@@ -37,10 +39,11 @@ _ANSWER_S = 10
 _FILE_BYTES, _SAVE_S, _SAVE_SHARE = 64 * 2**20, 1.0, 0.02
 
 
-def _last_loss(state: State) -> float:
+def _loss_curve(state: State) -> NDArray[Any]:
+    """Takes the losses of a teacher's steps from its state; raises `InvalidValue` where there are none."""
     there = np.size(state.get("loss_curve", ())) > 0
     require(there, "state", ", ".join(state), "a state with the array loss_curve, the losses of its steps")
-    return float(state["loss_curve"][-1])
+    return state["loss_curve"]
 
 
 def _trained(teacher: Teacher, members: range, shards: Sequence[Shard], seeds: Sequence[int]) -> dict[int, State]:
@@ -94,13 +97,13 @@ class TrainingJob:
 
         def write() -> None:
             nonlocal saved, size
-            losses = {index: _last_loss(state) for index, state in waiting.items()}
+            curves = {index: _loss_curve(state) for index, state in waiting.items()}
             self.store.save(waiting)
             waiting.clear()
             saved, size = time.monotonic(), 0
             if self.on_progress is not None:
-                for index, loss in losses.items():
-                    self.on_progress(index, loss)
+                for index, losses in curves.items():
+                    self.on_progress(index, losses)
 
         def collect(timeout: float = _SAVE_S) -> None:
             nonlocal size

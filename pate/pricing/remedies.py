@@ -1,13 +1,16 @@
 """What would make a release tell something: more teachers, a larger epsilon, fewer queries, or less noise."""
 
 import math
+import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pate.accounting import Adjacency, NoOpEvent, RdpAccountant
 from pate.accounting.events import leaves
+from pate.accounting.rdp import AccountantBesideRenyi
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
 from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape, SettingNames, changed_fields, plan_release
@@ -21,7 +24,8 @@ MOST_TEACHERS = 5000  # prices and tables of more take long
 _GROUPS_EACH = 10
 _LARGEST_EPSILON = 100.0  # beyond which a bound promises nothing that is worth its noise
 _LEAST_QUERIES = 20
-_TRIED, _STEP = 12, 3  # candidates behind the first likely one, and which of them
+_KINDS = ("both", "teachers", "noise", "epsilon", "queries")  # of changes, in the order in which they are named
+_STAGE = "searching for settings that work"
 _LARGEST_DELTA = 0.01
 _TYPICAL_SUCCESS = 0.6
 _NOTHING = (
@@ -67,54 +71,299 @@ def expectation(aggregator: Aggregator, shape: ReleaseShape) -> Expectation:
     return Expectation(*(expected_release(aggregator, shape, agreement=share) for share in AGREEMENTS.values()))
 
 
-def remedies(
-    start: Aggregator, priced: PricedRelease, budget: Budget, *, num_groups: int | None = None
-) -> list[dict[str, float]]:
-    """Changes of settings, by name, that work in place of a release that tells nothing; each was planned and tried.
+@dataclass(frozen=True, kw_only=True)
+class RemedySearch:
+    """A search for settings that work in place of those that were refused: how long it may take, and who is told.
 
-    Prices are Renyi's whatever the accountant, which is quick. Every teacher is left ten private groups, if counted.
+    Attributes:
+        seconds: when no further plan is begun; one that was begun is finished, which takes a few seconds at most.
+        say: is told the refusal before the search begins; None tells nobody.
+        stage: announces the search, as a monitor's stage of long work; None announces it to nobody.
+        clock: gives the time in seconds.
     """
-    shape, quick = priced.shape, replace(budget, accountant=RdpAccountant)
-    most = MOST_TEACHERS if num_groups is None else min(num_groups // _GROUPS_EACH, MOST_TEACHERS)
-    more = [count for count in sorted({*_COUNTS, most}) if shape.num_teachers < count <= most]
-    fewer = [count for count in reversed(_COUNTS) if _LEAST_QUERIES <= count < shape.num_queries]
 
-    def works(budget: Budget = quick, **changed: int) -> bool:
-        return _is_heard(planned_or_none(start, replace(shape, **changed), budget))
+    seconds: float = 20.0
+    say: Callable[[str], object] | None = None
+    stage: Callable[[str, int | None], AbstractContextManager[Callable[..., None]]] | None = None
+    clock: Callable[[], float] = time.monotonic
 
-    def of(num_teachers: int) -> PricedRelease:
-        return replace(priced, shape=replace(shape, num_teachers=num_teachers))  # noise hardly depends on teachers
 
-    def queries(less: PricedRelease | None, target: float, **crowd: Any) -> Any:
-        def paid(count: int) -> bool:
-            return less is not None and _price(less.aggregator, replace(less.shape, num_queries=count), quick) <= target
+@dataclass(frozen=True)
+class Remedies:
+    """The changes of settings that a search came to."""
 
-        return _first(fewer, paid, lambda count: works(num_queries=count, **crowd))
+    changes: list[dict[str, float]]  # each by the names of the settings, with their values
+    is_complete: bool = True  # whether the search ended before its time did
 
-    teachers = _first(more, lambda count: _is_heard(of(count)), lambda count: works(num_teachers=count))
-    found: list[dict[str, Any]] = [{"num_teachers": teachers}]
-    less, target = _less_noise(priced), quick.target_epsilon
-    if target is None:
-        planned = None if less is None else planned_or_none(less.aggregator, shape, quick)
-        enough = min(_LEAST_QUERIES, shape.num_queries)  # a `max_epsilon` pays for
-        if planned is not None and planned.shape.num_queries >= enough and _is_heard(planned):
-            found.append(changed_fields(priced.aggregator, planned.aggregator))
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of change: its candidates, and what may be said of one without a plan."""
+
+    candidates: Sequence[float]  # from the least change to the largest
+    settings: Callable[[float], dict[str, float]]  # of a candidate, by their names
+    is_likely: Callable[[float], bool]  # whether a candidate should work at Renyi's prices
+    # the place of the least candidate that should work where the budget's accountant is cheaper than Renyi's: by the
+    # place of one that works, and its plan
+    lessened: Callable[[int, PricedRelease], int]
+
+
+class _TimeIsUp(Exception):
+    """Ends a search."""
+
+
+class _Plans:
+    """The plans of a search: each is made once, and none is begun after its time."""
+
+    def __init__(self, start: Aggregator, priced: PricedRelease, budget: Budget, search: RemedySearch) -> None:
+        self.start = start
+        self.shape = priced.shape
+        self.budget = budget
+        self.quick = replace(budget, accountant=RdpAccountant)
+        self.is_quick = isinstance(budget.accountant(), RdpAccountant)
+        self.is_within_renyi = self.is_quick or isinstance(budget.accountant(), AccountantBesideRenyi)
+        self._clock = search.clock
+        self._ends = search.clock() + search.seconds
+        self._near = priced.aggregator  # with the noise of the last plan: that of the next one is soon found from there
+        self._planned: dict[Any, PricedRelease | None] = {}
+
+    def by_renyi(self, **change: float) -> PricedRelease | None:
+        """The plan with some settings changed, priced by the accountant that is cheap."""
+        is_solved = self.budget.target_epsilon is not None and self.budget.classes is None
+        planned = self._plan(self._near if is_solved else self.start, self.quick, change)
+        if planned is not None and is_solved:
+            self._near = planned.aggregator
+        return planned
+
+    def as_followed(self, **change: float) -> PricedRelease | None:
+        """The plan that whoever changes these settings gets: from the same start, by the budget's accountant."""
+        return self._plan(self.start, self.budget, change)
+
+    def has_followed(self, change: Mapping[str, float]) -> bool:
+        """Returns whether `as_followed` has made the plan of this change."""
+        return (True, tuple(change.items())) in self._planned
+
+    def _plan(self, start: Aggregator, budget: Budget, change: Mapping[str, float]) -> PricedRelease | None:
+        key = (budget is self.budget, tuple(change.items()))
+        if key not in self._planned:
+            if self._clock() >= self._ends:
+                raise _TimeIsUp
+            counts = {name: int(value) for name, value in change.items() if name in vars(self.shape)}
+            if "target_epsilon" in change:
+                budget = replace(budget, target_epsilon=change["target_epsilon"])
+            self._planned[key] = planned_or_none(start, replace(self.shape, **counts), budget)
+        return self._planned[key]
+
+
+def remedies(
+    start: Aggregator,
+    priced: PricedRelease,
+    budget: Budget,
+    *,
+    num_groups: int | None = None,
+) -> list[dict[str, float]]:
+    """Finds the least changes of settings that work in place of a release that tells nothing, however long it takes.
+
+    See `found_remedies`.
+    """
+    unlimited = RemedySearch(seconds=math.inf)
+    return found_remedies(start, priced, budget, num_groups=num_groups, search=unlimited).changes
+
+
+def found_remedies(
+    start: Aggregator,
+    priced: PricedRelease,
+    budget: Budget,
+    *,
+    num_groups: int | None,
+    search: RemedySearch,
+) -> Remedies:
+    """Finds the least changes of settings that work in place of a release that tells nothing, in a limited time.
+
+    There may be one of each kind: more teachers, a larger epsilon, fewer queries, less noise, or more teachers with
+    fewer queries. Renyi's accountant, which is cheap, finds the least that works. Then it is planned as whoever follows
+    it gets it, by the budget's accountant, and lessened where that is cheaper. Where time is up, what works until then
+    is returned. Every teacher is left ten private groups, if they are counted.
+    """
+    plans = _Plans(start, priced, budget, search)
+    changes: dict[str, dict[str, float]] = {}  # by the name of the kind
+    announced = nullcontext(lambda done, note="": None) if search.stage is None else search.stage(_STAGE, None)
+    is_complete = True
+    with announced as advance:
+        try:
+            _search(plans, priced, num_groups, changes, advance)
+        except _TimeIsUp:
+            is_complete = False
+            if not plans.is_within_renyi:  # what was not planned by this accountant may cost more by it
+                changes = {name: change for name, change in changes.items() if plans.has_followed(change)}
+    return Remedies([changes[name] for name in _KINDS if name in changes], is_complete)
+
+
+def _search(
+    plans: _Plans,
+    priced: PricedRelease,
+    num_groups: int | None,
+    changes: dict[str, dict[str, float]],
+    advance: Callable[..., None],
+) -> None:
+    """Writes the change of each kind into `changes` as soon as one works, and again where a lesser one does."""
+    kinds: dict[str, _Kind] = {}
+    places: dict[str, int] = {}
+    number_of_plans = 0
+
+    def least(name: str, plan: Callable[..., PricedRelease | None], likely: int, first: int, last: int) -> None:
+        """Finds the least of some candidates of a kind."""
+
+        def works(place: int) -> bool:
+            nonlocal number_of_plans
+            change = kinds[name].settings(kinds[name].candidates[place])
+            is_heard = _is_heard(plan(**change))
+            if is_heard:
+                changes[name] = change
+                places[name] = place
+            number_of_plans += 1
+            shown = " ".join(f"{setting}={value:g}" for setting, value in change.items())
+            advance(number_of_plans, f"tried {shown}")
+            return is_heard
+
+        _least_place(works, likely, first, last)
+
+    def search_by_renyi(name: str) -> None:
+        kind = kinds[name]
+        likely = bisect_left(kind.candidates, True, key=kind.is_likely)
+        least(name, plans.by_renyi, likely, 0, len(kind.candidates) - 1)
+
+    def confirm(name: str) -> None:
+        place = places[name]
+        if not _is_heard(plans.as_followed(**changes[name])):
+            del changes[name]
+            least(name, plans.as_followed, place + 1, place + 1, len(kinds[name].candidates) - 1)
+
+    def lessen(name: str) -> None:
+        planned = plans.as_followed(**changes[name])
+        if planned is not None:
+            place = places[name]
+            least(name, plans.as_followed, kinds[name].lessened(place, planned), 0, place)
+
+    by_renyi = priced if plans.is_quick else plans.by_renyi()
+    if by_renyi is None:
+        return
+    kinds["teachers"] = _more_teachers(by_renyi, num_groups)
+    search_by_renyi("teachers")
+    if plans.budget.target_epsilon is None:
+        _lessen_noise(plans, priced, changes)
     else:
-        larger = list[float]()
-        if less is not None and quick.classes is None:
-            lowest = max(target, _price(less.aggregator, shape, quick))
-            larger = [epsilon for epsilon in _NUMBERS if lowest <= epsilon <= _LARGEST_EPSILON]
-        epsilon = _first(larger, bool, lambda each: works(replace(quick, target_epsilon=each)))
-        found += [{"target_epsilon": epsilon}, {"num_queries": queries(less, target)}]
-        if more and teachers is found[-1]["num_queries"] is None:  # neither alone, but perhaps both
-            found[0] = {"num_teachers": most, "num_queries": queries(_less_noise(of(most)), target, num_teachers=most)}
-    return [each for each in found if each and None not in each.values()]
+        quiet = _less_noise(by_renyi)
+        if quiet is not None and plans.budget.classes is None:
+            kinds["epsilon"] = _larger_epsilon(quiet, plans.quick)
+            search_by_renyi("epsilon")
+        if quiet is not None:
+            kinds["queries"] = _fewer_queries(quiet, plans.quick)
+            search_by_renyi("queries")
+        crowd = kinds["teachers"].candidates
+        if crowd and "teachers" not in changes and "queries" not in changes:
+            most = crowd[-1]
+            quiet = _less_noise(replace(by_renyi, shape=replace(by_renyi.shape, num_teachers=int(most))))
+            if quiet is not None:
+                kinds["both"] = _fewer_queries(quiet, plans.quick, num_teachers=most)
+                search_by_renyi("both")
+    for name in list(places):
+        confirm(name)
+    if not plans.is_quick:
+        for name in places:
+            if name in changes:
+                lessen(name)
 
 
-def _first(candidates: Sequence[Any], likely: Callable[[Any], bool], works: Callable[[Any], bool]) -> Any:
-    """The first candidate that works, of a few from where all are likely to; None where none of these does."""
-    place = bisect_left(candidates, True, key=likely)
-    return next((each for each in candidates[place:][:_TRIED:_STEP] if works(each)), None)
+def _least_place(works: Callable[[int], bool], likely: int, first: int, last: int) -> int | None:
+    """Finds the first place from `first` to `last` that works, where all behind one that works do too.
+
+    The steps from the likely place, up or down, double; then the last one is halved. None where no place works.
+    """
+    if first > last:
+        return None
+    place = min(max(likely, first), last)
+    step = 1
+    if works(place):
+        high = place
+        low = first - 1
+        while high > first:
+            lower = max(high - step, first)
+            if not works(lower):
+                low = lower
+                break
+            high = lower
+            step *= 2
+    else:
+        low = place
+        high = min(low + step, last)
+        while low < last and not works(high):
+            low = high
+            step *= 2
+            high = min(low + step, last)
+        if low == last:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if works(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _more_teachers(priced: PricedRelease, num_groups: int | None) -> _Kind:
+    """More teachers, ten private groups or more for each, under noise that hardly depends on their number."""
+    shape = priced.shape
+    most = MOST_TEACHERS if num_groups is None else min(num_groups // _GROUPS_EACH, MOST_TEACHERS)
+    counts = [count for count in sorted({*_COUNTS, most}) if shape.num_teachers < count <= most]
+
+    def is_heard(count: float, release: PricedRelease = priced) -> bool:
+        return _is_heard(replace(release, shape=replace(shape, num_teachers=int(count))))
+
+    def lessened(place: int, planned: PricedRelease) -> int:
+        return bisect_left(counts, True, hi=place, key=lambda count: is_heard(count, planned))
+
+    return _Kind(counts, lambda count: {"num_teachers": int(count)}, is_heard, lessened)
+
+
+def _larger_epsilon(quiet: PricedRelease, quick: Budget) -> _Kind:
+    """A larger epsilon: that of noise through which unanimous teachers are heard."""
+    lowest = max(quick.target_epsilon or 0.0, _price(quiet.aggregator, quiet.shape, quick))
+    larger = [epsilon for epsilon in _NUMBERS if (quick.target_epsilon or 0.0) < epsilon <= _LARGEST_EPSILON]
+
+    def lessened(place: int, planned: PricedRelease) -> int:
+        saved = _price(planned.aggregator, planned.shape, quick) / planned.epsilon
+        return bisect_left(larger, larger[place] / saved, hi=place)
+
+    return _Kind(larger, lambda epsilon: {"target_epsilon": epsilon}, lambda epsilon: epsilon >= lowest, lessened)
+
+
+def _fewer_queries(quiet: PricedRelease, quick: Budget, **crowd: float) -> _Kind:
+    """Fewer queries: as many as the target pays for with noise through which unanimous teachers are heard."""
+    target = quick.target_epsilon or 0.0
+    fewer = [count for count in reversed(_COUNTS) if _LEAST_QUERIES <= count < quiet.shape.num_queries]
+
+    def is_paid(count: float) -> bool:
+        return _price(quiet.aggregator, replace(quiet.shape, num_queries=int(count)), quick) <= target
+
+    def lessened(place: int, planned: PricedRelease) -> int:
+        saved = _price(planned.aggregator, planned.shape, quick) / planned.epsilon
+        most = fewer[place] * saved**2  # an epsilon grows about as the root of the number of queries
+        return bisect_left(fewer, True, hi=place, key=lambda count: count <= most)
+
+    return _Kind(fewer, lambda count: {**crowd, "num_queries": int(count)}, is_paid, lessened)
+
+
+def _lessen_noise(plans: _Plans, priced: PricedRelease, changes: dict[str, dict[str, float]]) -> None:
+    """Adds less noise, where noise is given, if a `max_epsilon` still pays for some queries with it."""
+    quiet = _less_noise(priced)
+    if quiet is None:
+        return
+    planned = planned_or_none(quiet.aggregator, plans.shape, plans.quick)
+    enough = min(_LEAST_QUERIES, plans.shape.num_queries)
+    if planned is not None and planned.shape.num_queries >= enough and _is_heard(planned):
+        changes["noise"] = changed_fields(priced.aggregator, planned.aggregator)
 
 
 def _price(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> float:
@@ -187,6 +436,7 @@ def require_useful(
     names: SettingNames,
     num_groups: int | None = None,
     allow_useless: bool = False,
+    search: RemedySearch | None = None,
 ) -> tuple[str, ...]:
     """Returns warnings about a release planned from `start`, or raises if its noise hides what teachers agree on.
 
@@ -194,6 +444,7 @@ def require_useful(
     A release without noise is not doubted, whatever it costs, nor is an aggregator of one's own that takes no made-up
     votes. Raises where of queries on which all teachers agree over a quarter of the bits is wrong, or of those on which
     90% do fewer than a third are answered; at a delta of 0.01 or more. With `allow_useless` that is only said.
+    What it raises names settings that work, for which there is a `search` of some seconds.
     """
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
@@ -214,10 +465,18 @@ def require_useful(
         return tuple(lines)
     if allow_useless:
         return (*lines, f"{teachers}: {reason}; allowed by {names.allow_useless}")
-    works = remedies(start, priced, budget, num_groups=num_groups)
-    helps = "what works: " + ", or ".join(map(names.spelled, works)) if works else _NOTHING
-    rule = f"expected a release that tells something: {reason}; {helps}"
-    raise InvalidValue(f"{teachers}: {rule}; {names.allow_useless} goes on as it is")
+    search = search or RemedySearch()
+    refusal = f"{teachers}: expected a release that tells something: {reason}"
+    if search.say is not None:
+        search.say(f"{refusal}; settings that work are searched for, {search.seconds:g} s at most")
+    found = found_remedies(start, priced, budget, num_groups=num_groups, search=search)
+    if found.changes:
+        helps = "what works: " + ", or ".join(map(names.spelled, found.changes))
+    elif found.is_complete:
+        helps = _NOTHING
+    else:
+        helps = f"a search of {search.seconds:g} s found nothing that works; pate-account suggest=true searches longer"
+    raise InvalidValue(f"{refusal}; {helps}; {names.allow_useless} goes on as it is")
 
 
 def _of_delta(delta: float, names: SettingNames, num_groups: int | None, allow_useless: bool) -> Iterator[str]:

@@ -18,7 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from pate.files.values import to_json_line
-from pate.pricing.remedies import WEAK_EPSILON
 from pate.report.report import Report, add_words, round_up
 from pate.validation import printable, rounded_down
 
@@ -101,7 +100,7 @@ def _environment() -> Environment:
         "small": lambda probability: f"{probability:.3g}".replace("e-0", "e-"),
         "up": lambda value, digits=4: "0" if value == 0 else round_up(value, digits),
     }
-    made.globals |= {"br": Markup(_BREAK), "WEAK_EPSILON": WEAK_EPSILON}
+    made.globals |= {"br": Markup(_BREAK)}
     return made
 
 

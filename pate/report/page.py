@@ -8,7 +8,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -44,7 +44,13 @@ _POINTS_PER_INCH, _DOTS_PER_INCH = 72, 200
 _WIDTH = 340.0  # of a phone less its margins, so that a point is no less than a pixel there
 
 _MODEL_COLORS = dict(zip(MODEL_NAMES, (FAINT, FAINT, ACCENT, SECOND, THIRD, MUTED), strict=True))
-_MARKS = (("majority_vote_student", SECOND, "D"), ("all_records_model", THIRD, "s"), ("student", ACCENT, "o"))
+# The models of a label's row: color, marker, what it is called in words, and whether it is filled. The student's dot
+# often lies on the majority's diamond, which is therefore hollow.
+_MARKS = (
+    ("majority_vote_student", SECOND, "D", "diamond", False),
+    ("all_records_model", THIRD, "s", "square", True),
+    ("student", ACCENT, "o", "round dot", True),
+)
 _PITCH = 14.0  # points from bar to bar, and from label to label, each with a line of text beside it
 _LONGEST_NAME, _LONGEST_AXIS = 22, 30  # characters
 _MOST_LABELS, _MOST_POINTS, _MOST_BINS = 60, 1000, 48
@@ -234,15 +240,34 @@ def label_dots(figures: RunFigures) -> Picture | None:
         ends = np.stack([*dots.values()])
         axes.hlines(places, ends.min(axis=0), ends.max(axis=0), color=RULE, linewidth=2.2)
         axes.scatter(frequency[shown], places, marker="|", s=70, color=FAINT, label="frequency", zorder=3)
-        for key, color, marker in _MARKS:
+        for key, color, marker, _, filled in _MARKS:
             if key in dots:
-                axes.scatter(dots[key], places, marker=marker, s=26, color=color, label=MODEL_NAMES[key], zorder=4)
+                inner = color if filled else "none"
+                size = 26 if filled else 44
+                label = MODEL_NAMES[key]
+                axes.scatter(
+                    dots[key], places, marker=marker, s=size, facecolors=inner, edgecolors=color, label=label, zorder=4
+                )
         axes.set_yticks(places, names, parse_math=False)
         _finish_rows(axes, ylim=(len(names) - 0.4, -0.6), xlim=(-0.02, 1.02), xlabel="average precision")
 
     alt = f"Average precision of {len(shown)} labels, a row each: {'; '.join(said)}."
-    near = f"{at_chance} of {len(order)} labels are within twice of it.{cut}"
-    return Picture(paint, 84 + _PITCH * len(shown), f"{alt} The table of labels has every number.", near)
+    frequencies = "The bar is the label's frequency, the score of a guess"
+    near = f"{frequencies}: {at_chance} of {len(order)} labels are within twice of it.{cut}"
+    caption = f"{_marks_in_words(dots)} {near}"
+    return Picture(paint, 84 + _PITCH * len(shown), f"{alt} The table of labels has every number.", caption)
+
+
+def _marks_in_words(drawn: Container[str]) -> str:
+    """Says which mark is which model, of those that are drawn, and what the distances between them are."""
+    words = {key: f"the {mark} ({MODEL_NAMES[key]})" for key, _, _, mark, _ in _MARKS if key in drawn}
+    costs = {
+        "all_records_model": "is what privacy and few queries cost that label",
+        "majority_vote_student": "is what the noise cost it",
+    }
+    return " ".join(
+        f"The distance from {words['student']} to {words[key]} {cost}." for key, cost in costs.items() if key in words
+    )
 
 
 def precision_recall(figures: RunFigures) -> Picture | None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.files.disk import read_value, write_text
 from pate.files.values import from_json, to_json
+from pate.pricing.remedies import WEAK_EPSILON
 from pate.report.metrics import Bits, Floats, Interval, Membership, PrecisionRecall, Scores
 from pate.validation import require, require_count
 
@@ -105,6 +106,7 @@ NOT_COVERED = {
     "baselines.true_label_student": "trained on true labels",
     "baselines.all_records_model": "trained on the private records without noise",
     "baselines.prior": "each label's majority is taken from true labels",
+    "left_out": "says which labels and how many records there are",
     "baselines.best_constant": "the labels' frequencies are taken from true labels",
     "intervals": "resampled from the true labels of the test split",
     "membership": "compares the student's losses on private records and on test records",
@@ -185,6 +187,12 @@ class Privacy:
             return f"no guarantee: epsilon is infinite ({unit})"
         bound = f"epsilon <= {format_epsilon(self.epsilon)} at delta = {format_delta(self.delta)} ({unit})"
         return f"{bound}; by class: {self.of_classes}" if self.classes else bound
+
+    @property
+    def weakness(self) -> str:
+        """Warns of an epsilon that promises one person little; empty for a smaller one and for none."""
+        weak = WEAK_EPSILON < self.epsilon < math.inf
+        return f"epsilon above {WEAK_EPSILON} promises one person little" if weak else ""
 
     @property
     def of_classes(self) -> str:
@@ -297,6 +305,7 @@ class DataSummary:
     num_test: int
     num_labels: int
     label_cardinality: float  # mean number of positive labels per sample
+    num_groups: int | None = None  # units of privacy that the private records belong to; None in older reports
     features: Mapping[str, Scalar] | None = None  # what stands for pictures, with digests; None where inputs are plain
 
 
@@ -371,6 +380,7 @@ class Report:
     heading: Heading = field(default_factory=Heading)
     membership: Membership | None = None  # an attack on the published student, or None
     data_dependent: DataDependentEpsilon | None = None  # what the release cost on these votes, no guarantee; or None
+    left_out: Mapping[str, str] = field(default_factory=dict)  # why a model was not trained, by its key in `models`
 
     def __post_init__(self) -> None:
         priced, released = self.privacy.num_queries, self.release.num_queries
@@ -386,6 +396,19 @@ class Report:
         """By the names of `MODEL_NAMES`, in the order of the tables; None for those that were not trained."""
         found = vars(self.baselines) | {"student": self.student}
         return {key: found[key] for key in MODEL_NAMES}
+
+    def reason_without(self, model: str) -> str:
+        """Says why a model has no scores, where the run knows it; empty where it has scores, or in older reports."""
+        return self.left_out.get(model, "") if self.models[model] is None else ""
+
+    @property
+    def private_count(self) -> str:
+        """Counts the private records, and the persons or other groups that they belong to, in words."""
+        records = f"{self.data.num_private:,} private records"
+        groups = self.data.num_groups
+        if groups is None or groups == self.data.num_private:
+            return records
+        return f"{records} of {groups:,} groups, such as persons"
 
     def to_json(self) -> str:
         """The report as strict JSON: infinity is the string `"inf"`, an undefined number is null."""

@@ -15,7 +15,6 @@ from pate.report.report import METRIC_NAMES, MODEL_NAMES, Report
 _MOST_POINTS = 500
 _PLAIN = (str, int, float, bool)
 _UNCOVERED = "no_epsilon_covers_this"
-_SAYS = _UNCOVERED.replace("_", " ")
 
 
 class RunWriter(AbstractContextManager["RunWriter"]):
@@ -25,11 +24,17 @@ class RunWriter(AbstractContextManager["RunWriter"]):
     that the folder already holds, by tag and step, is not written again, so a killed run that repeats a stage leaves no
     duplicates. Call `flush` after each stage: what was not flushed dies with a killed run, and comes back only if the
     stage is repeated. Files have mode 0600.
+
+    In the tab HParams the settings of a run are its hyper-parameters. Its metrics are the scalars: TensorBoard takes
+    the last value of each.
     """
 
     def __init__(self, folder: Path | str | None) -> None:
         self._writer: Any = None
         self._waiting: dict[str, tuple[int, float]] = {}
+        self._last_losses: list[float] = []  # of the teachers
+        self._epoch_losses = np.zeros(0)  # sums over the teachers, by epoch
+        self._epoch_counts = np.zeros(0, dtype=np.int64)  # how many teachers had that epoch
         if folder is not None:
             from tensorboard.backend.event_processing import event_file_loader  # these load slowly
             from torch.utils.tensorboard import SummaryWriter
@@ -44,9 +49,29 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             with owners_umask():  # the file is made here
                 self._writer = SummaryWriter(log_dir=str(folder), flush_secs=10)
 
-    def teacher(self, teacher: int, loss: float) -> None:
-        """One trained teacher's loss, at the step of its index."""
-        self._scalar(f"{_UNCOVERED}/teacher_loss", loss, teacher)
+    def teacher(self, losses: ArrayLike) -> None:
+        """Counts one trained teacher, by its mean loss in each epoch `[E]`; `teachers` writes what all had."""
+        by_epoch = np.asarray(losses, dtype=np.float64)
+        if not by_epoch.size:
+            return
+        missing = max(0, len(by_epoch) - len(self._epoch_losses))
+        self._epoch_losses = np.pad(self._epoch_losses, (0, missing))
+        self._epoch_counts = np.pad(self._epoch_counts, (0, missing))
+        self._epoch_losses[: len(by_epoch)] += by_epoch
+        self._epoch_counts[: len(by_epoch)] += 1
+        self._last_losses.append(float(by_epoch[-1]))
+
+    def teachers(self) -> None:
+        """Writes the mean loss of the teachers by epoch, and the histogram of their last losses.
+
+        They are the teachers that were trained since this writer was made: those that a killed run had finished are
+        not among them. Teachers of a single epoch have no curve.
+        """
+        if len(self._epoch_losses) > 1:
+            means = self._epoch_losses / self._epoch_counts
+            for epoch, loss in enumerate(means.tolist()):
+                self._scalar(f"{_UNCOVERED}/teacher_loss", loss, epoch)
+        self.histogram("last_teacher_loss", self._last_losses)
 
     def histogram(self, name: str, values: ArrayLike) -> None:
         """A figure of all teachers or queries that no epsilon covers, such as their gaps `[Q]`."""
@@ -84,26 +109,29 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                 self._scalar(tag, value, epoch)
 
     def report(self, report: Report) -> None:
-        """The guarantee and every model's scores as text, and the run's line in the tab HParams, by its heading."""
-        privacy, heading = report.privacy, report.heading
+        """Writes guarantee and scores as text, the scores as metrics, and the settings as hyper-parameters."""
+        privacy = report.privacy
+        heading = report.heading
         terms = [("guarantee", privacy.guarantee), *privacy.terms, *privacy.made_by(report.name)]
         self._text("privacy/settings", terms)
         rows = [("run", f"{report.name} on {report.data.name}"), ("settings", heading.overrides)]
         rows.append(("verdict", report.verdict.text))
         for model, scores in report.models.items():
             values = {name: getattr(scores, key, None) for key, name in METRIC_NAMES.items()}
-            said = [f"{name} {value:.3f}" for name, value in values.items() if value is not None]
-            rows.append((MODEL_NAMES[model], ", ".join(said) or "not trained"))
+            cells = [f"{name} {value:.3f}" for name, value in values.items() if value is not None]
+            rows.append((MODEL_NAMES[model], ", ".join(cells) or report.reason_without(model) or "not trained"))
         self._text(f"{_UNCOVERED}/scores", rows)
-        found = {f"Test {name} ({_SAYS})": getattr(report.student, key, None) for key, name in METRIC_NAMES.items()}
-        found |= {"Epsilon": privacy.epsilon, "Answer rate": report.release.answer_rate}
-        columns = {tag: value for tag, value in found.items() if value is not None and np.isfinite(value)}
-        columns |= {key: each if isinstance(each, _PLAIN) else str(each) for key, each in heading.compared.items()}
-        # TensorBoard sorts the columns: results, in capitals, come first. They are no scalars: curves of one point.
+        for key in METRIC_NAMES:
+            value = getattr(report.student, key, None)
+            if value is not None:
+                self._scalar(f"{_UNCOVERED}/test_{key}", value, 0)
+        settings = {
+            name: value if isinstance(value, _PLAIN) else str(value) for name, value in heading.compared.items()
+        }
         if self._is_new("_hparams_/session_start_info", 0):
             from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
-            self._writer.file_writer.add_summary(hparams_pb(columns, trial_id=self._name), 0)
+            self._writer.file_writer.add_summary(hparams_pb(settings, trial_id=self._name), 0)
 
     def flush(self) -> None:
         """Hands everything written so far to the operating system."""

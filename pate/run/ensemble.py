@@ -28,7 +28,6 @@ Ask = Callable[[], PoolAnswers]
 NUM_ASKED = 2048  # rows of the public pool that trained teachers are asked of in rounds
 _MANIFEST = "the partition of this run's private records"
 _DEAL_AGAIN = "remove it, and the same command deals the same partition again"
-_MOST_LOSSES = 10_000  # curves of more take longer than training
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,8 @@ class Ensemble:
     randomness: Randomness  # the teachers' seeds come from it, and its folder has checkpoints and votes
     engine: Engine  # how teachers are trained
     monitor: Monitor = field(default_factory=Monitor)  # told of training and voting
-    on_loss: Callable[[int, float], None] | None = None  # told number and loss of teachers, of 10,000 at most
+    # told of each teacher that was trained: its mean loss in each epoch, `[E]`
+    on_losses: Callable[[NDArray[np.float64]], None] | None = None
     # `[num_private]`, public, in (0, 1]: what the teacher of each record, one for each group, counts; None for 1
     weights: Array | None = None
 
@@ -82,7 +82,7 @@ class Ensemble:
         """Trains the teachers that have no checkpoint yet."""
         total, private, folder = self.num_teachers, self.dataset.private, self.randomness.folder
         store = CheckpointStore(folder / "teachers", records=self.partition.digest)
-        done, apart = total - len(store.missing(total)), -(-total // _MOST_LOSSES)
+        done = total - len(store.missing(total))
         if done == total:
             return store
         make_folder(store.folder, within=folder)
@@ -91,11 +91,11 @@ class Ensemble:
             rows = self.partition.indices(teacher)
             return Shard(taken(private.inputs, rows), private.labels[rows])
 
-        def on_progress(teacher: int, loss: float) -> None:
+        def on_progress(index: int, losses: NDArray[Any]) -> None:
             nonlocal done
             done += 1
-            if self.on_loss is not None and teacher % apart == 0:
-                self.on_loss(teacher, loss)
+            if self.on_losses is not None:
+                self.on_losses(by_epoch(losses, getattr(teacher, "epochs", 1)))
             advance(done)
 
         with self.monitor.stage("training teachers", total) as advance:
@@ -178,6 +178,12 @@ class TrainedVotes(VoteSource):
             return found
         bits = (block >= 0.5 for block in self.confidences())
         return VoteStore.write(path, bits, num_teachers=self.num_teachers, **shape)
+
+
+def by_epoch(losses: NDArray[Any], epochs: int) -> NDArray[np.float64]:
+    """Averages the losses of a teacher's steps over each epoch; a teacher without steps enough has fewer."""
+    parts = np.array_split(np.asarray(losses, dtype=np.float64), min(epochs, len(losses)))
+    return np.array([part.mean() for part in parts])
 
 
 def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition:

@@ -15,10 +15,11 @@ from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.models.student import Predictor
 from pate.pricing import Budget, PricedRelease, ReleaseShape, budgets_of, plan_release, require_useful
-from pate.pricing.remedies import OF_TRAINING
+from pate.pricing.remedies import OF_TRAINING, RemedySearch
 from pate.report.report import Heading, format_epsilon
 from pate.run.payment import ReleaseTerms
 from pate.run.places import Places
+from pate.run.progress import Monitor
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count, require_positive
@@ -101,8 +102,14 @@ class Plan(ReleaseTerms):
         return None if self.holders is None else Places.evenly(num_teachers, self.holders)
 
 
-def price(plan: Plan, dataset: Dataset) -> PricedRelease:
+def watched_search(monitor: Monitor) -> RemedySearch:
+    """A search for settings that work, of which a monitor is told."""
+    return RemedySearch(say=monitor.say, stage=monitor.stage)
+
+
+def price(plan: Plan, dataset: Dataset, monitor: Monitor | None = None) -> PricedRelease:
     """Checks that a plan works on a data set, solves for what its budget leaves open, and prices the release."""
+    monitor = monitor or Monitor()
     plan, groups = plan.fitted(dataset), dataset.private.num_groups
     num_teachers = plan.num_teachers or groups
     parts = (plan.aggregator, plan.teacher, plan.student)
@@ -120,13 +127,22 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
                 f"teacher=kernel aggregator=centered_votes, with one teacher for each of {groups} private groups{cost}"
             )
             raise InvalidValue(f"{setting}: expected {rule}")
-    priced = plan_release(plan.aggregator, shape, plan.budget, names=OF_TRAINING)
+    with monitor.stage("pricing the release"):
+        priced = plan_release(plan.aggregator, shape, plan.budget, names=OF_TRAINING)
     protected = plan.teacher.num_protected(num_teachers, groups)
     if (weights := record_weights(dataset, priced)) is not None:
         protected = max(1, math.floor(weights[np.unique(dataset.private.group_ids, return_index=True)[1]].sum()))
     counted = replace(priced, shape=replace(shape, num_teachers=protected))
-    told: dict[str, Any] = {"names": OF_TRAINING, "num_groups": groups, "allow_useless": plan.allow_useless}
-    return replace(priced, doubts=require_useful(plan.aggregator, counted, plan.budget, **told))
+    doubts = require_useful(
+        plan.aggregator,
+        counted,
+        plan.budget,
+        names=OF_TRAINING,
+        num_groups=groups,
+        allow_useless=plan.allow_useless,
+        search=watched_search(monitor),
+    )
+    return replace(priced, doubts=doubts)
 
 
 def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import version
 
@@ -58,6 +58,7 @@ class Results:
     curve: Sequence[Mapping[str, float]]  # the student's values by epoch
     models: Mapping[str, StudentModel]  # the student and the models beside it, by the names of report.json
     membership: Membership | None  # an attack on the student
+    left_out: Mapping[str, str] = field(default_factory=dict)  # why a model was not trained, by its name
 
     def report(self, *, duration_s: float) -> Report:
         data, shape, true = self.dataset, self.priced.shape, self.dataset.test.labels
@@ -94,6 +95,7 @@ class Results:
                 name=data.name,
                 real=data.real,
                 num_private=len(data.private),
+                num_groups=data.private.num_groups,
                 num_public=len(data.public),
                 num_test=len(data.test),
                 num_labels=data.num_labels,
@@ -106,6 +108,7 @@ class Results:
             heading=self.plan.heading,
             membership=self.membership,
             data_dependent=dependent,
+            left_out=self.left_out,
         )
 
     def figures(self, report: Report) -> RunFigures:

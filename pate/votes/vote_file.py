@@ -416,7 +416,7 @@ class SumFile(HoldersFile):
         """Reads the head and checks that the counts are there; `counts` checks what they say."""
         with reading(path, _SUM_RULE, _SUM_REMEDY) as archive:
             heads, names = (read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names"))
-            ids = read_member(archive, "record_ids", kinds="iu")
+            ids = read_member(archive, "record_ids", kinds="iuU")
             manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
             shape, _ = form_of(archive, "counts", kinds="u")
         good = len(manifests) > 0 and shape == (len(ids), len(names))

@@ -65,26 +65,34 @@ class TableFile:
         return Spelling(decimal, same, self.missing or known.missing)
 
     def rows(self, columns: list[str] | None = None) -> Iterator[tuple[NDArray[np.int64], Any]]:
-        """Of the rows that are meant tables as of `batches`, and their numbers in the file, from 0; raises for none."""
-        done, none = 0, True
+        """Yields tables as `batches` does, of the rows that are meant, with their numbers; raises where there are none.
+
+        Numbers are those of the rows in the file, from 0. Public rows are numbered among public rows: where others
+        stand in the same file, neither a published number nor an error's depends on how many there are.
+        """
+        rows_read = 0
+        rows_meant = 0
         if self.split is not None:
             cells.require_column("data.split", self.split, self._all_names, self.name)
             asked = columns or self.names
             columns = list(dict.fromkeys([*asked, self.split]))
         for batch in self.batches(columns):
-            numbers = np.arange(done, done + batch.num_rows)
-            done += batch.num_rows
+            numbers = np.arange(rows_read, rows_read + batch.num_rows)
+            rows_read += batch.num_rows
             if self.split is not None:
                 said = as_texts(batch.column(self.split)).to_numpy(zero_copy_only=False)
                 if (strange := ~np.isin(said, SPLITS)).any():
                     rule = f"private, public or test, row {numbers[strange][0] + 1} has something else"
                     raise InvalidValue(f"data.split={self.split}: expected {rule}")
                 mine = said == self.part
-                batch, numbers = batch.select(asked).filter(arrow().array(mine)), numbers[mine]
+                batch = batch.select(asked).filter(arrow().array(mine))
+                numbers = numbers[mine]
+            if self.part == "public":
+                numbers = np.arange(rows_meant, rows_meant + batch.num_rows)
+            rows_meant += batch.num_rows
             if batch.num_rows:
-                none = False
                 yield numbers, batch
-        if none:
+        if rows_meant == 0:
             rule = "at least one row" if self.split is None else f"rows with {self.split}={self.part}"
             raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
 

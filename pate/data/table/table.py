@@ -253,10 +253,15 @@ def dataset_of(
     )
 
 
+def split_numbers(numbers: Sequence[Numbers]) -> list[Numbers]:
+    """Numbers of the rows of each split, made different between splits: the split is in the upper bits."""
+    return [rows | (place << 48) for place, rows in enumerate(numbers)]
+
+
 def _numbers_of(parts: list[Rows], named: Named, spelling: Spelling) -> Any:
     """The ids and groups of the records of each split, and what those of several owners count."""
     group, id, _ = named
-    ids = [part.numbers | (place << 48) for place, part in enumerate(parts)]  # the split in upper bits
+    ids = split_numbers([part.numbers for part in parts])
     if id is not None:
         ids = cells.numbered([part.ids for part in parts], spelling)
         require_apart("id", id, ids)

@@ -34,6 +34,7 @@ from pate.report.tensorboard import RunWriter
 from pate.run.folder import RunFolder
 from pate.run.payment import Payment, ReleaseTerms
 from pate.run.places import Places
+from pate.run.plan import watched_search
 from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
 from pate.run.release import privacy_of, release_once, summary_of, write_price
@@ -222,7 +223,7 @@ def release_votes(
     """
     folder, monitor = RunFolder(Path(output_dir)), monitor or Monitor()
     with folder.opened(plan.settings):
-        priced, config = _priced(plan, source, cohort), None
+        priced, config = _priced(plan, source, cohort, monitor), None
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
             counts = {"num_queries": source.num_queries, "num_teachers": source.num_teachers}
             config = plan.public_settings(priced.aggregator, cohort, **counts)
@@ -251,7 +252,7 @@ def release_votes(
         return _write(plan, release, cohort, payment, config)
 
 
-def _priced(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> PricedRelease:
+def _priced(plan: ReleasePlan, source: VoteSource, cohort: Cohort, monitor: Monitor) -> PricedRelease:
     """Checks that a plan can read these votes, solves for its noise, and prices the release; nothing is spent."""
     aggregator, budget = plan.aggregator, plan.budget
     aggregator.check_run()
@@ -260,9 +261,18 @@ def _priced(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> PricedRele
         rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
         raise InvalidValue(f"queries=None: expected {rule}")
     shape = ReleaseShape(num_queries=source.num_queries, num_labels=source.num_labels, num_teachers=source.num_teachers)
-    priced = plan_release(aggregator, shape, budget, names=_NAMES)
-    told: dict[str, Any] = {"names": _NAMES, "num_groups": cohort.num_groups, "allow_useless": plan.allow_useless}
-    return replace(priced, doubts=require_useful(aggregator, priced, budget, **told))
+    with monitor.stage("pricing the release"):
+        priced = plan_release(aggregator, shape, budget, names=_NAMES)
+    doubts = require_useful(
+        aggregator,
+        priced,
+        budget,
+        names=_NAMES,
+        num_groups=cohort.num_groups,
+        allow_useless=plan.allow_useless,
+        search=watched_search(monitor),
+    )
+    return replace(priced, doubts=doubts)
 
 
 def _require_ledger(plan: ReleasePlan, cohort: Cohort) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.classifier.samples import Pools
+from pate.classifier.samples import Pools, PublicGroups
 from pate.validation import InvalidValue
 
 INPUTS = np.arange(10, dtype=np.float32)[:, None]
@@ -36,7 +36,7 @@ def test_groups_are_numbered_whatever_they_are(groups: Any, numbers: list[int]) 
     [
         (None, None, "X_public=None: expected public samples, or public_fraction"),
         (None, 1.0, r"public_fraction=1.0: expected a number in \(0, 1\)"),
-        (list("aabbccddee"), 0.3, r"groups=1 in both: expected no group with private and public rows"),
+        (list("aaaaaaaaaa"), 0.3, r"groups=1: expected at least 2, of which one is public"),
         ([*"aabbccdd", None, None], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
         ([*"aabbccdd", np.nan, "e"], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
         ([*range(9), np.nan], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
@@ -46,6 +46,34 @@ def test_groups_are_numbered_whatever_they_are(groups: Any, numbers: list[int]) 
 def test_pools_that_cannot_be_cut_are_refused(groups: Any, fraction: float | None, message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         Pools.cut(INPUTS, TARGETS, groups, None, fraction)
+
+
+def _private_person_with(num_rows: int) -> Pools:
+    """The pools of 100 people with 10 rows each, but for the private person 8; inputs are people."""
+    people = np.repeat(np.arange(100), np.where(np.arange(100) == 8, num_rows, 10))
+    return Pools.cut(people[:, None].astype(np.float32), people[:, None] > 50, people, None, 0.3)
+
+
+@pytest.mark.parametrize("num_rows", [1, 8, 10, 300])
+def test_how_many_rows_are_public_does_not_depend_on_private_rows(num_rows: int) -> None:
+    pools = _private_person_with(num_rows)
+    assert pools.queries[:, 0].tolist() == np.repeat(np.arange(70, 100), 10).tolist()
+    assert len(pools.inputs) == 690 + num_rows
+
+
+def test_a_group_is_public_with_all_its_rows_wherever_they_stand() -> None:
+    pools = Pools.cut(INPUTS, TARGETS, list("aabcbdcada"), None, 0.5)  # a, b, c, d in this order
+    assert pools.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
+    assert pools.queries[:, 0].tolist() == [3, 5, 6, 8]
+    assert pools.groups.tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_public_groups_that_have_none_of_the_last_rows_are_told() -> None:
+    line = (
+        r"public_fraction=0\.5: it counts groups, and 2 of 4 groups are public; 1 of them have no row in the last 50%"
+    )
+    with pytest.warns(PublicGroups, match=line):
+        Pools.cut(INPUTS, TARGETS, list("abcddddddd"), None, 0.5)
 
 
 def test_one_row_cannot_be_both() -> None:

@@ -71,7 +71,8 @@ def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with RunWriter(tmp_path / "tensorboard") as events:
-            events.teacher(0, 0.5)
+            events.teacher([0.5])
+            events.teachers()
     finally:
         os.umask(before)
     assert mode(tmp_path / "tensorboard") == 0o700

@@ -1,12 +1,16 @@
 """The guard before anything is spent: what is refused, and that what it suggests, copied literally, is not."""
 
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
 
-from pate.accounting import ExactAccountant, RdpAccountant, ZCdpAccountant
+from pate.accounting import Event, ExactAccountant, RdpAccountant, ZCdpAccountant
+from pate.accounting.rdp import AccountantBesideRenyi
 from pate.aggregators import (
     Aggregator,
     CenteredVotes,
@@ -28,7 +32,7 @@ from pate.pricing import (
     require_useful,
     suggest,
 )
-from pate.pricing.remedies import group_votes_tell_more, remedies
+from pate.pricing.remedies import RemedySearch, found_remedies, group_votes_tell_more, remedies
 from pate.validation import InvalidValue
 
 PEELING = FixedTopK(k=5, epsilon=1.0)
@@ -57,6 +61,7 @@ def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
 
 def guarded(aggregator: Aggregator, shape: ReleaseShape = SHAPE, of: Any = None, **options: Any) -> tuple[str, ...]:
     of = of or budget()
+    options = {"search": RemedySearch(seconds=math.inf)} | options
     return require_useful(aggregator, plan_release(aggregator, shape, of), of, names=NAMES, **options)
 
 
@@ -178,6 +183,83 @@ def test_remedies_are_no_larger_than_they_must_be() -> None:
         assert expected_release(planned.aggregator, short).success < 0.9
 
 
+class CheapAccountant(AccountantBesideRenyi):
+    """Prices at 0.6 of Renyi's epsilon, as an accountant that is tighter and slow would."""
+
+    name = "cheap"
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        self._rdp.compose(event, count)
+        self.failure_prob = self._rdp.failure_prob
+        return self
+
+    def get_epsilon(self, target_delta: float) -> float:
+        return 0.6 * self._rdp.get_epsilon(target_delta)
+
+    def get_delta(self, target_epsilon: float) -> float:
+        return self._rdp.get_delta(target_epsilon / 0.6)
+
+
+@pytest.mark.parametrize("accountant", [RdpAccountant, CheapAccountant, ZCdpAccountant])
+def test_each_change_is_the_least_of_two_digits_by_the_accountant_of_the_run(accountant: Callable[[], Any]) -> None:
+    """Against a plan of every candidate near it: one that works, and the next smaller change does not."""
+    aggregator = GaussianVotes(noise_std=1.0)
+    shape = ReleaseShape(num_queries=300, num_labels=10, num_teachers=100)
+    of = budget(2.0, accountant=accountant)
+    found = remedies(aggregator, plan_release(aggregator, shape, of), of, num_groups=100_000)
+    assert [[*change] for change in found] == [["num_teachers"], ["target_epsilon"], ["num_queries"]]
+    teachers, epsilon, queries = (float(*change.values()) for change in found)
+    smaller = [
+        f"{name}={value:g}"
+        for name, value in (
+            ("num_teachers", teachers - 10 ** (math.floor(math.log10(teachers)) - 1)),
+            ("target_epsilon", float(f"{epsilon - 10 ** (math.floor(math.log10(epsilon)) - 1):.2g}")),
+            ("num_queries", queries + 10 ** (math.floor(math.log10(queries)) - 1)),
+        )
+    ]
+    for change, less in zip(found, smaller, strict=True):
+        guarded(*followed((aggregator, shape, of), NAMES.spelled(change)))
+        plan = followed((aggregator, shape, of), less)
+        planned = plan_release(*plan)
+        assert expected_release(planned.aggregator, planned.shape).success < 0.9, less
+
+
+def test_the_refusal_is_said_before_the_search_and_the_search_ends_with_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    seconds = 0.0
+
+    def planned(*arguments: Any) -> Any:
+        nonlocal seconds
+        seconds += 7
+        told.append("plan")
+        return plan_release(*arguments)
+
+    monkeypatch.setattr("pate.pricing.remedies.planned_or_none", planned)
+
+    def stage(name: str, total: int | None) -> Any:
+        told.append(name)
+        return nullcontext(lambda done, note="": None)
+
+    search = RemedySearch(seconds=20.0, say=told.append, stage=stage, clock=lambda: seconds)
+    with pytest.raises(InvalidValue, match=r"what works: num_teachers=\d+, or .*; allow_useless=true goes on"):
+        guarded(GaussianVotes(noise_std=1.0), search=search)
+    assert told[0].startswith("num_teachers=200: expected a release that tells something: even where all 200")
+    assert told[0].endswith("settings that work are searched for, 20 s at most")
+    assert told[1:] == ["searching for settings that work", "plan", "plan", "plan"], "begun at 0, 7 and 14 seconds"
+    told.clear()
+    at_once = replace(search, seconds=0.0)
+    with pytest.raises(InvalidValue, match="a search of 0 s found nothing that works; pate-account suggest=true"):
+        guarded(GaussianVotes(noise_std=1.0), search=at_once)
+    assert not found_remedies(*_plan_of_votes(), num_groups=None, search=at_once).is_complete
+
+
+def _plan_of_votes() -> tuple[Aggregator, Any, Budget]:
+    aggregator = GaussianVotes(noise_std=1.0)
+    return aggregator, plan_release(aggregator, SHAPE, budget()), budget()
+
+
 def test_where_groups_have_budgets_of_their_own_no_other_target_is_suggested() -> None:
     of = budget(None, classes={"cautious": 0.01, "usual": 0.02})
     with pytest.raises(InvalidValue, match=r"^num_teachers=200: expected a release that tells something: .*; nothing"):
@@ -185,7 +267,7 @@ def test_where_groups_have_budgets_of_their_own_no_other_target_is_suggested() -
 
 
 def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pate.pricing.remedies.remedies", None)
+    monkeypatch.setattr("pate.pricing.remedies.found_remedies", None)
     (line,) = guarded(GaussianVotes(noise_std=1.0), allow_useless=True)
     assert line.endswith("where chance has 50%; allowed by allow_useless=true")
 

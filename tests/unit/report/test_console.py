@@ -117,3 +117,14 @@ def test_every_output_says_whether_target_charging_paid(
     assert verdict in card and "| hits | 2 |" in card
     assert verdict in page and hits in page
     assert Report.from_json(run.to_json()) == run
+
+
+def test_the_terminal_counts_the_private_groups_and_says_why_a_model_has_no_scores(report: Report) -> None:
+    assert "; 62,115 private records\n" in printed(report)
+    grouped = replace(report, data=replace(report.data, num_groups=1234))
+    assert "62,115 private records of 1,234 groups, such as persons" in printed(grouped, width=200)
+    single = replace(report, data=replace(report.data, num_groups=62115))
+    assert "; 62,115 private records\n" in printed(single)
+    baselines = replace(report.baselines, all_records_model=None)
+    lacking = replace(report, baselines=baselines, left_out={"all_records_model": "all_records=false"})
+    assert "all-records model: not trained, as all_records=false" in printed(lacking)

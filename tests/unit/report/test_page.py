@@ -133,3 +133,33 @@ def test_the_verdict_is_read_first_and_the_warnings_are_one_line_with_a_link(pag
     assert warning == "Keep this page inside. What that means"
     assert {"href": "#caveats"} in page.named("a")
     assert page.texts("h2")[0] == "Student"
+
+
+def facts(html: str) -> dict[str, str]:
+    """The rows of the page's tables of facts, by their names."""
+    return dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td></tr>', html.replace("<wbr>", "")))
+
+
+@pytest.mark.slow
+def test_an_epsilon_above_ten_is_warned_of_and_a_smaller_one_is_not(report: Report, figures: RunFigures) -> None:
+    warning = "Epsilon above 10 promises one person little."
+    for epsilon, warned in ((387.0, True), (10.0, False), (math.inf, False)):
+        html = render_html(replace(report, privacy=replace(report.privacy, epsilon=epsilon)), figures)
+        assert (warning in html) is warned
+
+
+@pytest.mark.slow
+def test_private_groups_are_counted_beside_the_records(report: Report, figures: RunFigures) -> None:
+    name = "groups of private records, such as persons: the units of privacy"
+    html = render_html(replace(report, data=replace(report.data, num_groups=1234)), figures)
+    assert facts(html)["private records"] == "62,115"
+    assert facts(html)[name] == "1,234"
+    assert name not in facts(render_html(report, figures))  # of an older report, which does not know it
+
+
+@pytest.mark.slow
+def test_a_model_without_scores_has_its_reason(report: Report, figures: RunFigures) -> None:
+    baselines = replace(report.baselines, all_records_model=None)
+    lacking = replace(report, baselines=baselines, left_out={"all_records_model": "all_records=false"})
+    assert facts(render_html(lacking, figures))["the all-records model"] == "not trained, as all_records=false"
+    assert "Why a model has no scores." not in render_html(report, figures)

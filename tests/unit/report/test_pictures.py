@@ -106,3 +106,15 @@ def test_what_is_missing_is_not_drawn(report: Report, figures: RunFigures) -> No
     assert student_curve(replace(figures, student_curve={})) is None
     nobody = Baselines(None, None, None, None, None)
     assert score_bars(replace(report, student=None, baselines=nobody)) is None
+
+
+def test_the_caption_of_the_labels_names_the_marks_that_are_drawn_and_no_others(figures: RunFigures) -> None:
+    whole = label_dots(figures)
+    assert whole is not None
+    square = "from the round dot (private student) to the square (all-records model)"
+    diamond = "from the round dot (private student) to the diamond (majority-vote student)"
+    assert square in whole.caption and diamond in whole.caption
+    others = {name: values for name, values in figures.per_label.items() if name != "all_records_model"}
+    without = label_dots(replace(figures, per_label=others))
+    assert without is not None
+    assert diamond in without.caption and "square" not in without.caption

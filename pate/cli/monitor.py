@@ -1,0 +1,132 @@
+"""The console's monitor: bars on a terminal, and lines in a log."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from pate.progress import Advance, Monitor, Stage
+from pate.report.console import PlainConsole
+
+_EVERY_S = 20.0  # between two lines of a log
+_WATCHER = "stages"  # the thread's name
+
+
+class ConsoleMonitor(Monitor):
+    """Shows stages on standard error: bars on a terminal, elsewhere a line every 20 s; and a line at the end of each.
+
+    It shows nothing in another process, where a pickled one arrives as a `Monitor`.
+
+    Attributes:
+        console: where lines go; None for standard error.
+        shown_after: stages that end within so many seconds leave no line.
+        clock: the time in seconds.
+        watches: whether a thread looks after the stages, as silent ones need; else whoever tests asks `show_if_due`.
+    """
+
+    def __init__(
+        self,
+        console: Console | None = None,
+        *,
+        shown_after: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        watches: bool = True,
+    ) -> None:
+        real = sys.stderr.isatty()  # FORCE_COLOR, which notebooks set, is not a wish for bars that move
+        self._console = console or PlainConsole(stderr=True, highlight=False, force_terminal=real)
+        self._shown_after = shown_after
+        self._clock = clock
+        self._watches = watches
+        self._stages: list[Stage] = []  # those that are open, one inside another
+        self._lock = threading.Lock()
+        self._shown_at = clock()  # when the last line was written
+        self._all_ended = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+
+    def __reduce__(self) -> tuple[type[Monitor], tuple[()]]:
+        return Monitor, ()
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
+        """A stage of `total` steps, or of unknown length."""
+        stage = Stage(name, total, self._clock())
+        task = self._bars.add_task(name, total=total, note="")
+
+        def advance(done: int, note: str = "") -> None:
+            stage.advance(done, note, now=self._clock())
+            self._bars.update(task, completed=done, note=note)
+            self.show_if_due()
+
+        self._begin(stage)
+        try:
+            yield advance
+        finally:
+            self._bars.remove_task(task)
+            self._end(stage)
+        passed = self._clock() - stage.started
+        if passed >= self._shown_after:
+            end = f" ({stage.note})" if stage.note else ""
+            self._print(f"{name}: {passed:.1f} s{end}", style="dim")
+
+    def say(self, line: str) -> None:
+        """A line of its own."""
+        self._print(line, style="yellow")
+
+    def show_if_due(self) -> float:
+        """Writes how far the innermost stage is where nothing was written for 20 s; returns when the next is due."""
+        with self._lock:
+            now = self._clock()
+            due = self._shown_at + _EVERY_S
+            line = ""
+            if now >= due:
+                self._shown_at = now
+                due = now + _EVERY_S
+                if self._stages and not self._console.is_terminal:
+                    line = self._stages[-1].line(now)
+        if line:
+            self._console.print(line, style="dim", markup=False, soft_wrap=True)
+        return due
+
+    def _begin(self, stage: Stage) -> None:
+        is_first = not self._stages
+        self._stages.append(stage)
+        self._bars.start()
+        if is_first and self._watches and not self._console.is_terminal:
+            self._shown_at = self._clock()
+            self._all_ended = threading.Event()
+            self._watcher = threading.Thread(target=self._watch, args=(self._all_ended,), name=_WATCHER, daemon=True)
+            self._watcher.start()
+
+    def _end(self, stage: Stage) -> None:
+        self._stages.remove(stage)
+        if not self._stages:
+            self._bars.stop()
+            self._all_ended.set()
+            if self._watcher is not None:
+                self._watcher.join()
+                self._watcher = None
+
+    def _watch(self, ended: threading.Event) -> None:
+        """Looks after stages that say nothing themselves, until all have ended."""
+        while not ended.wait(max(self.show_if_due() - self._clock(), 0.01)):
+            pass
+
+    def _print(self, line: str, style: str) -> None:
+        with self._lock:
+            self._shown_at = self._clock()
+        self._console.print(line, style=style, markup=False, soft_wrap=True)

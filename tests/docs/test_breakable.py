@@ -1,0 +1,32 @@
+"""Where names on the site may break: behind signs of long ones, and neither in blocks nor in short ones."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+PATH = Path(__file__).parents[2] / "docs" / "_build" / "breakable.py"
+SPEC = importlib.util.spec_from_file_location("breakable", PATH)
+assert SPEC is not None and SPEC.loader is not None
+HOOK = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(HOOK)
+
+
+@pytest.mark.parametrize(
+    ("html", "shown"),
+    [
+        (
+            "<p><code>sklearn.set_config(enable_metadata_routing=True)</code></p>",
+            "<p><code>sklearn.<wbr>set_<wbr>config(<wbr>enable_<wbr>metadata_<wbr>routing=<wbr>True)</code></p>",
+        ),
+        (
+            '<h1 id="x">pate.accounting.data_dependent<a href="#x">¶</a></h1>',
+            '<h1 id="x">pate.<wbr>accounting.<wbr>data_<wbr>dependent<a href="#x">¶</a></h1>',
+        ),
+        ("<code>target_epsilon=3</code>", "<code>target_epsilon=3</code>"),
+        ("<code>a &lt;= b_c_d_e_f_g_h_i_j_k_l</code>", "<code>a &lt;= b_c_d_e_f_g_h_i_j_k_l</code>"),
+        ("<pre><code>a_name.that_is.very_long.indeed()</code></pre>", None),
+    ],
+)
+def test_long_names_break_behind_signs(html: str, shown: str | None) -> None:
+    assert HOOK.breakable(html) == (html if shown is None else shown)

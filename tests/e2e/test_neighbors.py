@@ -1,0 +1,50 @@
+"""Runs on two neighboring data sets: what may be published is the same, but for what comes of the votes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from tests.e2e.commands import call
+
+OF_VOTES = {"manifest.json", "release.npz", "schema.json", "README.md"}  # the last two name threshold and answer rate
+WORDS = ("teacher=linear", "student=linear", "aggregator=gaussian_votes", "teacher.num_teachers=20", "num_queries=40")
+MORE = ("features=none", "target_epsilon=20", "all_records=false", "logger=none", "seed=5", "data.group=person")
+
+
+def _write(path: Path, times: int) -> None:
+    """300 people with a row each in one file, but for a private one, who has that many."""
+    rng = np.random.default_rng(0)
+    lines = ["part,person,age,dose,flu,cough"]
+    for person in range(300):
+        age, dose = rng.normal(50, 15), rng.normal()
+        part = ("private", "public", "private", "private", "test", "private")[person % 6]
+        cells = f"{part},{person},{age:.1f},{dose:.3f},{int(age > 50)},{int(dose > 0)}"
+        lines += [cells] * (times if person == 0 else 1)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _release(folder: Path, times: int) -> Path:
+    folder.mkdir()
+    _write(folder / "all.csv", times)
+    data = ("data=table", f"data.path={folder / 'all.csv'}", "data.split=part", "data.labels=[flu,cough]")
+    ended = call("train", *data, *WORDS, *MORE, f"output_dir={folder / 'run'}")
+    assert ended.returncode == 0, ended.stderr
+    return folder / "run" / "release"
+
+
+def test_somebody_private_with_more_rows_changes_nothing_published_but_votes(tmp_path: Path) -> None:
+    one = _release(tmp_path / "one", 1)
+    other = _release(tmp_path / "other", 8)
+    names = [sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*")) for folder in (one, other)]
+    assert names[0] == names[1]
+    for name in names[0]:
+        if (one / name).is_file() and name not in OF_VOTES and not name.startswith("student/"):
+            assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    with np.load(one / "release.npz") as some, np.load(other / "release.npz") as others:
+        assert some["record_ids"].tobytes() == others["record_ids"].tobytes()
+        assert set(some["record_ids"].tolist()) <= set(range(50))
+    schemas = [json.loads((folder / "schema.json").read_text()) for folder in (one, other)]
+    for schema in schemas:
+        del schema["threshold"]
+    assert schemas[0] == schemas[1]

@@ -1,0 +1,174 @@
+"""Two data sets with one public part: what is published of it does not depend on how many records somebody else has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pate.data import Arrays, CelebA, Dataset, DigitsGrid, HuggingFace, ImageFolder, SynthFaces, Table, Yeast
+
+pytest.importorskip("pyarrow")
+NUM_PEOPLE = 12
+PRIVATE_PERSON = 3
+NEIGHBORS = (8, 0)  # records of that person, who has one otherwise
+Load = Callable[[Path, int], Dataset]
+
+
+def _split_of(person: int) -> str:
+    return ("private", "public", "private", "private", "test", "public")[person % 6]
+
+
+def _people(times: int) -> list[int]:
+    """The person of each record, of all splits among each other."""
+    counts = [times if person == PRIVATE_PERSON else 1 for person in range(NUM_PEOPLE)]
+    return [person for person in range(NUM_PEOPLE) for _ in range(counts[person])]
+
+
+def _people_of(split: str, times: int) -> list[int]:
+    return [person for person in _people(times) if _split_of(person) == split]
+
+
+def _cells(person: int) -> str:
+    return f"p{person},{20 + person},{person % 3},{person % 2},{person // 6}"
+
+
+def _write_table(path: Path, people: list[int]) -> str:
+    lines = ["split,person,age,ward,flu,cough", *(f"{_split_of(person)},{_cells(person)}" for person in people)]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def _one_table(folder: Path, times: int) -> Dataset:
+    path = _write_table(folder / "all.csv", _people(times))
+    return Table(path=path, split="split", labels=("flu", "cough"), group="person").load()
+
+
+def _three_tables(folder: Path, times: int) -> Dataset:
+    files: dict[str, Any] = {}
+    for split in ("private", "public", "test"):
+        files[split] = _write_table(folder / f"{split}.csv", _people_of(split, times))
+    return Table(**files, labels=("flu", "cough"), group="person", drop=("split",)).load()
+
+
+def _arrays(folder: Path, times: int) -> Dataset:
+    files: dict[str, Any] = {}
+    for split in ("private", "public", "test"):
+        people = np.array(_people_of(split, times))
+        bits = np.stack([people % 2, people // 6], axis=1)
+        np.savez(folder / f"{split}.npz", inputs=people[:, None] / 9, labels=bits, groups=people)
+        files[split] = str(folder / f"{split}.npz")
+    return Arrays(**files).load()
+
+
+def _hugging_face(folder: Path, times: int) -> Dataset:
+    datasets = pytest.importorskip("datasets")
+    parts = {}
+    for split in ("private", "public", "test"):
+        people = np.array(_people_of(split, times))
+        columns = {"age": people * 1.5, "flu": people % 2, "person": people}
+        parts[split] = datasets.Dataset.from_dict({name: cells.tolist() for name, cells in columns.items()})
+    datasets.DatasetDict(parts).save_to_disk(str(folder / "saved"))
+    return HuggingFace(path=str(folder / "saved"), inputs=("age",), labels=("flu",), group="person").load()
+
+
+def _write_pictures(folder: Path, times: int, ending: str) -> list[str]:
+    """A picture for each record, in its person's name, of which nobody else's depends on `times`."""
+    folder.mkdir()
+    names = []
+    for person in dict.fromkeys(_people(times)):
+        for number in range(_people(times).count(person)):
+            names.append(f"{person}-{number}{ending}")
+            Image.fromarray(np.full((8, 8, 3), 20 * person, np.uint8)).save(folder / names[-1])
+    return names
+
+
+def _image_folder(folder: Path, times: int) -> Dataset:
+    names = _write_pictures(folder / "pictures", times, ".png")
+    rows = [f"{name},{_split_of(person)},{_cells(person)}" for name, person in zip(names, _people(times), strict=True)]
+    (folder / "labels.csv").write_text("\n".join(["file,split,person,age,ward,flu,cough", *rows]) + "\n")
+    paths = {"root": str(folder / "pictures"), "table": str(folder / "labels.csv")}
+    return ImageFolder(**paths, labels=("flu",), group="person", image_size=8).load()
+
+
+def _celeba(folder: Path, times: int) -> Dataset:
+    names = _write_pictures(folder / "img_align_celeba", times, ".jpg")
+    codes = {"private": 0, "public": 1, "test": 2}
+    people = _people(times)
+    attributes = [f"{name} {2 * (person % 2) - 1}" for name, person in zip(names, people, strict=True)]
+    splits = [f"{name} {codes[_split_of(person)]}" for name, person in zip(names, people, strict=True)]
+    identities = [f"{name} {person}" for name, person in zip(names, people, strict=True)]
+    (folder / "list_attr_celeba.txt").write_text("\n".join([str(len(names)), "Bald", *attributes]) + "\n")
+    (folder / "list_eval_partition.txt").write_text("\n".join(splits) + "\n")
+    (folder / "identity_CelebA.txt").write_text("\n".join(identities) + "\n")
+    return CelebA(root=folder, image_size=8, partition_by_identity=True).load()
+
+
+def _require_equal(some: Dataset, others: Dataset) -> None:
+    assert some.published_ids.dtype == others.published_ids.dtype
+    assert some.published_ids.tobytes() == others.published_ids.tobytes()
+    for name in ("inputs", "labels"):
+        values = [np.asarray(getattr(dataset.public, name)).tobytes() for dataset in (some, others)]
+        assert values[0] == values[1]
+    assert some.label_names == others.label_names
+    if some.preprocessing is not None and others.preprocessing is not None:
+        assert some.preprocessing.plain() == others.preprocessing.plain()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("times", NEIGHBORS)
+@pytest.mark.parametrize("load", [_one_table, _three_tables, _arrays, _hugging_face, _image_folder, _celeba])
+def test_what_is_published_of_public_records_knows_no_private_ones(tmp_path: Path, load: Load, times: int) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    one = load(tmp_path / "one", 1)
+    other = load(tmp_path / "other", times)
+    assert len(other.private) - len(one.private) == times - 1
+    _require_equal(one, other)
+
+
+def test_public_rows_of_a_file_of_all_are_numbered_among_public_rows(tmp_path: Path) -> None:
+    """People 1, 5, 7 and 11 are public: rows 0 to 3 of these, by age."""
+    dataset = _one_table(tmp_path, 8)
+    by_age = np.argsort(np.asarray(dataset.public.inputs)[:, 0])
+    assert dataset.published_ids[by_age].tolist() == [0, 1, 2, 3]
+
+
+def test_an_error_of_public_rows_counts_no_private_ones(tmp_path: Path) -> None:
+    lines = []
+    for times in (1, 8):
+        path = tmp_path / f"{times}.csv"
+        _write_table(path, _people(times))
+        path.write_text(path.read_text().replace("p11,31,2,1,1", "p11,31,2,1,7"))
+        with pytest.raises(
+            ValueError, match=r"public\.cough: expected 0 or 1 .*, 1 of 4 .*, row 4 is the first"
+        ) as error:
+            Table(path=str(path), split="split", labels=("flu", "cough"), group="person").load()
+        lines.append(str(error.value))
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (DigitsGrid(200, 20, 20), DigitsGrid(300, 20, 20)),
+        (SynthFaces(20, 10, 5, image_size=8), SynthFaces(30, 10, 5, image_size=8)),
+    ],
+)
+def test_sizes_of_private_parts_move_no_published_id(one: Any, other: Any) -> None:
+    ids = [reader.load().published_ids.tolist() for reader in (one, other)]
+    assert ids[0] == ids[1] == list(range(len(ids[0])))
+
+
+def test_genes_are_numbered_in_the_pool(tmp_path: Path) -> None:
+    """Yeast's split is drawn among all genes, so numbers in the file tell how many are private."""
+    ids = []
+    for count in (10, 9):
+        rows = [f"{row / 16},{row / 32},{row % 2}" for row in range(count)]
+        (tmp_path / "yeast.csv").write_text("\n".join(["Att1,Att2,Class1", *rows]))
+        ids.append(Yeast(path=tmp_path / "yeast.csv", num_public=3, num_test=2).load().published_ids.tolist())
+    assert ids == [[0, 1, 2], [0, 1, 2]]

@@ -1,0 +1,43 @@
+"""When the model of all private records is trained, and the reason where it is not; the losses of an epoch."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pate.data import Dataset
+from pate.data.embedded import DigitsGrid
+from pate.pipeline import reason_without_ceiling
+from pate.run.ensemble import by_epoch
+
+
+@pytest.fixture(scope="module")
+def digits() -> Dataset:
+    return DigitsGrid().load()
+
+
+def test_the_setting_decides_and_else_the_size(digits: Dataset) -> None:
+    assert reason_without_ceiling(True, digits) is None
+    assert reason_without_ceiling(False, digits) == "all_records=false"
+    assert reason_without_ceiling(None, digits) is None
+    values = len(digits.private) * int(np.prod(digits.input_shape))
+    count = 2 * 10**7 // values + 1
+    inputs = np.broadcast_to(digits.private.inputs, (count, *digits.private.inputs.shape)).reshape(
+        -1, *digits.input_shape
+    )
+    many = replace(digits.private, inputs=inputs, **_repeated(digits, count))
+    reason = reason_without_ceiling(None, replace(digits, private=many))
+    assert reason == f"it takes long on {count * values:,} numbers of private inputs; all_records=true trains it"
+
+
+def _repeated(data: Dataset, count: int) -> dict[str, np.ndarray]:
+    total = count * len(data.private)
+    first = int(max(data.private.record_ids.max(), data.public.record_ids.max(), data.test.record_ids.max())) + 1
+    ids = np.arange(first, first + total)
+    return {"labels": np.tile(data.private.labels, (count, 1)), "record_ids": ids, "group_ids": ids}
+
+
+def test_the_losses_of_steps_are_averaged_by_epoch() -> None:
+    np.testing.assert_allclose(by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), 2), [3.0, 2.0])
+    np.testing.assert_allclose(by_epoch(np.array([4.0, 2.0]), 5), [4.0, 2.0])
+    np.testing.assert_allclose(by_epoch(np.array([0.5]), 1), [0.5])

@@ -1,0 +1,101 @@
+"""Stages of long work by a clock that is given: no test waits."""
+
+import io
+import threading
+
+import pytest
+from rich.console import Console
+
+from pate.cli.monitor import ConsoleMonitor
+from pate.progress import Stage, spelled_seconds
+
+
+class Clock:
+    """A clock that stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "spelled"), [(0.4, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (7380, "2 h 3 min")]
+)
+def test_durations_in_words(seconds: float, spelled: str) -> None:
+    assert spelled_seconds(seconds) == spelled
+
+
+def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
+    """Of 100 teachers 40 are there; 20 more take 60 s, so the other 40 take 120 s."""
+    stage = Stage("training teachers", 100, started=5.0)
+    stage.advance(40, now=5.0)
+    assert stage.seconds_left(5.0) is None
+    stage.advance(60, now=65.0)
+    assert stage.line(65.0) == "training teachers: 60 of 100, 1 min passed, about 2 min left"
+
+
+def test_a_stage_of_unknown_length_says_its_step_and_the_time() -> None:
+    stage = Stage("training the student", None, started=0.0)
+    assert stage.line(30.0) == "training the student: 30 s passed"
+    stage.advance(7, "loss 0.2", now=40.0)
+    assert stage.line(41.0) == "training the student: step 7, 41 s passed, loss 0.2"
+
+
+def _shown(monitor_of: Console) -> list[str]:
+    return [line for line in monitor_of.file.getvalue().splitlines() if line]
+
+
+def test_without_a_terminal_a_line_comes_at_least_every_30_s() -> None:
+    """Of the innermost stage, also where that says nothing; none sooner than 20 s behind another line."""
+    console = Console(file=io.StringIO(), width=200)
+    clock = Clock()
+    monitor = ConsoleMonitor(console, clock=clock, watches=False)
+    with monitor.stage("releases and students", 4) as advance:
+        due = monitor.show_if_due()
+        assert due <= 30
+        assert not _shown(console)
+        clock.seconds = due
+        advance(1)
+        assert _shown(console) == ["releases and students: 1 of 4, 20 s passed, about 1 min left"]
+        with monitor.stage("training the student"):
+            clock.seconds += 10
+            monitor.show_if_due()
+            assert len(_shown(console)) == 1
+            clock.seconds += 15
+            monitor.show_if_due()
+            assert _shown(console)[1:] == ["training the student: 25 s passed"]
+    assert _shown(console)[2:] == ["training the student: 25.0 s", "releases and students: 45.0 s"]
+
+
+def test_on_a_terminal_bars_are_shown_and_no_such_lines() -> None:
+    console = Console(file=io.StringIO(), width=200, force_terminal=True)
+    clock = Clock()
+    monitor = ConsoleMonitor(console, clock=clock, watches=False)
+    with monitor.stage("training teachers", 2) as advance:
+        clock.seconds = 60.0
+        advance(1)
+    assert "passed" not in console.file.getvalue()
+    assert "1/2" in console.file.getvalue() or "training teachers" in console.file.getvalue()
+
+
+def test_a_thread_looks_after_silent_stages_and_ends_with_them() -> None:
+    def watchers() -> int:
+        return sum(thread.name == "stages" for thread in threading.enumerate())
+
+    monitor = ConsoleMonitor(Console(file=io.StringIO(), width=200))
+    with monitor.stage("outer"), monitor.stage("inner"):
+        assert watchers() == 1
+    assert watchers() == 0
+
+
+def test_short_stages_leave_no_line_where_that_is_asked_for() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    clock = Clock()
+    monitor = ConsoleMonitor(console, clock=clock, watches=False, shown_after=2.0)
+    with monitor.stage("pricing the release"):
+        clock.seconds = 1.0
+    with monitor.stage("searching for settings that work"):
+        clock.seconds = 4.0
+    assert _shown(console) == ["searching for settings that work: 3.0 s"]
