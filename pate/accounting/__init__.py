@@ -25,6 +25,7 @@ from pate.accounting.events import (
     WinnerEvent,
     ZCdpEvent,
 )
+from pate.accounting.unit import PrivacyUnit
 from pate.validation import lazily
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ __all__ = [
     "OneBitEvent",
     "OpposedMaximaEvent",
     "PldAccountant",
+    "PrivacyUnit",
     "PureDpAccountant",
     "PureDpEvent",
     "RdpAccountant",

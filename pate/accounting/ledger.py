@@ -29,6 +29,7 @@ from pate.accounting.joint_law import JointLawAccountant
 from pate.accounting.pld import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import Accountant, RdpAccountant, ZCdpAccountant, require_maker
+from pate.accounting.unit import PrivacyUnit
 from pate.files.values import number, plain, to_json_line
 from pate.store import DamagedLedger, Line, Store, damaged
 from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability
@@ -57,6 +58,7 @@ class LedgerEntry:
     user: str = ""  # the login name, or the number of a user who has none
     host: str = ""  # the machine's name
     command: str = ""  # the program and its words, as a shell would take them, cut after 1,000 characters
+    unit: PrivacyUnit | None = None  # what the price is for; None where nobody said, as in earlier versions
 
 
 class BudgetExceeded(InvalidValue):
@@ -209,10 +211,10 @@ class SharedLedger:
         """The digests of all data sets that something was charged to, in the order of their first charges."""
         return list(dict.fromkeys(entry.data for entry in self.entries if entry.data))
 
-    def account(self, data: str) -> Ledger:
+    def account(self, data: str, *, unit: PrivacyUnit | None = None) -> Ledger:
         """The ledger of one data set, by a digest of its records, the same in every run; not of computed features."""
         require(isinstance(data, str) and data != "", "data", type(data).__name__, "a digest that is not empty")
-        return Ledger(self, target_delta=self.target_delta, data=data)
+        return Ledger(self, target_delta=self.target_delta, data=data, unit=unit)
 
 
 class Ledger:
@@ -232,6 +234,11 @@ class Ledger:
     target_delta) by `filter`: `RenyiFilter`, `ZCdpFilter`, `GaussianFilter` or a partial of one. None is what goes with
     the accountant, or what the file has stored. `data`, the digest of the private data, is for a file of several
     data sets.
+
+    `unit` is what all prices of the account are for. Prices of two units have no sum, so another unit than that of the
+    earlier charges raises. So it does where one price bounds the other, as that of a patient bounds that of a visit:
+    the account would then be for visits alone. None takes the unit of the earlier charges. Charges that name no unit,
+    as those of earlier versions, are taken to be for the account's; `num_without_unit` says how many there are.
     """
 
     def __init__(
@@ -244,6 +251,7 @@ class Ledger:
         max_epsilon: float | None = None,
         filter: FilterMaker | None = None,
         data: str = "",
+        unit: PrivacyUnit | None = None,
     ) -> None:
         if not isinstance(path, SharedLedger):
             settings: dict[str, Any] = {"adjacency": adjacency, "accountant": accountant, "filter": filter}
@@ -258,7 +266,9 @@ class Ledger:
         self._composed: tuple[Accountant | None, list[tuple[Event, int]], int] = None, [], 0
         self._caps = [Cap(rule, self._entries) for rule in path.rules]
         self.max_epsilon = path.rules[0].max_epsilon if path.rules else None
+        self._unit = unit
         self._take()
+        self._require_same_unit()
 
     @classmethod
     def stored(cls, path: str | os.PathLike[str], *, data: str = "") -> Ledger:
@@ -274,6 +284,17 @@ class Ledger:
     def entries(self) -> list[LedgerEntry]:
         """All charges on this data set, in the order of their commits, those of other processes included."""
         return self._read().copy()
+
+    @property
+    def unit(self) -> PrivacyUnit | None:
+        """What the prices of the account are for; None where neither a charge nor the caller has said it."""
+        charged = (entry.unit for entry in self._read() if entry.unit is not None)
+        return self._unit or next(charged, None)
+
+    @property
+    def num_without_unit(self) -> int:
+        """How many charges name no unit, and are taken to be for that of the account."""
+        return sum(entry.unit is None for entry in self._read())
 
     @property
     def epsilon(self) -> float:
@@ -366,6 +387,8 @@ class Ledger:
             total = plain(total_with(len(self._take())))
             number = 1 + sum(bool(run) and entry.key.startswith(run) for entry in self._entries)
             values = {"description": description, "epsilon": total, "draw": number, "noise": noise}
+            if (unit := self._require_same_unit()) is not None:
+                values["unit"] = unit.to_json()
             return values | {"time": datetime.now(UTC).isoformat(timespec="milliseconds")} | _process(os.getpid())
 
         self._read()  # which may find out the account's name
@@ -420,6 +443,17 @@ class Ledger:
         self._composed = ended, rows[-1:], number + len(fresh)  # at once: an interrupt leaves the former state
         rows = _in_rows([*rows[-1:], *((event, 1) for event in following)])
         return ended.copy().compose_all(rows).get_epsilon(self.target_delta) if rows else 0.0
+
+    def _require_same_unit(self) -> PrivacyUnit | None:
+        """Returns the unit of this account and of the charges that were read; raises where there are two."""
+        units = [self._unit] if self._unit is not None else []
+        units += [entry.unit for entry in self._entries if entry.unit is not None]
+        if other := next((unit for unit in units if unit != units[0]), None):
+            account = f"the account of records {self._named[:12]} in " if self._named else ""
+            rule = f"{other.words}, as {account}ledger={self.path} counts; prices of two units of privacy have no sum"
+            remedy = "take the same data.group= (of a classifier groups=), or another ledger="
+            raise InvalidValue(f"unit={units[0].words}: expected {rule}: {remedy}")
+        return next(iter(units), None)
 
     def _require_same_adjacency(self, event: Event) -> None:
         """Of a sampled Gaussian, the one event whose price is not the same for both."""
@@ -477,9 +511,20 @@ def require_ledger(ledger: Any) -> Ledger:
 def _entry(line: Line, path: Path | None) -> LedgerEntry:
     try:
         about = json.loads(line.about)
-        words = {name: str(about[name]) for name in ("description", "noise", "time", "user", "host", "command")}
-        event, epsilon = event_from_json(json.loads(line.event)), number(about["epsilon"])
-        return LedgerEntry(line.key, event, epsilon=epsilon, data=line.data, draw=int(about["draw"]), **words)
+        return LedgerEntry(
+            line.key,
+            event_from_json(json.loads(line.event)),
+            description=str(about["description"]),
+            epsilon=number(about["epsilon"]),
+            data=line.data,
+            draw=int(about["draw"]),
+            noise=str(about["noise"]),
+            time=str(about["time"]),
+            user=str(about["user"]),
+            host=str(about["host"]),
+            command=str(about["command"]),
+            unit=PrivacyUnit.from_json(about["unit"]) if "unit" in about else None,
+        )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise damaged(path, f"a charge on line {line.number}") from error
 

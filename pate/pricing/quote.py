@@ -105,8 +105,17 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
     for entry in ledger.entries:
         who = {"time": entry.time, "user": entry.user, "command": entry.command, "mechanism": entry.description}
         charges.append(who | {"draw": entry.draw, "epsilon": price(entry.event)})
-    settings = {"delta": ledger.target_delta, "cap": ledger.max_epsilon}
-    return {"data": ledger.data, "spent_epsilon": ledger.spent_epsilon, **settings, "charges": charges}
+    unit = ledger.unit
+    return {
+        "data": ledger.data,
+        "spent_epsilon": ledger.spent_epsilon,
+        "delta": ledger.target_delta,
+        "cap": ledger.max_epsilon,
+        "unit": None if unit is None else unit.protected_under(ledger.adjacency),
+        "unit_columns": [] if unit is None else list(unit.columns),
+        "charges_without_unit": ledger.num_without_unit,
+        "charges": charges,
+    }
 
 
 @dataclass(frozen=True)

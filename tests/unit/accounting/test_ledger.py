@@ -35,6 +35,7 @@ from pate.accounting import (
     Ledger,
     OneBitEvent,
     PldAccountant,
+    PrivacyUnit,
     PureDpAccountant,
     PureDpEvent,
     RdpAccountant,
@@ -583,3 +584,38 @@ def test_the_origin_of_a_charge_is_known(ledger: Ledger, monkeypatch: pytest.Mon
     assert (entry.user, entry.host) == (str(os.getuid()), os.uname().nodename)
     assert entry.command == shlex.join(words or [])[:1000]
     assert entry.time.endswith("+00:00")
+
+
+PATIENT, VISIT = PrivacyUnit.of_column("mrn"), PrivacyUnit("one row")
+
+
+@pytest.mark.parametrize(("first", "second"), [(VISIT, PATIENT), (PATIENT, VISIT)])
+def test_an_account_adds_up_prices_of_one_unit_of_privacy(
+    first: PrivacyUnit, second: PrivacyUnit, tmp_path: Path
+) -> None:
+    shared = SharedLedger(tmp_path / "ledger.db", target_delta=DELTA)
+    early = shared.account("a" * 64, unit=second)  # opened before the first charge
+    account = shared.account("a" * 64, unit=first)
+    entry = account.charge(GAUSSIAN, adjacency="replace_one")
+    assert (entry.unit, account.unit, account.num_without_unit) == (first, first, 0)
+    rule = rf"^unit={second.words}: expected {first.words}, as the account of records aaaaaaaaaaaa in ledger="
+    with pytest.raises(InvalidValue, match=rule):
+        shared.account("a" * 64, unit=second)
+    with pytest.raises(InvalidValue, match=rule):
+        early.charge(GAUSSIAN, adjacency="replace_one")
+    assert len(shared.entries) == 1
+    assert shared.account("b" * 64, unit=second).charge(GAUSSIAN, adjacency="replace_one").unit == second
+    unnamed = SharedLedger.stored(shared.path).account("a" * 64)
+    assert unnamed.charge(GAUSSIAN, adjacency="replace_one").unit == first, "who says nothing takes the account's"
+
+
+def test_charges_that_name_no_unit_are_taken_to_be_for_that_of_the_account(tmp_path: Path) -> None:
+    """As all charges of earlier versions are."""
+    ledger = Ledger(tmp_path / "ledger.db", target_delta=DELTA)
+    assert ledger.charge(GAUSSIAN, adjacency="replace_one").unit is None
+    assert (ledger.unit, ledger.num_without_unit) == (None, 1)
+    ledger = Ledger(tmp_path / "ledger.db", target_delta=DELTA, unit=PATIENT)
+    ledger.charge(GAUSSIAN, adjacency="replace_one")
+    assert (ledger.unit, ledger.num_without_unit, len(ledger.entries)) == (PATIENT, 1, 2)
+    with pytest.raises(InvalidValue, match=r"^unit=one row: expected one value of the column mrn"):
+        Ledger(tmp_path / "ledger.db", target_delta=DELTA, unit=VISIT)

@@ -180,6 +180,7 @@ def asked(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callabl
     HydraConfig.instance().cfg = None
 
 
+UNIT = ["unit", "unit_columns", "charges_without_unit"]
 CHARGE = ["time", "user", "command", "mechanism", "draw", "epsilon"]
 
 
@@ -187,7 +188,7 @@ def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(asked: Callable
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     (line,) = asked(f"ledger={shared.path}", "format=json").splitlines()
     (first, second) = json.loads(line)["accounts"]
-    assert list(first) == ["data", "spent_epsilon", "delta", "cap", "charges"]
+    assert list(first) == ["data", "spent_epsilon", "delta", "cap", *UNIT, "charges"]
     account, entry = shared.account("b" * 64), shared.entries[0]
     assert (second["data"], second["delta"], second["cap"]) == ("b" * 64, 1e-6, 4.0)
     assert second["spent_epsilon"] == account.spent_epsilon

@@ -1,0 +1,78 @@
+"""The unit of privacy: which private records one change replaces together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from pate.accounting.events import Adjacency
+from pate.validation import printable
+
+__all__ = ["PrivacyUnit"]
+
+
+@dataclass(frozen=True)
+class PrivacyUnit:
+    """A unit of privacy: the private records that a guarantee protects together.
+
+    A price is for one unit. Prices of different units have no sum: epsilon 3 for one visit and epsilon 3 for one
+    patient bound nothing for a patient with several visits. So a ledger adds up equal units alone.
+
+    Attributes:
+        words: the unit as a noun, such as `one row`.
+        columns: whose values make a unit; none where no column does.
+
+    >>> PrivacyUnit.of_column("mrn").words
+    'one value of the column mrn, with all its rows'
+    """
+
+    words: str
+    columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of_column(cls, column: str, *, records: str = "rows") -> Self:
+        """Makes the unit of records that have one value in a column, such as all rows of one person."""
+        return cls(f"one value of the column {printable(column)}, with all its {records}", (column,))
+
+    @classmethod
+    def of_owners(cls, columns: tuple[str, ...]) -> Self:
+        """Makes the unit of rows that have several owners each, such as a patient and a doctor."""
+        owners = ", or one of the column ".join(map(printable, columns))
+        words = f"one value of the column {owners}, with all its rows (who belongs with whom is public)"
+        return cls(words, columns)
+
+    @classmethod
+    def of_teacher(cls) -> Self:
+        """Makes the unit of votes about whose records nothing is known."""
+        return cls("one teacher, with all its records")
+
+    @property
+    def within_class(self) -> Self:
+        """The same unit, where it is only replaced by one that agreed to the same budget."""
+        return replace(self, words=f"{self.words}, within its budget class")
+
+    @property
+    def at_one_holder(self) -> Self:
+        """The same unit, where several holders of records cannot know of each other's."""
+        return replace(self, words=f"{self.words}, at one holder")
+
+    def protected_under(self, adjacency: Adjacency) -> str:
+        """Says in words what the price of a release is for.
+
+        A teacher that is added or removed is no change of one record: the teacher of a removed record stays. To replace
+        one is to remove a teacher and to add another (docs/proofs/many_places.md).
+        """
+        teacher = self.of_teacher()
+        if adjacency is Adjacency.REPLACE_ONE or self == teacher:
+            return self.words
+        return f"{teacher.words}; to replace {self.words}, counts as two such changes"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain values, which `from_json` reads."""
+        return {"words": self.words, "columns": list(self.columns)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Reads what `to_json` wrote; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+        return cls(str(values["words"]), tuple(map(str, values["columns"])))

@@ -1,0 +1,39 @@
+"""The unit of privacy in words that name the columns."""
+
+import json
+
+import pytest
+
+from pate.accounting import Adjacency, PrivacyUnit
+
+PATIENT = "one value of the column mrn, with all its rows"
+OWNERS = "one value of the column patient, or one of the column doctor, with all its rows"
+UNITS = [
+    (PrivacyUnit.of_column("mrn"), PATIENT, ("mrn",)),
+    (PrivacyUnit.of_column("mrn").within_class, f"{PATIENT}, within its budget class", ("mrn",)),
+    (PrivacyUnit.of_column("mrn").at_one_holder, f"{PATIENT}, at one holder", ("mrn",)),
+    (
+        PrivacyUnit.of_owners(("patient", "doctor")),
+        f"{OWNERS} (who belongs with whom is public)",
+        ("patient", "doctor"),
+    ),
+    (PrivacyUnit.of_teacher(), "one teacher, with all its records", ()),
+]
+
+
+@pytest.mark.parametrize(("unit", "words", "columns"), UNITS)
+def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[str, ...]) -> None:
+    assert (unit.words, unit.columns) == (words, columns)
+    assert unit.protected_under(Adjacency.REPLACE_ONE) == words
+    assert PrivacyUnit.from_json(json.loads(json.dumps(unit.to_json()))) == unit
+
+
+def test_where_a_teacher_comes_or_goes_a_record_is_not_what_the_price_is_for() -> None:
+    under = PrivacyUnit.of_column("mrn").protected_under(Adjacency.ADD_REMOVE)
+    assert under == f"one teacher, with all its records; to replace {PATIENT}, counts as two such changes"
+    teacher = PrivacyUnit.of_teacher()
+    assert teacher.protected_under(Adjacency.ADD_REMOVE) == teacher.words
+
+
+def test_a_column_called_anything_is_one_line() -> None:
+    assert PrivacyUnit.of_column("patient\nnumber").words == "one value of the column patient number, with all its rows"
