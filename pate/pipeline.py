@@ -56,7 +56,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         monitor.say(f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked")
     priced = price(plan, dataset, monitor)
     private = dataset.private_digest()
-    payment = Payment(priced, plan, folder, data=private, owners=dataset.owners)
+    payment = Payment(priced, plan, folder, data=private, unit=plan.unit(dataset), owners=dataset.owners)
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
     warnings = plan_warnings(dataset, *parts, num_teachers=num_teachers)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import PrivacyUnit
 from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners
 from pate.data.pictures import require_image_levels
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
@@ -19,6 +20,8 @@ _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
 _FILE = "an .npz file of inputs"
 _MOST_BYTES = 2**38
 _UNGROUPED = "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
+_ONE_GROUP = PrivacyUnit("one number of the array groups, with all its rows", ("groups",))
+_ONE_ROW = PrivacyUnit("one row")
 _FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm("biu", (None, None))}
 _BESIDE = {"groups": ArrayForm("iu", (None,)), "ids": ArrayForm("iu", (None,)), "label_names": ArrayForm("U", (None,))}
 _BESIDE["budgets"] = ArrayForm("iufU", (None,))
@@ -68,15 +71,23 @@ class Arrays:
         parts["public_ids"] = files["public"].get("ids", np.arange(len(parts["public"])))
         parts["owners"] = named_owners(id=private.get("ids"), group=private.get("groups"))
         parts["budgets"] = private["budgets"].astype(np.str_) if "budgets" in private else None
-        return Dataset(self.name, True, kind, self._names(files), **parts, notes=() if grouped else (_UNGROUPED,))
+        parts["notes"] = () if grouped else (_UNGROUPED,)
+        parts["group_unit"] = _ONE_GROUP if grouped else _ONE_ROW
+        return Dataset(self.name, True, kind, self._names(files), **parts)
 
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere."""
         arrays = _read("data.private", self.private)
         require("budgets" not in arrays, "data.private.budgets", "there", PLAIN)
         names = self._names({"private": arrays})
-        notes = () if "groups" in arrays else (_UNGROUPED,)
-        return PrivateRecords(self.name, names, _split("data.private", 0, arrays), notes=notes)
+        grouped = "groups" in arrays
+        return PrivateRecords(
+            self.name,
+            names,
+            _split("data.private", 0, arrays),
+            notes=() if grouped else (_UNGROUPED,),
+            group_unit=_ONE_GROUP if grouped else _ONE_ROW,
+        )
 
     def _names(self, files: dict[str, dict[str, NDArray[Any]]]) -> tuple[str, ...]:
         count = files["private"]["labels"].shape[1]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from pate.accounting import PrivacyUnit
 from pate.data.cache import kept_pixels
 from pate.data.dataset import Dataset, ImageForm, Split, Stage, named_owners, unwatched
 from pate.data.pictures import UNREADABLE, read_picture
@@ -25,6 +26,8 @@ _DIGITS = 18  # of a number that fits in 64 bits whatever they are
 _SHOWN = 40  # characters of a value that is wrong
 IMAGES = "img_align_celeba"
 MARKER = "synth_faces.json"  # in a folder whose pictures are cartoons, whatever its lists look like
+_ONE_PERSON = PrivacyUnit(f"one identity of {IDENTITIES}, with all its photographs", (IDENTITIES,))
+_ONE_PHOTOGRAPH = PrivacyUnit("one photograph")
 _PICTURES = (".jpg", ".jpeg", ".png")
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
@@ -249,6 +252,7 @@ class CelebA:
             preprocessing=form,
             public_ids=files[rows_of["public"]],
             owners=named_owners(id=files[rows], group=None if known_by is None else known_by[rows]),
+            group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )
 
     def _folder(self) -> Path:

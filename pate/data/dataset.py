@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from pate.accounting import PrivacyUnit
 from pate.data.pictures import MODES, is_white, read_picture
 from pate.files.arrays import row_blocks, taken
 from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
@@ -34,6 +35,8 @@ from pate.validation import (
     require_text,
 )
 
+# Of a data set that does not say more: whether groups have several records is the records' secret.
+_ONE_GROUP = PrivacyUnit("one group of records, those with one number in group_ids")
 _STEPS = 16
 _MARGIN = 2.0**-20  # above the rounding error of a sum of weights
 Numbers = NDArray[np.int64]
@@ -63,9 +66,8 @@ class SharedRecords:
         return cls(names, None if keeps else weights, len(sizes), int(sizes.max()))
 
     @property
-    def unit(self) -> str:
-        one = " or ".join(f"one {name}" for name in self.names)
-        return f"all records of {one} replaced by others that belong to the same: who belongs with whom is public"
+    def unit(self) -> PrivacyUnit:
+        return PrivacyUnit.of_owners(self.names)
 
     def said(self) -> str:
         setting, one = f"data.group=[{','.join(self.names)}]", " or ".join(f"one {name}" for name in self.names)
@@ -406,6 +408,8 @@ class Dataset:
     # texts `[num_private]`, the budget class of each private record, public and one per group; None where all have one
     budgets: NDArray[np.str_] | None = None
     shared: SharedRecords | None = None  # of private records that have several owners each
+    # what a group of private records is, by the columns that say it and never by the records; see `privacy_unit`
+    group_unit: PrivacyUnit = _ONE_GROUP
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -437,6 +441,12 @@ class Dataset:
         if self.public_ids is not None:
             good = self.public_ids.dtype.kind in "iuU" and self.public_ids.shape == (len(self.public),)
             require(good, "public_ids", self.public_ids.dtype, "whole numbers or texts, one for each public record")
+
+    @property
+    def privacy_unit(self) -> PrivacyUnit:
+        """The private records that one change replaces together, in words that no record has a part in."""
+        unit = self.group_unit if self.shared is None else self.shared.unit
+        return unit if self.budgets is None else unit.within_class
 
     @property
     def published_ids(self) -> NDArray[Any]:
@@ -557,6 +567,7 @@ class PrivateRecords:
     private_cells: str | None = None
     real: bool = True
     notes: tuple[str, ...] = ()
+    group_unit: PrivacyUnit = _ONE_GROUP
 
     def asked(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
         """These records and the public samples `[P, …]` that they are asked about; one empty record is for test."""
@@ -571,4 +582,5 @@ class PrivateRecords:
         kind: Kind = "images" if inputs.ndim == 4 else "features"
         splits = self.records, unlabeled(inputs, free + 1), unlabeled(np.zeros_like(inputs[:1]), free)
         beside: dict[str, Any] = {"private_cells": self.private_cells, "public_labeled": False, "notes": self.notes}
+        beside["group_unit"] = self.group_unit
         return Dataset(self.name, self.real, kind, self.label_names, *splits, self.preprocessing, record_ids, **beside)

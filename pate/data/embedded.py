@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import PrivacyUnit
 from pate.data.dataset import Dataset, Split, Stage, unwatched
 from pate.data.table.schema import TableSchema, TextColumn
 from pate.data.texts import TextReader
@@ -89,7 +90,9 @@ class DigitsGrid:
         rows = Split(images, labels, np.arange(len(pool_of)), pool_of)
         ends = self.num_private, self.num_private + self.num_public
         private, public, test = map(rows.take, np.split(np.arange(len(pool_of)), ends))
-        return Dataset("digits_grid", False, "images", tuple("0123456789"), private, public, test)
+        unit = PrivacyUnit("one pool of base digits, with all its composites")
+        names = tuple("0123456789")
+        return Dataset("digits_grid", False, "images", names, private, public, test, group_unit=unit)
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,17 @@ class WordNet40(TextReader):
             ends = np.cumsum(arrays["split_sizes"])[:-1]
         public, test, private = map(rows.take, np.split(np.arange(len(rows)), ends))
         offsets = public.record_ids  # of synsets, which WordNet publishes
-        dataset = Dataset("wordnet", True, "features", names, private, public, test, public_ids=offsets)
+        dataset = Dataset(
+            "wordnet",
+            True,
+            "features",
+            names,
+            private,
+            public,
+            test,
+            public_ids=offsets,
+            group_unit=PrivacyUnit("one family of synsets with the same gloss, with all its synsets"),
+        )
         if self.text_fit is None:
             return dataset
         lines = bz2.decompress(GLOSSES.read_bytes()).decode().split("\n")  # by the order of ids
@@ -175,7 +188,8 @@ class Yeast:
         rows = Split(inputs, labels, np.arange(len(inputs)), np.arange(len(inputs)))
         order = np.random.default_rng(self.seed).permutation(len(inputs))
         public, test, private = map(rows.take, np.split(order, [self.num_public, held_out]))
-        return Dataset("yeast", True, "features", names, private, public, test)
+        unit = PrivacyUnit("one gene")
+        return Dataset("yeast", True, "features", names, private, public, test, group_unit=unit)
 
 
 def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.bool_]]:

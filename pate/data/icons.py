@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pate.accounting import PrivacyUnit
 from pate.data.dataset import Dataset, ImageForm, Split
 from pate.files.arrays import ArrayForm, Arrays, read_arrays
 from pate.files.disk import damaged
@@ -86,4 +87,15 @@ class Icons:
         places = np.split(np.arange(len(pictures)), np.cumsum(arrays["split_sizes"])[:-1])
         public, test, private = (Split.of_pictures(rows[: self.limit], *known) for rows in places)
         public_ids = arrays["public_names"][: self.limit]
-        return Dataset("icons", True, "images", names, private, public, test, preprocessing=form, public_ids=public_ids)
+        return Dataset(
+            "icons",
+            True,
+            "images",
+            names,
+            private,
+            public,
+            test,
+            preprocessing=form,
+            public_ids=public_ids,
+            group_unit=PrivacyUnit("one family of icons, with all its icons"),
+        )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import PrivacyUnit
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Split, Stage, named_owners, unwatched
 from pate.data.pictures import UNREADABLE, is_white
 from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column, require_columns
@@ -109,8 +110,11 @@ class ImageFolder:
         }
         parts |= {"public_ids": np.split(files, ends)[1][order[1]], "public_labeled": read["public"].labeled}
         parts["owners"] = named_owners(id=files[: ends[0]], group=whose[: ends[0]] if group else None)
-        notes = () if group else (UNGROUPED,)
-        return Dataset(self.name, True, "images", self.labels, **parts, preprocessing=pictures.form, notes=notes)
+        parts["notes"] = () if group else (UNGROUPED,)
+        parts["group_unit"] = PrivacyUnit("one picture")
+        if self.group is not None:
+            parts["group_unit"] = PrivacyUnit.of_column(self.group, records="pictures")
+        return Dataset(self.name, True, "images", self.labels, **parts, preprocessing=pictures.form)
 
     def _read(self, stage: Stage) -> tuple[PictureColumn, dict[str, Rows]]:
         root, done = Path(str(self.root)).resolve(), 0

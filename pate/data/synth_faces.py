@@ -13,6 +13,7 @@ import yaml
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
+from pate.accounting import PrivacyUnit
 from pate.data.cache import kept_pixels
 from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
 from pate.data.dataset import Dataset, ImageForm, Split, Stage, unwatched
@@ -341,7 +342,17 @@ class SynthFaces:
         known = (levels, labels, record_ids, record_ids)
         private, public, test = (Split.of_pictures(rows, *known) for rows in np.split(np.arange(count), ends[:-1]))
         form = ImageForm(3, self.image_size, self.image_size, "crop")
-        return Dataset("synth_faces", False, "images", NAMES, private, public, test, preprocessing=form)
+        return Dataset(
+            "synth_faces",
+            False,
+            "images",
+            NAMES,
+            private,
+            public,
+            test,
+            preprocessing=form,
+            group_unit=PrivacyUnit("one face"),
+        )
 
     def _levels(self, count: int, stage: Stage) -> NDArray[np.uint8]:
         shape = (count, 3, self.image_size, self.image_size)

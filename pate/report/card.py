@@ -26,7 +26,7 @@ class PrivacyStatement:
     epsilon: float  # a bound as on the card, rounded up; infinity, in the file `"inf"`, is no guarantee
     delta: float  # at which it holds, rounded up
     adjacency: str  # `replace_one` or `add_remove`
-    unit: str  # what one private record is, in words
+    unit: str  # the private records that one change replaces together, in words
     accountant: str  # whose figure epsilon is
     mechanism: str  # the class of the aggregator
     parameters: Mapping[str, Scalar] = field(default_factory=dict)  # its public parameters by name
@@ -38,11 +38,13 @@ class PrivacyStatement:
     num_teachers: int  # that voted
     # the epsilon of each class of groups with a budget of its own, rounded up; none where all have one
     classes: Mapping[str, float] = field(default_factory=dict)
+    # whose values make a unit; none where no column does, or an earlier version did not say
+    unit_columns: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int) -> Self:
         """That of a price; arguments as for `privacy_card`."""
-        same = ("adjacency", "unit", "mechanism", "parameters", "num_queries")
+        same = ("adjacency", "unit", "unit_columns", "mechanism", "parameters", "num_queries")
         counts: dict[str, Any] = {"num_answered": num_answered, "num_labels": num_labels, "num_teachers": num_teachers}
         return cls(
             **{name: getattr(privacy, name) for name in same},

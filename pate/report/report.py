@@ -152,7 +152,7 @@ class Privacy:
     epsilon: float  # bound, >= 0; infinity means no guarantee and is written as `"inf"`
     delta: float  # the delta at which `epsilon` holds, in [0, 1), failure probabilities included
     adjacency: str  # `replace_one` or `add_remove`
-    unit: str  # what one private record is, in words
+    unit: str  # the private records that one change replaces together, in words
     accountant: str  # name of the accountant
     mechanism: str  # name of the aggregator
     num_queries: int  # queries that were priced, refused ones included
@@ -170,6 +170,7 @@ class Privacy:
     won_by: str | None = None  # the accountant whose figure `epsilon` is, where `accountant` asks others; else None
     # the epsilon of each class of groups with a budget of its own, none above `epsilon`; none where all have that
     classes: Mapping[str, float] = field(default_factory=dict)
+    unit_columns: tuple[str, ...] = ()  # whose values make a unit; none where no column does, or it is not known
 
     def __post_init__(self) -> None:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")

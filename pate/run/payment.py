@@ -13,7 +13,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, RdpAccountant, SelfComposedEvent
+from pate.accounting import (
+    Accountant,
+    AutoAccountant,
+    Event,
+    GaussianEvent,
+    PrivacyUnit,
+    RdpAccountant,
+    SelfComposedEvent,
+)
 from pate.accounting.events import leaves
 from pate.accounting.ledger import BudgetExceeded, Ledger, SharedLedger
 from pate.aggregators import Aggregator, Release
@@ -78,14 +86,23 @@ class Payment(Drawn):
     A part that was committed is read back, whoever asks: the same run after a kill, or a copy of its folder that is
     charged to the same ledger. What was drawn and not committed was shown to nobody, and is drawn afresh.
 
-    `data`, a `Dataset.private_digest`, names the account; `owners`, ids and groups of the records as bytes by kind, are
-    people, known again in another table. Raises where the ledger of all runs has no room for the run, or is none.
+    `data`, a `Dataset.private_digest`, names the account; `unit` is what the price is for; `owners`, ids and groups of
+    the records as bytes by kind, are people, known again in another table. Raises where the ledger of all runs has no
+    room for the run, counts for another unit of privacy, or is none.
     """
 
     def __init__(
-        self, priced: PricedRelease, plan: ReleaseTerms, folder: RunFolder, *, data: str, owners: Owners | None = None
+        self,
+        priced: PricedRelease,
+        plan: ReleaseTerms,
+        folder: RunFolder,
+        *,
+        data: str,
+        unit: PrivacyUnit,
+        owners: Owners | None = None,
     ) -> None:
         super().__init__()
+        self.unit = unit
         self.priced, self.budget, self.folder = priced, plan.budget, folder
         self.data, self.owners, self.seed, self.new_account = data, owners or {}, plan.seed, plan.new_account
         self._id_path, self.release = folder.path / "run.id", folder.release / "release.npz"
@@ -100,7 +117,8 @@ class Payment(Drawn):
         require(path != Path(os.path.realpath(folder.ledger)), "ledger", ledger, rule)
         make_folder(Path(ledger).parent)
         with by_its_setting():
-            shared = SharedLedger(ledger, **self._terms, max_epsilon=plan.max_total_epsilon).account(data)
+            accounts = SharedLedger(ledger, **self._terms, max_epsilon=plan.max_total_epsilon)
+            shared = accounts.account(data, unit=unit)
         self.shared = shared
         name = _draws(folder)[0] if os.path.lexists(self._id_path) else "new"
         rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
@@ -117,7 +135,7 @@ class Payment(Drawn):
         """The run's own ledger; `begin` makes it."""
         rule = f"the run's ledger, which is gone; {_GONE}"
         require(os.path.lexists(self.folder.ledger), "ledger", self.folder.ledger, rule)
-        return Ledger(self.folder.ledger, **self._terms, data=self.data)
+        return Ledger(self.folder.ledger, **self._terms, data=self.data, unit=self.unit)
 
     @property
     def epsilon(self) -> float:
@@ -137,7 +155,7 @@ class Payment(Drawn):
         """
         if not os.path.lexists(self._id_path) and not os.path.lexists(self.release):
             # first the ledger, so that a folder with a name and without a ledger has lost it
-            Ledger(self.folder.ledger, **self._terms, data=self.data)
+            Ledger(self.folder.ledger, **self._terms, data=self.data, unit=self.unit)
             write_text(self._id_path, secrets.token_hex(16) + "\n")
         self.require_paid()
         if (shared := self.shared) is not None:
@@ -207,6 +225,7 @@ class Payment(Drawn):
             try:
                 ledger = Ledger.stored(beside.ledger, data=self.data)
                 same = (ledger.adjacency, ledger.target_delta) == (self.priced.aggregator.adjacency, delta)
+                same = same and {entry.unit for entry in ledger.entries} <= {self.unit}
                 require(same, "ledger", beside.ledger, "the same terms")
                 runs.append([entry.event for entry in ledger.entries if entry.key[:32] not in known])
             except (InvalidValue, OSError):
@@ -220,7 +239,8 @@ class Payment(Drawn):
             folders = said.format(len(events), "s" * (len(events) > 1))
             yield f"{folders} released something of these records, {price}{alone}"
         if others:
-            rule = "cannot be added up with this one: their adjacency or delta differs, or their ledger is unreadable"
+            rule = "cannot be added up with this one: their adjacency, delta or unit of privacy differs or is not named"
+            rule += ", or their ledger is unreadable"
             yield f"{said.format(others, 's' * (others > 1))} on these records {rule}"
 
     def save(self, release: Release, names: PublicNames, monitor: Monitor) -> None:
@@ -320,7 +340,12 @@ def _charge_of(ledger: Ledger, name: str) -> str:
 
 def _spent(account: Ledger) -> str:
     spent = format_epsilon(account.spent_epsilon)
-    return f"epsilon {spent} at delta {format_delta(account.target_delta)}, {account.adjacency}"
+    total = f"epsilon {spent} at delta {format_delta(account.target_delta)}, {account.adjacency}"
+    if account.unit is not None:
+        total += f", for {account.unit.protected_under(account.adjacency)}"
+    if unknown := account.num_without_unit:
+        total += f"; {unknown} charge{'s' if unknown > 1 else ''} without a unit taken to be for it too"
+    return total
 
 
 def _draws(folder: RunFolder) -> list[str]:

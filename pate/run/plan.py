@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pate.accounting import PrivacyUnit
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.models.student import Predictor
@@ -96,6 +97,11 @@ class Plan(ReleaseTerms):
         if not changed:
             return self
         return replace(self, **changed, public_settings=partial(self.public_settings, **said))
+
+    def unit(self, dataset: Dataset) -> PrivacyUnit:
+        """What of a data set's private records one change replaces together."""
+        unit = dataset.privacy_unit
+        return unit if self.holders is None else unit.at_one_holder
 
     def places(self, num_teachers: int) -> Places | None:
         """How so many teachers are spread over holders; None where there is one."""

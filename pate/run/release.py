@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency
 from pate.accounting.events import failure_probability
 from pate.aggregators import Release, ReleaseContext, TrainingSet
 from pate.aggregators.aggregator import Drawn, Watch, without_warning
@@ -25,11 +24,6 @@ from pate.run.progress import Monitor
 from pate.run.randomness import Randomness, Streams
 from pate.votes.source import Bits, VoteSource
 
-_UNITS = {
-    Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",
-    Adjacency.ADD_REMOVE: "one teacher added or removed",
-}
-_OF_A_CLASS = " by another one of its budget class"
 _OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
 
 
@@ -107,7 +101,7 @@ def release_once(
     return release
 
 
-def privacy_of(release: Release, payment: Payment, *, unit: str | None = None) -> Privacy:
+def privacy_of(release: Release, payment: Payment) -> Privacy:
     """The price of a release with the parameters that it was made with; all of it may be published."""
     priced, budget = payment.priced, payment.budget
     session = release if isinstance(release, ChargedRelease) else None
@@ -123,7 +117,8 @@ def privacy_of(release: Release, payment: Payment, *, unit: str | None = None) -
         epsilon=payment.epsilon,
         delta=budget.target_delta,
         adjacency=str(release.adjacency),
-        unit=unit or _UNITS[release.adjacency] + (_OF_A_CLASS if priced.classes else ""),
+        unit=payment.unit.protected_under(release.adjacency),
+        unit_columns=payment.unit.columns,
         accountant=budget.accountant().name,
         won_by=priced.won_by,
         mechanism=type(aggregator).__name__,

@@ -72,7 +72,7 @@ class Results:
             terms = shape, self.plan.target_delta, self.release.answered
             dependent = epsilon_on(self.priced.aggregator, self.votes.counts(), *terms)
         return Report(
-            privacy=privacy_of(self.release, self.payment, unit=None if data.shared is None else data.shared.unit),
+            privacy=privacy_of(self.release, self.payment),
             release=summary_of(self.release, self.queries.labels if data.public_labeled else None),
             teachers=TeacherSummary(
                 num_teachers=shape.num_teachers,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency
+from pate.accounting import Adjacency, PrivacyUnit
 from pate.files import disk
 from pate.files.arrays import UNREADABLE, check_members, is_array_file, read_array, read_header
 from pate.files.disk import damaged, replacing
@@ -242,6 +242,7 @@ class VoteManifest:
     # how teachers were made, by group and as YAML: what may be published of it.
     settings: Mapping[str, str] = field(default_factory=dict)
     format: int = _FORMAT  # version of the file
+    unit: PrivacyUnit | None = None  # what a group is; None in a file of an earlier version
 
     def __post_init__(self) -> None:
         require_text("holder", self.holder)

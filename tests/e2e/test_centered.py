@@ -215,7 +215,7 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     private = replace(dataset.private, group_ids=dataset.private.record_ids)
     given = replace(dataset, private=private, shared=shared)
     report = train(centered_plan(load_dataset=lambda: given), tmp_path / "run")
-    assert report.privacy.unit.startswith("all records of one patient or one doctor")
+    assert report.privacy.unit.startswith("one value of the column patient, or one of the column doctor")
     plan = small_plan(load_dataset=lambda: given)
     refuse(plan, tmp_path / "other", r"data.group=\[patient,doctor\]: expected teacher=kernel .* 1 groups")
     with pytest.raises(InvalidValue, match=r"data.group=.*expected none but in pate-train"):

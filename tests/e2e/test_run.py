@@ -1,5 +1,7 @@
 """A run, its files, what happens when it is stopped; plans that can tell nothing, which are refused at every door."""
 
+import html
+import io
 import json
 import os
 import re
@@ -15,11 +17,13 @@ from sklearn.linear_model import RidgeClassifier
 
 import pate
 from pate import PATEClassifier
-from pate.accounting import Ledger, RdpAccountant
+from pate.accounting import Ledger, PrivacyUnit, RdpAccountant
 from pate.aggregators import GaussianVotes
 from pate.classifier import DoubtfulPlan
 from pate.comparison import ComparisonPlan, PATEMethod, compare
+from pate.files.disk import Manifest
 from pate.pipeline import train
+from pate.report.console import PlainConsole, print_report
 from pate.student import LinearStudent
 from pate.teachers import StackedEngine
 from pate.validation import InvalidValue
@@ -82,6 +86,45 @@ def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_
     (release / "privacy.json").write_text((release / "privacy.json").read_text().replace("seeded", "system"))
     with pytest.raises(InvalidValue, match=r"privacy\.json: expected the file as it was published"):
         pate.load(release)
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        (PrivacyUnit.of_column("mrn"), "one value of the column mrn, with all its rows"),
+        (PrivacyUnit("one row"), "one row"),
+        (PrivacyUnit.of_column("a_b|c"), "one value of the column a_b|c, with all its rows"),
+    ],
+)
+def test_all_that_is_published_says_what_one_unit_is(unit: PrivacyUnit, words: str, tmp_path: Path) -> None:
+    plan = small_plan(load_dataset=lambda: replace(small_dataset(), group_unit=unit))
+    report = train(plan, tmp_path / "run")
+    assert (report.privacy.unit, report.privacy.unit_columns) == (words, unit.columns)
+    release = tmp_path / "run" / "release"
+    values = json.loads((release / "privacy.json").read_text())
+    assert (values["unit"], values["unit_columns"]) == (words, list(unit.columns))
+    stated = pate.load(release).privacy
+    assert stated is not None and (stated.unit, stated.unit_columns) == (words, unit.columns)
+    in_markdown = words.replace("|", "\\|")
+    assert f"| unit of privacy | {in_markdown} |" in (release / "privacy_card.md").read_text()
+    assert f"(replace_one, unit: {in_markdown})" in (release / "README.md").read_text()
+    console = io.StringIO()
+    print_report(report, console=PlainConsole(file=console, width=200))
+    assert f"(replace_one, unit: {words})" in console.getvalue()
+    assert html.escape(words) in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) -> None:
+    """Its privacy.json says no columns of a unit."""
+    release = Path(shutil.copytree(finished / "release", tmp_path / "release"))
+    values = json.loads((release / "privacy.json").read_text())
+    del values["unit_columns"]
+    values["unit"] = "one private record, or group of records that belong together, replaced"
+    (release / "privacy.json").write_text(json.dumps(values))
+    names = [path.relative_to(release).as_posix() for path in release.rglob("*") if path.is_file()]
+    Manifest.of(release, [name for name in names if name != "manifest.json"], remedy="none").write(release)
+    stated = pate.load(release).privacy
+    assert stated is not None and (stated.unit, stated.unit_columns) == (values["unit"], ())
 
 
 def test_finished_run_is_shown_again_costs_nothing_and_is_no_other_runs(finished: Path) -> None:

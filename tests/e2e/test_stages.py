@@ -69,7 +69,9 @@ def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(votes: Votes
     assert again.lines == [finished, finished]
     card = (tmp_path / "model" / "privacy_card.md").read_text()
     assert f"from {HOLDERS} holders of records, each of which has up to {NUM_TEACHERS // HOLDERS} teachers" in card
-    assert pate.load(tmp_path / "model").labels == small_dataset().label_names
+    model = pate.load(tmp_path / "model")
+    assert model.labels == small_dataset().label_names and model.privacy is not None
+    assert model.privacy.unit == "one group of records, those with one number in group_ids, at one holder"
 
 
 def test_a_vote_file_is_its_owners_alone_and_says_nothing_of_records(votes: Votes, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pate.accounting import (
     ExactAccountant,
     GaussianEvent,
     Ledger,
+    PrivacyUnit,
     PureDpEvent,
     RdpAccountant,
     SelfComposedEvent,
@@ -64,9 +65,10 @@ def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path
     assert not any("earlier" in line or "beside" in line for line in first.lines)
     second = stopped(plan_of(ledger), tmp_path / "b", "training the student")
     each, both = (format_epsilon(epsilon_of(count)) for count in (1, 2))
+    terms = "at delta 1e-5, replace_one, for one group of records, those with one number in group_ids"
     assert [line for line in second.lines if line.startswith("ledger=")] == [
-        f"ledger={ledger}: 1 earlier release of these records, together epsilon {each} at delta 1e-5, replace_one",
-        f"ledger={ledger}: all 2 releases of these records cost epsilon {both} at delta 1e-5, replace_one",
+        f"ledger={ledger}: 1 earlier release of these records, together epsilon {each} {terms}",
+        f"ledger={ledger}: all 2 releases of these records cost epsilon {both} {terms}",
     ]
     assert not any("beside" in line for line in second.lines), "the ledger knows of that one"
     assert account(ledger).epsilon == epsilon_of(2)
@@ -102,6 +104,41 @@ def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(ledger: Path, tmp_
     assert [entry.key for entry in other.entries] == ["another run"]
     assert not (tmp_path / "run" / "release").exists()
     assert not Ledger.stored(tmp_path / "run" / "ledger.db").entries
+
+
+PATIENT, VISIT = PrivacyUnit.of_column("mrn"), PrivacyUnit("one row")
+
+
+def protecting(unit: PrivacyUnit) -> Any:
+    """The small data set, of which one change replaces that."""
+    return lambda: replace(small_dataset(), group_unit=unit)
+
+
+@pytest.mark.parametrize(("first", "second"), [(VISIT, PATIENT), (PATIENT, VISIT)])
+def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
+    first: PrivacyUnit, second: PrivacyUnit, ledger: Path, tmp_path: Path
+) -> None:
+    """Also not where the price of a patient bounds that of a visit: an account has one unit."""
+    release_of(plan_of(ledger, load_dataset=protecting(first)), tmp_path / "a" / "run")
+    spent, monitor = ledger.read_bytes(), SilentMonitor()
+    rule = rf"^unit={second.words}: expected {first.words}, as .*ledger=.* counts; .*: take the same data.group= .*"
+    with pytest.raises(InvalidValue, match=rule):
+        train(plan_of(ledger, load_dataset=protecting(second)), tmp_path / "b" / "run", monitor)
+    assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
+    again = stopped(plan_of(ledger, load_dataset=protecting(first)), tmp_path / "c" / "run", "training the student")
+    assert again.lines[-1].endswith(f"replace_one, for {first.words}")
+
+
+def test_folders_beside_that_protect_another_unit_are_not_added_up(tmp_path: Path) -> None:
+    for name, unit in (("a", PATIENT), ("b", VISIT)):
+        release_of(plan_of(None, load_dataset=protecting(unit)), tmp_path / name)
+    third = stopped(plan_of(None, load_dataset=protecting(PATIENT)), tmp_path / "c", "training the student")
+    both = format_epsilon(AutoAccountant().compose(EVENT, 2).get_epsilon(1e-5))
+    (added, left_out) = [line for line in third.lines if "beside this one" in line]
+    assert added.startswith("output_dir: 1 other run beside this one released something of these records")
+    assert f"together with this one epsilon {both} at delta" in added
+    assert left_out.startswith("output_dir: 1 other run beside this one on these records cannot be added up with this")
+    assert "unit of privacy differs" in left_out
 
 
 def spelled(digest: str, **owners: range) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import PrivacyUnit
 from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, SharedRecords, Split, Stage, linked, unwatched
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name, one_spelling
@@ -115,6 +116,13 @@ class Named(NamedTuple):
     group: tuple[str, ...] = ()  # who a row belongs to, of each kind of owner
     id: str | None = None  # the record
     budget: str | None = None  # what a group agreed to
+
+    @property
+    def group_unit(self) -> PrivacyUnit:
+        """The unit of privacy that the columns of groups make."""
+        if len(self.group) > 1:
+            return PrivacyUnit.of_owners(self.group)
+        return PrivacyUnit.of_column(self.group[0]) if self.group else PrivacyUnit("one row")
 
 
 class Rows:
@@ -249,6 +257,7 @@ def dataset_of(
         owners={kind: values(columns) for kind, columns in owners.items() if columns},
         budgets=private.budgets and np.array(cells.as_values(private.budgets, schema.spelling).to_pylist(), np.str_),
         notes=(*notes, *told),
+        group_unit=named.group_unit,
         **known,
     )
 
@@ -442,7 +451,15 @@ class Table(TextReader):
         known = private_cells(file.rows(), of_text=file.is_text)
         records = Split(read.inputs, read.labels, ids, groups)
         notes = (*self._notes(), *unlike_public("private", schema.columns, read))
-        return PrivateRecords(self.name, self._label_form.names, records, schema, known, notes=notes)
+        return PrivateRecords(
+            self.name,
+            self._label_form.names,
+            records,
+            schema,
+            known,
+            notes=notes,
+            group_unit=Named(self._named("group"), self.id).group_unit,
+        )
 
     def require_settings(self) -> None:
         """Raises unless settings name labels and three files, or one with a column of splits; no file is opened."""

@@ -1,5 +1,6 @@
 """The README of a published model: a model card in Hugging Face's format, with nothing in it that no epsilon covers."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def publish(
         form=form,
         release=release,
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
-        guarantee=privacy.guarantee,
+        guarantee=replace(privacy, unit=cell(privacy.unit)).guarantee,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
         install=how_to_install(needed, anywhere=True),
         published=PUBLISHED,

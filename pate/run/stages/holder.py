@@ -156,6 +156,7 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
         real=dataset.real,
         features=dict(dataset.preprocessing.origin) if dataset.preprocessing is not None else {},
         settings=dict(plan.public_settings),
+        unit=dataset.privacy_unit,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Ledger, SharedLedger
+from pate.accounting import Ledger, PrivacyUnit, SharedLedger
 from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Preprocessing, TableSchema
@@ -61,6 +61,7 @@ _BESIDE = {
 _HINTS = r"; (?:name its encoding: encoding=|other numbers need ).*"
 _SAME_FILE = "; all places have the same file, in UTF-8 and with numbers as the schema's file says"
 _SHOWN = 5
+_ONE_TEACHER = PrivacyUnit.of_teacher()
 Scalar = str | int | float | bool | None
 
 
@@ -150,6 +151,8 @@ class Cohort:
     queries: str = ""  # `queries_digest` of what was asked; empty where it is not known
     places: Places | None = None  # how teachers are spread; None where it is not known whose they are
     num_groups: int | None = None  # units of privacy; None where nobody vouches for a number
+    # what the price is for: a teacher, unless all holders vouch for the same groups of records
+    unit: PrivacyUnit = _ONE_TEACHER
     features: Mapping[str, Scalar] = field(default_factory=dict)  # what stands for pictures, public
     settings: Mapping[str, str] = field(default_factory=dict)  # that holders agree in, public: YAML by group
 
@@ -162,7 +165,10 @@ class Cohort:
         first, real = heads[0], all(head.real for head in heads)
         told = first.settings.items()
         agreed = {name: text for name, text in told if all(head.settings.get(name) == text for head in heads)}
-        return cls(dataset=first.dataset, real=real, features=first.features, settings=agreed, **known)
+        about: dict[str, Any] = {"features": first.features, "settings": agreed, **known}
+        if first.unit is not None and all(head.unit == first.unit for head in heads):
+            about["unit"] = first.unit.at_one_holder
+        return cls(dataset=first.dataset, real=real, **about)
 
     @classmethod
     def of_files(cls, votes: GatheredVotes) -> Self:
@@ -228,7 +234,7 @@ def release_votes(
             counts = {"num_queries": source.num_queries, "num_teachers": source.num_teachers}
             config = plan.public_settings(priced.aggregator, cohort, **counts)
         _require_ledger(plan, cohort)
-        payment = Payment(priced, plan, folder, data=cohort.account)
+        payment = Payment(priced, plan, folder, data=cohort.account, unit=cohort.unit)
         folder.claim(plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account)
         if os.path.lexists(folder.path / MANIFEST):
             listed = Manifest.read(folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP).sha256

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pate.accounting import PrivacyUnit
 from pate.data import Arrays, Pixels
 from pate.validation import InvalidValue
 
@@ -44,6 +45,7 @@ def test_arrays_are_read_as_they_are(tmp_path: Path) -> None:
             assert np.array_equal(found.labels, arrays["labels"] == 1)
             assert len(set(found.group_ids.tolist())) == count
     assert dataset.published_ids.tolist() == [0, 1, 2, 3]
+    assert dataset.privacy_unit == PrivacyUnit("one row")
     folders = {split: as_folder(names[split]) for split in ROWS}
     assert np.array_equal(Arrays(**folders).load().private.inputs, dataset.private.inputs)
     Path(folders["public"], "labels.npy").unlink()
@@ -80,6 +82,8 @@ def test_names_groups_and_ids_are_used(tmp_path: Path) -> None:
     assert dataset.private.group_ids.tolist() == [0, 0, 1, 1, 2, 2]
     assert dataset.published_ids.tolist() == [100, 101, 102, 103]
     assert dataset.owners == {"group": {b"0", b"1", b"2"}}
+    unit = PrivacyUnit("one number of the array groups, with all its rows", ("groups",))
+    assert dataset.privacy_unit == Arrays(**names).private_records().group_unit == unit
     assert Arrays(**names, labels=["x", "y", "z"]).load().label_names == ("x", "y", "z")
 
 

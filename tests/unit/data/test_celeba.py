@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pate.accounting import PrivacyUnit
 from pate.data import CelebA, Partition, celeba
 from pate.data.celeba import decode_images, read_attributes, read_numbers
 from pate.validation import InvalidValue
@@ -139,7 +140,11 @@ def test_a_folder_with_blanks_and_one_below_home(text_copy: Path, monkeypatch: p
 def test_a_photograph_is_its_own_group_unless_people_are_asked_for(text_copy: Path) -> None:
     dataset = CelebA(root=text_copy, image_size=4).load()
     alone = dataset.private
-    people = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load().private
+    of_people = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
+    people = of_people.private
+    assert dataset.privacy_unit == PrivacyUnit("one photograph")
+    person = PrivacyUnit("one identity of identity_CelebA, with all its photographs", ("identity_CelebA",))
+    assert of_people.privacy_unit == person
     assert alone.group_ids.tolist() == [1, 2, 3, 4]
     assert dataset.owners["group"] == {b"5", b"6", b"7"}  # by whom a ledger of several runs knows them again
     assert dataset.owners["id"] == {b"000001.jpg", b"000002.jpg", b"000003.jpg", b"000004.jpg"}

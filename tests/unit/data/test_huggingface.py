@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pate.accounting import PrivacyUnit
 from pate.data import HuggingFace, ImageForm, TableSchema
 from pate.validation import InvalidValue
 
@@ -67,10 +68,12 @@ def test_columns_of_cells_are_those_of_a_table(tmp_path: Path) -> None:
     assert dataset.test.labels[:, 1].tolist() == columns["cough"][20:]
     assert len(np.unique(dataset.private.group_ids)) == 6
     assert dataset.private_cells is not None
+    assert dataset.privacy_unit == PrivacyUnit("one value of the column person, with all its rows", ("person",))
     assert sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*")) == before
     columns["flu"] = [None if 12 <= place < 20 else bit for place, bit in enumerate(columns["flu"])]
     unlabeled = reader(saved(tmp_path / "other", **columns), inputs=["age", "sex"], labels=["flu"]).load()
     assert (dataset.public_labeled, unlabeled.public_labeled) == (True, False)
+    assert unlabeled.privacy_unit == PrivacyUnit("one row")
 
 
 def test_lists_of_numbers_and_of_classes(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pate.accounting import PrivacyUnit
 from pate.data import ImageFolder, ImageForm
 from pate.validation import InvalidValue
 
@@ -47,6 +48,9 @@ def test_pictures_and_their_labels(folder: Path) -> None:
     assert sorted(dataset.published_ids.tolist()) == ["d.png", "e.png"]
     assert dataset.preprocessing == ImageForm(3, 8, 8, "crop")
     assert dataset.owners == {"id": {b"a.png", b"b/c.jpg"}, "group": {b"p1"}}
+    unit = PrivacyUnit("one value of the column person, with all its pictures", ("person",))
+    assert dataset.privacy_unit == unit
+    assert ImageFolder(**settings(folder, group=None)).load().privacy_unit == PrivacyUnit("one picture")
     for name, levels in zip(dataset.published_ids, dataset.public.inputs[:], strict=True):
         assert np.allclose(levels, {"d.png": 80, "e.png": 120}[name] / 255)
 

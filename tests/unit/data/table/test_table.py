@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pate.accounting import PrivacyUnit
 from pate.data import Table, TableSchema
 from pate.data.table.cells import require_columns
 from pate.data.table.files import TableFile
@@ -65,6 +66,9 @@ def test_a_small_table_by_hand(write: Write) -> None:
     assert dataset.private.labels.tolist() == [[True, True], [False, True], [True, False]]
     assert dataset.private.group_ids[0] == dataset.private.group_ids[1] != dataset.private.group_ids[2]
     assert sorted(dataset.published_ids.tolist()) == [0, 1, 2, 3]
+    assert dataset.privacy_unit == PrivacyUnit("one value of the column patient, with all its rows", ("patient",))
+    alone = Table(**write() | {"group": None, "drop": ["patient"]}).load()
+    assert alone.privacy_unit == PrivacyUnit("one row")
 
 
 def test_two_numbers_stay_one_apart_and_a_long_tail_gets_a_power(tmp_path: Path) -> None:
@@ -400,6 +404,8 @@ def test_a_column_of_budgets_is_no_feature_and_one_class_a_group(write: Write) -
     dataset = Table(**settings, budget="agreed").load()
     assert dataset.budgets is not None and dataset.budgets.tolist() == ["1", "1", "4"]
     assert dataset.digest() != Table(**write()).load().digest()
+    agreed = "one value of the column patient, with all its rows, within its budget class"
+    assert dataset.privacy_unit == PrivacyUnit(agreed, ("patient",))
     several = [f"{line}{number}" for number, line in enumerate(lines)]
     Path(settings["private"]).write_text("\n".join([f"{HEAD},agreed", *several, ""]))
     with pytest.raises(InvalidValue, match=r"data.budget: expected one class in all records of a group, 1 groups"):
@@ -420,6 +426,10 @@ def test_rows_of_several_owners_are_linked_or_count_less(write: Write) -> None:
     square = [f"q{i},2025-01-02,20,F,d{j},1,1" for i in range(8) for j in range(8) if (i - j) % 8 < 2]
     counted = Table(**write(private=square, test=test) | {"group": ["patient", "note"]}).load()
     assert counted.weights is not None and counted.private.num_groups == 16
+    owners = "one value of the column patient, or one of the column note, with all its rows"
+    for either in (dataset, counted):
+        unit = PrivacyUnit(f"{owners} (who belongs with whom is public)", ("patient", "note"))
+        assert either.privacy_unit == unit
     np.testing.assert_allclose(counted.weights, 0.5, rtol=1e-5)  # each patient and each doctor has two rows
     with pytest.raises(InvalidValue, match=r"data.group=note: expected each note in one split, 2 are in private and"):
         Table(**write() | {"group": ["patient", "note"]}).load()
