@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
-from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners
+from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners, require_files_apart
 from pate.data.pictures import require_image_levels
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
 from pate.files.disk import damaged, read_bytes
@@ -59,6 +59,8 @@ class Arrays:
     def load(self) -> Dataset:
         """Reads the files; groups, where there are none, are the records themselves."""
         files = {split: _read(f"data.{split}", getattr(self, split)) for split in SPLITS}
+        paths = {split: Path(getattr(self, split)) for split in SPLITS}
+        require_files_apart({split: path / "inputs.npy" if path.is_dir() else path for split, path in paths.items()})
         grouped = [split for split in SPLITS if "groups" in files[split]]
         if 0 < len(grouped) < len(SPLITS):
             lacking = next(split for split in SPLITS if split not in grouped)

@@ -18,6 +18,7 @@ from pate.accounting import PrivacyUnit
 from pate.data.cache import kept_pixels
 from pate.data.dataset import Dataset, ImageForm, Split, Stage, named_owners, unwatched
 from pate.data.pictures import UNREADABLE, read_picture
+from pate.files.disk import file_identity
 from pate.validation import InvalidValue, printable, require, require_choice, require_count, require_path
 
 ATTRIBUTES, SPLITS, IDENTITIES = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
@@ -113,22 +114,26 @@ def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[s
     places = [parent / inner for parent in (folder, folder / "Img") for inner in (f"{IMAGES}/{IMAGES}", IMAGES)]
     images = next((place for place in places if place.is_dir()), folder / IMAGES)
     stamps: dict[str, int] = {}
+    identities: dict[str, tuple[int, int] | str] = {}
     if images.is_dir():
         with os.scandir(images) as entries:
             for entry in entries:
                 if entry.is_file():
                     status = entry.stat()
                     stamps[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (2**62) + 1
+                    same = (status.st_dev, status.st_ino)
+                    identities[entry.name] = same if status.st_ino else file_identity(entry.path)
 
     def loose(name: str) -> str:
         return PurePath(name).stem if PurePath(name).suffix.lower() in _PICTURES else name
 
     loosely = {} if stamps.keys() >= set(files) else {loose(name): name for name in sorted(stamps, reverse=True)}
     names = tuple(file if file in stamps else loosely.get(loose(file), file) for file in files)
-    there = [name for name in names if name in stamps]
-    if len(set(there)) < len(there):  # otherwise one picture could be private and public
-        name = next(name for name in there if there.count(name) > 1)
-        raise InvalidValue(f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it")
+    taken: set[tuple[int, int] | str] = set()
+    for name in (name for name in names if name in stamps):
+        if identities[name] in taken:  # otherwise one picture could be private and public
+            raise InvalidValue(f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it")
+        taken.add(identities[name])
     return images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64)
 
 

@@ -24,7 +24,7 @@ from scipy.sparse.csgraph import connected_components
 from pate.accounting import PrivacyUnit
 from pate.data.pictures import MODES, is_white, read_picture
 from pate.files.arrays import row_blocks, taken
-from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
+from pate.files.disk import damaged, file_digest, file_identity, replacing, require_file, unreadable
 from pate.validation import (
     InvalidValue,
     require,
@@ -511,6 +511,15 @@ class Dataset:
         if self.kind == "images" and isinstance(split.inputs, np.ndarray):
             inside = (split.inputs >= 0) & (split.inputs <= 1)
             require_entries(f"{name}.inputs", inside, "images with values in [0, 1]")
+
+
+def require_files_apart(paths: Mapping[str, Path | str]) -> None:
+    """Raises where the files of two splits, by their names, are one file, under whatever name or link."""
+    split_of: dict[tuple[int, int] | str, str] = {}
+    for split, path in paths.items():
+        other = split_of.setdefault(file_identity(path), split)
+        rule = f"another file than data.{other}: no record may be in two splits"
+        require(other == split, f"data.{split}", path, rule)
 
 
 def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:

@@ -15,6 +15,7 @@ from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column,
 from pate.data.table.files import TableFile
 from pate.data.table.schema import Column, Encoded, TableSchema
 from pate.data.table.table import UNGROUPED, Labels, Named, Rows, as_name, column_names, require_apart, split_numbers
+from pate.files.disk import file_digest, file_identity
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 
 
@@ -50,6 +51,13 @@ class PictureColumn(Column):
     def pixels(self, inputs: NDArray[np.uint8]) -> Pixels:
         """Such rows as pictures."""
         return Pixels(inputs.reshape(-1, *self.form.input_shape), np.arange(len(inputs), dtype=np.int64))
+
+
+def _content_name(path: Path) -> str:
+    """A name of a picture by its bytes, which it keeps under another path, such as that of a hard link or a copy."""
+    return "sha256:" + file_digest(
+        path, rule="a picture of data.root", remedy="leave the folder alone while it is read"
+    )
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,10 @@ class ImageFolder:
         group, ends = self.group is not None, np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
         files = np.array([name for rows in read.values() for name in rows.ids.to_pylist()], np.str_)
         require(len(np.unique(files)) == len(files), f"data.table.{self.file}", "a name twice", "each picture once")
+        root = Path(str(self.root)).resolve()
+        paths = [(root / name).resolve() for name in files.tolist()]
+        rule = "each picture once, under one name: ./a.png, a link to a.png and a.png are one picture"
+        require(len(set(map(file_identity, paths))) == len(paths), f"data.table.{self.file}", "a picture twice", rule)
         whose = files
         if group:
             whose = np.array([one_spelling(word) for rows in read.values() for word in rows.groups[0].to_pylist()])
@@ -109,7 +121,10 @@ class ImageFolder:
             for (split, rows), shown, ids, its in zip(read.items(), order, record_ids, groups, strict=True)
         }
         parts |= {"public_ids": np.split(files, ends)[1][order[1]], "public_labeled": read["public"].labeled}
-        parts["owners"] = named_owners(id=files[: ends[0]], group=whose[: ends[0]] if group else None)
+        owners = list[str]()  # of each private picture its name in the table, that of its file, and one by its bytes
+        for name, path in zip(files[: ends[0]].tolist(), paths, strict=False):
+            owners += [name, path.relative_to(root).as_posix(), _content_name(path)]
+        parts["owners"] = named_owners(id=np.array(owners), group=whose[: ends[0]] if group else None)
         parts["notes"] = () if group else (UNGROUPED,)
         parts["group_unit"] = PrivacyUnit("one picture")
         if self.group is not None:

@@ -278,6 +278,18 @@ def unreadable(path: Path | str, error: OSError, *, rule: str, remedy: str) -> O
     return error
 
 
+def file_identity(path: Path | str) -> tuple[int, int] | str:
+    """Returns what all names of one file have in common: spellings of its path, symbolic links and hard links.
+
+    Of a file that is not there it is the path without links.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return os.path.realpath(path)
+    return (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
+
+
 def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this run") -> str:
     """SHA-256 of a file, in hexadecimal."""
     require_file(path, rule=rule, remedy=remedy)

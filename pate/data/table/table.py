@@ -11,7 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
-from pate.data.dataset import PLAIN, SPLITS, Dataset, PrivateRecords, SharedRecords, Split, Stage, linked, unwatched
+from pate.data.dataset import (
+    PLAIN,
+    SPLITS,
+    Dataset,
+    PrivateRecords,
+    SharedRecords,
+    Split,
+    Stage,
+    linked,
+    require_files_apart,
+    unwatched,
+)
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name, one_spelling
 from pate.data.table.encoding import UTF_8, require_encoding
@@ -467,11 +478,10 @@ class Table(TextReader):
         if self.path is not None:
             good = not any(given.values()) and self.split is not None
             require(good, "data.path", self.path, f"data.split=COLUMN and no other file beside it: {_FILES}")
-        for split, path in given.items() if self.path is None else ():
-            require(path is not None and self.split is None, f"data.{split}", path, _FILES)
-            same = next(each for each in SPLITS if each == split or Path(given[each]).resolve() == Path(path).resolve())
-            rule = f"another file than data.{same}: no record may be in two splits"
-            require(same == split, f"data.{split}", path, rule)
+        if self.path is None:
+            for split, path in given.items():
+                require(path is not None and self.split is None, f"data.{split}", path, _FILES)
+            require_files_apart({split: str(path) for split, path in given.items()})
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
 
     def public_schema(self) -> TableSchema:

@@ -23,7 +23,7 @@ from pate.data.dataset import PrivateRecords, read
 from pate.data.pictures import require_image_levels
 from pate.data.table.files import TableFile
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, read_value, write_text
+from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, file_identity, read_value, write_text
 from pate.files.values import to_json
 from pate.models.student import Learner
 from pate.pricing import PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
@@ -125,6 +125,10 @@ class AskedData:
     def load(self) -> Dataset:
         """The data set, asked about other public samples; their true labels are not known."""
         schema = getattr(self.data, "schema", None)
+        private = getattr(self.data, "private", None)
+        if isinstance(private, str):
+            rule = "another file than data.private, whose records are not public"
+            require(file_identity(private) != file_identity(self.path), "queries", self.path, rule)
         queries = Queries.read(self.path, schema=Path(schema) if isinstance(schema, str) else None)
         if hasattr(self.data, "private_records"):
             records: PrivateRecords = self.data.private_records()

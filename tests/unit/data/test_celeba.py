@@ -372,3 +372,13 @@ def test_lists_that_disagree_are_told_or_refused(
     if line is not None:
         with pytest.raises(InvalidValue, match=f"^{line}.*data.missing=skip goes on"):
             CelebA(root=text_copy, image_size=4, missing="error").load()
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+def test_a_link_is_no_other_photograph(text_copy: Path, link: Callable[[Path, Path], None]) -> None:
+    """Photograph 1 is private, 5 is public."""
+    images = text_copy / "img_align_celeba"
+    (images / file_name(4)).unlink()
+    link(images / file_name(0), images / file_name(4))
+    with pytest.raises(InvalidValue, match=r"000005\.jpg: expected one row for each photograph, two names"):
+        CelebA(root=text_copy, image_size=4).load()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,8 @@ def test_pictures_and_their_labels(folder: Path) -> None:
     assert dataset.private.group_ids[0] == dataset.private.group_ids[1]
     assert sorted(dataset.published_ids.tolist()) == ["d.png", "e.png"]
     assert dataset.preprocessing == ImageForm(3, 8, 8, "crop")
-    assert dataset.owners == {"id": {b"a.png", b"b/c.jpg"}, "group": {b"p1"}}
+    digests = {f"sha256:{sha256((folder / name).read_bytes()).hexdigest()}".encode() for name in ("a.png", "b/c.jpg")}
+    assert dataset.owners == {"id": {b"a.png", b"b/c.jpg"} | digests, "group": {b"p1"}}
     unit = PrivacyUnit("one value of the column person, with all its pictures", ("person",))
     assert dataset.privacy_unit == unit
     assert ImageFolder(**settings(folder, group=None)).load().privacy_unit == PrivacyUnit("one picture")
@@ -106,3 +109,28 @@ def test_a_picture_that_cannot_be_read_is_one_line(folder: Path) -> None:
         ImageForm().inputs([folder / "labels.csv"])
     with pytest.raises(InvalidValue, match=r"^data\[0\]=int: expected the file of a picture, or a PIL image$"):
         ImageForm().inputs([3])
+
+
+def _linked(folder: Path) -> list[str]:
+    """Other names of a.png: spellings of its path, and links to it."""
+    (folder / "soft.png").symlink_to("a.png")
+    os.link(folder / "a.png", folder / "b" / "hard.png")
+    (folder / "again").symlink_to("b")
+    return ["./a.png", ".//a.png", "b/../a.png", str(folder / "a.png"), "soft.png", "b/hard.png", "again/hard.png"]
+
+
+@pytest.mark.parametrize("row", ["public,p9,1,1", "test,p9,1,1", "private,p9,1,1", "private,p1,1,1"])
+def test_one_picture_has_one_row_whatever_it_is_called(folder: Path, row: str) -> None:
+    for name in _linked(folder):
+        (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, f"{name},{row}"]))
+        with pytest.raises(
+            InvalidValue, match=r"^data\.table\.file=a picture twice: expected each picture once, under"
+        ):
+            ImageFolder(**settings(folder)).load()
+
+
+def test_a_ledger_knows_pictures_again_under_other_names(folder: Path) -> None:
+    usual = ImageFolder(**settings(folder)).load().owners["id"]
+    for name in _linked(folder):
+        (folder / "labels.csv").write_text("\n".join([HEAD, ROWS[0].replace("a.png", name), *ROWS[2:]]))
+        assert len(usual & ImageFolder(**settings(folder)).load().owners["id"]) >= 1, name

@@ -1,0 +1,71 @@
+"""One file for two splits, under two names: the rows would be private and public."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.data import Arrays, Table
+from pate.run.stages.release import AskedData
+from pate.validation import InvalidValue
+
+
+def _other_names(folder: Path, name: str) -> list[str]:
+    """Spellings of a file's path, and links to it."""
+    (folder / "sub").mkdir()
+    (folder / f"soft-{name}").symlink_to(name)
+    os.link(folder / name, folder / f"hard-{name}")
+    return [f"./{name}", f"sub/../{name}", f"soft-{name}", f"hard-{name}"]
+
+
+def _write_arrays(path: Path) -> None:
+    np.savez(path, inputs=np.eye(4), labels=np.eye(4, dtype=int))
+
+
+def test_a_file_of_arrays_is_in_one_split(tmp_path: Path) -> None:
+    for split in ("private", "public", "test"):
+        _write_arrays(tmp_path / f"{split}.npz")
+    files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
+    assert len(Arrays(**files).load().private) == 4
+    for name in _other_names(tmp_path, "private.npz"):
+        rule = r"npz: expected another file than data\.private: no record may be in two splits$"
+        with pytest.raises(InvalidValue, match=rule):
+            Arrays(**{**files, "public": str(tmp_path / name)}).load()
+
+
+def test_a_folder_of_arrays_is_in_one_split(tmp_path: Path) -> None:
+    for split in ("private", "public"):
+        (tmp_path / split).mkdir()
+        np.save(tmp_path / split / "labels.npy", np.eye(4, dtype=int))
+    np.save(tmp_path / "private" / "inputs.npy", np.eye(4))
+    os.link(tmp_path / "private" / "inputs.npy", tmp_path / "public" / "inputs.npy")
+    _write_arrays(tmp_path / "test.npz")
+    files = {"private": str(tmp_path / "private"), "public": str(tmp_path / "public")}
+    with pytest.raises(InvalidValue, match=r"inputs\.npy: expected another file than data\.private"):
+        Arrays(**files, test=str(tmp_path / "test.npz")).load()
+
+
+def test_a_table_is_in_one_split(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for split in ("private", "public", "test"):
+        (tmp_path / f"{split}.csv").write_text(f"age,flu\n1,0\n2,1\n{len(split)},1\n")
+    files = {split: str(tmp_path / f"{split}.csv") for split in ("private", "public", "test")}
+    assert len(Table(**files, labels=("flu",)).load().private) == 3
+    for name in _other_names(tmp_path, "private.csv"):
+        with pytest.raises(
+            InvalidValue, match=r"csv: expected another file than data\.private: no record may be in two"
+        ):
+            Table(**{**files, "test": str(tmp_path / name)}, labels=("flu",)).load()
+
+
+def test_private_records_are_no_queries_of_other_places(tmp_path: Path) -> None:
+    _write_arrays(tmp_path / "private.npz")
+    reader = Arrays(private=str(tmp_path / "private.npz"))
+    for name in _other_names(tmp_path, "private.npz"):
+        with pytest.raises(
+            InvalidValue, match=r"^queries=\S+: expected another file than data\.private, whose records"
+        ):
+            AskedData(reader, tmp_path / name).load()
