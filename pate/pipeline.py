@@ -4,8 +4,10 @@ Each stage leaves a file and is skipped where that is there, so the same call co
 """
 
 import math
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from pate.report import Report
 from pate.report.tensorboard import RunWriter
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
+from pate.run.kept_models import Curve, KeptModels
 from pate.run.payment import Payment, require_entered
 from pate.run.plan import Plan, plan_warnings, price, record_weights, said_of_weights, student_is_the_prior, taught
 from pate.run.progress import Monitor
@@ -70,26 +73,33 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         asked_of = plan.teacher, partition, learned, priced.shape.num_queries
         by = randomness, plan.engine, monitor
         ensemble = Ensemble(*asked_of, *by, on_losses=events.teacher, weights=record_weights(dataset, priced))
+        kept = KeptModels(folder.path / "models")
+        _say_what_is_there(folder, ensemble, kept, monitor)
         votes, queries = ensemble.votes(), ensemble.queries
         votes.prepare()
         events.teachers()
         how: dict[str, Any] = {"streams": randomness, "student": plan.student, "inputs": queries.inputs}
         release = release_once(payment, votes, names=ensemble.public_names, monitor=monitor, events=events, **how)
         training = release.training_set(queries.inputs)
-        curves: dict[str, list[Mapping[str, float]]] = {}
+        curves: dict[str, Curve] = {}
         (seed,) = randomness.seeds("student", 1)
 
         def trained(name: str, training: TrainingSet) -> StudentModel:
             """A student under a name of report.json: all are trained alike, and watched while they learn."""
 
-            def on_epoch(epoch: int, values: dict[str, float]) -> None:
-                curves[name].append(values)
-                events.epoch(epoch, values, model=name)
+            def train(on_epoch: Callable[[int, dict[str, float]], None]) -> StudentModel:
+                pool = dataset.public.take(slice(ensemble.num_queries, None)).inputs  # behind those that were asked
+                with monitor.stage(f"training the {name.replace('_', ' ')}") as advance:
 
-            curves[name] = []
-            pool = dataset.public.take(slice(ensemble.num_queries, None)).inputs  # behind those that were asked
-            with monitor.stage(f"training the {name.replace('_', ' ')}"):
-                return plan.student.learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
+                    def told(epoch: int, values: dict[str, float]) -> None:
+                        advance(epoch)
+                        on_epoch(epoch, values)
+
+                    return plan.student.learn(training, pool=pool, seed=seed, on_epoch=told)
+
+            on_epoch = partial(events.epoch, model=name)
+            model, curves[name] = kept.train(name, training, seed=seed, train=train, on_epoch=on_epoch)
+            return model
 
         models = {"student": trained("student", training)}
         models["student"].save(folder.release / "student")
@@ -109,6 +119,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         else:
             left_out["all_records_model"] = reason
         payment.require_paid()
+        with monitor.stage("measuring what the student tells of its members"):
+            told_of_members = membership(models["student"], training, dataset, seed=seed)
         results = Results(
             plan=plan,
             dataset=dataset,
@@ -119,11 +131,25 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             release=release,
             curve=curves["student"],
             models=models,
-            membership=membership(models["student"], training, dataset, seed=seed),
+            membership=told_of_members,
             left_out=left_out,
         )
         with monitor.stage("writing the report"):
-            return write_report(results, events, started=started)
+            report = write_report(results, events, started=started)
+        kept.remove()
+        return report
+
+
+def _say_what_is_there(folder: RunFolder, ensemble: Ensemble, kept: KeptModels, monitor: Monitor) -> None:
+    """Says what a run that was stopped has done, none of which is done again."""
+    done = [ensemble.found()]
+    if os.path.lexists(folder.release / "release.npz"):
+        done.append("the release is drawn and paid for")
+    names = [*kept.names, *(["all_records_model"] if _has_ceiling(folder) else [])]
+    if names:
+        done.append(f"trained: {', '.join(name.replace('_', ' ') for name in names)}")
+    if any(done):
+        monitor.say(f"output_dir={folder.path}: continues a run that was stopped; {'; '.join(filter(None, done))}")
 
 
 def reason_without_ceiling(asked: bool | None, dataset: Dataset) -> str | None:
@@ -139,10 +165,14 @@ def reason_without_ceiling(asked: bool | None, dataset: Dataset) -> str | None:
     return f"it takes long on {numbers:,} numbers of private inputs; all_records=true trains it"
 
 
+def _has_ceiling(folder: RunFolder) -> bool:
+    return (folder.path / "all_records_model" / "student.json").exists()
+
+
 def _ceiling(plan: Plan, dataset: Dataset, folder: RunFolder, monitor: Monitor, seed: int) -> StudentModel:
     """The model of all private records, trained or read back."""
     path = folder.path / "all_records_model"
-    if (path / "student.json").exists():
+    if _has_ceiling(folder):
         return StudentModel.load(path)
     with monitor.stage("training the all-records model"):
         model = train_on_all_records(plan.student, dataset, seed=seed)

@@ -323,6 +323,9 @@ def _shared_out(plan: ComparisonPlan, work: list[Trial], monitor: Monitor) -> li
     done = {index: runs for index, item in enumerate(work) if (runs := item.done()) is not None}
     tasks = [delayed(_results)(index, item) for index, item in enumerate(work) if index not in done]
     steps = sum(len(work[index].paths) for index in done)
+    if done:
+        total = sum(len(item.paths) for item in work)
+        monitor.say(f"output_dir={work[0].bench.folder}: {steps} of {total} releases and students are there")
     how: dict[str, Any] = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
     how["n_jobs"] = min(plan.num_workers or cpu_count(), max(len(tasks), 1))
     with (

@@ -253,7 +253,10 @@ class PATEMethod(Method):
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
         """Trains the ensemble and casts its votes, once for all methods that ask the same teachers."""
-        self.ensemble(bench, monitor).votes().prepare()
+        ensemble = self.ensemble(bench, monitor)
+        if found := ensemble.found():
+            monitor.say(f"output_dir={bench.folder}: {self.key}: {found}")
+        ensemble.votes().prepare()
 
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
         """The aggregator with its noise. The votes that it reads are counted once for all seeds."""

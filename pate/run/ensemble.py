@@ -78,10 +78,24 @@ class Ensemble:
         pool: dict[str, Any] = {"directions": directions, "public_inputs": rows, "ask": ask}
         return MomentVotes(**records, **pool, num_teachers=self.num_teachers, records_per_teacher=records_per_teacher)
 
+    def found(self) -> str:
+        """Says what an earlier call has left of teachers that are trained; empty where that is nothing."""
+        folder = self.randomness.folder
+        total = self.num_teachers
+        if not isinstance(self.teacher, Teacher):
+            return ""
+        if os.path.lexists(folder / "votes.npz"):
+            return f"the votes of all {total} teachers are there"
+        done = total - len(self._checkpoints().missing(total))
+        return f"{done} of {total} teachers are there" if done else ""
+
+    def _checkpoints(self) -> CheckpointStore:
+        return CheckpointStore(self.randomness.folder / "teachers", records=self.partition.digest)
+
     def train(self, teacher: Teacher) -> CheckpointStore:
         """Trains the teachers that have no checkpoint yet."""
         total, private, folder = self.num_teachers, self.dataset.private, self.randomness.folder
-        store = CheckpointStore(folder / "teachers", records=self.partition.digest)
+        store = self._checkpoints()
         done = total - len(store.missing(total))
         if done == total:
             return store

@@ -30,6 +30,10 @@ _OWN = {
     ),
     "release/student": (r"student\.(?:safetensors|json)",),
     "all_records_model": (r"student\.(?:safetensors|json)",),
+    **{
+        f"models/{name}": (r"(?:student\.(?:safetensors|json)|trained\.json)",)
+        for name in ("student", "majority_vote_student", "true_label_student")
+    },
     "teachers": (r"teachers-\d+-\d+\.safetensors",),
     "ledger.db.releases": (r"[0-9a-f]{64}",),
     "casting": (r"confidences-[-\d]+\.npz",),

@@ -179,7 +179,8 @@ def test_a_run_without_its_report_is_not_finished(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "manifest.json").exists()
     monitor = SilentMonitor()
     train(small_plan(), tmp_path, monitor)
-    assert "training the student" in monitor.stages
+    assert "writing the report" in monitor.stages
+    assert "training the student" not in monitor.stages, "it is there"
     train(small_plan(), tmp_path)
 
 

@@ -99,6 +99,8 @@ def cast_vote_file(
             require(own, "output", output, "the name of a new file, or of this holder's own votes")
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
         ensemble = ensemble_of(plan, dataset, num_queries, folder.path, monitor)
+        if found := ensemble.found():
+            monitor.say(f"output_dir={folder.path}: continues a call that was stopped; {found}")
         votes, names, clip = ensemble.votes(), ensemble.public_names, plan.vote_clip
         votes.prepare()
         more: dict[str, Any] = {}

@@ -1,0 +1,98 @@
+"""Runs that were killed at several points: they say what they found, and do none of it again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pate.pipeline import train
+from pate.student import MLPStudent
+from pate.teachers import LinearTeacher, SequentialEngine
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, released, small_plan, stopped
+
+FOUND = "continues a run that was stopped; "
+
+
+def continued(folder: Path, **changes: Any) -> tuple[SilentMonitor, list[str]]:
+    """Continues a run to its end; the monitor, and what it says that it found."""
+    monitor = SilentMonitor()
+    train(small_plan(**changes), folder, monitor)
+    return monitor, [line.partition(FOUND)[2] for line in monitor.lines if FOUND in line]
+
+
+def test_a_new_run_has_found_nothing(tmp_path: Path) -> None:
+    assert continued(tmp_path / "run")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "found"),
+    [
+        ("casting votes", f"{NUM_TEACHERS} of {NUM_TEACHERS} teachers are there"),
+        ("releasing labels", f"the votes of all {NUM_TEACHERS} teachers are there"),
+        (
+            "training the student",
+            f"the votes of all {NUM_TEACHERS} teachers are there; the release is drawn and paid for",
+        ),
+        (
+            "training the majority",
+            f"the votes of all {NUM_TEACHERS} teachers are there; the release is drawn and paid for; trained: student",
+        ),
+        (
+            "writing the report",
+            f"the votes of all {NUM_TEACHERS} teachers are there; the release is drawn and paid for; "
+            "trained: majority vote student, student, true label student",
+        ),
+    ],
+)
+def test_what_is_there_is_said_and_not_done_again(tmp_path: Path, stage: str, found: str) -> None:
+    stopped(small_plan(), tmp_path / "run", stage)
+    monitor, lines = continued(tmp_path / "run")
+    assert lines == [found]
+    assert "training teachers" not in monitor.stages
+    for model in ("student", "majority vote student", "true label student"):
+        assert (f"training the {model}" in monitor.stages) == (model not in found.partition("trained: ")[2].split(", "))
+    assert not (tmp_path / "run" / "models").exists(), "a finished run needs them no more"
+
+
+def test_a_student_that_was_read_back_leaves_the_same_bytes_and_the_same_curve(tmp_path: Path) -> None:
+    plan = small_plan(student=MLPStudent(hidden=4, epochs=3))
+    stopped(plan, tmp_path / "run", "writing the report")
+    report = train(plan, tmp_path / "run")
+    whole = train(plan, tmp_path / "whole")
+    assert released(tmp_path / "run") == released(tmp_path / "whole")
+    for name in ("student.safetensors", "student.json"):
+        path = Path("release/student", name)
+        assert (tmp_path / "run" / path).read_bytes() == (tmp_path / "whole" / path).read_bytes()
+    assert report.student == whole.student
+    assert report.baselines == whole.baselines
+
+
+@pytest.mark.parametrize("name", ["student.safetensors", "student.json", "trained.json"])
+def test_a_kept_student_that_is_not_as_it_was_left_is_trained_again(tmp_path: Path, name: str) -> None:
+    stopped(small_plan(), tmp_path / "run", "training the majority")
+    path = tmp_path / "run/models/student" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert "training the student" in continued(tmp_path / "run")[0].stages
+
+
+def test_of_thirty_teachers_ten_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trained one by one; the eleventh is not begun."""
+    fit_many = LinearTeacher.fit_many
+    begun = 0
+
+    def fit_ten(*arguments: Any, **options: Any) -> Any:
+        nonlocal begun
+        begun += 1
+        if begun > 10:
+            raise KeyboardInterrupt
+        return fit_many(*arguments, **options)
+
+    plan = small_plan(num_teachers=30, engine=SequentialEngine())
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(LinearTeacher, "fit_many", fit_ten)
+        train(plan, tmp_path / "run")
+    monitor = SilentMonitor()
+    train(plan, tmp_path / "run", monitor)
+    assert any(line.endswith(f"{FOUND}10 of 30 teachers are there") for line in monitor.lines)
