@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
+from pate.config import papers_words
 from pate.validation import InvalidValue, nearest
 
 TRUSTED_PREFIXES = ("pate.", "sklearn.")
@@ -156,7 +157,8 @@ def _require_parameters(cls: type, path: str, given: Mapping[str, Any]) -> None:
     known = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
     for name in given:
         if name not in known:
-            rule = f"a key of {cls.__name__}: one of {', '.join(known)}{nearest(name, tuple(known))}"
+            near = papers_words.hint(name, tuple(known)) or nearest(name, tuple(known))
+            rule = f"a key of {cls.__name__}: one of {', '.join(known)}{near}"
             raise InvalidValue(f"{path}.{name}: expected {rule}")
     for name, each in known.items():
         if each.default is each.empty and name not in given:

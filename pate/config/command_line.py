@@ -17,6 +17,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pate.aggregators.aggregator import noise_fields
+from pate.config import papers_words
 from pate.config.build import GROUPS_OF_CLASSES, maker
 from pate.config.schema import members
 from pate.files.plain_yaml import read_yaml
@@ -210,7 +211,8 @@ def _key_hint(error: Exception, key: str) -> str:
         return "; --help lists them"
     known = tuple(str(key) for key in cause.parent_node if key not in ("_target_", "hydra"))
     if known:
-        return f": one of {', '.join(known)}{nearest(str(cause.key), known)}"
+        near = papers_words.hint(str(cause.key), known) or nearest(str(cause.key), known)
+        return f": one of {', '.join(known)}{near}"
     return _HINTS["data"] if key.startswith("data.") else f"; with + before it, it becomes one: +{key}=…"
 
 
@@ -219,7 +221,8 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
     fields = {field.name: field for field in dataclasses.fields(schema)}
     for key in map(str, config):
         if key not in fields:
-            rule = f"a key of the configuration, + or not: one of {', '.join(fields)}{nearest(key, tuple(fields))}"
+            near = papers_words.hint(key, tuple(fields)) or nearest(key, tuple(fields))
+            rule = f"a key of the configuration, + or not: one of {', '.join(fields)}{near}"
             raise InvalidValue(f"{key}: expected {rule}")
     for name, field in fields.items():
         if OmegaConf.is_missing(config, name):

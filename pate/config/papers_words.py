@@ -1,0 +1,50 @@
+"""Words of the papers in place of settings: what they are called here."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from pate.files.plain_yaml import read_yaml
+
+_FILE = Path(__file__).with_suffix(".yaml")
+_PAGE = "docs/papers-words.md"
+_LETTERS = {
+    "\N{GREEK SMALL LETTER SIGMA}": "sigma",
+    "\N{GREEK SMALL LETTER DELTA}": "delta",
+    "\N{GREEK SMALL LETTER EPSILON}": "epsilon",
+    "\N{GREEK SMALL LETTER TAU}": "tau",
+    "\N{GREEK SMALL LETTER ALPHA}": "alpha",
+    "*": "star",
+}
+
+
+@cache
+def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
+    """Returns the settings that each word may mean, each with an aggregator that has it, or None."""
+    words: Mapping[str, Mapping[str, str | None]] = read_yaml(_FILE.read_text(encoding="utf-8"), _FILE.name, "YAML")
+    return words
+
+
+def hint(word: str, known: tuple[str, ...]) -> str:
+    """Returns what a paper's word is called here, as the end of a refusal; empty for a word of no paper.
+
+    The settings that there are at this place, `known`, come first: a word means another one for another aggregator.
+
+    >>> hint("sigma_1", ("selection_scale", "test_std"))
+    "; the papers' sigma_1 is aggregator.selection_scale (docs/papers-words.md)"
+    >>> hint("delta_t", ("noise_std",))
+    "; the papers' delta_t is aggregator.failure_prob of stable_top_k (docs/papers-words.md)"
+    """
+    settings = settings_by_word().get(_spelled_plainly(word), {})
+    here = [name for name in settings if name.rpartition(".")[2] in known]
+    below = [name for name, owner in settings.items() if owner is None and name.partition(".")[0] in known]
+    elsewhere = [name if owner is None else f"{name} of {owner}" for name, owner in settings.items()]
+    names = here or below or elsewhere
+    return f"; the papers' {word} is {', or '.join(names)} ({_PAGE})" if names else ""
+
+
+def _spelled_plainly(word: str) -> str:
+    for letter, name in _LETTERS.items():
+        word = word.replace(letter, name)
+    return re.sub(r"[\W_]", "", word.lower())

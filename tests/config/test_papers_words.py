@@ -1,0 +1,64 @@
+"""Words of the papers in place of settings, on the command line and in the table of the documentation."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pate.config.papers_words import hint, settings_by_word
+from tests.e2e.commands import call
+
+PAGE = Path(__file__).parents[2] / "docs" / "papers-words.md"
+
+
+@pytest.mark.parametrize(
+    ("aggregator", "word", "setting"),
+    [
+        ("stable_top_k", "sigma1", "aggregator.selection_scale"),
+        ("stable_top_k", "sigma_1", "aggregator.selection_scale"),
+        ("stable_top_k", "\N{GREEK SMALL LETTER SIGMA}_2", "aggregator.test_std"),
+        ("stable_top_k", "delta_t", "aggregator.failure_prob"),
+        ("stable_top_k", "k", "aggregator.max_k"),
+        ("stable_top_k_fixed", "sigma", "aggregator.selection_scale, or aggregator.test_std"),
+        ("confident_gnmax", "sigma1", "aggregator.screening_std"),
+        ("confident_gnmax", "sigma_2", "aggregator.noise_std"),
+        ("confident_gnmax", "T", "aggregator.threshold_share"),
+        ("clipped_votes", "tau", "aggregator.vote_clip"),
+        ("boundary_max", "tau", "aggregator.target_hits"),
+        ("gaussian_votes", "sigma", "aggregator.noise_std"),
+        ("gaussian_votes", "delta_t", "aggregator.failure_prob of stable_top_k"),
+    ],
+)
+def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
+    composed: Callable[..., Any], aggregator: str, word: str, setting: str
+) -> None:
+    known = tuple(map(str, composed(f"aggregator={aggregator}").aggregator))
+    assert hint(word, known) == f"; the papers' {word} is {setting} (docs/papers-words.md)"
+
+
+@pytest.mark.parametrize("plus", ["", "+"])
+def test_the_refusal_of_a_command_ends_with_it(plus: str) -> None:
+    for word, setting in (("aggregator.sigma1", "aggregator.selection_scale"), ("T", "teacher.num_teachers")):
+        done = call("train", "aggregator=stable_top_k", f"{plus}{word}=5")
+        assert done.returncode == 2
+        assert re.search(
+            rf"; the papers' \w+ is {setting}(, or [.\w]+)* \(docs/papers-words\.md\)$", done.stderr.strip()
+        )
+
+
+def test_other_words_are_told_as_before() -> None:
+    assert hint("selection_scal", ("selection_scale",)) == ""
+
+
+def test_the_table_of_the_page_names_every_setting_that_a_refusal_names(composed: Callable[..., Any]) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for word, settings in settings_by_word().items():
+        for setting, owner in settings.items():
+            if setting == "aggregator.table_order":
+                continue  # a part of the table's price, no word of that paper
+            assert f"`{setting}=" in page or setting == "num_teachers", (word, setting)
+            if owner is not None:
+                node = composed(f"aggregator={owner}").aggregator
+                assert setting.removeprefix("aggregator.") in node, (word, setting, owner)
