@@ -1,0 +1,269 @@
+"""Golden runs: small seeded releases by every aggregator, the classifier and the comparison, written down.
+
+`python -m tests.e2e.golden_runs FILE` runs them all and writes what each left: `golden.json` beside this module holds
+what they left when they were last changed on purpose. `python -m tests.e2e.golden_runs FILE --folder RUNS` also keeps
+the folders of the runs, so that those of two checkouts can be compared byte by byte with `diff -r`.
+
+Two kinds of values are compared in two ways. Texts, labels, ids and events are the same to the last byte: a file of
+them is written down as its SHA-256. Numbers that come out of training depend on the processor in their last digits:
+they are written down as numbers, and compared with a tolerance.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from pate import PATEClassifier
+from pate.accounting import Ledger
+from pate.accounting.events import event_to_json
+from pate.aggregators import GaussianVotes
+from tests.e2e.commands import rows_of, succeeded
+
+GOLDEN_FILE = Path(__file__).with_name("golden.json")
+CONF = Path(__file__).resolve().parents[2] / "conf"
+AGGREGATORS = tuple(sorted(path.stem for path in (CONF / "aggregator").glob("*.yaml")))
+NUM_PRIVATE = 960
+NUM_PUBLIC = 140
+NUM_TEST = 300
+RELATIVE_TOLERANCE = 1e-4
+ABSOLUTE_TOLERANCE = 1e-6
+
+# Parts of report.json that depend on the run alone: not on the moment, a version or the machine.
+REPORT_PARTS = ("privacy", "release", "teachers", "student", "baselines", "verdict", "data", "seed")
+# Digests within release/: of files with trained numbers, which are compared by themselves.
+MANIFEST = "manifest.json"
+
+Snapshot = dict[str, Any]
+
+
+def write_data(folder: Path) -> list[str]:
+    """Writes three files of arrays and returns the settings of `pate-train` that name them."""
+    rng = np.random.default_rng(5)
+    num_records = NUM_PRIVATE + NUM_PUBLIC + NUM_TEST
+    inputs = rng.standard_normal((num_records, 8)).astype(np.float32)
+    scores = inputs @ rng.standard_normal((8, 5)) + 0.3 * rng.standard_normal((num_records, 5))
+    labels = scores > np.array([0.0, 0.5, 1.0, 2.0, -0.5])
+    splits = {
+        "private": slice(0, NUM_PRIVATE),
+        "public": slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC),
+        "test": slice(NUM_PRIVATE + NUM_PUBLIC, num_records),
+    }
+    for name, rows in splits.items():
+        np.savez(folder / f"{name}.npz", inputs=inputs[rows], labels=labels[rows])
+    return ["data=arrays", *(f"data.{name}={folder / name}.npz" for name in splits)]
+
+
+def canonical_number(value: float) -> float:
+    """Returns a number with the digits that the tolerance can tell apart."""
+    return float(f"{value:.7g}") if math.isfinite(value) else value
+
+
+def numbers_of(value: Any) -> Any:
+    """Returns a JSON value whose numbers have few digits."""
+    match value:
+        case bool() | None | str() | int():
+            return value
+        case float():
+            return canonical_number(value)
+        case list() | tuple():
+            return [numbers_of(item) for item in value]
+        case _:
+            return {str(name): numbers_of(item) for name, item in value.items()}
+
+
+def fingerprint(array: np.ndarray) -> list[float]:
+    """Returns the sum, the Euclidean length and the largest size of an array's numbers."""
+    values = np.asarray(array, dtype=np.float64)
+    figures = (values.sum(), np.linalg.norm(values), np.abs(values).max(initial=0.0))
+    return [canonical_number(float(figure)) for figure in figures]
+
+
+def digest_of_text(text: str) -> str:
+    """Returns the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def snapshot_of_release(release: Path, folder: Path) -> Snapshot:
+    """Returns what stands in `release/`: digests of texts and labels, numbers of what was trained."""
+    written: Snapshot = {}
+    for path in sorted(file for file in release.rglob("*") if file.is_file()):
+        name = str(path.relative_to(release))
+        if path.suffix == ".safetensors":
+            written[name] = {key: fingerprint(array) for key, array in sorted(load_file(path).items())}
+        elif path.suffix == ".npz":
+            with np.load(path) as arrays:
+                written[name] = {key: digest_of_text(repr(arrays[key].tolist())) for key in sorted(arrays.files)}
+        elif path.suffix == ".json" and path.name != MANIFEST:
+            parts = json.loads(path.read_text(encoding="utf-8"))
+            parts.pop("versions", None)
+            written[name] = numbers_of(parts)
+        elif path.name != MANIFEST:
+            text = path.read_text(encoding="utf-8").replace(str(folder), "FOLDER")
+            written[name] = digest_of_text(re.sub(r"\d+\.\d{2,}", "NUMBER", text))
+    return written
+
+
+def snapshot_of_ledger(ledger: Path) -> list[Any]:
+    """Returns the charges of a ledger: the event of each, and its epsilon."""
+    entries = Ledger.stored(ledger).entries
+    return [{"event": numbers_of(event_to_json(entry.event)), "epsilon": numbers_of(entry.epsilon)} for entry in entries]
+
+
+def snapshot_of_report(report: Path) -> Snapshot:
+    """Returns the parts of `report.json` that do not depend on the moment."""
+    parts = json.loads(report.read_text(encoding="utf-8"))
+    return {name: numbers_of(parts[name]) for name in REPORT_PARTS}
+
+
+def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
+    """Returns what `pate-train` leaves with an aggregator at its own epsilon, on the small data."""
+    output = folder / aggregator
+    settings = [
+        "teacher=linear",
+        "teacher.num_teachers=24",
+        "student=linear",
+        "num_queries=40",
+        "target_epsilon=100",
+        "target_delta=1e-5",
+        "accountant=rdp",
+        "allow_useless=true",
+        "all_records=false",
+        "logger=none",
+        "seed=3",
+    ]
+    succeeded("train", *data, f"aggregator={aggregator}", *settings, f"output_dir={output}", f"ledger={output}.db")
+    return {
+        "release": snapshot_of_release(output / "release", folder),
+        "ledger": snapshot_of_ledger(output.with_suffix(".db")),
+        "report": snapshot_of_report(output / "report.json"),
+    }
+
+
+def run_rounds(data: list[str], folder: Path) -> Snapshot:
+    """Returns what `experiment=centered_votes` leaves: one-record votes in rounds."""
+    output = folder / "rounds"
+    settings = ["target_epsilon=8", "num_queries=100", "all_records=false", "allow_useless=true", "logger=none"]
+    places = [f"output_dir={output}", f"ledger={output}.db"]
+    succeeded("train", "experiment=centered_votes", *data, *settings, "seed=3", *places)
+    return {
+        "release": snapshot_of_release(output / "release", folder),
+        "ledger": snapshot_of_ledger(output.with_suffix(".db")),
+        "report": snapshot_of_report(output / "report.json"),
+    }
+
+
+def run_classifier(data: list[str], folder: Path) -> Snapshot:
+    """Returns what `PATEClassifier` releases and predicts on the small data."""
+    private = np.load(folder / "private.npz")
+    public = np.load(folder / "public.npz")
+    ledger = folder / "classifier.db"
+    model = PATEClassifier(
+        n_teachers=24,
+        aggregator=GaussianVotes(noise_std=4.0),
+        epsilon=100.0,
+        target_delta=1e-5,
+        random_state=3,
+        allow_useless=True,
+        ledger=ledger,
+    )
+    model.fit(private["inputs"], private["labels"], public["inputs"])
+    return {
+        "labels": digest_of_text(repr(model.release_.labels.tolist())),
+        "epsilon": canonical_number(model.epsilon_),
+        "charges": snapshot_of_ledger(ledger),
+        "probabilities": fingerprint(np.asarray(model.predict_proba(public["inputs"]))),
+    }
+
+
+def run_comparison(data: list[str], folder: Path) -> Snapshot:
+    """Returns the rows of `comparison.csv` of two aggregators and one alternative."""
+    output = folder / "comparison"
+    settings = [
+        "aggregators=[gaussian_votes@24,stable_top_k_table@24,centered_votes]",
+        "methods=[dp_gd]",
+        "epsilons=[100]",
+        "seeds=1",
+        "num_queries=40",
+        "target_delta=1e-5",
+        "teacher=linear",
+        "student=linear",
+        "accountant=rdp",
+        "allow_useless=true",
+        "all_records=false",
+        "num_workers=1",
+    ]
+    succeeded("compare", *data, *settings, f"output_dir={output}")
+    return {"rows": [row_of_numbers(row) for row in rows_of(output / "comparison.csv")]}
+
+
+def row_of_numbers(row: Mapping[str, str]) -> Snapshot:
+    """Returns a row of a table with its numbers as numbers."""
+    values: Snapshot = {}
+    for name, text in row.items():
+        try:
+            values[name] = canonical_number(float(text))
+        except ValueError:
+            values[name] = text
+    return values
+
+
+def golden_runs() -> dict[str, Callable[[list[str], Path], Snapshot]]:
+    """Returns all golden runs by name; each takes the settings of its data and a folder."""
+    runs: dict[str, Callable[[list[str], Path], Snapshot]] = {
+        "rounds": run_rounds,
+        "classifier": run_classifier,
+        "comparison": run_comparison,
+    }
+    for aggregator in AGGREGATORS:
+        runs[f"aggregator={aggregator}"] = lambda data, folder, name=aggregator: run_aggregator(name, data, folder)
+    return runs
+
+
+def differences(golden: Any, now: Any, place: str = "") -> list[str]:
+    """Returns a line for each value that is not as it was written down."""
+    if isinstance(golden, dict) and isinstance(now, dict):
+        lines = [f"{place}/{name}: is gone" for name in golden if name not in now]
+        lines += [f"{place}/{name}: is new" for name in now if name not in golden]
+        for name in golden.keys() & now.keys():
+            lines += differences(golden[name], now[name], f"{place}/{name}")
+        return lines
+    if isinstance(golden, list) and isinstance(now, list) and len(golden) == len(now):
+        pairs = enumerate(zip(golden, now, strict=True))
+        return [line for index, (old, new) in pairs for line in differences(old, new, f"{place}[{index}]")]
+    if is_number(golden) and is_number(now):
+        close = math.isclose(golden, now, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
+        return [] if close else [f"{place}: {now} where it was {golden}"]
+    return [] if golden == now else [f"{place}: {now!r:.80} where it was {golden!r:.80}"]
+
+
+def is_number(value: object) -> bool:
+    """Returns whether a value is a number and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def main() -> None:
+    """Runs all golden runs and writes them to a file."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("file", type=Path, help="where to write what the runs left, as JSON")
+    parser.add_argument("--folder", type=Path, help="an empty folder that keeps the folders of the runs")
+    arguments = parser.parse_args()
+    with TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        data = write_data(folder)
+        snapshots = {name: run(data, folder) for name, run in sorted(golden_runs().items())}
+    text = json.dumps(snapshots, indent=1, sort_keys=True, ensure_ascii=False)
+    arguments.file.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Golden runs: what small seeded runs release, charge and report is what they did when it was written down.
+
+A change that is meant to keep all releases passes here without a new `golden.json`. A change of a price or a draw writes
+it anew by `python -m tests.e2e.golden_runs tests/e2e/golden.json`, and says so in the changelog under Privacy.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.golden_runs import GOLDEN_FILE, differences, golden_runs, write_data
+
+GOLDEN = json.loads(GOLDEN_FILE.read_text(encoding="utf-8"))
+RUNS = golden_runs()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("golden")
+
+
+@pytest.fixture(scope="module")
+def data(folder: Path) -> list[str]:
+    return write_data(folder)
+
+
+def test_every_run_is_written_down() -> None:
+    assert set(GOLDEN) == set(RUNS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(RUNS))
+def test_a_run_leaves_what_was_written_down(name: str, data: list[str], folder: Path) -> None:
+    assert differences(GOLDEN[name], RUNS[name](data, folder)) == []
+
+
+def test_a_changed_digest_number_or_key_is_a_difference() -> None:
+    golden = {"release": {"labels": "a" * 64, "weights": [1.0, 2.0]}, "ledger": [{"epsilon": 3.0}]}
+    assert differences(golden, golden) == []
+    assert differences(golden, golden | {"release": {"labels": "b" * 64, "weights": [1.0, 2.0]}})
+    assert differences(golden, golden | {"release": {"labels": "a" * 64, "weights": [1.0, 2.001]}})
+    assert differences(golden, golden | {"ledger": []})
+    assert differences(golden, golden | {"more": 1})
