@@ -39,9 +39,10 @@ from pate.attack import Attack
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
 from pate.data import Dataset, Split, Table, WordNet40
-from pate.pricing import Budget, ReleaseShape, plan_release
+from pate.pricing import Budget, plan_release
 from pate.pricing.lower_bound import lower_bound_of
 from pate.validation import InvalidValue
+from pate.votes import VoteShape
 
 EPSILON, DELTA = 4.0, 1e-6
 QUERIES, TEACHERS = 200, 4000
@@ -122,7 +123,7 @@ def attacked(aggregator: Aggregator, dataset: Dataset, **settings: Any) -> dict[
             found = replace(attack, num_runs=2 * attack.num_runs).run(dataset)
     except InvalidValue as error:
         return {"error": str(error)}
-    shape = ReleaseShape(num_queries=QUERIES, num_labels=dataset.num_labels, num_teachers=TEACHERS)
+    shape = VoteShape(num_queries=QUERIES, num_labels=dataset.num_labels, num_teachers=TEACHERS)
     exact = lower_bound_of(plan_release(aggregator, shape, budget).aggregator, shape, DELTA)
     return found.to_json() | {"exact": None if exact is None else exact.epsilon}
 

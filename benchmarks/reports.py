@@ -12,10 +12,11 @@ import numpy as np
 from benchmarks.jobs import Job
 from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
-from pate.pricing import Budget, PricedRelease, ReleaseShape
+from pate.pricing import Budget, PricedRelease
 from pate.report.page import render_html
 from pate.report.report import Heading
 from pate.run.results import Results
+from pate.votes import VoteShape
 
 _MODELS = ("student", "majority_vote_student", "true_label_student", "all_records_model")
 _NUM_TEACHERS = 400
@@ -45,7 +46,7 @@ class _LargeRun:
         aggregator = GaussianVotes(noise_std=100.0)
         found = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
         release = found if isinstance(found, Release) else found[0]
-        shape = ReleaseShape(num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS)
+        shape = VoteShape(num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS)
         bits = SimpleNamespace(
             gives_bits=True, counts=lambda: votes.astype(np.int64), accuracies=lambda true: np.full(_NUM_TEACHERS, 0.8)
         )

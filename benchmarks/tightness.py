@@ -25,8 +25,8 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.pricing import ReleaseShape
 from pate.pricing.lower_bound import lower_bound_of
+from pate.votes import VoteShape
 
 RECORDED = Path(__file__).with_name("tightness.json")
 DELTA = 1e-6
@@ -93,11 +93,11 @@ def main() -> None:
 def measured(aggregator: Aggregator, num_labels: int) -> tuple[float, dict[str, float]]:
     """The lower bound of a release, and its price by each accountant."""
     queries = SESSION_QUERIES if isinstance(aggregator, BoundaryMax) else QUERIES
-    shape = ReleaseShape(num_queries=queries, num_labels=num_labels, num_teachers=TEACHERS)
+    shape = VoteShape(num_queries=queries, num_labels=num_labels, num_teachers=TEACHERS)
     shown = lower_bound_of(aggregator, shape, DELTA)
     if shown is None:
         raise TypeError(f"{type(aggregator).__name__}: no lower bound is known")
-    event = shape.event_of(aggregator)
+    event = aggregator.event(shape)
     return shown.epsilon, {name: make().compose(event).get_epsilon(DELTA) for name, make in ACCOUNTANTS.items()}
 
 

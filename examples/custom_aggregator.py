@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.aggregators import PerQueryAggregator
 from pate.mechanisms import DiscreteLaplace, secret_generator
-from pate.validation import require_count, require_probability
+from pate.validation import require_probability
+from pate.votes import VoteShape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +28,8 @@ class LaplaceQuorum(PerQueryAggregator):
         super().__post_init__()
         require_probability("quorum", self.quorum)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        require_count("num_teachers", num_teachers)
-        num_bits = require_count("num_queries", num_queries, minimum=0) * require_count("num_labels", num_labels)
+    def event(self, shape: VoteShape) -> Event:
+        num_bits = shape.num_queries * shape.num_labels
         return SelfComposedEvent(PureDpEvent(1 / self.noise_scale), num_bits)
 
     def _draw(

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from pate.files.values import full_text
 from pate.mechanisms.parameters import Parameters
 from pate.validation import InvalidValue, require, require_count, require_entries
 from pate.votes.clipping import histogram, limited
+from pate.votes.shape import VoteShape
 from pate.votes.source import USUAL_LABELS, MadeUpVotes, VoteSource
 
 if TYPE_CHECKING:
@@ -217,14 +218,19 @@ class Aggregator(Parameters, ABC):
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     @abstractmethod
+    def event(self, shape: VoteShape) -> Event:
+        """Returns the price of a release of this shape, whether queries are answered or refused."""
+
+    @final
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The price of aggregating that many queries, answered or refused."""
+        """Returns the price of a release whose shape is given as three numbers: that of `event`."""
+        return self.event(VoteShape(num_queries, num_labels, num_teachers))
 
     def settled(self, *, num_queries: int, target_delta: float | None = None) -> Self:
         """The same aggregator; a `failure_prob` of None becomes a number.
 
         All failures of Q queries then take at most 0.63 of `target_delta`, and each is at most `usual_failure_prob`.
-        None stands for 1e-6, at which `event_for` and `aggregate` settle.
+        None stands for 1e-6, at which `event` and `aggregate` settle.
         """
         if vars(self).get("failure_prob", 0.0) is not None:
             return self
@@ -248,8 +254,8 @@ class Aggregator(Parameters, ABC):
         """The test that an answer has to pass, for that many teachers; None where there is none."""
         return None
 
-    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event | None:
-        """What the same answers cost without a session; None where there is no session."""
+    def plain_event(self, shape: VoteShape) -> Event | None:
+        """Returns the price of the same answers without a session; None where there is no session."""
         return None
 
     def check_run(self) -> None:
@@ -327,11 +333,11 @@ class Aggregator(Parameters, ABC):
         A class with several noises may override it, to find their proportion first, as `StableTopK` does.
         Raises `InvalidValue` where no noise reaches the target, or failure probabilities use up delta.
         """
-        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        shape = VoteShape(num_queries, num_labels, num_teachers)
         settled = self.settled(num_queries=num_queries, target_delta=target_delta)
         require_delta_left(settled, num_queries=num_queries, target_delta=target_delta)
         target = {"target_epsilon": target_epsilon, "target_delta": target_delta}
-        factor = calibrate(lambda noise: settled.scaled(noise).event_for(**shape), **target, accountant=accountant)
+        factor = calibrate(lambda noise: settled.scaled(noise).event(shape), **target, accountant=accountant)
         return settled.scaled(factor)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
@@ -366,7 +372,7 @@ class Aggregator(Parameters, ABC):
         if arrays is None:
             draw = self._gathered_for(source, context.rng)  # before it is paid for: teachers may fail
             arrays = drawn.once("release", lambda: _of_priced_shape(draw(), source).arrays())
-        return Release.of_arrays(arrays, event=self._event_of(source), adjacency=self.adjacency)
+        return Release.of_arrays(arrays, event=self.event(source.shape), adjacency=self.adjacency)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """What the votes say by themselves, given what was drawn: every label's majority. No epsilon covers it."""
@@ -382,13 +388,9 @@ class Aggregator(Parameters, ABC):
         votes = self._read(source)
         return lambda: self.aggregate(votes, num_teachers=source.num_teachers, rng=rng)
 
-    def _event_of(self, source: VoteSource) -> Event:
-        names = ("num_queries", "num_labels", "num_teachers")
-        return self.event_for(**{name: getattr(source, name) for name in names})
-
     def _drawn(self, source: VoteSource, context: ReleaseContext) -> Drawn:
         """Where what is drawn is kept, and paid for: all of it with the first part."""
-        return context.drawn or Drawn(lambda: self._pay(self._event_of(source), context.ledger))
+        return context.drawn or Drawn(lambda: self._pay(self.event(source.shape), context.ledger))
 
     def _read(self, source: VoteSource) -> Any:
         if self.input_form == "counts":
@@ -397,7 +399,7 @@ class Aggregator(Parameters, ABC):
 
     def _priced(self, num_queries: int, num_labels: int, num_teachers: int, ledger: Ledger | None) -> Event:
         """The price of a call, charged to the ledger where there is one; each call is a release of its own."""
-        event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        event = self.event(VoteShape(num_queries, num_labels, num_teachers))
         if not _unwatched.get():  # once for each aggregator and shape, before anything is charged
             _warn_if_useless(self, num_queries, num_labels, num_teachers)
         self._pay(event, ledger)
@@ -444,13 +446,6 @@ def require_delta_left(
         f"{setting}: {each * tests:.3g} in all uses up target_delta={target_delta:g}: "
         f"expected the sum over all queries to stay below it; what works: {remedy}"
     )
-
-
-def require_shape(*, num_queries: int, num_labels: int, num_teachers: int) -> None:
-    """Raises `InvalidValue` for numbers that no release has."""
-    require_count("num_queries", num_queries, minimum=0)
-    require_count("num_labels", num_labels)
-    require_count("num_teachers", num_teachers)
 
 
 def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:

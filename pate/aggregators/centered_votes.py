@@ -27,6 +27,7 @@ from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedMoments, ClippedSum, vote_blocks
 from pate.votes.descent import Descent, expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import RoundVotes
+from pate.votes.shape import VoteShape
 from pate.votes.source import NUM_LENGTHS, MadeUpVotes, ShareSums, TeacherShares, VoteSource
 
 Array = NDArray[np.float64]
@@ -295,10 +296,9 @@ class CenteredVotes(base.TeacherVotesAggregator):
     def __hash__(self) -> int:
         return hash(self._text)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        """One Gaussian event for the prevalence and the votes; the numbers of queries and labels do not count."""
-        base.require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        if num_queries == 0:
+    def event(self, shape: VoteShape) -> pa.Event:
+        """Returns one Gaussian event for prevalence and votes; the numbers of queries and labels do not count."""
+        if shape.num_queries == 0:
             return pa.NoOpEvent()
         if self.prevalence_share == 0:
             return pa.GaussianEvent(self.noise_multiplier)
@@ -337,8 +337,8 @@ class CenteredVotes(base.TeacherVotesAggregator):
         shares = TeacherShares(array.mean(axis=1), self.weights)
         center = self.prevalence.release(shares, num_teachers=num_teachers, rng=rng, ledger=ledger)
         release = self.centered_at(center).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
-        shape = {"num_queries": array.shape[1], "num_labels": array.shape[2]}
-        return replace(release, event=self.event_for(num_teachers=num_teachers, **shape))
+        _, num_queries, num_labels = array.shape
+        return replace(release, event=self.event(VoteShape(num_queries, num_labels, num_teachers)))
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """The prevalence is that of the teachers' records; one charge covers all."""
@@ -348,7 +348,7 @@ class CenteredVotes(base.TeacherVotesAggregator):
             most = ClippedSum.most_queries(source.num_teachers, source.num_labels)
             rule = f"at most {most}, as one exact sum of {source.num_teachers:,} teachers holds no more"
             require(source.num_queries <= most, "num_queries", source.num_queries, rule)
-        event, center, total = self._event_of(source), self.center, source.num_teachers
+        event, center, total = self.event(source.shape), self.center, source.num_teachers
         if self.prevalence_share > 0:  # released once
             given: dict[str, Any] = {"num_teachers": total, "rng": for_prevalence, "drawn": drawn}
 

@@ -16,7 +16,7 @@ from pate.accounting.data_dependent import gnmax_cost, one_bit_cost
 from pate.accounting.events import BitEvent
 from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Rng, require_shape
+from pate.aggregators.aggregator import Bits, Rng
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.real_numbers import Values, are_normally_above, draw_largest, draw_noise, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
@@ -24,6 +24,7 @@ from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE, PROBABILITY, one_of
 from pate.validation import require, require_array, require_count
 from pate.votes.clipping import bits_of, limited, vote_blocks
+from pate.votes.shape import VoteShape
 from pate.votes.source import MadeUpVotes, NoisySum, VoteSource
 
 Counts = NDArray[np.int64]
@@ -105,12 +106,11 @@ class GaussianVotes(base.PerQueryAggregator):
     noise_std: float = field(metadata=NOISE)
     teachers_reached: int = field(default=1, metadata=COUNT)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        bit: BitEvent = threshold_event(self.noise_std, 0.5, num_teachers)
+    def event(self, shape: VoteShape) -> pa.Event:
+        bit: BitEvent = threshold_event(self.noise_std, 0.5, shape.num_teachers)
         if self.teachers_reached > 1:
             bit = pa.OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
-        return pa.SelfComposedEvent(bit, num_queries * num_labels)
+        return pa.SelfComposedEvent(bit, shape.num_queries * shape.num_labels)
 
     def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost | None:
         if self.teachers_reached > 1:
@@ -162,13 +162,12 @@ class ClippedVotes(base.TeacherVotesAggregator):
     norm: str = field(default="l1", metadata=one_of(("l1", "l2")) | {"public": True})
     threshold_share: float = field(default=0.5, metadata=PROBABILITY)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        moved = squared_sensitivity(self.vote_clip, num_labels=num_labels, adjacency=self.adjacency)
+    def event(self, shape: VoteShape) -> pa.Event:
+        moved = squared_sensitivity(self.vote_clip, num_labels=shape.num_labels, adjacency=self.adjacency)
         if self.norm == "l1":
-            bit = threshold_event(self.noise_std, self.threshold_share, num_teachers)
-            return pa.SelfComposedEvent(bit, num_queries * moved)
-        return pa.SelfComposedEvent(pa.GaussianEvent(self.noise_std / moved**0.5), num_queries)
+            bit = threshold_event(self.noise_std, self.threshold_share, shape.num_teachers)
+            return pa.SelfComposedEvent(bit, shape.num_queries * moved)
+        return pa.SelfComposedEvent(pa.GaussianEvent(self.noise_std / moved**0.5), shape.num_queries)
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
@@ -248,11 +247,11 @@ class DistributedVotes(base.PerQueryAggregator):
     def shares(self) -> NoiseShares:
         return self.part(NoiseShares)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        moved = squared_sensitivity(self.max_votes or num_labels, num_labels=num_labels, adjacency=self.adjacency)
-        price = pa.ZCdpEvent(num_queries * moved / (2 * self.shares.variance) * _UP)
-        failure_prob = self.shares.failure_prob(num_queries * num_labels)
+    def event(self, shape: VoteShape) -> pa.Event:
+        max_votes = self.max_votes or shape.num_labels
+        moved = squared_sensitivity(max_votes, num_labels=shape.num_labels, adjacency=self.adjacency)
+        price = pa.ZCdpEvent(shape.num_queries * moved / (2 * self.shares.variance) * _UP)
+        failure_prob = self.shares.failure_prob(shape.num_queries * shape.num_labels)
         return pa.ApproximateEvent(price, failure_prob) if failure_prob else price
 
     def contribution(self, counts: Any, *, num_teachers: int, rng: Rng) -> Counts:
@@ -275,7 +274,7 @@ class DistributedVotes(base.PerQueryAggregator):
         require(least <= num_contributions <= self.num_holders, "num_contributions", num_contributions, rule)
         noisy = require_array("total", total, kinds="iu")
         require(noisy.ndim == 2, "total.shape", noisy.shape, "[Q, L]")
-        event = self.event_for(num_queries=len(noisy), num_labels=noisy.shape[1], num_teachers=num_teachers)
+        event = self.event(VoteShape.from_counts(noisy, num_teachers=num_teachers))
         labels = np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
 
@@ -338,12 +337,12 @@ class GNMax(base.PerQueryAggregator):
     noise_std: float = field(metadata=NOISE)
     max_votes: int = field(default=1, metadata=COUNT)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        moved = squared_sensitivity(self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
+    def event(self, shape: VoteShape) -> pa.Event:
+        moved = squared_sensitivity(self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency)
         if self.max_votes == 1:
-            return pa.SelfComposedEvent(pa.WinnerEvent(self.noise_std, moved), num_queries)
-        return pa.SelfComposedEvent(pa.GaussianEvent(self.noise_std / moved**0.5), num_queries)  # as of all counts
+            return pa.SelfComposedEvent(pa.WinnerEvent(self.noise_std, moved), shape.num_queries)
+        all_counts = pa.GaussianEvent(self.noise_std / moved**0.5)  # the largest costs at most what all of them do
+        return pa.SelfComposedEvent(all_counts, shape.num_queries)
 
     def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost | None:
         """At most the price, of votes of which each teacher has cast one per query, under replace-one; or None."""
@@ -351,7 +350,7 @@ class GNMax(base.PerQueryAggregator):
         if not one_each or self.adjacency is not pa.Adjacency.REPLACE_ONE:
             return None
         cost = gnmax_cost(votes, noise_std=self.noise_std, num_teachers=num_teachers, orders=orders)
-        event = self.event_for(num_queries=len(votes), num_labels=votes.shape[1], num_teachers=num_teachers)
+        event = self.event(VoteShape.from_counts(votes, num_teachers=num_teachers))
         return replace(cost, rdp=np.minimum(cost.rdp, pa.RdpAccountant(orders=cost.orders).compose(event).rdp))
 
     def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
@@ -388,9 +387,8 @@ class PowersetGNMax(base.TeacherVotesAggregator):
     noise_std: float = field(metadata=NOISE)
     max_size: int | None = field(default=None, metadata=COUNT)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        return pa.SelfComposedEvent(pa.WinnerEvent(self.noise_std, self.adjacency.num_moved), num_queries)
+    def event(self, shape: VoteShape) -> pa.Event:
+        return pa.SelfComposedEvent(pa.WinnerEvent(self.noise_std, self.adjacency.num_moved), shape.num_queries)
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
@@ -503,12 +501,11 @@ class ScreenedAggregator(base.PerQueryAggregator):
     def _answers(self) -> GNMax | GaussianVotes:
         return self.part(self._answered_by)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        bit = threshold_event(self.screening_std, self.threshold_share, num_teachers)
-        most = num_queries if self.max_answers is None else min(self.max_answers, num_queries)
-        answers = self._answers.event_for(num_queries=most, num_labels=num_labels, num_teachers=num_teachers)
-        return pa.ComposedEvent((pa.SelfComposedEvent(bit, num_queries), answers))
+    def event(self, shape: VoteShape) -> pa.Event:
+        bit = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
+        most = shape.num_queries if self.max_answers is None else min(self.max_answers, shape.num_queries)
+        answers = self._answers.event(replace(shape, num_queries=most))
+        return pa.ComposedEvent((pa.SelfComposedEvent(bit, shape.num_queries), answers))
 
     def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost | None:
         statistic, share = self._statistic(votes, num_teachers=num_teachers), self.threshold_share

@@ -18,13 +18,14 @@ from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_class
 from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Counts, PerQueryAggregator, Rng, require_shape
+from pate.aggregators.aggregator import Bits, Counts, PerQueryAggregator, Rng
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
 from pate.mechanisms.top_k import SubsetPeeling, TopKMechanism
-from pate.validation import InvalidValue, require, require_count, require_kind, require_positive, require_probability
+from pate.validation import InvalidValue, require, require_kind, require_positive, require_probability
+from pate.votes.shape import VoteShape
 
 Rank = tuple[float, float]
 
@@ -229,10 +230,10 @@ class StableTopK(StableAggregator):
         steps: SelectThenTest = _steps(self, num_labels, num_teachers)
         return steps
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        require_count("num_queries", num_queries, minimum=0)
-        steps = self.settled(num_queries=num_queries).steps(num_labels=num_labels, num_teachers=num_teachers)
-        return SelfComposedEvent(steps.event, num_queries)
+    def event(self, shape: VoteShape) -> Event:
+        settled = self.settled(num_queries=shape.num_queries)
+        steps = settled.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        return SelfComposedEvent(steps.event, shape.num_queries)
 
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableTopK:
         """The least noise for a target; first a table's order, or the best of an open split and an even one."""
@@ -337,14 +338,14 @@ class StableFixedTopK(StableAggregator):
         """The second step."""
         return SubsetPeeling(noise_scale=self.peel_scale, adjacency=self.adjacency)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        require(self.k <= num_labels, "k", self.k, f"at most the number of labels, {num_labels}")
-        if self.k == num_labels:
-            return SelfComposedEvent(NoOpEvent(), num_queries)
-        first = self.settled(num_queries=num_queries).stable_top_k
-        steps = first.steps(num_labels=num_labels, num_teachers=num_teachers)
-        return SelfComposedEvent(ComposedEvent((*steps.event.events, self.peeling.event)), num_queries)
+    def event(self, shape: VoteShape) -> Event:
+        require(self.k <= shape.num_labels, "k", self.k, f"at most the number of labels, {shape.num_labels}")
+        if self.k == shape.num_labels:
+            return SelfComposedEvent(NoOpEvent(), shape.num_queries)
+        stable_top_k = self.settled(num_queries=shape.num_queries).stable_top_k
+        steps = stable_top_k.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        query_event = ComposedEvent((*steps.event.events, self.peeling.event))
+        return SelfComposedEvent(query_event, shape.num_queries)
 
     def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
         """The least noise for a target; a table's order and the split of its budget are found first."""
@@ -365,7 +366,7 @@ class StableFixedTopK(StableAggregator):
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...], float]:
         """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""
         counts, num_labels = np.asarray(votes, dtype=np.int64), len(votes)
-        self.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+        self.event(VoteShape(1, num_labels, num_teachers))  # refuses a k that is too large
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
         distribution: dict[tuple[int, ...], float] = {}
@@ -506,10 +507,10 @@ class FixedTopK(PerQueryAggregator):
         """The mechanism, on one query."""
         return MECHANISMS[self.mechanism](k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        require(self.k <= num_labels, "k", self.k, f"at most {num_labels}, the number of labels")
-        return SelfComposedEvent(self.top_k.event if self.k < num_labels else NoOpEvent(), num_queries)
+    def event(self, shape: VoteShape) -> Event:
+        require(self.k <= shape.num_labels, "k", self.k, f"at most {shape.num_labels}, the number of labels")
+        query_event = self.top_k.event if self.k < shape.num_labels else NoOpEvent()
+        return SelfComposedEvent(query_event, shape.num_queries)
 
     def scaled(self, factor: float) -> FixedTopK:
         return replace(self, epsilon=self.epsilon / factor)

@@ -16,7 +16,7 @@ from pate import accounting as pa
 from pate.accounting import target_charging as charging
 from pate.accounting.special import softmax
 from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Rng, require_shape
+from pate.aggregators.aggregator import Bits, Rng
 from pate.aggregators.release import ChargedRelease, Release
 from pate.aggregators.stable_top_k import StableTopK
 from pate.mechanisms.gap_selection import Ranking
@@ -25,6 +25,7 @@ from pate.mechanisms.noise.uniforms import LazyUniforms, Weights
 from pate.mechanisms.parameters import COUNT, NATURAL, NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
+from pate.votes.shape import VoteShape
 from pate.votes.source import MadeUpVotes, VoteSource
 
 Array = NDArray[np.float64]
@@ -143,8 +144,8 @@ class TargetChargedAggregator(base.HistogramAggregator):
     _numbers_per_query: ClassVar[int] = 1
 
     @abstractmethod
-    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        """The price of the same answers to the same queries by plain composition: nothing halts, nothing is free."""
+    def plain_event(self, shape: VoteShape) -> pa.Event:
+        """Returns the price of the same answers by plain composition: nothing halts, nothing is free."""
 
     @abstractmethod
     def hit_probabilities(self, votes: Counts, *, num_teachers: int, prior: Bits | None = None) -> Array:
@@ -298,12 +299,11 @@ class BoundaryMax(BoundaryAggregator):
         """Pure DP of one call, and its bounded range."""
         return (2 if self.adjacency is pa.Adjacency.REPLACE_ONE else 1) / self.selection_scale
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        require_shape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        return self._session_event(self.call_epsilon, num_queries, bounded_range=True)
+    def event(self, shape: VoteShape) -> pa.Event:
+        return self._session_event(self.call_epsilon, shape.num_queries, bounded_range=True)
 
-    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        return pa.SelfComposedEvent(pa.BoundedRangeEvent(self.call_epsilon), num_queries)
+    def plain_event(self, shape: VoteShape) -> pa.Event:
+        return pa.SelfComposedEvent(pa.BoundedRangeEvent(self.call_epsilon), shape.num_queries)
 
     def distribution(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of one call on `[L]` counts: `[L + 1]`, the boundary last."""
@@ -371,15 +371,14 @@ class BoundaryTopK(BoundaryAggregator):
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         return self.release_step.stability_test(num_teachers=num_teachers)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        settled = self.settled(num_queries=require_count("num_queries", num_queries, minimum=0))
-        call_epsilon = settled.call_epsilon_for(num_labels=num_labels, num_teachers=num_teachers)
-        failure_prob = num_queries * float(settled.failure_prob or 0)
-        return self._session_event(call_epsilon, num_queries, bounded_range=False, failure_prob=failure_prob)
+    def event(self, shape: VoteShape) -> pa.Event:
+        settled = self.settled(num_queries=shape.num_queries)
+        call_epsilon = settled.call_epsilon_for(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        failure_prob = shape.num_queries * float(settled.failure_prob or 0)
+        return self._session_event(call_epsilon, shape.num_queries, bounded_range=False, failure_prob=failure_prob)
 
-    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        step = self.settled(num_queries=num_queries).release_step
-        return step.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+    def plain_event(self, shape: VoteShape) -> pa.Event:
+        return self.settled(num_queries=shape.num_queries).release_step.event(shape)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | str, float]:
         """The exact distribution of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
@@ -506,18 +505,23 @@ class NotPriorTopK(TargetChargedAggregator):
     def num_tests(self, num_queries: int) -> int:
         return min(num_queries, self.first_queries + self.target_hits)
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        num_releases = self.num_tests(require_count("num_queries", num_queries, minimum=0))
-        num_checks = num_queries - min(num_queries, self.first_queries)
-        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
-        releases = self.settled(num_queries=num_queries).release_step.event_for(num_queries=num_releases, **shape)
-        epsilon = bit_epsilon(self.agreement(num_teachers=num_teachers), self.adjacency.gap_sensitivity)
-        given: dict[str, Any] = {"target_hits": self.target_hits, "session_delta": self.session_delta}
-        session = session_event(charging.not_prior, epsilon, num_calls=num_checks, **given, beside=releases)
+    def event(self, shape: VoteShape) -> pa.Event:
+        num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
+        shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
+        releases = self.settled(num_queries=shape.num_queries).release_step.event(shape_of_releases)
+        epsilon = bit_epsilon(self.agreement(num_teachers=shape.num_teachers), self.adjacency.gap_sensitivity)
+        session = session_event(
+            charging.not_prior,
+            epsilon,
+            target_hits=self.target_hits,
+            num_calls=num_checks,
+            session_delta=self.session_delta,
+            beside=releases,
+        )
         return pa.ComposedEvent((session, releases))
 
-    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> pa.Event:
-        return self.release_step.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+    def plain_event(self, shape: VoteShape) -> pa.Event:
+        return self.release_step.event(shape)
 
     def scaled(self, factor: float) -> NotPriorTopK:
         """All noises multiplied by `factor`; the table's budget divided by its square."""

@@ -23,12 +23,13 @@ from pate.aggregators.aggregator import Drawn, ReleaseContext, without_warning
 from pate.data import Dataset, Split
 from pate.data.dataset import require_dataset
 from pate.models.kernel import KernelVotes
-from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.pricing import Budget, PricedRelease, plan_release
 from pate.run.progress import Monitor
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_choice, require_count, require_probability
 from pate.votes.clipping import ClippedMoments, Integers
 from pate.votes.moment_votes import MomentVotes
+from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 
 Array = NDArray[np.float64]
@@ -298,7 +299,7 @@ class CraftedVotes(VoteSource):
 
     records_per_teacher = 1.0
 
-    def __init__(self, craft: Craft, ways: Signs, repeats: int, shape: ReleaseShape) -> None:
+    def __init__(self, craft: Craft, ways: Signs, repeats: int, shape: VoteShape) -> None:
         self.ways, self.repeats = ways, repeats
         self.num_teachers, self.num_queries, self.num_labels = shape.num_teachers, shape.num_queries, shape.num_labels
         self.total = shape.num_teachers - repeats * len(ways)
@@ -342,7 +343,7 @@ class TeacherAttack:
     """Guesses which way canary teachers vote from a release of crafted queries."""
 
     aggregator: Aggregator  # what draws the release
-    shape: ReleaseShape  # of the release
+    shape: VoteShape  # of the release
     num_canaries: int  # m, at most an eighth of the teachers
     repeats: int = 1  # how often a canary counts: 1, but where the price is broken on purpose
     # Of each label: a canary votes for those of the side, 1 or -1, that its coin and the query's sign say; and of the
@@ -354,7 +355,7 @@ class TeacherAttack:
 
     @classmethod
     def rehearsed(
-        cls, aggregator: Aggregator, shape: ReleaseShape, counts: Sequence[int], repeats: int, rng: np.random.Generator
+        cls, aggregator: Aggregator, shape: VoteShape, counts: Sequence[int], repeats: int, rng: np.random.Generator
     ) -> TeacherAttack:
         """With the craft and the number of canaries of which releases tell most, on coins of its own."""
         chosen: TeacherAttack | None = None
@@ -412,7 +413,7 @@ class TeacherAttack:
         return np.asarray((seen - seen[asked].mean(axis=0)) * asked[:, None])
 
 
-def _crafts(aggregator: Aggregator, shape: ReleaseShape, total: int) -> Iterator[Craft]:
+def _crafts(aggregator: Aggregator, shape: VoteShape, total: int) -> Iterator[Craft]:
     """What to try, with `total` other teachers; little where each teacher's votes are read, which takes long."""
     most, fixed = aggregator.max_votes_per_teacher or shape.num_labels, aggregator.exact_labels
     counted = aggregator.input_form == "counts"
@@ -520,7 +521,7 @@ class Attack:
         total = require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
         rule = f"at least {_FEWEST_GROUPS} private groups or teachers for canaries among them"
         require(total >= _FEWEST_GROUPS, "num_teachers", total, rule)
-        shape = ReleaseShape(num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=total)
+        shape = VoteShape(num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=total)
         priced = plan_release(self.aggregator, shape, self.budget)
         most = total // 2 if self.of_records else total // 8
         count = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
@@ -553,7 +554,7 @@ class Attack:
         guesses = Guesses(num_canaries=len(coins), num_guesses=most, num_correct=correct)
 
         def spent(scale: float) -> Accountant:
-            event = priced.shape.event_of(priced.aggregator.scaled(scale))
+            event = priced.aggregator.scaled(scale).event(priced.shape)
             return self.budget.accountant().compose(event)
 
         delta = self.budget.target_delta

@@ -35,7 +35,7 @@ from pate.classifier.samples import Bits, LabelSets, Model, OneClass, Pools, Row
 from pate.data.partition import Partition
 from pate.models.sklearn import minds_scale, of_a_part, takes_nan
 from pate.models.student import OnEpoch
-from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
+from pate.pricing import Budget, PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
 from pate.report.report import format_epsilon
 from pate.run.payment import by_its_setting, require_room, seed_name
@@ -43,6 +43,7 @@ from pate.run.plan import few_records, student_is_the_prior, uneven_inputs, warn
 from pate.run.randomness import Streams
 from pate.run.release import draw
 from pate.validation import InvalidValue, require, require_array, require_count, require_moderate, require_positive
+from pate.votes.shape import VoteShape
 from pate.votes.source import Array, VoteSource, mean_labels
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
@@ -431,7 +432,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         rule = f"{adjacency}, as the classifier's"
         require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
         aggregator.check_run()
-        priced = plan_release(aggregator, ReleaseShape(**counts, num_teachers=self.n_teachers), budget, names=_NAMES)
+        priced = plan_release(aggregator, VoteShape(**counts, num_teachers=self.n_teachers), budget, names=_NAMES)
         told: dict[str, Any] = {"names": _NAMES, "num_groups": num_groups, "allow_useless": self.allow_useless}
         doubts = [*require_useful(aggregator, priced, budget, **told)]
         doubts += few_records(f"n_teachers={self.n_teachers}", pools.inputs.shape[0], self.n_teachers, "fewer teachers")

@@ -21,6 +21,7 @@ from pate.pricing.remedies import RemedySearch
 from pate.progress import Monitor
 from pate.report.console import print_found, print_json, print_page
 from pate.validation import require, require_choice
+from pate.votes.shape import VoteShape
 
 _SHORT = 2.0  # seconds: stages that end sooner leave no line
 
@@ -48,7 +49,7 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
         accountant=partial(make, "accountant"),
         classes=None if config.budgets is None else pricing.named_budgets(OmegaConf.to_object(config.budgets)),
     )
-    shape = pricing.ReleaseShape(**{name: config[name] for name in ("num_queries", "num_labels", "num_teachers")})
+    shape = VoteShape(config.num_queries, config.num_labels, config.num_teachers)
     if config.votes is not None and not config.data_dependent:
         rule = f"none for {type(aggregator).__name__}, which pays for every query"
         require(isinstance(aggregator, aggregators.TargetChargedAggregator), "votes", config.votes, rule)

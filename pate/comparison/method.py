@@ -20,7 +20,7 @@ from pate.data import Dataset, Split
 from pate.files.disk import make_folder
 from pate.files.values import digest, full_text
 from pate.models.student import Predictor
-from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
+from pate.pricing import Budget, PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch
 from pate.run.ensemble import Ensemble, deal
 from pate.run.plan import plan_warnings, require_parts
@@ -31,6 +31,7 @@ from pate.run.student import ceilings, train_on_all_records
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count
+from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 
 _SEARCH = RemedySearch(seconds=5.0)  # of each method that is refused at a budget
@@ -241,7 +242,14 @@ class PATEMethod(Method):
     def identity(self, bench: Bench) -> list[Any]:
         shape = self._shape(bench)
         asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        return [asked, *shape.as_arguments.values(), self._ensemble_name(bench), full_text(self.student)]
+        return [
+            asked,
+            shape.num_queries,
+            shape.num_labels,
+            shape.num_teachers,
+            self._ensemble_name(bench),
+            full_text(self.student),
+        ]
 
     def check(self, bench: Bench) -> None:
         counts = {"num_teachers": self._shape(bench).num_teachers, "num_queries": bench.num_queries}
@@ -309,9 +317,9 @@ class PATEMethod(Method):
             return str(error)
         return ""
 
-    def _shape(self, bench: Bench) -> ReleaseShape:
+    def _shape(self, bench: Bench) -> VoteShape:
         total = self.num_teachers or bench.dataset.private.num_groups
-        return ReleaseShape(num_queries=bench.num_queries, num_labels=bench.dataset.num_labels, num_teachers=total)
+        return VoteShape(num_queries=bench.num_queries, num_labels=bench.dataset.num_labels, num_teachers=total)
 
     def _ensemble_name(self, bench: Bench) -> str:
         total, queries = self._shape(bench).num_teachers, bench.num_queries

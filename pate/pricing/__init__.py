@@ -6,7 +6,6 @@ from pate.pricing.priced_release import (
     Budget,
     BudgetClass,
     PricedRelease,
-    ReleaseShape,
     SettingNames,
     budgets_of,
     certify_stability_test,
@@ -16,6 +15,7 @@ from pate.pricing.priced_release import (
 )
 from pate.pricing.remedies import expectation, expected_release, require_useful, suggest
 from pate.validation import lazily
+from pate.votes.shape import VoteShape
 
 if TYPE_CHECKING:
     from pate.pricing.audit import ReleaseParameters, audit_votes
@@ -46,6 +46,8 @@ __all__ = [
     "require_useful",
     "suggest",
 ]
+
+ReleaseShape = VoteShape  # its name before `pate.votes` had it
 
 _LATER = {
     "audit": "ReleaseParameters audit_votes",

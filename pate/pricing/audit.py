@@ -17,9 +17,10 @@ from pate.accounting.rdp import curve_of
 from pate.accounting.special import Array, ndtr
 from pate.aggregators import Aggregator
 from pate.files.values import plain
-from pate.pricing.priced_release import Budget, ReleaseShape, epsilon_on
+from pate.pricing.priced_release import Budget, epsilon_on
 from pate.validation import require, require_non_negative
 from pate.votes.foreign import ImportedVotes
+from pate.votes.shape import VoteShape
 
 
 def published_claim(aggregator: Aggregator, votes: ImportedVotes, target_delta: float) -> tuple[float | None, str]:
@@ -84,7 +85,7 @@ class VoteAudit:
     target_delta: float  # of every epsilon
     accountant: str  # the name of the one that priced them
     layout: str  # of the votes
-    shape: ReleaseShape
+    shape: VoteShape
 
     def to_json(self, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> dict[str, Any]:
         """The values as JSON has them: the first finding under this adjacency at the top, all of them below."""
@@ -97,7 +98,9 @@ class VoteAudit:
             "accountant": self.accountant,
             **{name: findings[0][name] for name in ("paper_epsilon", "data_dependent", "aggregator")},
             "layout": self.layout,
-            **self.shape.as_arguments,
+            "num_queries": self.shape.num_queries,
+            "num_labels": self.shape.num_labels,
+            "num_teachers": self.shape.num_teachers,
             "assumed": self.parameters.assumed,
             "findings": findings,
         }
@@ -124,7 +127,7 @@ def audit_votes(
     Budget(target_delta=target_delta, accountant=accountant)  # which refuses what is out of range
     parameters = parameters or ReleaseParameters()
     num_queries, num_labels = votes.counts.shape
-    shape = ReleaseShape(num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers)
+    shape = VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers)
     usual = _usual_aggregators(votes.layout, shape, target_delta)
     if aggregator is not None:
         single, one = aggregator.single_label, votes.layout == "classes"  # others may need that teachers vote for few
@@ -137,7 +140,7 @@ def audit_votes(
     for start in usual:
         applied, used, bare = parameters.applied(start)
         both = [(each, replace(applied, adjacency=each)) for each in Adjacency]
-        events = {str(each): NonPrivateEvent() if bare else shape.event_of(made) for each, made in both}
+        events = {str(each): NonPrivateEvent() if bare else made.event(shape) for each, made in both}
         bounds = {each: accountant().compose(event).get_epsilon(target_delta) for each, event in events.items()}
         claimed = (0.0, "no noise costs nothing") if bare else published_claim(applied, votes, target_delta)
         on_votes = epsilon_on(applied, votes.counts, shape, target_delta) if data_dependent and not bare else None
@@ -148,7 +151,7 @@ def audit_votes(
     return VoteAudit(tuple(findings), parameters, target_delta, accountant().name, votes.layout, shape)
 
 
-def _usual_aggregators(layout: str, shape: ReleaseShape, target_delta: float) -> list[Aggregator]:
+def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> list[Aggregator]:
     """Those that can release such votes, with parameters to start from; the plain one first."""
     noise_std = ASSUMED["noise_std"]
     screened: dict[str, Any] = {name: value for name, value in ASSUMED.items() if name != "vote_clip"}

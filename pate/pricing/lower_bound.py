@@ -13,8 +13,8 @@ from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
 from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.mechanisms.noise.real_numbers import gaussian_argmax
-from pate.pricing.priced_release import ReleaseShape
 from pate.verification.divergences import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon
+from pate.votes.shape import VoteShape
 
 Counts = NDArray[np.int64]
 
@@ -26,12 +26,13 @@ _LAWS_OF_GAPS = 200  # the same for gaps, whose laws take milliseconds
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
 
 
-def lower_bound_of(aggregator: Aggregator, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+def lower_bound_of(aggregator: Aggregator, shape: VoteShape, target_delta: float) -> LowerBound | None:
     """A lower bound on every sound epsilon of a release, with the neighbors that show it; None where none is known.
 
     A search over few pairs, the same one in every query: what it finds holds, what it does not find may exist.
 
-    >>> shape = ReleaseShape(num_queries=600, num_labels=10, num_teachers=800)
+    >>> from pate.votes import VoteShape
+    >>> shape = VoteShape(num_queries=600, num_labels=10, num_teachers=800)
     >>> found = lower_bound_of(GaussianVotes(noise_std=100.0), shape, 1e-6)
     >>> round(found.epsilon, 2), abs(found.first[0] - found.second[0])
     (2.85, 1)
@@ -79,7 +80,7 @@ def lower_bound_of(aggregator: Aggregator, shape: ReleaseShape, target_delta: fl
     return max(found, higher, key=lambda bound: bound.epsilon)
 
 
-def _of_session(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: float) -> Iterator[LowerBound]:
+def _of_session(aggregator: BoundaryMax, shape: VoteShape, target_delta: float) -> Iterator[LowerBound]:
     """A runner-up that gains what the best label loses, the same in every call, until the last hit."""
 
     def law(counts: Counts) -> list[float]:
@@ -118,7 +119,7 @@ def _winner_pairs(noise_std: float, num_candidates: int, replaced: bool) -> Iter
             yield counts, moved
 
 
-def _gap_pairs(shape: ReleaseShape, replaced: bool) -> Iterator[Pair]:
+def _gap_pairs(shape: VoteShape, replaced: bool) -> Iterator[Pair]:
     """Stairs of one to eight equal gaps, then the bottom; a change moves every second gap up, the others down."""
     places = np.arange(shape.num_labels, dtype=np.int64)
     for steps in range(1, min(9, shape.num_labels)):
@@ -128,7 +129,7 @@ def _gap_pairs(shape: ReleaseShape, replaced: bool) -> Iterator[Pair]:
             yield counts, counts + np.where(up, 1, -1 if replaced else 0)
 
 
-def _top_pairs(k: int, shape: ReleaseShape, replaced: bool) -> Iterator[Pair]:
+def _top_pairs(k: int, shape: VoteShape, replaced: bool) -> Iterator[Pair]:
     """K labels beside the others or before them; some rise, and under replace-one the others fall."""
     places, middle = np.arange(shape.num_labels), shape.num_teachers // 2
     for lead in (0, 5, 20, 60):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +21,7 @@ from pate.aggregators.aggregator import declared, require_delta_left
 from pate.files.values import digest
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability, rounded_up
+from pate.votes.shape import VoteShape
 
 _GRID = 2.0**-53
 _MOST_QUERIES = 10**9
@@ -49,32 +50,10 @@ class SettingNames:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReleaseShape:
-    """How many queries, labels and teachers a release has."""
-
-    num_queries: int  # Q, answered or refused
-    num_labels: int  # L
-    num_teachers: int  # T
-
-    def __post_init__(self) -> None:
-        for name, value in self.as_arguments.items():
-            require_count(name, value)
-
-    @property
-    def as_arguments(self) -> dict[str, Any]:
-        """The three by name, for the keyword arguments of an aggregator."""
-        return dict(vars(self))
-
-    def event_of(self, aggregator: Aggregator) -> Event:
-        """The event of a release of this size: what an accountant prices."""
-        return aggregator.event_for(**self.as_arguments)
-
-
 def epsilon_on(
     aggregator: Aggregator,
     counts: NDArray[np.int64],
-    shape: ReleaseShape,
+    shape: VoteShape,
     target_delta: float,
     answered: NDArray[np.bool_] | None = None,
 ) -> DataDependentEpsilon | None:
@@ -184,14 +163,14 @@ def largest_num_queries(
     """
     require_positive("max_epsilon", max_epsilon)
     budget = Budget(target_delta=target_delta, max_epsilon=max_epsilon, accountant=accountant)
-    one = ReleaseShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+    one = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
     maximum = _MOST_QUERIES if at_most is None else require_count("at_most", at_most)
     most = 1 if at_most is None else maximum
     maximum = min(maximum, math.floor(target_delta / _GRID) // num_labels)
 
     def affordable(num_queries: int, budget: Budget) -> bool:
         settled = aggregator.settled(num_queries=num_queries, target_delta=target_delta)
-        return budget.epsilon_of(replace(one, num_queries=num_queries).event_of(settled)) <= max_epsilon
+        return budget.epsilon_of(settled.event(replace(one, num_queries=num_queries))) <= max_epsilon
 
     # More queries never cost less. An accountant that may be slow is asked only around the Renyi accountant's answer.
     if accountant is not RdpAccountant:
@@ -201,7 +180,7 @@ def largest_num_queries(
     most = largest_count(lambda count: affordable(count, budget), guess=most, maximum=maximum)
     if most == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
-        event = one.event_of(aggregator.settled(num_queries=1, target_delta=target_delta))
+        event = aggregator.settled(num_queries=1, target_delta=target_delta).event(one)
         price = accountant().compose(event).get_epsilon(target_delta)  # raises where failures alone use up delta
         require(False, "max_epsilon", max_epsilon, f"at least {rounded_up(price, 4)}, the price of one query")
     return most
@@ -223,7 +202,7 @@ class PricedRelease:
     """A planned release and its price; a function of public numbers alone."""
 
     aggregator: Aggregator  # with the noise that will be used
-    shape: ReleaseShape  # with the number of queries that will be asked
+    shape: VoteShape  # with the number of queries that will be asked
     event: Event  # the price of all charges together
     epsilon: float  # of that event, at the budget's delta; where groups have budgets of their own, of the largest
     solved_for: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of the aggregator, or num_queries
@@ -236,12 +215,12 @@ class PricedRelease:
         """A digest of all that decides the release beside votes and noise: equal for equal releases only."""
         shape = self.shape
         asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        return digest([asked, shape.as_arguments, *([each.name, each.weight, each.teachers] for each in self.classes)])
+        return digest([asked, asdict(shape), *([each.name, each.weight, each.teachers] for each in self.classes)])
 
 
 def plan_release(
     aggregator: Aggregator,
-    shape: ReleaseShape,
+    shape: VoteShape,
     budget: Budget,
     *,
     more_queries: bool = False,
@@ -253,7 +232,8 @@ def plan_release(
     Raises where no noise, or not one query, meets the budget; where failures use up delta, or draws cannot keep it.
 
     >>> from pate.aggregators import GaussianVotes
-    >>> shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=800)
+    >>> from pate.votes import VoteShape
+    >>> shape = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
     >>> aggregator = GaussianVotes(noise_std=100.0)
     >>> f"{plan_release(aggregator, shape, Budget(target_delta=1e-6, target_epsilon=8.0)).aggregator.noise_std:.1f}"
     '81.2'
@@ -278,7 +258,7 @@ def plan_release(
         found = largest_num_queries(aggregator, **wanted, **sizes, at_most=at_most)
         shape, solved = replace(shape, num_queries=found), {"num_queries": found}
         aggregator = aggregator.settled(num_queries=found, target_delta=budget.target_delta)
-    event = shape.event_of(aggregator)
+    event = aggregator.event(shape)
     spent = budget.accountant().compose(event)
     epsilon = spent.get_epsilon(budget.target_delta)  # raises where failures alone use up delta
     winner = spent.winner(budget.target_delta)
@@ -288,7 +268,7 @@ def plan_release(
     return PricedRelease(aggregator, shape, event, epsilon, solved, won_by=won_by, classes=classes)
 
 
-def _weighted(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tuple[BudgetClass, ...]:
+def _weighted(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> tuple[BudgetClass, ...]:
     """What a group of each class counts, so that a release with noise for the largest budget costs it its own at most.
 
     A group of weight w moves all that is released at most w times as far as one of weight 1 (docs/proofs/budgets.md).
@@ -300,29 +280,29 @@ def _weighted(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tu
         share = min(getattr(aggregator, noise) / getattr(alone, noise), 1.0)
         weight = math.floor(share * _WEIGHTS) / _WEIGHTS
         require(weight > 0, f"budgets.{name}", epsilon, "a larger one, beside budgets that are so much larger")
-        price = budget.epsilon_of(shape.event_of(aggregator.scaled(1 / weight)))
+        price = budget.epsilon_of(aggregator.scaled(1 / weight).event(shape))
         found.append(BudgetClass(name, epsilon, weight, price))
     return tuple(found)
 
 
-def _spread(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
+def _spread(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """With noise for the smallest budget, and as many teachers for a group of each class as its own budget pays for."""
     rule = "an aggregator that counts groups by weights or by teachers: centered_votes or gaussian_votes"
     require(aggregator.budgets_by == "teachers", "data.budget", type(aggregator).__name__, rule)
     budgets = list((budget.classes or {}).items())
     reaching: list[Any] = [_calibrated(aggregator, shape, budget, budgets[0][1])]  # one teacher, two, …
-    prices = [budget.epsilon_of(shape.event_of(reaching[0]))]
+    prices = [budget.epsilon_of(reaching[0].event(shape))]
     while prices[-1] <= budgets[-1][1] and len(prices) < min(_MOST_TEACHERS, shape.num_teachers):
         reaching.append(replace(reaching[0], teachers_reached=len(prices) + 1))
-        prices.append(budget.epsilon_of(shape.event_of(reaching[-1])))
+        prices.append(budget.epsilon_of(reaching[-1].event(shape)))
     counts = [max(place for place, price in enumerate(prices, 1) if price <= most) for _, most in budgets]
     classes = tuple(BudgetClass(*each, 1.0, prices[n - 1], n) for each, n in zip(budgets, counts, strict=True))
     return reaching[max(counts) - 1], classes
 
 
-def _calibrated(aggregator: Aggregator, shape: ReleaseShape, budget: Budget, epsilon: float) -> Aggregator:
+def _calibrated(aggregator: Aggregator, shape: VoteShape, budget: Budget, epsilon: float) -> Aggregator:
     delta, make = budget.target_delta, budget.accountant
-    return aggregator.calibrated(target_epsilon=epsilon, target_delta=delta, accountant=make, **shape.as_arguments)
+    return aggregator.calibrated(target_epsilon=epsilon, target_delta=delta, accountant=make, **asdict(shape))
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:

@@ -18,9 +18,10 @@ from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, No
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import count_leaves, failure_probability
 from pate.files.values import plain
-from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape
+from pate.pricing.priced_release import Budget, PricedRelease
 from pate.pricing.remedies import Expectation, Suggestion, expectation, planned_or_none
 from pate.validation import InvalidValue, require, require_count, require_histogram
+from pate.votes.shape import VoteShape
 
 if TYPE_CHECKING:  # it loads others, that few quotes need
     from pate.verification.divergences import LowerBound
@@ -63,7 +64,7 @@ def plan_hits(
     Both prices are for the same noise. The break-even is searched up to `max_queries`.
     """
     counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).astype(np.int64)
-    shape = ReleaseShape(num_queries=len(counts), num_labels=counts.shape[1], num_teachers=num_teachers)
+    shape = VoteShape.from_counts(counts, num_teachers=num_teachers)
     budget = Budget(target_delta=target_delta, accountant=accountant)
     require_count("max_queries", max_queries)
     if prior is not None:
@@ -71,8 +72,8 @@ def plan_hits(
 
     def prices(charged: aggregators.TargetChargedAggregator, session: int, plain: int) -> tuple[float, float]:
         """Of a session of so many queries, and of plain composition of so many."""
-        in_all = replace(shape, num_queries=session).event_of(replace(charged, session_delta=target_delta))
-        alone = charged.plain_event(**replace(shape, num_queries=plain).as_arguments)
+        in_all = replace(charged, session_delta=target_delta).event(replace(shape, num_queries=session))
+        alone = charged.plain_event(replace(shape, num_queries=plain))
         return budget.epsilon_of(in_all), budget.epsilon_of(alone)
 
     @cache
@@ -233,8 +234,9 @@ def quote_release(
 
     >>> from pate.accounting import RdpAccountant
     >>> from pate.aggregators import GaussianVotes
-    >>> from pate.pricing import ReleaseShape, plan_release
-    >>> shape, budget = ReleaseShape(num_queries=10, num_labels=2, num_teachers=800), Budget(target_delta=1e-6)
+    >>> from pate.pricing import plan_release
+    >>> from pate.votes import VoteShape
+    >>> shape, budget = VoteShape(num_queries=10, num_labels=2, num_teachers=800), Budget(target_delta=1e-6)
     >>> planned = plan_release(GaussianVotes(noise_std=100.0), shape, budget)
     >>> quote = quote_release(planned, budget, others={"rdp": RdpAccountant})
     >>> [(price.accountant, round(price.epsilon, 3)) for price in quote.accountants]
@@ -252,7 +254,7 @@ def quote_release(
     parameters.pop("adjacency", None)
     if isinstance(ready, mechanisms.CertifiedTable):
         parameters |= {"table_order": ready.order, "table_rdp": ready.rdp, "table_sha256": ready.digest}
-    expected, plain_event = None, aggregator.plain_event(**shape.as_arguments)
+    expected, plain_event = None, aggregator.plain_event(shape)
     with suppress(InvalidValue):  # of an aggregator that does not say it
         expected = expectation(aggregator, shape)
     test, gaps = aggregator.stability_test(num_teachers=shape.num_teachers), dict[str, Any]()
@@ -267,7 +269,9 @@ def quote_release(
         adjacency=str(aggregator.adjacency),
         paper_epsilon=aggregator.paper_epsilon(num_queries=shape.num_queries, target_delta=delta),
         failure_prob=failure_probability(release.event),
-        **shape.as_arguments,
+        num_queries=shape.num_queries,
+        num_labels=shape.num_labels,
+        num_teachers=shape.num_teachers,
         aggregator=parameters,
         solved_for={name: value for name, value in release.solved_for.items() if name in {*parameters, "num_queries"}},
         **gaps,

@@ -13,8 +13,9 @@ from pate.accounting.events import leaves
 from pate.accounting.rdp import AccountantBesideRenyi
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
-from pate.pricing.priced_release import Budget, PricedRelease, ReleaseShape, SettingNames, changed_fields, plan_release
+from pate.pricing.priced_release import Budget, PricedRelease, SettingNames, changed_fields, plan_release
 from pate.validation import InvalidValue, require, require_count, rounded_up
+from pate.votes.shape import VoteShape
 
 OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")  # as `pate-train` spells them
 AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}  # of the teachers, that name each label of a query
@@ -54,19 +55,25 @@ class Expectation:
         return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
 
 
-def expected_release(aggregator: Aggregator, shape: ReleaseShape, *, agreement: float = 1.0) -> ExpectedRelease:
+def expected_release(aggregator: Aggregator, shape: VoteShape, *, agreement: float = 1.0) -> ExpectedRelease:
     """What a release would tell of queries if that share of the teachers, in [0, 1], names each label of theirs.
 
     >>> from pate.aggregators import StableTopK
     >>> aggregator = StableTopK(selection_scale=20.0, test_std=10.0)
-    >>> shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=200)
+    >>> from pate.votes import VoteShape
+    >>> shape = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
     >>> [round(expected_release(aggregator, shape, agreement=share).success, 2) for share in AGREEMENTS.values()]
     [1.0, 1.0, 0.94]
     """
-    return aggregator.expected_release(**shape.as_arguments, agreement=agreement)
+    return aggregator.expected_release(
+        num_queries=shape.num_queries,
+        num_labels=shape.num_labels,
+        num_teachers=shape.num_teachers,
+        agreement=agreement,
+    )
 
 
-def expectation(aggregator: Aggregator, shape: ReleaseShape) -> Expectation:
+def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
     """What a release would tell of queries of three kinds (`AGREEMENTS`)."""
     return Expectation(*(expected_release(aggregator, shape, agreement=share) for share in AGREEMENTS.values()))
 
@@ -366,10 +373,10 @@ def _lessen_noise(plans: _Plans, priced: PricedRelease, changes: dict[str, dict[
         changes["noise"] = changed_fields(priced.aggregator, planned.aggregator)
 
 
-def _price(aggregator: Aggregator, shape: ReleaseShape, budget: Budget) -> float:
+def _price(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> float:
     """What a release would cost; infinite where it cannot be."""
     try:
-        return budget.epsilon_of(shape.event_of(aggregator))
+        return budget.epsilon_of(aggregator.event(shape))
     except InvalidValue:
         return math.inf
 
@@ -411,7 +418,7 @@ def group_votes_tell_more(priced: PricedRelease, budget: Budget, centered: Aggre
     return heard and told < num_groups / 10
 
 
-def planned_or_none(start: Aggregator, shape: ReleaseShape, budget: Budget) -> PricedRelease | None:
+def planned_or_none(start: Aggregator, shape: VoteShape, budget: Budget) -> PricedRelease | None:
     """What `plan_release` plans; None where it raises."""
     try:
         return plan_release(start, shape, budget)
@@ -523,7 +530,7 @@ class Suggestion:
 
 def suggest(
     aggregator: Aggregator,
-    shape: ReleaseShape,
+    shape: VoteShape,
     budget: Budget,
     *,
     num_private: int | None = None,
@@ -561,7 +568,7 @@ def suggest(
     raise InvalidValue(f"target_epsilon={budget.target_epsilon}: expected {rule}")
 
 
-def _judged(aggregator: Aggregator, shape: ReleaseShape, num_private: int | None) -> Suggestion:
+def _judged(aggregator: Aggregator, shape: VoteShape, num_private: int | None) -> Suggestion:
     """What a release tells of queries on which as many teachers agree as their records allow."""
     records = None if num_private is None else num_private / shape.num_teachers
     agreement = AGREEMENTS["typical"] if records is None else records / (records + _HALF_AT)

@@ -15,7 +15,7 @@ from pate.accounting import PrivacyUnit
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.models.student import Predictor
-from pate.pricing import Budget, PricedRelease, ReleaseShape, budgets_of, plan_release, require_useful
+from pate.pricing import Budget, PricedRelease, budgets_of, plan_release, require_useful
 from pate.pricing.remedies import OF_TRAINING, RemedySearch
 from pate.report.report import Heading, format_epsilon
 from pate.run.payment import ReleaseTerms
@@ -24,6 +24,7 @@ from pate.run.progress import Monitor
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count, require_positive
+from pate.votes.shape import VoteShape
 
 _KINDS: dict[str, type] = {"teacher": Voter, "engine": Engine, "aggregator": Aggregator, "student": Student}
 _FEW_RECORDS = 10
@@ -121,7 +122,7 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor | None = None) -> Price
     parts = (plan.aggregator, plan.teacher, plan.student)
     require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
     _ = plan.places(num_teachers)  # refuses what cannot be
-    shape = ReleaseShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
+    shape = VoteShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
     if dataset.budgets is not None or (dataset.shared is not None and dataset.shared.weights is not None):
         setting, cost, by = "data.budget", "", plan.aggregator.budgets_by
         if dataset.budgets is None and (shared := dataset.shared) is not None:

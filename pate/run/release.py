@@ -1,5 +1,6 @@
 """The release stage: what is drawn is committed with its charge before anybody sees it; and what is said of it."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -110,9 +111,7 @@ def privacy_of(release: Release, payment: Payment) -> Privacy:
     published = published_fields(type(aggregator), vars(aggregator))
     plain = None  # what the price of a session is compared with
     if session is not None:
-        plain = aggregator.plain_event(
-            num_queries=session.num_asked, num_labels=session.labels.shape[1], num_teachers=num_teachers
-        )
+        plain = aggregator.plain_event(replace(priced.shape, num_queries=session.num_asked))
     return Privacy(
         epsilon=payment.epsilon,
         delta=budget.target_delta,

@@ -182,14 +182,15 @@ class Results:
 
         Where the budget's accountant asks others, the one whose figure the whole has is asked alone: a bound, and fast.
         """
-        aggregator, (num_queries, num_labels) = self.priced.aggregator, self.release.labels.shape
+        aggregator = self.priced.aggregator
+        num_queries = self.release.num_queries
         if aggregator.pays_in_advance:
             return np.full(num_queries, total)
         points = np.unique(np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int))
         asked = _ASKED.get(self.priced.won_by or "", self.plan.accountant)
         budget = replace(self.payment.budget, accountant=asked)
-        shape = {"num_labels": num_labels, "num_teachers": self.priced.shape.num_teachers}
-        values = [budget.epsilon_of(aggregator.event_for(num_queries=count, **shape)) for count in points.tolist()]
+        shapes = [replace(self.priced.shape, num_queries=count) for count in points.tolist()]
+        values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
 

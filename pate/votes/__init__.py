@@ -1,7 +1,8 @@
 """Votes of teachers: on disk one bit each, counted, and in each form that an aggregator reads. Needs numpy alone."""
 
 from pate.votes.clipping import histogram
+from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 from pate.votes.vote_file import StoredVotes, VoteStore
 
-__all__ = ["StoredVotes", "VoteSource", "VoteStore", "histogram"]
+__all__ = ["StoredVotes", "VoteShape", "VoteSource", "VoteStore", "histogram"]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require, require_array, require_count, require_entries, require_histogram
 from pate.votes.clipping import ClippedSum, Integers, Weighted, histogram, limited
+from pate.votes.shape import VoteShape
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
@@ -90,6 +91,11 @@ class VoteSource(Weighted):
     records_per_teacher: float
     gives_bits: bool = True
     only_in_rounds: bool = False
+
+    @property
+    def shape(self) -> VoteShape:
+        """The size of a release of these votes."""
+        return VoteShape(self.num_queries, self.num_labels, self.num_teachers)
 
     def prepare(self) -> None:
         """Does whatever takes long and is done once, such as training, before votes are read."""

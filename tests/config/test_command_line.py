@@ -22,6 +22,7 @@ from pate.cli import train as command
 from pate.config.command_line import allowed_modules, given_settings, said_of_way, way_left_open
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
+from pate.votes import VoteShape
 from tests.config.conftest import Composed, with_files
 from tests.e2e.commands import succeeded
 
@@ -104,8 +105,8 @@ class Undeclared(PerQueryAggregator):
     steps: tuple[float, ...] = (1.0,)
     quorum: float = 0.5
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        return SelfComposedEvent(PureDpEvent(1 / self.murmur), num_queries * num_labels)
+    def event(self, shape: VoteShape) -> Event:
+        return SelfComposedEvent(PureDpEvent(1 / self.murmur), shape.num_queries * shape.num_labels)
 
     def scaled(self, factor: float) -> Self:
         return replace(self, murmur=self.murmur * factor, steps=tuple(factor * step for step in self.steps))

@@ -114,8 +114,10 @@ def snapshot_of_release(release: Path, folder: Path) -> Snapshot:
 
 def snapshot_of_ledger(ledger: Path) -> list[Any]:
     """Returns the charges of a ledger: the event of each, and its epsilon."""
-    entries = Ledger.stored(ledger).entries
-    return [{"event": numbers_of(event_to_json(entry.event)), "epsilon": numbers_of(entry.epsilon)} for entry in entries]
+    return [
+        {"event": numbers_of(event_to_json(entry.event)), "epsilon": numbers_of(entry.epsilon)}
+        for entry in Ledger.stored(ledger).entries
+    ]
 
 
 def snapshot_of_report(report: Path) -> Snapshot:

@@ -1,7 +1,7 @@
 """Golden runs: what small seeded runs release, charge and report is what they did when it was written down.
 
-A change that is meant to keep all releases passes here without a new `golden.json`. A change of a price or a draw writes
-it anew by `python -m tests.e2e.golden_runs tests/e2e/golden.json`, and says so in the changelog under Privacy.
+A change that is meant to keep all releases passes here without a new `golden.json`. A change of a price or a draw
+writes it anew by `python -m tests.e2e.golden_runs tests/e2e/golden.json`, and says so in the changelog under Privacy.
 """
 
 import json

@@ -16,6 +16,7 @@ from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.release import expected_labels
 from pate.student import LinearStudent
+from pate.votes import VoteShape
 from tests.e2e.small_run import NUM_LABELS, NUM_TEACHERS, SilentMonitor, charges, released, small_plan
 
 Finished = tuple[str, Path, list[str]]  # name, folder, what was told
@@ -64,10 +65,9 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
     assert told == [hits.sum(), (hits & ~answered).sum(), asked, answered.sum()]
     assert min(hits.sum(), answered.sum()) > 0
     assert counts["num_hits"] + counts["remaining_hits"] == privacy["target_hits"]
-    shape = {"num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
-    plain = AGGREGATORS[name].plain_event(num_queries=asked, **shape)
+    plain = AGGREGATORS[name].plain_event(VoteShape(asked, NUM_LABELS, NUM_TEACHERS))
     assert privacy["plain_epsilon"] == AutoAccountant().compose(plain).get_epsilon(1e-5)
-    event = AGGREGATORS[name].event_for(num_queries=NUM_QUERIES, **shape)
+    event = AGGREGATORS[name].event(VoteShape(NUM_QUERIES, NUM_LABELS, NUM_TEACHERS))
     least, most = (kind().compose(event).get_epsilon(1e-5) for kind in (AutoAccountant, RdpAccountant))
     assert least <= privacy["epsilon"] <= most, "the plan's price or the ledger's total, the larger of both"
     card = (folder / "release" / "privacy_card.md").read_text()

@@ -12,8 +12,9 @@ from scipy.stats import norm
 from pate.accounting import Adjacency, Event, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes, GaussianVotes, Prevalence
 from pate.data import Partition
-from pate.pricing import Budget, ReleaseShape, plan_release
+from pate.pricing import Budget, plan_release
 from pate.run.plan import taught
+from pate.votes import VoteShape
 from pate.votes.clipping import ClippedSum
 from pate.votes.source import TeacherShares
 from tests.e2e.small_run import small_dataset
@@ -55,14 +56,14 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) -> None:
     """A release of all rounds is one Gaussian; a class that is charged with another one's weight is refuted."""
-    shape = ReleaseShape(num_queries=500, num_labels=4, num_teachers=900)
+    shape = VoteShape(num_queries=500, num_labels=4, num_teachers=900)
     budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}
     budget = Budget(target_delta=1e-6, classes=budgets)
     aggregator = CenteredVotes(noise_multiplier=1.0, adjacency=adjacency)
     priced = plan_release(aggregator, shape, budget)
     assert [each.name for each in priced.classes] == list(budgets)
     assert priced.classes[-1].weight == 1 and priced.epsilon == priced.classes[-1].epsilon
-    events: list[Event] = [shape.event_of(priced.aggregator.scaled(1 / each.weight)) for each in priced.classes]
+    events: list[Event] = [priced.aggregator.scaled(1 / each.weight).event(shape) for each in priced.classes]
     for place, each in enumerate(priced.classes):
         assert 0.99 * budgets[each.name] < each.epsilon <= budgets[each.name]
         assert budget.epsilon_of(events[place]) == each.epsilon
@@ -99,7 +100,7 @@ def test_all_histograms_that_so_many_teachers_tell_apart_cost_what_their_class_i
 
 
 def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
-    shape = ReleaseShape(num_queries=50, num_labels=4, num_teachers=40)
+    shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
     budget = Budget(target_delta=1e-6, classes={"cautious": 1.0, "usual": 4.0})
     priced = plan_release(GaussianVotes(noise_std=1.0), shape, budget)
     cautious, usual = priced.classes
@@ -107,7 +108,7 @@ def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
     assert usual.teachers == priced.aggregator.teachers_reached > 1  # type: ignore[attr-defined]
     assert usual.epsilon == priced.epsilon <= 4
     more = replace(priced.aggregator, teachers_reached=usual.teachers + 1)  # type: ignore[call-arg]
-    assert budget.epsilon_of(shape.event_of(more)) > 4
+    assert budget.epsilon_of(more.event(shape)) > 4
     dataset = replace(small_dataset(), budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2])
     spread = taught(dataset, priced).private
     groups = Partition.draw(spread.group_ids, 40, np.random.default_rng(0))

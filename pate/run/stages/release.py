@@ -26,7 +26,7 @@ from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, file_identity, read_value, write_text
 from pate.files.values import to_json
 from pate.models.student import Learner
-from pate.pricing import PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
+from pate.pricing import PricedRelease, SettingNames, plan_release, require_useful
 from pate.report import Privacy
 from pate.report.card import PRIVACY
 from pate.report.report import ReleaseSummary
@@ -270,9 +270,8 @@ def _priced(plan: ReleasePlan, source: VoteSource, cohort: Cohort, monitor: Moni
     if aggregator.expects_prior and (plan.queries is None or plan.student is None):
         rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
         raise InvalidValue(f"queries=None: expected {rule}")
-    shape = ReleaseShape(num_queries=source.num_queries, num_labels=source.num_labels, num_teachers=source.num_teachers)
     with monitor.stage("pricing the release"):
-        priced = plan_release(aggregator, shape, budget, names=_NAMES)
+        priced = plan_release(aggregator, source.shape, budget, names=_NAMES)
     doubts = require_useful(
         aggregator,
         priced,

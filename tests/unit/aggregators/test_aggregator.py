@@ -29,6 +29,7 @@ from pate.aggregators import (
     counts_for,
 )
 from pate.validation import InvalidValue
+from pate.votes import VoteShape
 from pate.votes.clipping import histogram
 from pate.votes.source import MadeUpVotes
 
@@ -41,7 +42,7 @@ class Thresholds(PerQueryAggregator):
 
     thresholds: Any
 
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+    def event(self, shape: VoteShape) -> Event:
         return NoOpEvent()
 
     def scaled(self, factor: float) -> Self:

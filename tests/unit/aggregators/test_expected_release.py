@@ -27,6 +27,7 @@ from pate.aggregators.aggregator import without_warning
 from pate.aggregators.gaussian_votes import _right_sets
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
+from pate.votes import VoteShape
 from pate.votes.source import MadeUpVotes
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
@@ -137,8 +138,8 @@ def test_queries_have_as_many_labels_as_can_or_must_be_named(monkeypatch: pytest
 class _Plain(TeacherVotesAggregator):
     """One's own: nothing but what the base class asks for."""
 
-    def event_for(self, **shape: int) -> Any:
-        return GaussianVotes(noise_std=1.0).event_for(**shape)
+    def event(self, shape: VoteShape) -> Any:
+        return GaussianVotes(noise_std=1.0).event(shape)
 
     def scaled(self, factor: float) -> Any:
         return self

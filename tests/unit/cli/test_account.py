@@ -16,6 +16,7 @@ from pate.cli.account import account
 from pate.cli.audit import audit
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
+from pate.votes import VoteShape
 
 BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)
 SIZE = ["num_queries=2000", "num_labels=6", "num_teachers=400"]
@@ -51,7 +52,7 @@ def votes(tmp_path: Path) -> str:
 
 def test_plain_composition_stands_beside_a_session_and_only_there(run: Callable[..., str], quoted: Any) -> None:
     quote = quoted(*SESSION)
-    plain = AutoAccountant().compose(BOUNDARY.plain_event(num_queries=2_000, num_labels=6, num_teachers=400))
+    plain = AutoAccountant().compose(BOUNDARY.plain_event(VoteShape(2_000, 6, 400)))
     assert quote["plain_epsilon"] == plain.get_epsilon(1e-6) > quote["epsilon"]
     page = run(*SESSION)
     assert "the session costs less" in page

@@ -22,15 +22,16 @@ from pate.accounting import (
     SelfComposedEvent,
 )
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
-from pate.pricing import Budget, PricedRelease, ReleaseShape, largest_num_queries, plan_release
+from pate.pricing import Budget, PricedRelease, largest_num_queries, plan_release
 from pate.pricing.priced_release import require_achievable_delta
 from pate.validation import InvalidValue
+from pate.votes import VoteShape
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnePrice(GaussianVotes):
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        return SelfComposedEvent(PureDpEvent(1 / self.noise_std), num_queries)
+    def event(self, shape: VoteShape) -> Event:
+        return SelfComposedEvent(PureDpEvent(1 / self.noise_std), shape.num_queries)
 
 
 class Sum(Accountant):
@@ -54,7 +55,7 @@ class Sum(Accountant):
         return 0.0 if self.total <= target_epsilon else 1.0
 
 
-SHAPE = ReleaseShape(num_queries=600, num_labels=40, num_teachers=800)
+SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
 
 
 def budget(**fields: Any) -> Budget:
@@ -64,13 +65,13 @@ def budget(**fields: Any) -> Budget:
 def test_a_target_is_met_by_the_noise_for_all_queries_and_without_one_the_noise_is_as_it_is() -> None:
     planned = plan_release(OnePrice(noise_std=200.0), SHAPE, budget())
     assert (planned.aggregator, planned.shape) == (OnePrice(noise_std=200.0), SHAPE)
-    assert planned.event == SHAPE.event_of(planned.aggregator)
+    assert planned.event == planned.aggregator.event(SHAPE)
     assert planned.epsilon == pytest.approx(3.0, rel=1e-12)
     planned = plan_release(OnePrice(noise_std=1.0), SHAPE, budget(target_epsilon=3.0))
     assert planned.shape == SHAPE
     assert planned.aggregator.noise_std == pytest.approx(200.0, rel=2e-4)  # type: ignore[attr-defined]
     assert 3.0 * (1 - 2e-4) < planned.epsilon <= 3.0
-    assert planned.event == SHAPE.event_of(planned.aggregator)
+    assert planned.event == planned.aggregator.event(SHAPE)
 
 
 @pytest.mark.parametrize(("most", "queries"), [(1.004, 100), (0.0101, 1), (6.1, 600), (100.0, 600)])
@@ -78,7 +79,7 @@ def test_a_maximum_is_met_by_fewer_queries_with_the_noise_as_it_is(most: float, 
     planned = plan_release(OnePrice(noise_std=100.0), SHAPE, budget(max_epsilon=most))
     assert (planned.aggregator, planned.shape) == (OnePrice(noise_std=100.0), replace(SHAPE, num_queries=queries))
     assert planned.epsilon == pytest.approx(queries / 100, rel=1e-12)
-    assert planned.event == planned.shape.event_of(planned.aggregator)
+    assert planned.event == planned.aggregator.event(planned.shape)
 
 
 def test_the_accountant_of_the_budget_counts() -> None:
@@ -125,7 +126,7 @@ def test_one_query_more_is_too_many(aggregator: Aggregator, budget: float) -> No
 
 def test_a_price_without_queries_ends_where_draws_keep_no_promise() -> None:
     class OneSession(GaussianVotes):
-        def event_for(self, **shape: int) -> PureDpEvent:
+        def event(self, shape: VoteShape) -> PureDpEvent:
             return PureDpEvent(1.0)
 
     budget = {"max_epsilon": 1.0, "num_labels": 4, "num_teachers": 8, "accountant": ExactAccountant}
@@ -146,8 +147,8 @@ def test_an_event_that_only_its_own_accountant_prices_is_counted_by_that_one() -
         pass
 
     class Own(GaussianVotes):
-        def event_for(self, *, num_queries: int, **others: int) -> Event:
-            return SelfComposedEvent(Mine(), num_queries)
+        def event(self, shape: VoteShape) -> Event:
+            return SelfComposedEvent(Mine(), shape.num_queries)
 
     class Counts(RdpAccountant):
         num_events = 0
@@ -173,7 +174,7 @@ BITS = {"num_queries": 600, "num_labels": 40}
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        *((lambda n=n: replace(SHAPE, **{n: 2.5}), f"{n}=2.5: ") for n in SHAPE.as_arguments),
+        *((lambda n=n: replace(SHAPE, **{n: 2.5}), f"{n}=2.5: ") for n in vars(SHAPE)),
         (lambda: require_achievable_delta(1e-6, num_queries=0, num_labels=40), "num_queries=0: "),
         (lambda: require_achievable_delta(1e-30, **BITS), "target_delta=1e-30: .* 2.67e-12, below"),
         (lambda: budget(target_delta=1.0), "target_delta=1.0: "),

@@ -27,7 +27,6 @@ from pate.pricing import (
     Budget,
     PricedRelease,
     Quote,
-    ReleaseShape,
     certify_stability_test,
     lower_bound_of,
     plan_hits,
@@ -37,13 +36,14 @@ from pate.pricing import (
 from pate.pricing.quote import AccountantPrice
 from pate.report.console import print_page
 from pate.validation import InvalidValue
+from pate.votes import VoteShape
 
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
 BUDGET = Budget(target_delta=1e-6)
 
 
 def planned(aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800) -> PricedRelease:
-    return plan_release(aggregator, ReleaseShape(num_queries=600, num_labels=40, num_teachers=num_teachers), budget)
+    return plan_release(aggregator, VoteShape(num_queries=600, num_labels=40, num_teachers=num_teachers), budget)
 
 
 def quoted(aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800, **others: Any) -> Quote:
@@ -133,7 +133,7 @@ def test_a_prior_decides_who_hits() -> None:
         plan_hits(aggregator, CLEAR, num_teachers=400, target_delta=1e-6, prior=prior[:2])
 
 
-SHAPE = ReleaseShape(num_queries=60, num_labels=4, num_teachers=200)
+SHAPE = VoteShape(num_queries=60, num_labels=4, num_teachers=200)
 TIGHT: dict[str, tuple[Aggregator, float]] = {
     "gnmax": (GNMax(noise_std=20.0), 1.15),
     "gnmax, add/remove": (GNMax(noise_std=20.0, adjacency="add_remove"), 1.6),  # type: ignore[arg-type]
@@ -155,7 +155,7 @@ def test_prices_are_between_the_lower_bound_and_a_little_more(name: str) -> None
     aggregator, most = TIGHT[name]
     found = lower_bound_of(aggregator, SHAPE, 1e-5)
     assert found is not None
-    price = RdpAccountant().compose(SHAPE.event_of(aggregator)).get_epsilon(1e-5)
+    price = RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(1e-5)
     assert found.epsilon <= price <= most * found.epsilon
 
 
@@ -168,7 +168,7 @@ def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> N
     aggregator = FixedTopK(k=1, epsilon=0.2, mechanism="joint")
     found = lower_bound_of(aggregator, SHAPE, 1e-5)
     assert found is not None
-    price = AutoAccountant().compose(SHAPE.event_of(aggregator)).get_epsilon(1e-5)
+    price = AutoAccountant().compose(aggregator.event(SHAPE)).get_epsilon(1e-5)
     recorded = {"auto": price / found.epsilon}
     assert faults_of(found.epsilon, {"auto": price}, recorded) == []
     assert "refuted" in faults_of(found.epsilon, {"auto": 0.9 * price}, recorded)[0]

@@ -24,7 +24,6 @@ from pate.aggregators import (
 )
 from pate.pricing import (
     Budget,
-    ReleaseShape,
     SettingNames,
     cheapest_accountant,
     expected_release,
@@ -34,6 +33,7 @@ from pate.pricing import (
 )
 from pate.pricing.remedies import RemedySearch, found_remedies, group_votes_tell_more, remedies
 from pate.validation import InvalidValue
+from pate.votes import VoteShape
 
 PEELING = FixedTopK(k=5, epsilon=1.0)
 CENTERED = CenteredVotes(noise_multiplier=1.0)
@@ -48,9 +48,9 @@ AGGREGATORS: tuple[Aggregator, ...] = (
     PowersetGNMax(noise_std=1.0),
     TABLE,
 )
-Plan = tuple[Aggregator, ReleaseShape, Budget]
+Plan = tuple[Aggregator, Budget]
 NAMES, GROUPS = SettingNames(), 20_000
-SHAPE = ReleaseShape(num_queries=600, num_labels=40, num_teachers=200)
+SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
 pytestmark = pytest.mark.slow
 
 
@@ -59,7 +59,7 @@ def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
     return Budget(**({"target_delta": 1e-6, "target_epsilon": epsilon, "accountant": RdpAccountant} | changes))
 
 
-def guarded(aggregator: Aggregator, shape: ReleaseShape = SHAPE, of: Any = None, **options: Any) -> tuple[str, ...]:
+def guarded(aggregator: Aggregator, shape: VoteShape = SHAPE, of: Any = None, **options: Any) -> tuple[str, ...]:
     of = of or budget()
     options = {"search": RemedySearch(seconds=math.inf)} | options
     return require_useful(aggregator, plan_release(aggregator, shape, of), of, names=NAMES, **options)
@@ -98,7 +98,7 @@ def test_what_is_suggested_and_copied_is_not_refused(aggregator: Aggregator) -> 
     """Of a random plan with a target that is too much to ask."""
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
     queries, labels, teachers = (int(10 ** rng.uniform(*ends)) for ends in ((1.5, 3.0), (1.0, 2.0), (0.5, 2.3)))
-    shape = ReleaseShape(num_queries=queries, num_labels=labels, num_teachers=teachers)
+    shape = VoteShape(num_queries=queries, num_labels=labels, num_teachers=teachers)
     plan = aggregator, shape, budget(float(f"{10 ** rng.uniform(-0.5, 0.3):.2g}"))
     found = suggested(plan)
     assert found
@@ -108,7 +108,7 @@ def test_what_is_suggested_and_copied_is_not_refused(aggregator: Aggregator) -> 
 
 @pytest.mark.parametrize("max_epsilon", [None, 1.0, 30.0])
 def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(max_epsilon: float | None) -> None:
-    shape = ReleaseShape(num_queries=200, num_labels=20, num_teachers=100)
+    shape = VoteShape(num_queries=200, num_labels=20, num_teachers=100)
     plan = GaussianVotes(noise_std=2000.0), shape, Budget(target_delta=1e-6, max_epsilon=max_epsilon)
     found = [text for text in suggested(plan) if text.startswith("aggregator.")]
     assert len(found) == (0 if max_epsilon == 1.0 else 1), "what 20 queries cannot be paid with works for nobody"
@@ -118,7 +118,7 @@ def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(max_epsilon
 
 
 def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
-    plan = PEELING, ReleaseShape(num_queries=2000, num_labels=40, num_teachers=50), budget(0.4)
+    plan = PEELING, VoteShape(num_queries=2000, num_labels=40, num_teachers=50), budget(0.4)
     (both,) = [text for text in suggested(plan) if "num_teachers=" in text]
     assert both.startswith("num_teachers=2000 num_queries=")
     judged(followed(plan, both))
@@ -136,7 +136,7 @@ def test_an_epsilon_that_promises_nothing_is_not_suggested() -> None:
 
 @pytest.mark.parametrize("num_labels", [8, 12])
 def test_answers_of_exactly_k_labels_are_judged_on_queries_that_have_k(num_labels: int) -> None:
-    shape = ReleaseShape(num_queries=100, num_labels=num_labels, num_teachers=200)
+    shape = VoteShape(num_queries=100, num_labels=num_labels, num_teachers=200)
     (line,) = judged((FixedTopK(k=5, epsilon=50.0), shape, Budget(target_delta=1e-6)))
     assert line.endswith("above 10 it promises one person little")  # and nothing else
 
@@ -204,7 +204,7 @@ class CheapAccountant(AccountantBesideRenyi):
 def test_each_change_is_the_least_of_two_digits_by_the_accountant_of_the_run(accountant: Callable[[], Any]) -> None:
     """Against a plan of every candidate near it: one that works, and the next smaller change does not."""
     aggregator = GaussianVotes(noise_std=1.0)
-    shape = ReleaseShape(num_queries=300, num_labels=10, num_teachers=100)
+    shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
     of = budget(2.0, accountant=accountant)
     found = remedies(aggregator, plan_release(aggregator, shape, of), of, num_groups=100_000)
     assert [[*change] for change in found] == [["num_teachers"], ["target_epsilon"], ["num_queries"]]
@@ -286,7 +286,7 @@ def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(of: Budg
 
 def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not() -> None:
     """With 50 teachers a stable top-k answered none of 100 real queries."""
-    shape, of = ReleaseShape(num_queries=100, num_labels=40, num_teachers=50), budget(12.0)
+    shape, of = VoteShape(num_queries=100, num_labels=40, num_teachers=50), budget(12.0)
     with pytest.raises(InvalidValue, match=r"where 90% of 50 teachers agree, \d\d% of the queries would be answered"):
         guarded(TABLE, shape, of)
     teachers, epsilon, *_ = remedies(TABLE, plan_release(TABLE, shape, of), of)

@@ -1,0 +1,36 @@
+"""The size of a release: how many queries, labels and teachers it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from numpy.typing import NDArray
+
+from pate.validation import require_count
+
+
+@dataclass(frozen=True)
+class VoteShape:
+    """The size of a release. With the aggregator's fields it is all that a price may depend on.
+
+    All three numbers are public. Raises `InvalidValue` for numbers that no release has.
+
+    >>> VoteShape(num_queries=600, num_labels=40, num_teachers=200)
+    VoteShape(num_queries=600, num_labels=40, num_teachers=200)
+    """
+
+    num_queries: int  # Q, >= 0: answered and refused ones
+    num_labels: int  # L, >= 1
+    num_teachers: int  # T, >= 1
+
+    def __post_init__(self) -> None:
+        require_count("num_queries", self.num_queries, minimum=0)
+        require_count("num_labels", self.num_labels)
+        require_count("num_teachers", self.num_teachers)
+
+    @classmethod
+    def from_counts(cls, counts: NDArray[Any], *, num_teachers: int) -> Self:
+        """Returns the shape of a release of counts `[Q, L]` by so many teachers."""
+        num_queries, num_labels = counts.shape
+        return cls(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
