@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -177,7 +178,9 @@ def run_classifier(data: list[str], folder: Path) -> Snapshot:
         allow_useless=True,
         ledger=ledger,
     )
-    model.fit(private["inputs"], private["labels"], public["inputs"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the seed, and of so large an epsilon
+        model.fit(private["inputs"], private["labels"], public["inputs"])
     return {
         "labels": digest_of_text(repr(model.release_.labels.tolist())),
         "epsilon": canonical_number(model.epsilon_),
