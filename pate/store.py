@@ -82,8 +82,9 @@ class Store:
     def __init__(self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> None:
         if path is not None:
             require_posix(f"ledger={path}", "without a file, as Ledger(target_delta=…), it works here, too")
-        self.path = None if path is None else Path(path).resolve()  # links followed
-        astray = path is not None and os.path.islink(path) and not os.path.lexists(Path(path).resolve())
+        named = None if path is None else Path(path).expanduser()
+        self.path = None if named is None else named.resolve()  # links followed
+        astray = named is not None and named.is_symlink() and not os.path.lexists(named.resolve())
         require(not astray, "ledger", path, "a file or a new name, found a link that leads nowhere")
         self.lines: list[Line] = []  # as of the last reading; it grows and nothing is taken away
         self.places: dict[tuple[str, str], Line] = {}  # by account and key

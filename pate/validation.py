@@ -110,7 +110,8 @@ def as_setting(name: str, value: object) -> str:
         if _BARE.fullmatch(text := str(word)):
             return text
         escaped = re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + found[2].replace('"', '\\"'), text)
-        return '"{}"'.format(escaped.replace("${", "\\${"))
+        # OmegaConf reads a backslash before ${ as one that takes its meaning away
+        return '"{}"'.format(re.sub(r"(\\*)\$\{", r"\1\1\\${", escaped))
 
     said = f"[{','.join(map(quoted, value))}]" if isinstance(value, (list, tuple)) else quoted(value)
     return shlex.quote(f"{name}={said}")

@@ -1,6 +1,7 @@
 """What all commands share: run a Hydra app, and say a user's mistake in one line with exit code 2."""
 
 import dataclasses
+import re
 import signal
 import sys
 import threading
@@ -52,7 +53,9 @@ def run_app(task: Task, command: str) -> None:
     with owners_umask():
         try:
             with ended_by_signals():
-                line, code = _run(task, command, [command_line.quoted(word) for word in sys.argv[1:]])
+                in_sweep = command_line.is_sweep(sys.argv[1:])
+                words = [command_line.quoted(word, in_sweep=in_sweep) for word in sys.argv[1:]]
+                line, code = _run(task, command, words)
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             end_descendants()
@@ -122,7 +125,7 @@ def _unprinted(failed: threading.ExceptHookArgs) -> None:
 
 
 def _say(message: str) -> None:
-    one_line = printable(" ".join(message.split()))
+    one_line = printable(re.sub(r"\s*\n\s*", " ", message.strip()))  # blanks stay: a name may have two of them
     if len(one_line) > _LONGEST:
         one_line = f"{one_line[: _LONGEST - _ENDING]} … {one_line[-_ENDING:]}"
     if one_line:

@@ -5,7 +5,9 @@ target. That is decided here, from the names alone, before anything runs: `--cfg
 """
 
 import dataclasses
+import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pate.aggregators.aggregator import noise_fields
 from pate.config import papers_words
 from pate.config.build import GROUPS_OF_CLASSES, maker
-from pate.config.schema import members
+from pate.config.schema import PATHS, members
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, as_setting, how_to_install, nearest, require, require_choice
 
@@ -30,6 +32,10 @@ _LEFT = set("'\"\\${}()=")  # a value that has one of these is already written f
 _PARTS = re.compile(r"([\[\],])")
 _MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
 _SHARES = re.compile(r"[\d.]+,[\d.]+")
+_BETWEEN_COMMAS = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")
+_NUMERAL = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
+_MULTIRUN = "--multirun"
+_EXPANDED_BY_THEIR_READERS = ("data.root", "features.weights")
 _STRANGE = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
 # Settings whose values are names of columns, or words of cells, also where these look like numbers or truths
 _NAMES = re.compile(
@@ -124,14 +130,48 @@ def _names_noise(config: DictConfig, names: Set[str]) -> bool:
         return False
 
 
-def quoted(word: str) -> str:
-    """A setting with quotes around those values that Hydra could not read otherwise; any other word as it is."""
+def expand_home(config: DictConfig) -> None:
+    """Puts the home folder in the place of `~` where a path of a composed configuration begins with it.
+
+    No shell does so behind `=`, and a folder called `~` would be made.
+    """
+    plain: Any = OmegaConf.to_container(config, resolve=False)
+    for name in sorted(PATHS):
+        value = plain
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        # the name of a run goes by the text of these two, so they are expanded where they are read
+        if name in _EXPANDED_BY_THEIR_READERS or value is None:
+            continue
+        paths = value if isinstance(value, list) else [value]
+        if any(isinstance(path, str) and path.startswith("~") for path in paths):
+            expanded = [os.path.expanduser(path) if isinstance(path, str) else path for path in paths]
+            OmegaConf.update(config, name, expanded if isinstance(value, list) else expanded[0])
+
+
+def is_sweep(words: Sequence[str]) -> bool:
+    """Tells whether a command line asks for several runs, whose values stand with commas between them."""
+    options = ("-m", *(_MULTIRUN[:length] for length in range(len("--mu"), len(_MULTIRUN) + 1)))
+    return any(word in options or word.lstrip("+") == "hydra.mode=MULTIRUN" for word in words)
+
+
+def quoted(word: str, *, in_sweep: bool = False) -> str:
+    """Returns a setting with quotes around those values that Hydra could not read otherwise; any other word as it is.
+
+    A path stands for itself, whatever characters it has, unless it stands in quotes, is a list of votes, or one of
+    several values of a sweep.
+    """
     key, equals, value = word.partition("=")
+    name = key.lstrip("+")
+    if equals and name in PATHS and not in_sweep and not _is_list_of_votes(name, value):
+        return f"{key}={_quoted_path(name, value)}"
     if _MARK.fullmatch(value) or (key == "split" and _SHARES.fullmatch(value)):
         mark = '"' if value == "'" else "'"
         return f"{key}={mark}{value}{mark}"
     if not equals or word.startswith("-") or _LEFT & set(value):
         return word
+    if value.startswith("[") and not value.endswith("]"):
+        return word  # no list; Hydra will refuse it, and `explain` quote it whole
     parts = _PARTS.split(value)
     is_list = value.startswith("[")
     # Of a value that is no list a comma separates the jobs of a sweep, and null is none.
@@ -143,6 +183,25 @@ def quoted(word: str) -> str:
         return f'"{text}"' if strange or (is_named and _READ_AS_VALUE.fullmatch(text)) else part
 
     return f"{key}={''.join(map(part_quoted, parts))}"
+
+
+def _is_list_of_votes(name: str, value: str) -> bool:
+    return name == "votes" and value.startswith("[") and value.endswith("]")
+
+
+def _quoted_path(name: str, value: str) -> str:
+    """Returns a path as Hydra reads it; null, interpolations and what stands in quotes as they are."""
+    in_quotes = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    if value in ("", "null", "???") or "${" in value or in_quotes:
+        return value
+    try:
+        parsed = OverridesParser.create().parse_override(f"{name}={value}").value()
+    except HydraException:
+        parsed = None
+    if isinstance(parsed, str) and (parsed == value or "\\" in value):
+        return value
+    (setting,) = shlex.split(as_setting(name, value))
+    return setting.partition("=")[2]
 
 
 def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
@@ -182,8 +241,7 @@ def explain(error: Exception) -> str:
         if not equals:
             return f"{error.override}: expected NAME=VALUE, no blank around the =; --help lists the names"
         rule = "in quotes within quotes where it has a blank or any of ~ ( ) [ ] { } , = '"
-        words = [word.strip(" '\"") for word in value.strip("[]").split(",") if word] if value[:1] == "[" else value
-        return f"{error.override}: expected a value that Hydra can read, {rule}: {as_setting(key, words)}"
+        return f"{error.override}: expected a value that Hydra can read, {rule}: {as_setting(key, _meant(value))}"
     text = "\n".join(str(part) for part in (error, error.__cause__) if part is not None)
     text = text.partition("Config search path:")[0]  # which names the folders of an installation
     if found := re.search(r"Could not find '([^']+)'", text):
@@ -195,13 +253,35 @@ def explain(error: Exception) -> str:
         return f"{found[1]}: expected a key of the configuration{_key_hint(error, found[1])}"
     for pattern, line in read_yaml(_SAID.read_text(encoding="utf-8"), _SAID.name, "YAML").items():
         if found := re.search(pattern, text, re.DOTALL):
-            return str(line.format(**found.groupdict()))
+            groups = found.groupdict()
+            if {"name", "value"} <= groups.keys():
+                groups["list"] = _as_list(groups["name"], _words_of(groups["value"]))
+            return str(line.format(**groups))
     said, marked, key = text.partition("full_key: ")
     lines = [line.strip() for line in said.splitlines() if line.strip()]  # behind the name of the key
     if not marked or not key.split() or not lines:
         return text
     skipped = len(lines) > 1 and re.match(r"Error (merging override|in call to target|locating target)", lines[0])
     return f"{key.split()[0]}: {' '.join(lines[bool(skipped) :])}"
+
+
+def _meant(value: str) -> str | list[str]:
+    """Returns the text, or the texts of a list, that a value stands for which Hydra cannot read."""
+    is_list = value.startswith("[") and (value.endswith("]") or "]" not in value)
+    return _words_of(value.removeprefix("[").removesuffix("]")) if is_list else value
+
+
+def _as_list(name: str, words: list[str]) -> str:
+    """Returns a setting of a list to paste; numbers are in quotes where they are names, as of columns."""
+    if _NAMES.fullmatch(name) is None and all(map(_NUMERAL.fullmatch, words)):
+        return shlex.quote(f"{name}=[{','.join(words)}]")
+    return as_setting(name, words)
+
+
+def _words_of(text: str) -> list[str]:
+    """Returns what stands between commas, but for those in quotes, without quotes and blanks around it."""
+    words = (word.strip(" '\"") for word in _BETWEEN_COMMAS.findall(text))
+    return [word for word in words if word]
 
 
 def _key_hint(error: Exception, key: str) -> str:

@@ -25,7 +25,7 @@ from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 
 from pate.config.build import parts_of_others
-from pate.config.command_line import explain_choice, settle
+from pate.config.command_line import expand_home, explain_choice, settle
 from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, folder_of
 from pate.files.plain_yaml import plain_loader
 from pate.validation import InvalidValue
@@ -42,9 +42,9 @@ def start(
     version.setbase("1.3")
     parser = get_args_parser()
     args = parser.parse_intermixed_args(words)
-    path = create_config_search_path(os.path.abspath(args.config_path or folder_of(command)))
+    path = create_config_search_path(os.path.abspath(os.path.expanduser(args.config_path or folder_of(command))))
     if args.config_dir is not None:
-        own = os.path.abspath(args.config_dir)
+        own = os.path.abspath(os.path.expanduser(args.config_dir))
         if not os.path.isdir(own):
             raise SearchPathException(f"Additional config directory '{own}' not found")
         path.prepend("command-line", f"file://{own}", SearchPathQuery(provider="schema"))
@@ -105,6 +105,7 @@ class FileGuard(ConfigLoaderImpl):
             said = f"settings: expected what Hydra can compose ({type(error).__name__}: {error})"
             raise InvalidValue(line or said) from error
         settle(config, config.hydra.overrides.task, self._experiment)
+        expand_home(config)
         return config
 
     def _load_single_config(self, default: Any, repo: Any) -> ConfigResult:

@@ -35,6 +35,16 @@ _NAMES: dict[Any, str] = {
 }
 _TYPES = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _PLAIN: tuple[Any, ...] = (str, int, float, bool, str | None, int | None, float | None, bool | None)
+# Settings that name a file or folder; `data` in commands whose data are a file, `votes` may be a list or a pattern.
+PATHS = frozenset(
+    (
+        *("data", "ledger", "mailbox", "output", "output_dir", "prior", "queries", "question", "release", "sum"),
+        *("table_schema", "votes", "write_table", "hydra.run.dir", "hydra.sweep.dir"),
+        *("data.cache", "data.path", "data.private", "data.public", "data.root", "data.schema", "data.table"),
+        *("data.test", "features.cache", "features.weights", "teacher.weights", "student.weights"),
+        "aggregator.table",
+    )
+)
 _SET_ELSEWHERE = {"aggregator": ("adjacency", "span", "weights"), "method": ("name", "adjacency")}
 
 Field = tuple[str, Any, Any]

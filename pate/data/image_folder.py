@@ -91,7 +91,7 @@ class ImageFolder:
             object.__setattr__(self, name, as_name(getattr(self, name)))
 
     def require_settings(self) -> None:
-        there = self.root is not None and Path(self.root).is_dir()
+        there = self.root is not None and Path(self.root).expanduser().is_dir()
         require(there, "data.root", self.root, "the folder of the pictures")
         require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
         require(len(self.labels) > 0, "data.labels", list(self.labels), "columns: 'data.labels=[NAME,NAME]'")
@@ -132,7 +132,7 @@ class ImageFolder:
         return Dataset(self.name, True, "images", self.labels, **parts, preprocessing=pictures.form)
 
     def _read(self, stage: Stage) -> tuple[PictureColumn, dict[str, Rows]]:
-        root, done = Path(str(self.root)).resolve(), 0
+        root, done = Path(str(self.root)).expanduser().resolve(), 0
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = list(dict.fromkeys([self.file, *self.labels, *([self.group] if self.group is not None else [])]))
         for role, holds in (("file", "paths below data.root"), ("split", "private, public or test")):

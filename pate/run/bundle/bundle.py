@@ -21,7 +21,16 @@ from pate.files import disk
 from pate.files.values import plain
 from pate.models.student import StudentModel
 from pate.report.card import PRIVACY, PrivacyStatement
-from pate.validation import VERSION, InvalidValue, printable, require, require_array, require_extra, require_text
+from pate.validation import (
+    VERSION,
+    InvalidValue,
+    as_setting,
+    printable,
+    require,
+    require_array,
+    require_extra,
+    require_text,
+)
 
 SCHEMA = "schema.json"
 """Its name in the bundle."""
@@ -134,7 +143,8 @@ class Bundle:
         if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
             raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
         if not (path / disk.MANIFEST).exists() and (path / "terms.json").exists():  # as pate-release leaves it
-            rule = f"a student in it: pate-student release={path} queries=FILE trains one"
+            command = f"pate-student {as_setting('release', path)} queries=FILE"
+            rule = f"a student in it: {command} trains one"
             raise InvalidValue(f"release={path}: expected {rule}")
         rule = "the digests of a published model"
         listed = disk.Manifest.read(path, rule=rule, remedy=_REMEDY).sha256

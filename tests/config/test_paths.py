@@ -1,0 +1,121 @@
+"""Paths of every spelling: taken as they are, told as they are read, and below the home folder where they say so."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from pate.accounting import Ledger
+from pate.config.command_line import expand_home, explain, is_sweep, quoted
+from pate.config.schema import PATHS, command_schema
+from pate.data import ImageFolder
+from pate.validation import as_setting
+from tests.config.conftest import with_files
+from tests.config.test_mistakes import read, unread
+
+MARKS = [*" .,;:'\"\\${}[]()#=~&!<>^`|*?%@+-/_", *"ab1é日", "${", "\\", "null", "1e5", "true", '\\"', "\\${"]
+NAMES = st.lists(st.sampled_from(MARKS), min_size=1, max_size=8).map("".join).filter(str.strip)
+
+
+def resolved(value: Any) -> str:
+    """Returns a text as OmegaConf gives it to a command."""
+    return str(OmegaConf.create({"value": str(value)}).value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
+def test_a_setting_that_is_told_is_read_as_it_was_meant(name: str, setting: str) -> None:
+    (pasted,) = shlex.split(as_setting(setting, name))
+    assert resolved(read(quoted(pasted))) == name
+    (pasted,) = shlex.split(as_setting("data.drop", [name, "b"]))
+    assert [resolved(each) for each in read(quoted(pasted))] == [name, "b"]  # type: ignore[attr-defined]
+
+
+@settings(max_examples=200, deadline=None)
+@given(name=NAMES, setting=st.sampled_from(sorted(PATHS)))
+def test_a_path_is_taken_as_it_is(name: str, setting: str) -> None:
+    if "${" in name or "\\" in name or name == "null" or name[0] in "'\"" or name.strip() != name:
+        return  # means something to Hydra
+    if setting == "votes" and name.startswith("["):
+        return
+    assert resolved(read(quoted(f"{setting}={name}"))) == name
+
+
+@pytest.mark.parametrize("name", ["[x]/f.csv", "[x]", "a,b/f.csv", "x=y.csv", "{x}/f", "it's", "2019", "1e5", "true"])
+def test_paths_that_hydra_reads_otherwise(name: str) -> None:
+    assert read(quoted(f"data.private={name}")) == name
+    assert read(quoted(f"+output_dir={name}")) == name
+
+
+def test_what_is_no_path_of_its_own_stays_what_it_was() -> None:
+    words = (
+        "output_dir=null votes=[a.npz,b.npz] ledger=${oc.env:HOME}/l data.private='\"a,b\"' data.private='a' seed=1,2"
+    )
+    assert all(quoted(word) == word for word in words.split())
+    assert quoted("data.private=a.csv,b.csv", in_sweep=True) == "data.private=a.csv,b.csv"
+    assert not is_sweep(["-x", "seed=1", "--cfg", "job"])
+    assert all(is_sweep([word]) for word in ("-m", "--multirun", "--multi", "hydra.mode=MULTIRUN"))
+
+
+def test_values_that_are_no_paths_are_told_in_quotes() -> None:
+    for value in ("[x]/f", "a b(c)", "[a,b"):
+        line = unread(quoted(f"data.name={value}"))
+        (told,) = shlex.split(line[line.index("'data.name=") :])
+        wanted: Any = ["a", "b"] if value == "[a,b" else value
+        assert read(told) == wanted
+
+
+def test_a_list_that_was_meant_is_told_so_that_it_is_read() -> None:
+    message = "Ambiguous value for argument 'data.labels=flu,\"chest pain\",2019'\n"
+    line = explain(ValueError(message))
+    (told,) = shlex.split(line[line.index("'data.labels=") : line.index(", or -m")])
+    assert OverridesParser.create().parse_override(told).value() == ["flu", "chest pain", "2019"]
+
+
+def test_home_is_expanded_in_every_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = OmegaConf.create(
+        dict.fromkeys(("ledger", "output", "data"), "~/a") | {"votes": ["~/v", "w"], "name": "~/x"}
+    )
+    expand_home(config)
+    assert config == {
+        **dict.fromkeys(("ledger", "output", "data"), f"{tmp_path}/a"),
+        "votes": [f"{tmp_path}/v", "w"],
+        "name": "~/x",
+    }
+
+
+def test_commands_compose_with_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    from hydra import compose
+
+    with with_files(tmp_path, {}):
+        words = ["data=table", "data.private=~/a.csv", "ledger=~/l.db", "output_dir=~", "data.name=~/x"]
+        config = compose("train", [quoted(word) for word in words])
+    assert config.data.private == f"{tmp_path}/a.csv"
+    assert config.ledger == f"{tmp_path}/l.db"
+    assert config.output_dir == str(tmp_path)
+    assert config.data.name == "~/x"
+
+
+def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
+    no_paths = {"name", "holder", "format", "seed"}
+    for command in ("train", "vote", "release", "student", "account", "predict", "table_schema", "audit"):
+        fields = set(command_schema(command).__dataclass_fields__)
+        files = {field for field in fields if field.split("_")[-1] in ("dir", "file", "ledger", "output", "queries")}
+        assert files - no_paths <= PATHS | {"num_queries", "fewer_queries"}
+
+
+def test_ledgers_and_folders_of_the_library_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert Ledger("~/ledger.db", target_delta=1e-6).path == tmp_path / "ledger.db"
+    assert not (tmp_path / "~").exists()
+    ImageFolder(root="~", table="t.csv", labels=("hat",)).require_settings()
