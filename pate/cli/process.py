@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import _thread
 import atexit
+import codecs
 import io
+import logging
 import os
 import select
 import signal
@@ -27,6 +29,9 @@ _PATIENCE_S = 0.4
 _TRACKER = b"resource_tracker"  # it cleans up behind its parent, then ends
 _NO_WORD_OF_IT = "ignore:resource_tracker:UserWarning"  # it would print what it cleaned up after our last line
 _STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}  # by number
+_PLAIN_LETTERS = "pate.plain_letters"  # the name of what writes characters that an output's encoding lacks
+_IN_ASCII = {"\u2026": "...", "\u2013": "-", "\u2212": "-", "\u00b1": "+-", "\u00d7": "x", "\u2192": "->"}
+_IN_ASCII |= {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2022": "*", "\u00a0": " "}
 _SHORTAGES = (  # what CPython and the dynamic loader say where they have no error of its own for it
     *("can't start new thread", "failed to map segment", "annot allocate memory"),
     *("without exception set", "without setting an exception"),
@@ -153,8 +158,22 @@ def _drop(number: int) -> None:
         os.close(null)
 
 
+def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Writes characters that an encoding lacks by those that look like them, or as an escape: for `codecs`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    written = (_IN_ASCII.get(each) or each.encode("ascii", "backslashreplace").decode("ascii") for each in text)
+    return "".join(written), error.end
+
+
 def mend_streams() -> None:
-    """Opens closed standard streams on nothing, as the next file would take their number."""
+    """Opens closed standard streams on nothing, and lets the others write text that their encoding lacks.
+
+    The next file would take the number of one that is closed. A terminal or pipe may know ASCII or Latin-1 alone.
+    """
+    codecs.register_error(_PLAIN_LETTERS, plain_letters)
+    logging.raiseExceptions = False  # of a stream that nobody reads, as behind `| head`, no traceback is logged
     for number in range(len(_STREAMS)):
         try:
             os.fstat(number)
@@ -163,8 +182,10 @@ def mend_streams() -> None:
     for name, mode in _STREAMS.items():
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
+    if type(sys.stdout) is io.TextIOWrapper:
+        sys.stdout.reconfigure(errors=_PLAIN_LETTERS)
     if sys.stderr is sys.__stderr__ and type(sys.stderr) is io.TextIOWrapper:
-        sys.stderr = _Heedless(sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
+        sys.stderr = _Heedless(sys.stderr.buffer, sys.stderr.encoding, _PLAIN_LETTERS, line_buffering=True)
 
 
 def nobody_reads() -> bool:

@@ -28,6 +28,10 @@ _CELL, _BREAK = "\N{BROKEN BAR}", "\v"  # of which no value has any
 class PlainConsole(Console):
     """A console on which text only shows: escape codes and other controls of names in data or files do nothing."""
 
+    def on_broken_pipe(self) -> None:
+        """Raises the error at hand, which ends a command as it ends others whose output nobody reads."""
+        raise  # rich calls this where it caught one
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """As rich has it, its text printable; colors are styles, and moves of the cursor controls, which stay."""
         for segment in super().render(renderable, options):

@@ -21,7 +21,11 @@ from tests.config.conftest import with_files
 from tests.config.test_mistakes import read, unread
 
 MARKS = [*" .,;:'\"\\${}[]()#=~&!<>^`|*?%@+-/_", *"ab1é日", "${", "\\", "null", "1e5", "true", '\\"', "\\${"]
-NAMES = st.lists(st.sampled_from(MARKS), min_size=1, max_size=8).map("".join).filter(str.strip)
+NAMES = (
+    st.lists(st.sampled_from(MARKS), min_size=1, max_size=8)
+    .map("".join)
+    .filter(lambda name: name.strip() not in ("", "???"))
+)
 
 
 def resolved(value: Any) -> str:
@@ -29,7 +33,7 @@ def resolved(value: Any) -> str:
     return str(OmegaConf.create({"value": str(value)}).value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
 def test_a_setting_that_is_told_is_read_as_it_was_meant(name: str, setting: str) -> None:
     (pasted,) = shlex.split(as_setting(setting, name))
@@ -38,7 +42,7 @@ def test_a_setting_that_is_told_is_read_as_it_was_meant(name: str, setting: str)
     assert [resolved(each) for each in read(quoted(pasted))] == [name, "b"]  # type: ignore[attr-defined]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(sorted(PATHS)))
 def test_a_path_is_taken_as_it_is(name: str, setting: str) -> None:
     if "${" in name or "\\" in name or name == "null" or name[0] in "'\"" or name.strip() != name:

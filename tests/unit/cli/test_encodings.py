@@ -1,0 +1,82 @@
+"""Outputs that know few letters, or that nobody reads: no command ends in a traceback."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from pate.cli.process import _PLAIN_LETTERS, plain_letters
+from pate.cli.run import ConsoleMonitor
+from pate.report.console import PlainConsole, print_lines, print_page
+
+codecs.register_error(_PLAIN_LETTERS, plain_letters)
+
+
+def output(encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding, errors=_PLAIN_LETTERS, write_through=True)
+
+
+def written(stream: Any) -> bytes:
+    content: bytes = stream.buffer.getvalue()
+    return content
+
+
+@pytest.mark.parametrize(
+    ("encoding", "content"),
+    [
+        ("ascii", rb"Gr\xfc\xdfe ... 3 +- 1 \u65e5"),
+        ("latin-1", "Grüße ... 3 ± 1 \\u65e5".encode("latin-1")),
+        ("cp1252", "Grüße … 3 ± 1 \\u65e5".encode("cp1252")),
+        ("utf-8", "Grüße … 3 ± 1 日".encode()),
+    ],
+)
+def test_letters_that_an_encoding_lacks_are_written_otherwise(encoding: str, content: bytes) -> None:
+    stream = output(encoding)
+    stream.write("Grüße … 3 ± 1 日")
+    assert written(stream) == content
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "koi8-r"])
+def test_tables_lines_and_bars_are_shown_in_any_encoding(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = output(encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_lines("Fieber … é 日")
+    console = PlainConsole(file=stream, force_terminal=True, width=80)
+    column = {"name": "Größe 日", "kind": "number", "feature_names": ("a",), "missing": True}
+    page: Any = {"schema": {"columns": [column]}, "output": "ü.yaml", "lines": ["±"], "parts": {}}
+    print_page("cli/schema.txt", console=console, as_setting=lambda name, value: f"{name}={value}", **page)
+    monitor = ConsoleMonitor(console)
+    with monitor.stage("Größe … 日", 3) as advance:
+        advance(1, "±")
+    monitor.say("… 日")
+    assert rb"\u65e5" in written(stream)
+
+
+PROGRAM = """
+import sys
+from pate.cli.process import mend_streams
+mend_streams()
+print("Grüße …")
+print("Grüße …", file=sys.stderr)
+"""
+
+
+@pytest.mark.process
+def test_streams_of_a_command_write_what_their_encoding_lacks() -> None:
+    environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, *[b"Gr\\xfc\\xdfe ...\n"] * 2)
+
+
+def test_a_table_that_nobody_reads_ends_as_other_output_does() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        PlainConsole(file=Closed()).print("a table")
