@@ -46,7 +46,8 @@ def predict(config: DictConfig) -> None:
     inside = output.resolve().is_relative_to(Path(str(config.release)).resolve())
     require(not inside, "output", output, "a file outside the folder of the model, which is published")
     spelled = config.encoding, config.decimal, config.get("thousands"), tuple(config.get("missing") or ())
-    table, count = TableFile(Path(str(config.data)), "data", *spelled), 0
+    dates: dict[str, Any] = {"date_order": config.get("date_order"), "first_year": config.get("first_year")}
+    table, count = TableFile(Path(str(config.data)), "data", *spelled, **dates), 0
     with replacing(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         write = row_writer(text)

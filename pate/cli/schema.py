@@ -17,7 +17,7 @@ from pate.validation import InvalidValue, as_setting, require
 
 _RULES = {"data": "the file of the public records", "output": "the file to write, such as schema.yaml"}
 _LISTS = ("labels", "drop", "category", "text", "missing")
-_TEXTS = ("group", "id", "encoding", "decimal", "thousands", "label_separator")
+_TEXTS = ("group", "id", "encoding", "decimal", "thousands", "label_separator", "date_order", "first_year")
 _SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 

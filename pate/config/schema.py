@@ -26,8 +26,8 @@ from pate.config.build import GROUPS_OF_CLASSES, TRUSTED_PREFIXES, class_of, kin
 # Of settings that are no text. `votes` is that of pate-release: a file, a pattern, or a list of files.
 _NAMES: dict[Any, str] = {
     bool: "all_records allow_useless data_dependent fewer_queries lower_bound new_account redraw suggest wait",
-    int: "ensemble_seed holders max_absent max_size num_canaries num_labels num_private num_queries num_runs "
-    "num_teachers num_workers seed vote_clip",
+    int: "ensemble_seed first_year holders max_absent max_size num_canaries num_labels num_private num_queries "
+    "num_runs num_teachers num_workers seed vote_clip",
     float: "confidence max_epsilon max_total_epsilon noise_std screening_std target_delta threshold_share",
     float | None: "target_epsilon",  # null in place of a default
     list[str]: "allowed_targets category drop labels methods missing text",

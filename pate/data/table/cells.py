@@ -16,10 +16,10 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.data.table.dates import DAY_S, ORDERS, days_of
 from pate.validation import InvalidValue, as_setting, nearest, nearest_column, require, require_choice, require_extra
 
 _OTHER_TEXTS = ("null", "large_string", "string_view")  # by name: pyarrow.types knows views from version 16 on
-_DAY_S = 86400.0
 _IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}  # what stands between thousands
 _NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
@@ -106,6 +106,8 @@ class Spelling:
     decimal: str = "point"  # or comma, where numbers read 3,5
     thousands: str | None = None  # what stands between thousands, one of . , ' _ or a blank; None for nothing
     missing: tuple[str, ...] = ()  # words that are missing cells, and numbers too: -9 is -9.0
+    date_order: str | None = None  # of dates in numbers with the year not in front, see `dates.ORDERS`
+    first_year: int | None = None  # the earliest year that two digits mean; None where they mean none
 
     def require(self, setting: Callable[[str], str]) -> None:
         """Raises `InvalidValue` unless this can be; `setting` says what a field is called."""
@@ -116,6 +118,11 @@ class Spelling:
         rule = f"a list of words: '{setting('missing')}=[?,-]'"
         good = isinstance(self.missing, tuple) and all(isinstance(each, str) and each for each in self.missing)
         require(good, setting("missing"), self.missing, rule)
+        good = self.date_order is None or self.date_order in ORDERS
+        require(good, setting("date_order"), self.date_order, f"one of {', '.join(ORDERS)}: day, month and year")
+        good = self.first_year is None or (type(self.first_year) is int and 1 <= self.first_year <= 9900)
+        rule = "a year from 1 to 9900, the earliest that two digits mean"
+        require(good, setting("first_year"), self.first_year, rule)
 
     @property
     def mark(self) -> str:
@@ -233,18 +240,18 @@ def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
     return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))  # null is NaN, too
 
 
-def as_dates(array: Any) -> NDArray[np.float64]:
-    """Cells as days since 1970, otherwise as `as_numbers`."""
+def as_dates(array: Any, orders: Iterable[str | None] = (), first_year: int | None = None) -> NDArray[np.float64]:
+    """Cells as days since 1970, otherwise as `as_numbers`; `orders` and `first_year` are those of `days_of`."""
     pa, array = arrow(), _decoded(array)
     is_text = array.type == pa.string()
+    orders = tuple(orders)
 
     def days(cells: Any) -> Any:
         seconds = cells.cast(pa.timestamp("s"), safe=is_text).cast(pa.int64())
-        return pa.compute.divide(seconds.cast(pa.float64()), _DAY_S)
+        return pa.compute.divide(seconds.cast(pa.float64()), DAY_S)
 
     def one(word: str) -> float:
-        moment = datetime.fromisoformat(word)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / _DAY_S
+        return days_of(word, orders, first_year)
 
     if is_text:
         return _parsed(as_texts(array), days, one)

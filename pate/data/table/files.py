@@ -51,6 +51,8 @@ class TableFile:
     missing: tuple[str, ...] = ()  # words that are missing cells, beside `MISSING_WORDS`
     split: str | None = None  # the column that says which split a row is of, where there are several
     part: str | None = None  # the split whose rows are meant then
+    date_order: str | None = None  # of dates such as 04.03.2024, see `Spelling`; None where nobody said it
+    first_year: int | None = None  # the earliest year that two digits mean
     # Columns whose lists in JSON stay lists, as the text of one; in others their words are joined, and are one cell.
     whole_lists: tuple[str, ...] = ()
 
@@ -62,7 +64,9 @@ class TableFile:
         """How its cells are spelled: as settings say, and as is known where they say nothing."""
         decimal = self.decimal or {".": "comma", ",": "point"}.get(self.thousands or "", known.decimal)
         same = known.thousands if decimal == known.decimal and self.thousands is None else self.thousands
-        return Spelling(decimal, same, self.missing or known.missing)
+        date_order = self.date_order or known.date_order
+        first_year = known.first_year if self.first_year is None else self.first_year
+        return Spelling(decimal, same, self.missing or known.missing, date_order, first_year)
 
     def rows(self, columns: list[str] | None = None) -> Iterator[tuple[NDArray[np.int64], Any]]:
         """Yields tables as `batches` does, of the rows that are meant, with their numbers; raises where there are none.

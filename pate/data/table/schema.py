@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,8 +15,9 @@ import yaml
 from numpy.typing import NDArray
 
 from pate.data.dataset import Preprocessing, Stage, unwatched
-from pate.data.table import cells
+from pate.data.table import cells, dates
 from pate.data.table.cells import USUAL, Spelling, arrow, as_dates, as_numbers, as_texts, fits, missing_in
+from pate.data.table.dates import ORDERS, absent_dates, days_as_text, days_of
 from pate.data.texts import MOST_TEXTS, TextFit, TextVectors, spread, texts_of
 from pate.files.disk import DamagedFile, write_text
 from pate.files.plain_yaml import read_yaml
@@ -34,6 +36,7 @@ _BESIDE = re.compile(r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^
 _COLUMNS_SHOWN = 5
 _DAYS = 3e6  # of dates that have four digits for the year
 _LONG_TAIL = 3.0  # excess kurtosis, as of two exponential tails
+_FREQUENT_ABSENT = 0.02  # of all cells: the share of a date that may stand for none
 _SCALE = ("power", "center", "unit")  # which a schema's file need not say
 _MOST_CATEGORIES = 50
 _HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
@@ -178,12 +181,16 @@ class NumberColumn(Column):
         bent = _powers(scaled, power)
         return replace(column, power=power, center=float(bent.mean()), unit=float(bent.std()))
 
+    def numbers(self, array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
+        """Cells as numbers `[n]`, NaN for none and infinite for something else."""
+        return as_numbers(array, spelling)
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        numbers = as_dates(array) if isinstance(self, DateColumn) else as_numbers(array, spelling)
+        numbers = self.numbers(array, spelling)
         missing, known = np.isnan(numbers), np.isfinite(numbers)
         block = np.zeros((len(numbers), len(self.feature_names)), np.float32)
         powers = _powers((numbers[known].clip(self.min, self.max) - self.mean) / self.std, self.power)
@@ -218,11 +225,54 @@ def _powers(numbers: NDArray[np.float64], power: float, way: str = "boxcox1p") -
     return np.asarray(np.sign(numbers) * of(np.abs(numbers), np.where(numbers >= 0, power, 2 - power)))
 
 
+@dataclass(frozen=True)
 class DateColumn(NumberColumn):
-    """Dates or moments in ISO 8601, as days since 1970: then as numbers are."""
+    """Dates or moments as days since 1970: then as numbers are. In ISO 8601, or in the order of the public file.
+
+    Dates that stand for none, see `absent_dates`, are missing cells, in all files.
+    """
+
+    order: str | None = None  # see `dates.ORDERS`; None where the dates need none
+    absent: tuple[str, ...] = ()  # days in ISO 8601
 
     kind = "date"
-    expects = "dates such as 2025-01-31 as in the public file"
+
+    @classmethod
+    def of_dates(cls, name: str, dates: NDArray[np.float64], order: str | None = None) -> Self:
+        """From days since 1970 `[n]` of the public file, NaN for none."""
+        absent = sorted(absent_dates(dates))
+        column = cls.of(name, np.where(np.isin(np.floor(dates), absent), np.nan, dates))
+        return replace(column, order=order, absent=tuple(map(days_as_text, absent)))
+
+    @property
+    def expects(self) -> str:
+        example = {None: "2025-01-31", "dmy": "31.01.2025", "mdy": "01/31/2025", "ymd": "25-01-31"}[self.order]
+        return f"dates such as {example} as in the public file"
+
+    def numbers(self, array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
+        days = as_dates(array, (spelling.date_order, self.order), spelling.first_year)
+        absent = np.isin(np.floor(days), [days_of(day) for day in self.absent])
+        return np.where(absent, np.nan, days)
+
+    def plain(self) -> dict[str, Any]:
+        said = super().plain()
+        if self.order is not None:
+            said["order"] = self.order
+        if self.absent:
+            said["absent"] = list(self.absent)
+        return said
+
+    @classmethod
+    def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
+        column = super().read(name, said, folder)
+        order = said.get("order")
+        require(order is None or order in ORDERS, f"{name}.order", order, f"one of {', '.join(ORDERS)}")
+        absent = said.get("absent", [])
+        require(isinstance(absent, list), f"{name}.absent", absent, "a list of dates such as 2025-01-31")
+        words = tuple(map(str, absent))
+        for word in words:
+            days_of(word)
+        return replace(column, order=order, absent=words)
 
 
 @dataclass(frozen=True)
@@ -422,7 +472,11 @@ class TableSchema(Preprocessing):
                 other = "point or " + own + "thousands=." if self.spelling.mark == "," else "comma"
                 hint = f"; other numbers need {own}decimal={other}, words for a missing cell {own}missing=[WORD]"
                 rule = f"{column.expects}, {OTHERS.format(count, num_rows, row + 1)}"
-                raise InvalidValue(f"{name}.{column.name}: expected {rule}{hint * (column.kind == NumberColumn.kind)}")
+                if isinstance(column, DateColumn):
+                    hint = f"; dates in other orders need {own}date_order=dmy, say" if column.order is None else ""
+                elif not isinstance(column, NumberColumn):
+                    hint = ""
+                raise InvalidValue(f"{name}.{column.name}: expected {rule}{hint}")
 
     def strange_lines(self, name: str, counts: NDArray[np.int64], num_records: int) -> Iterator[str]:
         """A line for each column with cells that the public file does not know, a handful, those with most first.
@@ -460,7 +514,8 @@ class TableSchema(Preprocessing):
         read = tuple(_read_column(cells.column_name(str(key)), value, name, place) for key, value in columns.items())
         missing = said.get("missing", ())
         missing = tuple(missing) if isinstance(missing, list) else missing
-        spelling = Spelling(said.get("decimal", Spelling.decimal), said.get("thousands"), missing)
+        numbers = said.get("decimal", Spelling.decimal), said.get("thousands")
+        spelling = Spelling(*numbers, missing, said.get("date_order"), said.get("first_year"))
         spelling.require(lambda setting: f"{name}.{setting}")
         return cls(read, spelling)
 
@@ -524,8 +579,8 @@ def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Colu
         return EmptyColumn(name, missing=True)
     if fits(numbers) and not is_code:
         return NumberColumn.of(name, numbers)
-    if not is_code and fits(dates := as_dates(array)):
-        return DateColumn.of(name, dates)
+    if not is_code and (column := _dates_of(name, array, spelling)) is not None:
+        return column
     words = as_texts(array)
     if is_code:
         words = cells.as_values(words, spelling)
@@ -536,6 +591,22 @@ def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Colu
     if 2 * sum(counts[word] for word in kept) < sum(counts.values()):
         return TextColumn(name, missing=False)
     return CategoryColumn(name, bool(missing_in(words).any()), tuple(sorted(kept)))
+
+
+def _dates_of(name: str, array: Any, spelling: Spelling) -> DateColumn | None:
+    """Returns a column of dates, None where a cell is none; raises where the cells do not say their order."""
+    days = as_dates(array)
+    if fits(days):
+        return DateColumn.of_dates(name, days)
+    distinct = as_texts(array).drop_null().unique().to_pylist()
+    try:
+        order = dates.order_of(distinct, order=spelling.date_order, first_year=spelling.first_year)
+    except dates.NoDate:
+        return None
+    except dates.UnclearDates as error:
+        remedy = f"{as_setting('data.category', [name])} where these are words"
+        raise InvalidValue(f"data.public.{name}: expected {error}; {remedy}") from error
+    return DateColumn.of_dates(name, as_dates(array, (order,), spelling.first_year), order)
 
 
 def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Column:
@@ -556,18 +627,47 @@ def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Colum
         raise InvalidValue(f"{where}.columns.{name}: expected {rule}") from error
 
 
-def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: str | None) -> Iterator[tuple[str, str]]:
+def remarks(table: Any, schema: TableSchema, *, codes: Collection[str], group: str | None) -> Iterator[tuple[str, str]]:
     """Names of columns that become features, and what is to be said of each, by the public table and settings alone."""
-    known = spelling.known(table)
+    known = schema.spelling.known(table)
+    columns = {column.name: column for column in schema.columns}
     for name in table.column_names:
-        said = _remarks_on(name, known.column(name), spelling, name in codes, group is None)
+        array = known.column(name)
+        column = columns[name]
+        said = list(_remarks_on(name, array, schema.spelling, name in codes, group is None, column.kind == "date"))
+        if isinstance(column, DateColumn):
+            said += _remarks_on_dates(column, array, schema.spelling)
         yield from ((name, f"{name}: {each}") for each in said)
 
 
-def _remarks_on(name: str, array: Any, spelling: Spelling, is_code: bool, ungrouped: bool) -> Iterator[str]:
+def _remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iterator[str]:
+    """The order that the dates are read in, and those that stand for none or may do."""
+    words = as_texts(array)
+    if column.order is not None:
+        example = dates.telling(words.drop_null().unique().slice(0, _SAMPLE).to_pylist())
+        day = days_as_text(days_of(example, (column.order,), spelling.first_year))
+        yield f"dates in the order {column.order}, {example} is {day}"
+    days = as_dates(array, (column.order,), spelling.first_year)
+    counts = Counter(days[np.isfinite(days)].tolist())
+    for absent in column.absent:
+        count = int((np.floor(days) == days_of(absent)).sum())
+        yield f"{absent}, in {count} of {len(days)} cells, is far from all other dates and read as a missing cell"
+    for end in {column.min, column.max}:
+        often = (
+            counts[end] >= max(_FREQUENT, _FREQUENT_ABSENT * len(days)) and counts[end] > len(days) / len(counts) * 5
+        )
+        if often and dates.is_at_years_end(end):
+            word = words.filter(arrow().array(days == end))[0].as_py()
+            setting = as_setting("data.missing", [word])
+            yield f"{counts[end]} of {len(days)} cells are {word}; {setting} if that means a missing cell"
+
+
+def _remarks_on(
+    name: str, array: Any, spelling: Spelling, is_code: bool, ungrouped: bool, is_date: bool
+) -> Iterator[str]:
     words, numbers = as_texts(array), as_numbers(array, spelling)
     drop, group = as_setting("data.drop", [name]), as_setting("data.group", name)
-    is_number, is_date = fits(numbers), not fits(numbers) and fits(as_dates(array))
+    is_number = fits(numbers)
     known = numbers[np.isfinite(numbers)]
     values, counts = np.unique(known, return_counts=True)
     whole = not np.any(known % 1)
@@ -602,10 +702,11 @@ def _remarks_on(name: str, array: Any, spelling: Spelling, is_code: bool, ungrou
 def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spelling) -> Iterator[str]:
     """Of words most of which are numbers or dates, or have a number in them."""
     distinct, total = arrow().array(counted, arrow().string()), int(counts.sum())
-    ways = [(spelling, frozenset[str]()), *spelling.others(), (None, frozenset[str]())]  # of numbers; None for dates
+    # of numbers, and of dates by the name of their order
+    ways = [(spelling, frozenset[str]()), *spelling.others(), *((order, frozenset[str]()) for order in ORDERS)]
 
-    def wrong_in(words: Any, way: Spelling | None) -> NDArray[np.bool_]:
-        return np.isinf(as_dates(words) if way is None else as_numbers(words, way))
+    def wrong_in(words: Any, way: Spelling | str) -> NDArray[np.bool_]:
+        return np.isinf(as_dates(words, (way,), 2000) if isinstance(way, str) else as_numbers(words, way))
 
     def shown(which: NDArray[np.bool_]) -> list[str]:
         rows = sorted((-count, word) for word, count, there in zip(words, counts, which, strict=True) if there)
@@ -617,7 +718,7 @@ def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spe
     wrong = wrong_in(distinct, way)
     if 2 * (left := int(counts[wrong].sum())) <= total:
         rest = shown(wrong)
-        kind = "dates" if way is None else " with ".join(["numbers", *sorted(settings)])
+        kind = "dates" if isinstance(way, str) else " with ".join(["numbers", *sorted(settings)])
         others = f"{left} {'is' if left == 1 else 'are'} not ({', '.join(rest[:_SHOWN])}{', …' * (len(rest) > _SHOWN)})"
         whole = [word for word in rest[:_SHOWN] if len(word) <= _LONGEST_SHOWN]
         mend = f"{as_setting('data.missing', whole)} if that means a missing cell, or " if whole else ""

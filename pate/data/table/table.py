@@ -384,6 +384,9 @@ class Table(TextReader):
     decimal: str | None = None
     thousands: str | None = None  # what stands between thousands, one of . , ' _ or a blank; None as for `decimal`
     missing: tuple[str, ...] = ()  # words that are missing cells, beside empty cells and NA; none as for `decimal`
+    # `dmy`, `mdy` or `ymd`: the order of dates in numbers where the public file does not say it, such as 04.03.2024
+    date_order: str | None = None
+    first_year: int | None = None  # the earliest year that two digits of dates mean: 1930 makes 45 1945 and 22 2022
     true: str | None = None  # the word for yes where labels are two other words than 0 and 1, such as ja
     label_separator: str | None = None  # what stands between labels where one column names them all, such as flu;cough
     name: str = field(default="table", metadata={"public": True})  # of the data set, in the report and on the card
@@ -515,7 +518,7 @@ class Table(TextReader):
         table, spelling = file.read(features), file.spelling()
         schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
         others = table.select([name for name in features if name not in self.text])
-        return schema, tuple(remarks(others, spelling, codes=self.category, group=self._owners))
+        return schema, tuple(remarks(others, schema, codes=self.category, group=self._owners))
 
     def _notes(self) -> tuple[str, ...]:
         form, names = self._label_form, ", ".join(self._label_form.names)
@@ -609,13 +612,16 @@ class Table(TextReader):
     @cached_property
     def _files(self) -> dict[str, TableFile]:  # of each split that settings name: its own, or the rows of one for all
         spelled = self.decimal, self.thousands, self.missing
+        dates: Any = {"date_order": self.date_order, "first_year": self.first_year}
         given = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
             path, encoding = Path(self.path), str(self.encoding)
-            return {each: TableFile(path, "data.path", encoding, *spelled, self.split, each) for each in SPLITS}
+            return {
+                each: TableFile(path, "data.path", encoding, *spelled, self.split, each, **dates) for each in SPLITS
+            }
         encodings = self.encoding if isinstance(self.encoding, Mapping) else dict.fromkeys(SPLITS, self.encoding)
         return {
-            split: TableFile(Path(path), f"data.{split}", encodings.get(split, UTF_8), *spelled)
+            split: TableFile(Path(path), f"data.{split}", encodings.get(split, UTF_8), *spelled, **dates)
             for split, path in given.items()
             if path
         }
