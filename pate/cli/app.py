@@ -76,6 +76,8 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
         hydra = HydraConfig.get()
         if hydra.mode == RunMode.RUN and (said := command_line.said_of_way(hydra.runtime.choices)) is not None:
             _say(said)
+        if hydra.mode == RunMode.RUN and student is not None:
+            _say(command_line.said_of_student(student, words))
         try:
             command_line.require_sound(config, command_schema(command), command)
             return task(config)
@@ -85,13 +87,17 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
                 _say(f"[{hydra.job.num + 1}] {note}")
             return {"note": note, "code": code}
 
+    student: str | None = None
     threading.excepthook = _unprinted
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")  # Hydra's, on what it did before 1.1
     try:
         register_configs(allowed=command_line.allowed_modules(words))
         command_line.require_words(words, tuple(field.name for field in dataclasses.fields(command_schema(command))))
         way = command_line.way_left_open(words, command)
-        results = start(job, command, words, [] if way is None else [f"way={way}"])
+        student = command_line.student_left_open(words, command)
+        chosen = [] if way is None else [f"way={way}"]
+        chosen += [] if student is None else [f"student={student}"]
+        results = start(job, command, words, chosen)
         sys.stdout.flush()
     except Exception as error:
         return _ended(error)

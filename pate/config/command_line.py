@@ -21,13 +21,14 @@ from omegaconf.errors import OmegaConfBaseException
 from pate.aggregators.aggregator import noise_fields
 from pate.config import papers_words
 from pate.config.build import GROUPS_OF_CLASSES, maker
-from pate.config.schema import PATHS, members
+from pate.config.schema import CONFIG_FOLDER, PATHS, members
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, as_setting, how_to_install, nearest, require, require_choice
 
 _SAID = Path(__file__).with_name("said.yaml")
 _WAYS = dict.fromkeys(("celeba", "icons", "image_folder", "synth_faces"), "pictures") | {"table": "table"}
 _NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
+_OF_PICTURES = ("cnn", "resnet50")  # teachers that look at pictures
 _LEFT = set("'\"\\${}()=")  # a value that has one of these is already written for Hydra, or is told how to be
 _PARTS = re.compile(r"([\[\],])")
 _MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
@@ -76,6 +77,31 @@ def way_left_open(words: Iterable[str], command: str) -> str | None:
     if command == "train" and not {"teacher", "aggregator"} & {key.partition(".")[0] for key in given}:
         return way
     return "features" if way == "pictures" else None
+
+
+def student_left_open(words: Iterable[str], command: str) -> str | None:
+    """Returns the student that goes with teachers of pictures, where a command line names these and no student.
+
+    The default student is linear on raw pixels, and learns little from them. An experiment that names a student, or a
+    file of one's own, has decided.
+    """
+    given = given_settings(words)
+    names_student = {"student", "student._target_"} & given.keys()
+    if command not in ("train", "compare") or given.get("teacher") not in _OF_PICTURES or names_student:
+        return None
+    if (experiment := given.get("experiment")) is not None:
+        file = CONFIG_FOLDER / "experiment" / f"{experiment}.yaml"
+        included = read_yaml(file.read_text(encoding="utf-8"), file.name, "YAML") if file.is_file() else {}
+        defaults = included.get("defaults", []) if isinstance(included, dict) else []
+        if not file.is_file() or any(isinstance(entry, str) or "override /student" in entry for entry in defaults):
+            return None
+    return "cnn"
+
+
+def said_of_student(student: str, words: Iterable[str]) -> str:
+    """Returns what was chosen by `student_left_open`, in a line."""
+    teacher = given_settings(words)["teacher"]
+    return f"no student is named: student={student}, which looks at pictures as teacher={teacher} does"
 
 
 def said_of_way(choices: Mapping[str, Any]) -> str | None:

@@ -28,6 +28,7 @@ from pate.votes.shape import VoteShape
 
 _KINDS: dict[str, type] = {"teacher": Voter, "engine": Engine, "aggregator": Aggregator, "student": Student}
 _FEW_RECORDS = 10
+_LOOKS_AT_PICTURES = "teacher=cnn student=cnn, which look at pictures"
 _UNEVEN = 20  # times the width of the middle column
 _ROWS = 5000
 _SHOWN = 5
@@ -214,6 +215,23 @@ def plan_warnings(
     minding = [name for name, part in (("teacher", teacher), ("student", student)) if part.minds_scale]
     if minding and dataset.kind == "features":
         yield from uneven_inputs(" and ".join(minding), dataset.public.inputs[:_ROWS])
+    if minding and dataset.kind == "images":
+        parts = " and ".join(minding)
+        yield f"data: the inputs are raw pixels, and linear: {parts}; features=patches helps, or {_LOOKS_AT_PICTURES}"
+
+
+def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Mapping[str, str]:
+    """Returns what helps against each loss: the aggregator's remedies, with what suits these teachers and inputs."""
+    remedies = dict(aggregator.remedies)
+    if not teacher.is_trained or "the teachers" not in remedies:
+        return remedies
+    if dataset.kind == "images" and teacher.minds_scale:
+        remedies["the teachers"] = f"features=patches, or {_LOOKS_AT_PICTURES}, or more records for each teacher"
+    elif dataset.kind == "images":
+        remedies["the teachers"] = "more records for each teacher, more epochs, or features=patches"
+    elif not teacher.minds_scale:
+        remedies["the teachers"] = "more records for each teacher, or other features"
+    return remedies
 
 
 def few_records(setting: str, num_records: int, num_teachers: int, remedy: str) -> Iterator[str]:

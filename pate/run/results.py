@@ -23,7 +23,7 @@ from pate.report.report import Baselines, DataSummary, RunFigures, TeacherSummar
 from pate.report.tensorboard import RunWriter
 from pate.run.bundle.model_card import publish
 from pate.run.payment import Payment
-from pate.run.plan import Plan
+from pate.run.plan import Plan, remedies_of
 from pate.run.release import privacy_of, summary_of, write_price
 from pate.student import StudentModel
 from pate.validation import VERSION
@@ -85,7 +85,7 @@ class Results:
                 scores["student"],
                 baselines,
                 num_answered=self.release.num_answered,
-                remedies=self.priced.aggregator.remedies,
+                remedies=remedies_of(self.priced.aggregator, self.plan.teacher, data),
                 better=self._better(),
             ),
             intervals={

@@ -19,7 +19,14 @@ from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.aggregators import GaussianVotes, PerQueryAggregator, StableTopK
 from pate.aggregators.aggregator import noise_fields
 from pate.cli import train as command
-from pate.config.command_line import allowed_modules, given_settings, said_of_way, way_left_open
+from pate.config.command_line import (
+    allowed_modules,
+    given_settings,
+    said_of_student,
+    said_of_way,
+    student_left_open,
+    way_left_open,
+)
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
@@ -67,6 +74,36 @@ LEFT_OPEN: dict[str | None, tuple[str, ...]] = {
 def test_what_a_command_line_leaves_open(line: str, chosen: str | None) -> None:
     command, *words = line.split() if line.startswith(("compare", "predict")) else ("train", *line.split())
     assert way_left_open(words, command) == chosen
+
+
+@pytest.mark.parametrize(
+    ("line", "student"),
+    [
+        ("data=digits_grid teacher=cnn", "cnn"),
+        ("data=celeba teacher=resnet50 aggregator=gaussian_votes", "cnn"),
+        ("experiment=digits_grid teacher=cnn", "cnn"),
+        ("compare data=celeba teacher=cnn", "cnn"),
+        ("data=celeba teacher=cnn student=linear", None),
+        ("data=celeba teacher=cnn student._target_=my.Student", None),
+        ("experiment=synth_faces_800 teacher=cnn", None),
+        ("experiment=centered_votes_400 teacher=cnn", None),
+        ("experiment=of_ones_own teacher=cnn", None),
+        ("data=wordnet teacher=mlp", None),
+        ("vote data=celeba teacher=cnn", None),
+    ],
+)
+def test_teachers_of_pictures_bring_a_student_of_pictures_where_none_is_named(line: str, student: str | None) -> None:
+    command, *words = line.split() if line.startswith(("compare", "vote")) else ("train", *line.split())
+    assert student_left_open(words, command) == student
+    if student is not None:
+        assert said_of_student(student, words).startswith("no student is named: student=cnn, which looks at pictures")
+
+
+def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Composed) -> None:
+    """Which took 110 of its 127 seconds; whoever wants it says so."""
+    assert composed("experiment=quick").all_records is False
+    assert composed("experiment=quick", "all_records=true").all_records is True
+    assert composed().all_records is None
 
 
 def test_the_way_is_what_its_file_says_and_a_choice_of_ones_own_stays(composed: Composed) -> None:

@@ -13,9 +13,9 @@ from pate.data import Dataset
 from pate.pricing import Budget
 from pate.report import format_epsilon
 from pate.run.places import Places, group_epsilon
-from pate.run.plan import plan_warnings, student_is_the_prior
-from pate.student import LinearStudent, LowRankStudent
-from pate.teachers import KernelTeacher, LinearTeacher, SklearnTeacher
+from pate.run.plan import plan_warnings, remedies_of, student_is_the_prior
+from pate.student import CNNStudent, LinearStudent, LowRankStudent
+from pate.teachers import CNNTeacher, KernelTeacher, LinearTeacher, SklearnTeacher
 from pate.validation import InvalidValue
 from tests.e2e.small_run import small_dataset
 
@@ -105,3 +105,46 @@ def test_a_student_that_says_the_same_of_everything() -> None:
     (line,) = student_is_the_prior(dull, data.public.inputs)
     assert line.startswith("student: it predicts the same labels for every public sample, as the prior does")
     assert not list(student_is_the_prior(STUDENT.fit(rows, data.public.labels[:40], seed=0), data.public.inputs))
+
+
+def of_pictures() -> Dataset:
+    """The small data set as pictures of 2 x 4 pixels of one color."""
+    data = small_dataset()
+    splits = {
+        name: dataclasses.replace(split, inputs=(split.inputs > 0).astype(np.float32).reshape(-1, 1, 2, 4))
+        for name, split in (("private", data.private), ("public", data.public), ("test", data.test))
+    }
+    return dataclasses.replace(
+        data, kind="images", private=splits["private"], public=splits["public"], test=splits["test"]
+    )
+
+
+def test_linear_parts_on_raw_pixels_are_said_and_those_that_look_at_pictures_are_not() -> None:
+    pictures = of_pictures()
+    (line,) = plan_warnings(pictures, PLAIN, CNNTeacher(), LinearStudent(), num_teachers=24)
+    assert line == (
+        "data: the inputs are raw pixels, and linear: student; features=patches helps, or "
+        "teacher=cnn student=cnn, which look at pictures"
+    )
+    assert not list(plan_warnings(pictures, PLAIN, CNNTeacher(), CNNStudent(), num_teachers=24))
+
+
+@pytest.mark.parametrize(
+    ("teacher", "advised", "not_advised"),
+    [
+        (CNNTeacher(), "more records for each teacher, more epochs, or features=patches", "scaled"),
+        (LINEAR, "features=patches, or teacher=cnn student=cnn, which look at pictures", "scaled"),
+    ],
+)
+def test_what_helps_teachers_of_pictures_is_no_scaling(teacher: CNNTeacher, advised: str, not_advised: str) -> None:
+    remedy = remedies_of(PLAIN, teacher, of_pictures())["the teachers"]
+    assert remedy.startswith(advised)
+    assert not_advised not in remedy
+
+
+def test_scaled_inputs_are_advised_to_teachers_that_mind_the_scale_alone() -> None:
+    data = small_dataset()
+    assert remedies_of(PLAIN, LINEAR, data)["the teachers"] == "more records for each teacher, or scaled inputs"
+    tree = SklearnTeacher(DecisionTreeClassifier())
+    assert remedies_of(PLAIN, tree, data)["the teachers"] == "more records for each teacher, or other features"
+    assert remedies_of(PLAIN, LINEAR, data)["noise"] == PLAIN.remedies["noise"]
