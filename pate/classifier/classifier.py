@@ -27,7 +27,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from threadpoolctl import threadpool_limits
 
-from pate.accounting import Accountant, Adjacency, AutoAccountant, Ledger
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Ledger, PrivacyUnit
 from pate.aggregators import Aggregator, TrainingSet
 from pate.aggregators.aggregator import Drawn
 from pate.classifier import samples
@@ -37,7 +37,7 @@ from pate.models.sklearn import minds_scale, of_a_part, takes_nan
 from pate.models.student import OnEpoch
 from pate.pricing import Budget, PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
-from pate.report.report import format_epsilon
+from pate.report.report import format_delta, format_epsilon
 from pate.run.payment import by_its_setting, require_room, seed_name
 from pate.run.plan import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
 from pate.run.randomness import Streams
@@ -57,9 +57,13 @@ _NAMES = SettingNames(
     noise="an aggregator with {}",
     allow_useless="allow_useless=True",
 )
-# Of the records of earlier fits, by digests under a key that ends with the process: how many fits released something
-# about one, what these cost together, and the seeds of their noise. It is there to warn; what counts is a ledger.
-_KEY, _FITS = secrets.token_bytes(16), dict[bytes, tuple[int, float, frozenset[int]]]()
+_ONE_ROW = PrivacyUnit("one row")
+_ONE_GROUP = PrivacyUnit("one value of groups, with all its rows", ("groups",))
+_UNGROUPED = (
+    "this is a fit of a clone, as searches and cross-validation make them, without groups: its epsilon is for one row."
+    " A search gives groups= to its splitter alone; to protect groups, call"
+    " sklearn.set_config(enable_metadata_routing=True) and set_fit_request(X_public=True, groups=True)"
+)
 _KEPT = 1000  # of each fit: the smallest digests, so that fits with records in common keep records in common
 
 
@@ -73,6 +77,34 @@ class SeededNoise(UserWarning):
 
 class RepeatedRelease(UserWarning):
     """An earlier fit released something about the same private records."""
+
+
+class UngroupedFit(UserWarning):
+    """A fit of a clone, as a search makes it, was given no groups: its epsilon is for one row."""
+
+
+@dataclass(frozen=True)
+class PastFits:
+    """Fits of this process that released something about one record. It is there to warn; what counts is a ledger."""
+
+    count: int = 0
+    epsilon: float = 0.0  # the sum of their prices; infinity where no sum covers them
+    seeds: frozenset[int] = frozenset()  # of their noise
+    changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()  # what their prices are for
+
+    def with_fit(self, epsilon: float, seed: int | None, unit: PrivacyUnit, adjacency: Adjacency) -> Self:
+        """Adds a fit. Two with one seed share their noise, and prices for two units have no sum: infinity."""
+        changes = self.changes | {(unit, adjacency)}
+        total = self.epsilon + epsilon
+        if seed in self.seeds or len(changes) > 1:
+            total = math.inf
+        seeds = self.seeds if seed is None else self.seeds | {seed}
+        return replace(self, count=self.count + 1, epsilon=total, seeds=seeds, changes=changes)
+
+
+# By digests of records, under a key that ends with the process.
+_KEY = secrets.token_bytes(16)
+_FITS = dict[bytes, PastFits]()
 
 
 @contextmanager
@@ -167,20 +199,18 @@ def streams_of(random_state: Any) -> Streams:
     return Streams(seed)
 
 
-def repeats(inputs: NDArray[np.float32], epsilon: float, seed: int | None = None) -> tuple[int, float]:
-    """Enters a fit; the most fits that one record was part of, this one included, and their epsilons' sum.
-
-    Two fits with one seed share their noise, which no sum of prices covers: they cost infinity.
-    """
+def repeats(
+    inputs: NDArray[np.float32], epsilon: float, *, seed: int | None, unit: PrivacyUnit, adjacency: Adjacency
+) -> PastFits:
+    """Enters a fit; returns those of a record that was part of the most, this one included, at their largest price."""
     digests = {hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest() for row in samples.rows_as_bytes(inputs)}
-    own = frozenset(() if seed is None else (seed,))
-    most, highest = 0, 0.0
+    most = PastFits()
     for digest in heapq.nsmallest(_KEPT, digests):
-        count, spent, seeds = _FITS.get(digest, (0, 0.0, frozenset()))
-        spent = math.inf if own & seeds else spent + epsilon
-        _FITS[digest] = (count + 1, spent, seeds | own)
-        most, highest = max(most, count + 1), max(highest, spent)
-    return most, highest
+        past = _FITS.get(digest, PastFits()).with_fit(epsilon, seed, unit, adjacency)
+        _FITS[digest] = past
+        if (past.epsilon, past.count) > (most.epsilon, most.count):
+            most = past
+    return most
 
 
 @dataclass(eq=False, repr=False)
@@ -235,6 +265,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         epsilon_: price of this fit's release at `delta_`.
         delta_: `target_delta`.
         adjacency_: what the price is for.
+        unit_: the private records that one change replaces together, in words: one row, or one value of `groups` with
+            all its rows. The repr of a fitted classifier says it, too.
         spent_epsilon_: total of the ledger after this fit, with a cap by its filter; `epsilon_` without a ledger.
         release_: labels `[Q, L]`, answered `[Q]`, event.
         aggregator_: as it was used.
@@ -281,22 +313,28 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             y: private labels, classes `[n]`, 0 and 1 `[n, L]`, or n sets of words.
             X_public: public inputs `[Q, d]`, a DataFrame where X is one.
             groups: `[n]`, what must stay with one teacher and is protected as one: a person's records. scikit-learn's
-                searches pass it on only with metadata routing (`set_fit_request(X_public=True, groups=True)`).
+                searches pass it on only with metadata routing (`set_fit_request(X_public=True, groups=True)`). Without
+                it they give groups to the splitter alone, in silence. No public interface tells a fit of that, so each
+                fit of a clone without groups warns (`UngroupedFit`).
 
         Raises:
             InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
         """
+        unit = _ONE_ROW if groups is None else _ONE_GROUP
         task, pools = self._validated(X, y, X_public, groups)
         priced = self._priced(task, pools)
+        if groups is None and getattr(self, "_is_clone", False):
+            warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=2)
         if priced.aggregator.single_label and not isinstance(task, OneClass):
             warnings.warn(warning_of_one_label(priced.aggregator), stacklevel=2)
         for line in priced.doubts:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         streams = streams_of(self.random_state)
         noise = None if self.random_state is None else int(self.random_state)
-        ledger = self._ledger(priced, seed_name(noise))
+        ledger = self._ledger(priced, seed_name(noise), unit)
         if self.ledger is None:
-            self._warn_of_repeats(*repeats(pools.inputs, priced.epsilon, noise))
+            change = {"unit": unit, "adjacency": priced.aggregator.adjacency}
+            self._warn_of_repeats(repeats(pools.inputs, priced.epsilon, seed=noise, **change))
         verbose = max(int(self.verbose) - 1, 0)  # joblib's
         votes = FittedVotes(task, self._teacher, pools, self.n_teachers, streams, self.n_jobs, verbose)
         student = EstimatorStudent(task, self._student)
@@ -317,7 +355,22 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._task, self.classes_ = task, task.classes
         self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency
         self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, ledger.spent_epsilon
+        self.unit_ = unit.protected_under(release.adjacency)
         return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Returns the settings as of every estimator, and what a fitted classifier protects."""
+        settings = str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
+        if not hasattr(self, "unit_"):
+            return settings
+        price = f"epsilon <= {format_epsilon(self.epsilon_)} at delta = {format_delta(self.delta_)}"
+        return f"{settings}, fitted: {price} ({self.adjacency_}, unit: {self.unit_})"
+
+    def __sklearn_clone__(self) -> Self:
+        """Returns a clone that knows it is one: what searches and cross-validation fit are clones."""
+        copy: Self = super().__sklearn_clone__()
+        copy._is_clone = True
+        return copy
 
     def predict(self, X: ArrayLike) -> Any:
         """Classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words."""
@@ -441,13 +494,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             doubts += uneven_inputs(" and ".join(minding), samples.numbers_of(pools.queries))  # public ones
         return replace(priced, doubts=tuple(doubts))
 
-    def _ledger(self, priced: PricedRelease, noise: str) -> Ledger:
+    def _ledger(self, priced: PricedRelease, noise: str, unit: PrivacyUnit) -> Ledger:
         """The ledger of a fit, with room for it; one that is not kept where there is no path.
 
         All fits count together: a ledger that counts by digests of data would take a search's folds for other people.
         """
         terms: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "target_delta": self.target_delta}
-        terms |= {"accountant": self._budget.accountant, "max_epsilon": self.max_total_epsilon}
+        terms |= {"accountant": self._budget.accountant, "max_epsilon": self.max_total_epsilon, "unit": unit}
         with by_its_setting():
             ledger = Ledger(self.ledger, **terms)
             rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
@@ -457,15 +510,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require_room(ledger, priced)
         return ledger
 
-    def _warn_of_repeats(self, count: int, spent: float) -> None:
+    def _warn_of_repeats(self, past: PastFits) -> None:
         """Warns where some of the records were fitted before in this process, with the same noise or with another."""
-        if count > 1:
-            price = f"and their epsilons add up, here to {format_epsilon(spent)}"
-            if math.isinf(spent):
-                price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
-            line = f"fit {count} of this process on the same records: each fit is a release of its own, {price}"
-            ending = "A search or a cross-validation makes many; ledger= keeps count"
-            warnings.warn(f"{line}. {ending}", RepeatedRelease, stacklevel=3)
+        if past.count < 2:
+            return
+        price = f"and their epsilons add up, here to {format_epsilon(past.epsilon)}"
+        if len(past.changes) > 1:
+            units = sorted({unit.protected_under(adjacency) for unit, adjacency in past.changes})
+            price = f"and no sum of epsilons covers fits whose epsilons are for {' and for '.join(units)}"
+        elif math.isinf(past.epsilon):
+            price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
+        line = f"fit {past.count} of this process on the same records: each fit is a release of its own, {price}"
+        ending = "A search or a cross-validation makes many; ledger= keeps count"
+        warnings.warn(f"{line}. {ending}", RepeatedRelease, stacklevel=3)
 
     @property
     def _budget(self) -> Budget:

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
 from pate.accounting import Adjacency, AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
-from pate.classifier import RepeatedRelease, SeededNoise, SharedRows
+from pate.classifier import RepeatedRelease, SeededNoise, SharedRows, UngroupedFit
 from pate.classifier.samples import Task
 from pate.validation import InvalidValue
 
@@ -221,6 +222,7 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(inputs, bits, X_public=public)
+    assert any(warning.category is UngroupedFit for warning in caught)
     told = [str(warning.message) for warning in caught if warning.category is RepeatedRelease]
     assert len(told) == 3  # the first fit on each of two folds has no earlier one
     assert "fit 3 of this process on the same records: each fit is a release of its own" in told[-1]
@@ -229,12 +231,14 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
     search = GridSearchCV(
         PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")), grid, cv=2
     )
-    search.fit(inputs, bits, X_public=public)
+    with pytest.warns(UngroupedFit):
+        search.fit(inputs, bits, X_public=public)
     ledger = Ledger(tmp_path / "ledger", target_delta=1e-6, accountant=AutoAccountant)
     assert len(ledger.entries) == 5  # two settings on two folds, and the last fit on all
     assert search.best_estimator_.spent_epsilon_ == ledger.epsilon > search.best_estimator_.epsilon_
 
 
+@pytest.mark.filterwarnings("ignore::pate.classifier.UngroupedFit")
 def test_no_sum_covers_a_seeded_search(labels: Data, tmp_path: Path) -> None:
     """Bits of equal votes are equal in two fits that share their noise, and one record can part them: no epsilon."""
     inputs, bits, public = labels
@@ -256,6 +260,91 @@ def test_groups_reach_the_classifier_by_metadata_routing(labels: Data) -> None:
         search = GridSearchCV(model, {"epsilon": [4.0]}, cv=GroupKFold(2), error_score="raise")
         with pytest.raises(InvalidValue, match="n_teachers=50: expected at most 30, the number of private groups"):
             search.fit(inputs, bits, X_public=public, groups=groups)
+
+
+PERSONS = np.repeat(np.arange(120), 10)
+ONE_PERSON = "one value of groups, with all its rows"
+
+
+def caught_by(call: Callable[[], Any], kind: type[Warning]) -> list[str]:
+    """Warnings of a kind, each time that they are given."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(warning.message) for warning in caught if warning.category is kind]
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True], ids=["alone", "in a pipeline"])
+def test_a_search_that_keeps_groups_to_itself_warns_and_its_model_says_so(in_pipeline: bool, labels: Data) -> None:
+    """Without metadata routing the splitter alone has them."""
+    inputs, bits, public = labels
+    model: Any = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
+    how, grid = {"X_public": public}, {"epsilon": [8.0]}
+    if in_pipeline:
+        model = Pipeline([("pate", model)])
+        how, grid = {"pate__X_public": public}, {"pate__epsilon": [8.0]}
+    search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
+    told = caught_by(lambda: search.fit(inputs, bits, groups=PERSONS, **how), UngroupedFit)
+    assert len(told) == 3, "two folds and the last fit"
+    assert all("its epsilon is for one row" in line and "enable_metadata_routing=True" in line for line in told)
+    best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
+    assert best.unit_ == "one row"
+    assert repr(best).endswith("(replace_one, unit: one row)")
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True], ids=["alone", "in a pipeline"])
+def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, labels: Data) -> None:
+    inputs, bits, public = labels
+    with sklearn.config_context(enable_metadata_routing=True):
+        model: Any = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
+        model = model.set_fit_request(X_public=True, groups=True)
+        grid = {"epsilon": [8.0]}
+        if in_pipeline:
+            model, grid = Pipeline([("pate", model)]), {"pate__epsilon": [8.0]}
+        search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
+        told = caught_by(lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public), UngroupedFit)
+        repeated = {"params": {"groups": PERSONS, "X_public": public}, "error_score": "raise"}
+        told += caught_by(lambda: cross_val_score(model, inputs, bits, cv=GroupKFold(2), **repeated), UngroupedFit)
+    assert not told
+    best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
+    assert best.unit_ == ONE_PERSON
+    assert repr(best).endswith(f"(replace_one, unit: {ONE_PERSON})")
+
+
+def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
+    inputs, bits, public = labels
+    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
+    how = {"params": {"X_public": public}, "error_score": "raise", "cv": GroupKFold(2), "groups": PERSONS}
+    assert len(caught_by(lambda: cross_val_score(model, inputs, bits, **how), UngroupedFit)) == 2
+    assert len(caught_by(lambda: clone(model).fit(inputs, bits, public), UngroupedFit)) == 1
+    assert not caught_by(lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), UngroupedFit)
+    assert not caught_by(lambda: model.fit(inputs, bits, public), UngroupedFit), "who calls fit knows what it is given"
+    assert not caught_by(lambda: Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public), UngroupedFit)
+
+
+@pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
+def test_a_fitted_model_says_what_its_epsilon_is_for(labels: Data) -> None:
+    inputs, bits, public = labels
+    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
+    assert "unit" not in repr(model)
+    model.fit(inputs, bits, public)
+    assert (model.unit_, repr(clone(model))) == ("one row", repr(clone(model).set_params(epsilon=8.0)))
+    assert "fitted: epsilon <= 8.00 at delta = 1e-6 (replace_one, unit: one row)" in repr(model)
+    assert "PATEClassifier" in model._repr_html_()
+    model.fit(inputs, bits, public, groups=PERSONS)
+    assert model.unit_ == ONE_PERSON
+    model.set_params(adjacency="add_remove").fit(inputs, bits, public, groups=PERSONS)
+    assert model.unit_ == f"one teacher, with all its records; to replace {ONE_PERSON}, counts as two such changes"
+
+
+def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Path) -> None:
+    inputs, bits, public = labels
+    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger.db")
+    model.fit(inputs, bits, public, groups=PERSONS)
+    spent = (tmp_path / "ledger.db").read_bytes()
+    with pytest.raises(InvalidValue, match=f"^unit=one row: expected {ONE_PERSON}, as ledger=.*groups="):
+        model.fit(inputs, bits, public)
+    assert (tmp_path / "ledger.db").read_bytes() == spent
 
 
 def test_jobs_give_the_same_votes(labels: Data) -> None:

@@ -5,33 +5,55 @@ import math
 import numpy as np
 import pytest
 
+from pate.accounting import Adjacency, PrivacyUnit
 from pate.classifier.classifier import repeats
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
+ROW, GROUP = PrivacyUnit("one row"), PrivacyUnit("one value of groups, with all its rows", ("groups",))
+
+
+def counted(
+    rows: np.ndarray,
+    epsilon: float,
+    *,
+    seed: int | None = None,
+    unit: PrivacyUnit = ROW,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
+) -> tuple[int, float]:
+    past = repeats(rows, epsilon, seed=seed, unit=unit, adjacency=adjacency)
+    return past.count, past.epsilon
+
 
 def test_prices_of_fits_with_records_in_common_add_up() -> None:
-    assert repeats(ROWS[:100], 2.0) == (1, 2.0)
-    assert repeats(ROWS[50:150], 3.0) == (2, 5.0)
-    assert repeats(ROWS[200:300], 1.0) == (1, 1.0)
-    assert repeats(ROWS[:300], 1.0) == (3, 6.0)
+    assert counted(ROWS[:100], 2.0) == (1, 2.0)
+    assert counted(ROWS[50:150], 3.0) == (2, 5.0)
+    assert counted(ROWS[200:300], 1.0) == (1, 1.0)
+    assert counted(ROWS[:300], 1.0) == (3, 6.0)
 
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["same", "reversed"])
 def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
     """Of each fit 1,000 records are kept, and those of a part of the data are mostly among those of the whole."""
-    repeats(ROWS, 1.0)
-    assert repeats(ROWS[1000:][order], 1.0) == (2, 2.0)
+    counted(ROWS, 1.0)
+    assert counted(ROWS[1000:][order], 1.0) == (2, 2.0)
 
 
 def test_a_record_twice_in_one_fit_is_one_release() -> None:
-    assert repeats(np.zeros((9, 2), np.float32), 1.0) == (1, 1.0)
+    assert counted(np.zeros((9, 2), np.float32), 1.0) == (1, 1.0)
 
 
 def test_fits_that_share_their_noise_have_no_price() -> None:
     """Of one seed: what noise hides in either is seen in where the two differ."""
-    assert repeats(ROWS[:100], 2.0, seed=7) == (1, 2.0)
-    assert repeats(ROWS[200:300], 2.0, seed=7) == (1, 2.0)
-    assert repeats(ROWS[:100], 3.0, seed=8) == (2, 5.0)
-    assert repeats(ROWS[50:150], 3.0, seed=7) == (3, math.inf)
-    assert repeats(ROWS[:10], 1.0) == (3, 6.0)
+    assert counted(ROWS[:100], 2.0, seed=7) == (1, 2.0)
+    assert counted(ROWS[200:300], 2.0, seed=7) == (1, 2.0)
+    assert counted(ROWS[:100], 3.0, seed=8) == (2, 5.0)
+    assert counted(ROWS[50:150], 3.0, seed=7) == (3, math.inf)
+    assert counted(ROWS[:10], 1.0) == (3, 6.0)
+
+
+def test_prices_for_two_units_or_two_adjacencies_have_no_sum() -> None:
+    assert counted(ROWS[:100], 2.0) == (1, 2.0)
+    assert counted(ROWS[50:150], 3.0, unit=GROUP) == (2, math.inf)
+    assert counted(ROWS[:50], 3.0) == (2, 5.0)
+    assert counted(ROWS[:50], 1.0, adjacency=Adjacency.ADD_REMOVE) == (3, math.inf)
