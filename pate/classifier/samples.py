@@ -22,13 +22,16 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
 from pate.data.table.cells import one_spelling
+from pate.data.table.files import MISSING_WORDS
+from pate.data.table.people import first_of_each, person_name
 from pate.models.sklearn import FittedLabels, seeded, stretched
 from pate.validation import InvalidValue, require, require_array, require_entries, require_probability
 
 Bits = NDArray[np.bool_]
 Rows = NDArray[np.float32]
 
-_MISSING = ("nan", "None", "<NA>", "NaT")  # as numpy and pandas write what is not there
+_GONE = ("NAType", "NaTType")  # pandas' types of what is not there
+_GROUPED = "a group for each record, none missing"
 _BOTH = "at least 2, of which one is public"
 _SETS = (set, frozenset, list, tuple)
 
@@ -56,14 +59,7 @@ class Pools:
             named = require_array("groups", groups, kinds=None)
             rule = f"({num_rows},), one group for each record"
             require(named.shape == (num_rows,), "groups.shape", named.shape, rule)
-            if named.dtype.kind == "O":
-                named = named.astype(np.str_)
-            if named.dtype.kind == "U":
-                words, word_of = np.unique(named, return_inverse=True)
-                named = np.array([one_spelling(word) for word in words.tolist()], np.str_)[word_of]
-            missing = np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)
-            require_entries("groups", ~missing, "a group for each record, none missing")
-            ids = np.unique(named, return_inverse=True)[1].astype(np.int64)
+            ids = _numbered_groups(named)
         rule = "public samples, or public_fraction, which declares the last groups of X public; not both"
         require((public is None) != (fraction is None), "X_public", given, rule)
         if public is not None:
@@ -79,6 +75,31 @@ class Pools:
         private_rows = np.flatnonzero(~is_public)
         shown = located[np.flatnonzero(is_public)]
         return cls(located[private_rows], targets[private_rows], ids[private_rows], shown)
+
+
+def _numbered_groups(named: NDArray[Any]) -> NDArray[np.int64]:
+    """Numbers groups `[n]` in their order; words that name one person are one group, in large or small letters.
+
+    Raises where a group is missing, in any of the ways of numpy and pandas, or nothing of it is seen.
+    """
+    missing = np.zeros(len(named), np.bool_)
+    if named.dtype.kind == "O":
+        missing = np.array([each is None or type(each).__name__ in _GONE or each != each for each in named.tolist()])
+        named = named.astype(np.str_)
+    elif named.dtype.kind == "S":
+        named = np.char.decode(named, "utf-8", "replace")
+    elif named.dtype.kind in "fcmM":
+        missing = np.isnat(named) if named.dtype.kind in "mM" else np.isnan(named)
+    if named.dtype.kind != "U":
+        require_entries("groups", ~missing, _GROUPED)
+        return np.unique(named, return_inverse=True)[1].astype(np.int64)
+    words, word_of = np.unique(named, return_inverse=True)
+    spelled = np.array([one_spelling(word) for word in words.tolist()], np.str_)
+    require_entries("groups", ~(missing | np.isin(spelled, MISSING_WORDS)[word_of]), _GROUPED)
+    in_order = np.unique(spelled, return_inverse=True)[1].astype(np.int64)
+    persons = np.array([person_name(word).casefold() for word in spelled.tolist()], np.str_)
+    person_of = np.unique(persons, return_inverse=True)[1].astype(np.int64)
+    return np.unique(first_of_each(person_of, in_order)[word_of], return_inverse=True)[1].astype(np.int64)
 
 
 def _rows_of_last_groups(ids: NDArray[np.int64], share: float) -> Bits:

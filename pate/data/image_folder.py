@@ -13,6 +13,7 @@ from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Split, Stage, 
 from pate.data.pictures import UNREADABLE, is_white
 from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column, require_columns
 from pate.data.table.files import TableFile
+from pate.data.table.people import People, first_of_each, person_name
 from pate.data.table.schema import Column, Encoded, TableSchema
 from pate.data.table.table import UNGROUPED, Labels, Named, Rows, as_name, column_names, require_apart, split_numbers
 from pate.files.disk import file_digest, file_identity
@@ -100,7 +101,7 @@ class ImageFolder:
         """Reads the table and decodes all pictures, which is announced."""
         self.require_settings()
         pictures, read = self._read(stage)
-        group, ends = self.group is not None, np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
+        ends = np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
         files = np.array([name for rows in read.values() for name in rows.ids.to_pylist()], np.str_)
         require(len(np.unique(files)) == len(files), f"data.table.{self.file}", "a name twice", "each picture once")
         root = Path(str(self.root)).resolve()
@@ -108,11 +109,17 @@ class ImageFolder:
         rule = "each picture once, under one name: ./a.png, a link to a.png and a.png are one picture"
         require(len(set(map(file_identity, paths))) == len(paths), f"data.table.{self.file}", "a picture twice", rule)
         whose = files
-        if group:
-            whose = np.array([one_spelling(word) for rows in read.values() for word in rows.groups[0].to_pylist()])
-        groups = np.split(np.unique(whose, return_inverse=True)[1].astype(np.int64), ends)
-        if group:
-            require_apart("group", self.group, groups)
+        remarks = list[str]()
+        if self.group is not None:
+            people = People.of([rows.groups[0] for rows in read.values()])
+            require_apart("group", self.group, list(people.numbers))
+            remarks += people.remarks(f"data.group={self.group}")
+            words = [word for rows in read.values() for word in rows.groups[0].to_pylist()]
+            whose = np.array([one_spelling(word) for word in words])
+        in_order = np.unique(whose, return_inverse=True)[1].astype(np.int64)
+        if self.group is not None:
+            in_order = first_of_each(np.concatenate(people.groups()), in_order)
+        groups = np.split(in_order, ends)
         order = [np.arange(len(each), dtype=np.int64) for each in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
         record_ids = split_numbers([rows.numbers for rows in read.values()])
@@ -124,8 +131,12 @@ class ImageFolder:
         owners = list[str]()  # of each private picture its name in the table, that of its file, and one by its bytes
         for name, path in zip(files[: ends[0]].tolist(), paths, strict=False):
             owners += [name, path.relative_to(root).as_posix(), _content_name(path)]
-        parts["owners"] = named_owners(id=np.array(owners), group=whose[: ends[0]] if group else None)
-        parts["notes"] = () if group else (UNGROUPED,)
+        persons = None
+        if self.group is not None:
+            private = whose[: ends[0]].tolist()
+            persons = np.array([*private, *map(person_name, private)])
+        parts["owners"] = named_owners(id=np.array(owners), group=persons)
+        parts["notes"] = (UNGROUPED,) if self.group is None else tuple(remarks)
         parts["group_unit"] = PrivacyUnit("one picture")
         if self.group is not None:
             parts["group_unit"] = PrivacyUnit.of_column(self.group, records="pictures")

@@ -324,14 +324,3 @@ def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None
     rule = f"numbers with a decimal {spelling.decimal} and {between} between thousands, and there is {word}"
     remedy = f"{as_setting('data.category', [name])} where these are words"
     raise InvalidValue(f"data.public.{name}: expected {rule}: {', '.join(reads)}; {remedy}")
-
-
-def numbered(columns: list[Any], spelling: Spelling = USUAL) -> list[NDArray[np.int64]]:
-    """A number for each word, the same for one value however it is spelled; the first column's are its alone."""
-    pa = arrow()
-    coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
-    chunks = coded.unify_dictionaries().chunks
-    values = as_values(chunks[-1].dictionary, spelling).dictionary_encode(null_encoding="encode")
-    number_of = values.indices.to_numpy().astype(np.int64)
-    numbers = np.concatenate([number_of[chunk.indices.to_numpy()] for chunk in chunks])
-    return np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])

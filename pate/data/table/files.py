@@ -20,6 +20,7 @@ from pate.data.dataset import SPLITS
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name
 from pate.data.table.encoding import UTF_8, encoding_of, mixed_lines, require_encoding
+from pate.data.table.people import People
 from pate.files.disk import replacing
 from pate.validation import InvalidValue, require, require_count
 
@@ -372,7 +373,7 @@ class Dealing:
             return np.arange(len(column), dtype=np.int64)
         rule = f"a value in each row, {column.null_count} of {len(column)} rows have none"
         require(column.null_count == 0, "group", name, rule)
-        return cells.numbered([column], spelling)[0]
+        return People.of([column], spelling).merged_by_looks()[0]
 
     def part_of_row(self) -> NDArray[np.int64]:
         """The place in `SPLITS` of each row, `[n]`."""

@@ -28,6 +28,7 @@ from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name,
 from pate.data.table.encoding import UTF_8, require_encoding
 from pate.data.table.files import TableFile
 from pate.data.table.label_cells import NoNames, are_bits, is_list, names_in
+from pate.data.table.people import People, names_of
 from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, remarks, ways_out
 from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.files.arrays import Spilled
@@ -245,19 +246,25 @@ def dataset_of(
 ) -> Dataset:
     """A data set of splits and what else is `known`, public ones shuffled; raises for ids or groups in two splits."""
     parts, private, public = [rows[split] for split in SPLITS], rows["private"], rows["public"]
-    ids, groups, shared = _numbers_of(parts, named, schema.spelling)
+    ids, groups, shared, alike = _numbers_of(parts, named, schema.spelling)
     made = zip(SPLITS, parts, ids, groups, strict=True)
     splits: dict[str, Any] = {split: Split(part.inputs, part.labels, *each) for split, part, *each in made}
     order = np.random.default_rng(seed).permutation(len(public.labels))
     names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
     told = [line for name, vectors in schema.texts.items() for line in remarks_on(name, vectors, private.texts[name])]
     told += [] if shared is None else [shared.said()]
+    told += alike
     told += [line for split in ("private", "test") for line in unlike_public(split, schema.columns, rows[split])]
     owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
 
     def values(columns: list[Any]) -> frozenset[bytes]:
-        said = (cells.as_values(column.unique(), schema.spelling).to_pylist() for column in columns)
-        return frozenset(str(word).encode() for words in said for word in words)
+        """Values as they are spelled, by which older ledgers know them, and names of persons."""
+        said = list[Any]()
+        for column in columns:
+            words = column.unique()
+            said += cells.as_values(words, schema.spelling).to_pylist()
+            said += names_of(words, schema.spelling).to_pylist()
+        return frozenset(str(word).encode() for word in said)
 
     return Dataset(
         real=True,
@@ -279,16 +286,25 @@ def split_numbers(numbers: Sequence[Numbers]) -> list[Numbers]:
 
 
 def _numbers_of(parts: list[Rows], named: Named, spelling: Spelling) -> Any:
-    """The ids and groups of the records of each split, and what those of several owners count."""
+    """The ids and groups of the records of each split, what those of several owners count, and lines on who look alike.
+
+    Raises where a person or a record is in two splits, under whichever spelling of the name.
+    """
     group, id, _ = named
+    remarks = list[str]()
     ids = split_numbers([part.numbers for part in parts])
     if id is not None:
-        ids = cells.numbered([part.ids for part in parts], spelling)
+        records = People.of([part.ids for part in parts], spelling)
+        ids = list(records.numbers)
         require_apart("id", id, ids)
+        if id not in group:
+            remarks += records.remarks(f"data.id={id}")
     owners = []
     for column, *words in zip(group, *(part.groups for part in parts), strict=True):
-        owners.append(cells.numbered(words, spelling))
-        require_apart("group", column, owners[-1])
+        people = People.of(words, spelling)
+        require_apart("group", column, list(people.numbers))
+        owners.append(people.groups())
+        remarks += people.remarks(f"data.group={column}")
     shared, groups = None, owners[0] if owners else None
     if len(owners) > 1:
         shared = SharedRecords.of(group, [each[0] for each in owners])
@@ -300,7 +316,7 @@ def _numbers_of(parts: list[Rows], named: Named, spelling: Spelling) -> Any:
         ids = [_told_apart(id, *each, free + place * 2**48) for place, each in enumerate(known)]
     if groups is None or (shared is not None and shared.weights is not None):
         groups = ids
-    return ids, groups, shared
+    return ids, groups, shared, remarks
 
 
 def _told_apart(id: str, split: str, ids: Numbers, groups: Numbers, free: int) -> Numbers:
@@ -460,11 +476,13 @@ class Table(TextReader):
         schema, file = TableSchema.load(Path(self.schema or "")).without(self._no_features), self._files["private"]
         spelling = file.spelling(schema.spelling)
         read = self._rows("private", replace(schema, spelling=spelling))
-        ids = read.numbers if self.id is None else cells.numbered([read.ids], spelling)[0]
-        groups = ids if self.group is None else cells.numbered(read.groups, spelling)[0]
+        ids = read.numbers if self.id is None else People.of([read.ids], spelling).numbers[0]
+        people = None if self.group is None else People.of(read.groups, spelling)
+        groups = ids if people is None else people.groups()[0]
+        alike = () if people is None else tuple(people.remarks(f"data.group={self.group}"))
         known = private_cells(file.rows(), of_text=file.is_text)
         records = Split(read.inputs, read.labels, ids, groups)
-        notes = (*self._notes(), *unlike_public("private", schema.columns, read))
+        notes = (*self._notes(), *alike, *unlike_public("private", schema.columns, read))
         return PrivateRecords(
             self.name,
             self._label_form.names,

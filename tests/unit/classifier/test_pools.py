@@ -1,8 +1,10 @@
 """Which samples are private and which are public."""
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pate.classifier.samples import Pools, PublicGroups
@@ -25,6 +27,8 @@ def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None
     [
         (np.array([7, 7, "7", "b", "b", 1, 1, 1, "c", "c"], object), [1, 1, 1, 2, 2, 0, 0, 0]),
         (list("bbaabbccdd"), [1, 1, 0, 0, 1, 1, 2, 2]),
+        (list("BbaAbBcCdd"), [1, 1, 0, 0, 1, 1, 2, 2]),
+        (["{A@x}", "a@X", " a@x", "P\u20137", "P-7", "p-7", *"ccdd"], [1, 1, 1, 0, 0, 0, 2, 2]),
     ],
 )
 def test_groups_are_numbered_whatever_they_are(groups: Any, numbers: list[int]) -> None:
@@ -40,6 +44,26 @@ def test_groups_are_numbered_whatever_they_are(groups: Any, numbers: list[int]) 
         ([*"aabbccdd", None, None], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
         ([*"aabbccdd", np.nan, "e"], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
         ([*range(9), np.nan], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
+        *(
+            ([*"aabbccdd", missing, missing], 0.3, r"groups\[8\]: expected a group for each record, none missing")
+            for missing in (
+                pd.NA,
+                pd.NaT,
+                np.datetime64("NaT"),
+                Decimal("NaN"),
+                "",
+                " ",
+                "\u200b",
+                "NaN",
+                "NULL",
+                "<NA>",
+            )
+        ),
+        (pd.Series([*range(9), None], dtype="Int64"), 0.3, r"groups\[9\]: expected a group for each record"),
+        (pd.Series([*"aaaaaaaaa", None], dtype="string"), 0.3, r"groups\[9\]: expected a group for each record"),
+        (pd.Series([*"aaaaaaaaa", None], dtype="category"), 0.3, r"groups\[9\]: expected a group for each record"),
+        (np.array(["2025-01-01"] * 9 + ["NaT"], "M8[D]"), 0.3, r"groups\[9\]: expected a group for each record"),
+        (np.array([b"a"] * 9 + [b""]), 0.3, r"groups\[9\]: expected a group for each record, none missing"),
         (list("aabb"), 0.3, r"groups.shape=\(4,\): expected \(10,\), one group for each record"),
     ],
 )
