@@ -34,6 +34,9 @@ class AutoAccountant(AccountantBesideRenyi):
     that were chosen by looking at outputs. Figures depend on whether dp-accounting is installed, and on what optimal
     composition would take: more than 180 queries with an optimal table of the stability test are not composed so.
 
+    Optimal composition holds for the order of its steps. With `any_order` it is not asked, and the figure holds for
+    whatever order the events had.
+
     >>> from pate.accounting import BoundedRangeEvent
     >>> spent = AutoAccountant().compose(BoundedRangeEvent(0.1), 20)
     >>> round(spent.get_epsilon(1e-6), 2), spent.winner(1e-6)
@@ -42,8 +45,9 @@ class AutoAccountant(AccountantBesideRenyi):
 
     name = "auto"
 
-    def __init__(self) -> None:
+    def __init__(self, *, any_order: bool = False) -> None:
         super().__init__()
+        self.any_order = any_order
         self._composed: list[tuple[Event, int]] = []
         self._asked: list[Accountant] | None = None
         self._found: dict[float, tuple[float, Accountant]] = {}
@@ -98,7 +102,7 @@ class AutoAccountant(AccountantBesideRenyi):
         few = len(different) <= _MOST_DIFFERENT and different.total() <= _MOST_STEPS
         if by_loss and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
             asked.append(PldAccountant().compose_all(self._composed))
-        elif few and set(map(type, different)) <= _STEPS:
+        elif not self.any_order and few and set(map(type, different)) <= _STEPS:
             exact = ExactAccountant().compose_all(self._composed)
             asked += [exact] if exact.work() <= _MOST_WORK else []
         return asked

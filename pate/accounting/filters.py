@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
@@ -67,8 +67,12 @@ class PrivacyFilter(ABC):
     max_epsilon: float  # the cap, > 0
     target_delta: float  # in (0, 1)
     # The part of delta that failure probabilities may use up; prices are converted at what it leaves. None lets the
-    # first event decide: half of delta, or what that event needs, where it can fail, and a hundredth where it cannot.
+    # first event decide: what it needs and half of what it leaves of delta, for releases to come, where it can fail,
+    # and a hundredth of delta where it cannot.
     max_failure_prob: float | None = None
+    # Whether that half is added. Where it is not, as in ledgers that were written before, an event that can fail has
+    # half of delta, or what it needs.
+    plans_failures: bool = field(default=True, kw_only=True)
 
     name: ClassVar[str]
     _unit: ClassVar[str]  # of which braces are filled with the filter
@@ -135,7 +139,8 @@ class PrivacyFilter(ABC):
         if self.max_failure_prob is not None:
             return self
         delta, failure = self.target_delta, failure_probability(first if self.prices_hits else by_accesses(first))
-        most = min(max(_MANY_FAILURES * delta, failure), math.nextafter(delta, 0))
+        most = (failure + delta) / 2 if self.plans_failures else max(_MANY_FAILURES * delta, failure)
+        most = min(most, math.nextafter(delta, 0))
         return replace(self, max_failure_prob=most if failure else _FEW_FAILURES * delta)
 
     def price(self, event: Event) -> Spent:
@@ -289,10 +294,14 @@ class GaussianOrRenyi(RenyiFilter):
     def fixed_by(self, first: Event) -> PrivacyFilter:
         allowed = self.max_failure_prob
         if not count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}:
-            return RenyiFilter(self.max_epsilon, self.target_delta, allowed, self.order).fixed_by(first)
+            return RenyiFilter(
+                self.max_epsilon, self.target_delta, allowed, self.order, plans_failures=self.plans_failures
+            ).fixed_by(first)
         if allowed is None and failure_probability(first) == 0:
             allowed = 0.0
-        return GaussianFilter(self.max_epsilon, self.target_delta, allowed).fixed_by(first)
+        return GaussianFilter(
+            self.max_epsilon, self.target_delta, allowed, plans_failures=self.plans_failures
+        ).fixed_by(first)
 
 
 FILTERS = {kind.name: kind for kind in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi)}
@@ -310,12 +319,12 @@ def default_filter(accountant: Accountant) -> FilterMaker:
 
 def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delta: float) -> PrivacyFilter:
     """The filter that `PrivacyFilter.to_json` wrote."""
-    values = dict(data)
+    values = {"plans_failures": False} | dict(data)  # as those decided that do not say it
     kind = FILTERS[require_choice("filter", str(values.pop("name", None)), tuple(FILTERS))]
     try:
         return kind(max_epsilon, target_delta, **values)
     except TypeError as error:
-        rule = f"parameters of this version, found {', '.join(values)}"
+        rule = f"parameters of this version, found {', '.join(name for name in data if name != 'name')}"
         raise InvalidValue(f"filter={kind.name}: expected {rule}") from error
 
 

@@ -12,7 +12,7 @@ import uuid
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from itertools import groupby
@@ -22,13 +22,29 @@ from typing import Any
 
 from pate import validation
 from pate.accounting.auto import AutoAccountant
-from pate.accounting.events import Adjacency, Event, SampledGaussianEvent, count_leaves, event_from_json, event_to_json
+from pate.accounting.events import (
+    Adjacency,
+    Event,
+    SampledGaussianEvent,
+    count_leaves,
+    event_from_json,
+    event_to_json,
+    failure_probability,
+)
 from pate.accounting.exact import ExactAccountant
-from pate.accounting.filters import FilterMaker, PrivacyFilter, Spent, default_filter, filter_from_json
+from pate.accounting.filters import (
+    FilterMaker,
+    PrivacyFilter,
+    RenyiFilter,
+    Spent,
+    default_filter,
+    filter_from_json,
+)
 from pate.accounting.joint_law import JointLawAccountant
 from pate.accounting.pld import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import Accountant, RdpAccountant, ZCdpAccountant, require_maker
+from pate.accounting.total import have_one_order, in_any_order, is_session
 from pate.accounting.unit import PrivacyUnit
 from pate.files.values import number, plain, to_json_line
 from pate.store import DamagedLedger, Line, Store, damaged
@@ -69,7 +85,8 @@ class Cap:
     """One cap on the charges of one data set, which `entries`, a list that grows, holds.
 
     The first charge fixes the filter, which may depend on it as nothing was released before. A first charge may also be
-    one that the accountant puts under the cap (`total`): its price was fixed beforehand.
+    one that an accountant puts under the cap: its price, `first`, was fixed beforehand. Of a later charge `first` is
+    infinity.
     """
 
     def __init__(self, rule: PrivacyFilter, entries: list[LedgerEntry]) -> None:
@@ -86,26 +103,35 @@ class Cap:
             self._state = made, spent, number + len(fresh)  # at once: an interrupt leaves the former state or this one
         return made, spent
 
-    def affords(self, event: Event, *, total: float) -> float:
+    def affords(self, event: Event, *, first: float) -> float:
         """How many times the event still fits."""
         made, spent = self.state()
         fits = (made or self.rule.fixed_by(event)).affords(spent, event)
-        return fits or int(not self._entries and total <= self.rule.max_epsilon)
+        return fits or int(first <= self.rule.max_epsilon)
 
-    def require_room(self, event: Event, *, total: float) -> None:
+    @property
+    def failures_left(self) -> float | None:
+        """The failure probability that later charges may have in all; None before the first charge."""
+        made, spent = self.state()
+        return None if made is None else max(0.0, made.failures_allowed - float(spent.failure_prob))
+
+    def require_room(self, event: Event, *, first: float) -> None:
+        """Raises `BudgetExceeded` where the event does not fit."""
         found, spent = self.state()
         made = found or self.rule.fixed_by(event)
-        if made.admits(spent, event) or (not self._entries and total <= made.max_epsilon):
+        if made.admits(spent, event) or first <= made.max_epsilon:
             return
-        after = spent.plus(made.price(event))
-        rule = f"at least {self._enough(event, total)}, the total with this release"
-        if not made.allows_failures(after):
-            there = validation.rounded_up(float(after.failure_prob), 3)
-            rule = f"failures of {validation.rounded_down(made.failures_allowed, 3)} at most, there would be {there}"
-            rule += "; a new ledger, whose filter= has a larger max_failure_prob, leaves room for them"
+        price = made.price(event)
+        if not made.allows_failures(spent.plus(price)):
+            left = validation.rounded_down(max(made.failures_allowed - float(spent.failure_prob), 0.0), 3)
+            there = validation.rounded_up(float(price.failure_prob), 3)
+            rule = f"a release whose failures take at most {left} of target_delta={made.target_delta}, not {there}"
+            remedy = "a smaller failure_prob fits, which calibrated(ledger=…) chooses"
+            raise BudgetExceeded(f"max_epsilon={made.max_epsilon}: expected {rule}; {remedy}")
+        rule = f"at least {self._enough(event, first)}, the total with this release"
         raise BudgetExceeded(f"max_epsilon={made.max_epsilon}: expected {rule}, by the {made.name} filter")
 
-    def _enough(self, event: Event, total: float) -> str:
+    def _enough(self, event: Event, first: float) -> str:
         """A cap under which all charges and this one would be admitted, to six digits, each tried as it is named.
 
         The sum in the filter's unit, converted, need not be one: a filter for another cap may count at another order.
@@ -116,7 +142,7 @@ class Cap:
             made, spent = self.rule.for_cap(cap).fixed_by(next(iter(counts), event)), Spent()
             for each, count in counts.items():
                 spent = spent.plus(made.price(each), count)
-            return made.admits(spent, event) or (not counts and total <= cap)
+            return made.admits(spent, event) or first <= cap
 
         def cap(place: int) -> float:
             return float(f"{100_000 + place % 900_000}e{place // 900_000 - 17}")
@@ -152,17 +178,21 @@ class SharedLedger:
         *,
         target_delta: float,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
-        accountant: Callable[[], Accountant] = RdpAccountant,
+        accountant: Callable[[], Accountant] | None = None,
         max_epsilon: float | None = None,
         filter: FilterMaker | None = None,
     ) -> None:
-        self.adjacency, self.accountant = Adjacency.parse(adjacency), require_maker(accountant)
+        self.adjacency = Adjacency.parse(adjacency)
+        usual = accountant is None
+        accountant = _stored_accountant(path) if accountant is None else accountant
+        self.accountant = require_maker(accountant)
         self.target_delta = require_probability("target_delta", target_delta)
         cap = None if max_epsilon is None else require_positive("max_epsilon", max_epsilon)
         require(filter is None or cap is not None, "filter", filter, "a max_epsilon beside it")
         require(filter is None or callable(filter), "filter", filter, "a class such as RenyiFilter, uncalled")
         empty = accountant()
-        made = None if cap is None else (filter or default_filter(empty))(cap, self.target_delta)
+        counted = filter or (RenyiFilter if usual else default_filter(empty))
+        made = None if cap is None else counted(cap, self.target_delta)
         asked = {
             "ledger": _VERSION,
             "adjacency": str(self.adjacency),
@@ -174,19 +204,23 @@ class SharedLedger:
         self.store = path if isinstance(path, Store) else Store(path, asked)
         self.path, found = self.store.path, self.store.settings
         # What decides, the tightest first: a cap may be as tight as the file's, or tighter beside it.
-        self.rules = [] if made is None else [made]
+        self.rules: list[PrivacyFilter] = [] if made is None else [made]
         require(found.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
         for name in ("adjacency", "target_delta", "accountant"):
             rule = f"{_words(found.get(name))}, as ledger={self.path} counts"
             require(found.get(name) == asked[name], name, _words(asked[name]), rule)
         there = found.get("max_epsilon")
+        self.stored_cap: float | None = there  # fixed before the first release
         if there is None or found.get("filter") is None:
             return
         require(cap is None or cap <= there, "max_epsilon", cap, f"at most {there}, the cap of ledger={self.path}")
-        if cap == there and filter is not None:
-            decides = f"{_words(found['filter'])}, which decides in ledger={self.path}"
-            require(asked["filter"] == found["filter"], "filter", _words(asked["filter"]), decides)
         stored = filter_from_json(found["filter"], max_epsilon=there, target_delta=self.target_delta)
+        if cap == there and made is not None and filter is not None:
+            decides = f"{_words(found['filter'])}, which decides in ledger={self.path}"
+            alike = replace(made, plans_failures=stored.plans_failures) == stored
+            require(alike, "filter", _words(asked["filter"]), decides)
+        if cap is not None and cap < there and filter is None:
+            self.rules = [stored.for_cap(cap)]
         self.rules = [stored] if cap in (None, there) else [*self.rules, stored]
 
     @classmethod
@@ -195,10 +229,8 @@ class SharedLedger:
         store = Store(path, None)
         found = store.settings  # as they were written: the chain of digests begins with them
         require(found.get("ledger") == _VERSION, "ledger", store.path, "a ledger of this version")
-        values = dict(found["accountant"])
-        kind = _ACCOUNTANTS[require_choice("accountant", str(values.pop("name")), tuple(_ACCOUNTANTS))]
         terms = {"target_delta": found["target_delta"], "adjacency": found["adjacency"]}
-        return cls(store, **terms, accountant=partial(kind, **values))
+        return cls(store, **terms, accountant=_stored_accountant(store))
 
     @property
     def entries(self) -> list[LedgerEntry]:
@@ -224,21 +256,36 @@ class Ledger:
     it for a release that the ledger is not given. The file is SQLite with chained digests, so an edited, shortened or
     exchanged one raises `DamagedLedger`.
 
-    What the figures bound: with prices fixed before the first release, `epsilon`. With prices chosen on the way, the
-    cap, `max_epsilon`, which a privacy filter decides (docs/proofs/filters.md); `epsilon` is then no bound.
+    What the figures bound: with all prices fixed before the first release, `epsilon`, in whatever order the releases
+    were shown. With prices chosen on the way, the cap, `max_epsilon`, which a privacy filter decides
+    (docs/proofs/filters.md); `epsilon` and `spent_epsilon` are then no bounds.
 
     The file is made if missing; None keeps the ledger in memory, and in this process. Raises for a file that was
-    written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger. A charge beyond
-    `max_epsilon` is refused; None is no limit but the file's own. A new file stores it; a tighter one is this object's
-    alone, and a guarantee only if it was fixed before the first release. What decides for it is made from (max_epsilon,
-    target_delta) by `filter`: `RenyiFilter`, `ZCdpFilter`, `GaussianFilter` or a partial of one. None is what goes with
-    the accountant, or what the file has stored. `data`, the digest of the private data, is for a file of several
-    data sets.
+    written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger.
+
+    `accountant` makes the accountant of all totals. None is the file's own. In a new ledger it is `AutoAccountant`, by
+    which noise is solved for, too.
+
+    A charge beyond `max_epsilon` is refused; None is no limit but the file's own. A new file stores it; a tighter one
+    is this object's alone, and a guarantee only if it was fixed before the first release. One release that an
+    accountant puts under the cap fits into an empty ledger. Of later ones a filter decides, made from (max_epsilon,
+    target_delta) by `filter`: `RenyiFilter`, `ZCdpFilter`, `GaussianFilter` or a partial of one. None is what the file
+    has stored. In a new ledger it is what goes with `accountant`, or else `RenyiFilter`, which counts every event.
+
+    `data`, the digest of the private data, is for a file of several data sets.
 
     `unit` is what all prices of the account are for. Prices of two units have no sum, so another unit than that of the
     earlier charges raises. So it does where one price bounds the other, as that of a patient bounds that of a visit:
     the account would then be for visits alone. None takes the unit of the earlier charges. Charges that name no unit,
     as those of earlier versions, are taken to be for the account's; `num_without_unit` says how many there are.
+
+    >>> from pate.aggregators import GaussianVotes
+    >>> shape = {"num_queries": 100, "num_labels": 5, "num_teachers": 200}
+    >>> votes = GaussianVotes(noise_std=1.0).calibrated(target_epsilon=3.0, target_delta=1e-6, **shape)
+    >>> ledger = Ledger(target_delta=1e-6, max_epsilon=3.0)
+    >>> entry = ledger.charge(votes.event_for(**shape), adjacency="replace_one")
+    >>> 2.99 < ledger.epsilon <= 3.0
+    True
     """
 
     def __init__(
@@ -247,7 +294,7 @@ class Ledger:
         *,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
         target_delta: float,
-        accountant: Callable[[], Accountant] = RdpAccountant,
+        accountant: Callable[[], Accountant] | None = None,
         max_epsilon: float | None = None,
         filter: FilterMaker | None = None,
         data: str = "",
@@ -262,8 +309,13 @@ class Ledger:
         self._entries = list[LedgerEntry]()
         self._looked = (0, 0)
         self._named = data
+        self._positions: dict[str, int] = {}  # of charges, by their keys
+        self._interleaved: set[Event] = set()  # prices of charges of which parts were drawn after a later charge
+        self._counted: tuple[Counter[Event], int] = Counter(), 0  # and how many charges are in it
         # Of the total: rows of equal charges that have ended, composed; the last row; the number of charges in both.
         self._composed: tuple[Accountant | None, list[tuple[Event, int]], int] = None, [], 0
+        self._any_order = in_any_order(self._accountant)
+        self._promised = path.stored_cap
         self._caps = [Cap(rule, self._entries) for rule in path.rules]
         self.max_epsilon = path.rules[0].max_epsilon if path.rules else None
         self._unit = unit
@@ -298,17 +350,25 @@ class Ledger:
 
     @property
     def epsilon(self) -> float:
-        """The accountant's total at `target_delta`, a bound where prices were fixed before the first release."""
+        """The accountant's total at `target_delta`, in whatever order the releases were shown.
+
+        It is a bound if all prices were fixed before the first release.
+        """
         self._read()
         return self._total()
 
     @property
     def spent_epsilon(self) -> float:
-        """What the charges have cost: with a cap by its filter, which bounds choices on the way too; else `epsilon`."""
-        if not self._caps:
-            return self.epsilon
-        made, spent = self._decided()  # it admits nothing beyond its cap
-        return 0.0 if made is None else min(float(spent.pure), made.epsilon(spent.amount), made.max_epsilon)
+        """What the charges have cost if all prices were fixed beforehand: `epsilon`, or the file's cap if that is less.
+
+        Where the next price was chosen by looking, or somebody stopped by looking, the cap is the guarantee.
+        """
+        return min(self.epsilon, math.inf if self._promised is None else self._promised)
+
+    @property
+    def guaranteed_epsilon(self) -> float | None:
+        """What bounds all releases however their prices were chosen: the cap that the file was made with, or None."""
+        return self._promised
 
     @property
     def filter(self) -> PrivacyFilter | None:
@@ -328,8 +388,37 @@ class Ledger:
     def affords(self, event: Event) -> float:
         """How many times an event still fits under the cap; infinity where nothing stops it; raises without a price."""
         self._read()
-        total = self._total(event)
-        return min((cap.affords(event, total=total) for cap in self._caps), default=math.inf)
+        first = self._first_price(event)
+        return min((cap.affords(event, first=first) for cap in self._caps), default=math.inf)
+
+    def require_room(self, event: Event) -> None:
+        """Raises `BudgetExceeded`, with what would do, where no cap has room for an event; charges nothing."""
+        self._read()
+        first = self._first_price(event)
+        for cap in self._caps:
+            cap.require_room(event, first=first)
+
+    @property
+    def failures_left(self) -> float:
+        """The failure probability that later charges may have in all: what the filter of a cap, or delta, leaves."""
+        self._read()
+        if not self._entries:
+            return self.target_delta
+        left = self.target_delta - math.fsum(failure_probability(entry.event) for entry in self._entries)
+        return max(0.0, min([left, *(cap.failures_left or 0.0 for cap in self._caps)]))
+
+    def _first_price(self, event: Event) -> float:
+        """What an event costs as the first one, by the ledger's accountant or a tighter one; of later ones infinity.
+
+        Any bound of a price that was fixed before the first release will do (docs/proofs/filters.md).
+        """
+        if self._entries or not self._caps:
+            return math.inf
+        cap = min(cap.rule.max_epsilon for cap in self._caps)
+        own = self.price(event)
+        if own <= cap or failure_probability(event) >= self.target_delta:
+            return own
+        return min(own, AutoAccountant().compose(event).get_epsilon(self.target_delta))
 
     def price(self, event: Event) -> float:
         """What an event costs by itself, by the ledger's accountant; infinity where its failures use up delta."""
@@ -375,10 +464,17 @@ class Ledger:
 
         @cache
         def total_with(num_charges: int) -> float:
-            total = self._total(event)
+            first = self._first_price(event)
             for cap in self._caps:
-                cap.require_room(event, total=total)
-            return total
+                cap.require_room(event, first=first)
+            try:
+                return self._total(event)
+            except InvalidValue as error:
+                if not self._entries or not str(error).startswith("failure_prob"):
+                    raise
+                left = validation.rounded_down(self.failures_left, 3)
+                rule = f"at most {left} for what follows, which calibrated(ledger=…) keeps to"
+                raise InvalidValue(f"{error}; this ledger has {rule}") from error
 
         def about() -> dict[str, Any]:
             """Asked beforehand, and under the lock, where what another process has charged meanwhile counts."""
@@ -430,15 +526,27 @@ class Ledger:
         return noise != "" and any(_entry(line, self.path).noise == noise for line in others)
 
     def _total(self, *following: Event) -> float:
-        """The accountant's total of the charges and of an event that would follow.
+        """The total of the charges and of an event that would follow, in whatever order they were shown.
 
-        Equal events in a row are composed as one with its count, in time. Their order stays: a bound for the best
-        play against it need not hold for another. Rows that have ended are composed once, the last one in a copy.
+        Optimal composition is for one order; it is asked where all orders are alike. An accountant whose figures hold
+        for every order is asked elsewhere: equal events in a row are composed as one with its count, in time. Rows that
+        have ended are composed once, the last one in a copy.
         """
+        fresh = self._entries[self._counted[1] :]
+        if fresh:
+            counts = self._counted[0] + Counter(entry.event for entry in fresh)
+            self._counted = counts, self._counted[1] + len(fresh)
+        if self._any_order is not self._accountant:
+            for event in following:
+                self._accountant().compose(event)  # raises for one that the ledger's accountant does not know
+            counts = self._counted[0] + Counter(following)
+            interleaved = frozenset(event for event in counts if event in self._interleaved or is_session(event))
+            if have_one_order(counts, interleaved=interleaved):
+                return self._accountant().compose_all(counts.items()).get_epsilon(self.target_delta) if counts else 0.0
         ended, last, number = self._composed
         fresh = self._entries[number:]
         rows = _in_rows([*last, *((entry.event, 1) for entry in fresh)])
-        ended = ended or self._accountant()
+        ended = ended or self._any_order()
         ended = ended.copy().compose_all(rows[:-1]) if len(rows) > 1 else ended
         self._composed = ended, rows[-1:], number + len(fresh)  # at once: an interrupt leaves the former state
         rows = _in_rows([*rows[-1:], *((event, 1) for event in following)])
@@ -477,11 +585,17 @@ class Ledger:
             rule = "the digest of one data set, this ledger counts for several"
             require(bool(self.data) or len(names) < 2, "data", "''", rule)
             self._named = self.data or next(iter(names), "")
-            mine = [_entry(line, self.path) for line in fresh if not line.under and line.data in ("", self._named)]
-            for entry in mine:
-                self._require_same_adjacency(entry.event)
             del self._entries[count:]  # what an interrupted call left behind
-            self._entries += mine
+            for line in fresh:
+                if line.data not in ("", self._named):
+                    continue
+                if not line.under:
+                    entry = _entry(line, self.path)
+                    self._require_same_adjacency(entry.event)
+                    self._positions[line.key] = len(self._entries)
+                    self._entries.append(entry)
+                elif (position := self._positions.get(line.under)) is not None and position + 1 < len(self._entries):
+                    self._interleaved.add(self._entries[position].event)
             self._looked = looked + len(fresh), len(self._entries)  # at once, and last: an interrupt forgets no charge
             return self._entries
 
@@ -499,6 +613,18 @@ def _process(number: int) -> dict[str, str]:
         user = str(os.getuid())
     command = shlex.join(map(str, getattr(sys, "argv", [])))[:_LONGEST]
     return {"user": user, "host": platform.node(), "command": command}
+
+
+def _stored_accountant(path: Any) -> Callable[[], Accountant]:
+    """The maker of a file's own accountant; `AutoAccountant` for a ledger that is new."""
+    if not isinstance(path, Store):
+        if path is None or not os.path.lexists(path):
+            return AutoAccountant
+        path = Store(path, None)
+    require(path.settings.get("ledger") == _VERSION, "ledger", path.path, "a ledger of this version")
+    values = dict(path.settings["accountant"])
+    kind = _ACCOUNTANTS[require_choice("accountant", str(values.pop("name")), tuple(_ACCOUNTANTS))]
+    return partial(kind, **values) if values else kind
 
 
 def require_ledger(ledger: Any) -> Ledger:

@@ -234,6 +234,7 @@ class PldAccountant(LossAccountant):
     """
 
     name = "pld"
+    any_order = True
 
     def __init__(self) -> None:
         _load("privacy_loss_distribution")

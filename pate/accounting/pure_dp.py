@@ -42,6 +42,7 @@ class PureDpAccountant(AccountantBesideRenyi):
     """
 
     name = "pure_dp"
+    any_order = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -32,6 +32,8 @@ class Accountant(ABC):
     """
 
     name: ClassVar[str]  # as in the configuration and in reports
+    # Whether its figures hold for whatever order the releases had, and not for the order that it is given alone.
+    any_order: bool = False
     failure_prob: float  # the sum of the failure probabilities of what was composed
 
     @abstractmethod
@@ -87,6 +89,7 @@ class RdpAccountant(Accountant):
     """
 
     name = "rdp"
+    any_order = True  # curves are added
 
     def __init__(self, orders: Iterable[float] | Array | None = None) -> None:
         self._refine = orders is None
@@ -277,6 +280,7 @@ class ZCdpAccountant(Accountant):
     """
 
     name = "zcdp"
+    any_order = True
 
     def __init__(self) -> None:
         self.rho = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
@@ -42,6 +43,9 @@ LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
 _USUAL_DELTA = 1e-6
 _FAILURE_SHARE = 0.6  # of delta: what the usual 1e-9 takes for 600 queries at 1e-6
 _LEAST_FAILURE = 2.0**-53  # of a draw
+_LATER_SHARE = 0.45  # of the failures that a ledger has left: less than half, as they are rounded to two digits
+_LARGEST_FACTOR = 2.0**10  # by which noise grows to fit into a ledger
+_FACTOR_TOLERANCE = 1e-3
 _STACK_LEVEL = 5  # of whoever called `aggregate`
 _NUM_MADE_UP, _FEWEST_MADE_UP = 256, 16  # queries that an aggregator is run on
 _MADE_UP_BITS = 2**22  # of all teachers, that are made up where each teacher's are read
@@ -321,6 +325,59 @@ class Aggregator(Parameters, ABC):
     def calibrated(
         self,
         *,
+        target_epsilon: float | None = None,
+        target_delta: float | None = None,
+        num_queries: int,
+        num_labels: int,
+        num_teachers: int,
+        accountant: Callable[[], Accountant] = AutoAccountant,
+        ledger: Ledger | None = None,
+    ) -> Self:
+        """Returns the same aggregator with the least noise that costs at most `target_epsilon` at `target_delta`.
+
+        With a `ledger` the release also fits into what the ledger has left: noise is larger where that is less than the
+        target. A `failure_prob` of None takes at most half of the failures that are left, so that later releases have
+        room. Without a target the cap is it; delta is the ledger's.
+
+        A class with several noises overrides `_calibrated`, to find their proportion first, as `StableTopK` does.
+        Raises `InvalidValue` where no noise reaches the target, or failure probabilities use up delta, and
+        `BudgetExceeded` where no noise fits.
+
+        >>> from pate.accounting import Ledger
+        >>> from pate.aggregators import GaussianVotes
+        >>> shape = {"num_queries": 100, "num_labels": 5, "num_teachers": 200}
+        >>> ledger = Ledger(target_delta=1e-6, max_epsilon=5.0)
+        >>> for target in (3.0, 3.0):
+        ...     votes = GaussianVotes(noise_std=1.0).calibrated(target_epsilon=target, ledger=ledger, **shape)
+        ...     _ = ledger.charge(votes.event_for(**shape), adjacency=votes.adjacency)
+        >>> 4.0 < ledger.spent_epsilon <= 5.0
+        True
+        """
+        if ledger is not None:
+            return self._within(
+                ledger,
+                target_epsilon=target_epsilon,
+                target_delta=target_delta,
+                num_queries=num_queries,
+                num_labels=num_labels,
+                num_teachers=num_teachers,
+                accountant=accountant,
+            )
+        if target_epsilon is None or target_delta is None:
+            name = "target_epsilon" if target_epsilon is None else "target_delta"
+            raise InvalidValue(f"{name}=None: expected a number > 0, or a ledger= beside it")
+        return self._calibrated(
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            num_queries=num_queries,
+            num_labels=num_labels,
+            num_teachers=num_teachers,
+            accountant=accountant,
+        )
+
+    def _calibrated(
+        self,
+        *,
         target_epsilon: float,
         target_delta: float,
         num_queries: int,
@@ -328,17 +385,50 @@ class Aggregator(Parameters, ABC):
         num_teachers: int,
         accountant: Callable[[], Accountant] = AutoAccountant,
     ) -> Self:
-        """The same aggregator with the least noise that costs at most `target_epsilon` at `target_delta`.
-
-        A class with several noises may override it, to find their proportion first, as `StableTopK` does.
-        Raises `InvalidValue` where no noise reaches the target, or failure probabilities use up delta.
-        """
+        """Returns what `calibrated` does without a ledger."""
         shape = VoteShape(num_queries, num_labels, num_teachers)
         settled = self.settled(num_queries=num_queries, target_delta=target_delta)
         require_delta_left(settled, num_queries=num_queries, target_delta=target_delta)
         target = {"target_epsilon": target_epsilon, "target_delta": target_delta}
         factor = calibrate(lambda noise: settled.scaled(noise).event(shape), **target, accountant=accountant)
         return settled.scaled(factor)
+
+    def _within(
+        self,
+        ledger: Ledger,
+        *,
+        target_epsilon: float | None,
+        target_delta: float | None,
+        num_queries: int,
+        num_labels: int,
+        num_teachers: int,
+        accountant: Callable[[], Accountant],
+    ) -> Self:
+        """Returns what `calibrated` does for a ledger."""
+        from pate.accounting.ledger import require_ledger
+
+        require_ledger(ledger)
+        rule = f"{self.adjacency}, as the aggregator"
+        require(ledger.adjacency == self.adjacency, "ledger.adjacency", ledger.adjacency, rule)
+        target = ledger.max_epsilon if target_epsilon is None else target_epsilon
+        if target is None:
+            raise InvalidValue("target_epsilon=None: expected a number > 0, as the ledger has no max_epsilon")
+        rule = f"{ledger.target_delta}, as the ledger counts"
+        require(target_delta in (None, ledger.target_delta), "target_delta", target_delta, rule)
+        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        settled = self.settled(num_queries=num_queries, target_delta=ledger.target_delta)
+        tests = self.num_tests(num_queries)
+        if ledger.entries and vars(self).get("failure_prob", 0.0) is None and tests > 0:
+            each = float(f"{_LATER_SHARE * ledger.failures_left / tests:.1e}")
+            if _LEAST_FAILURE <= each < vars(settled)["failure_prob"]:
+                changes: dict[str, Any] = {"failure_prob": each}
+                settled = replace(settled, **changes)
+        made = settled.calibrated(
+            target_epsilon=target, target_delta=ledger.target_delta, accountant=accountant, **shape
+        )
+        if ledger.affords(made.event_for(**shape)) >= 1:
+            return made
+        return made.scaled(_least_factor_that_fits(made, ledger, shape))
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """What the mechanism's own paper would print; not a bound. None where the paper's accounting gives nothing."""
@@ -410,6 +500,33 @@ class Aggregator(Parameters, ABC):
             from pate.accounting.ledger import require_ledger
 
             require_ledger(ledger).charge(event, adjacency=self.adjacency, description=repr(self))
+
+
+def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: Mapping[str, int]) -> float:
+    """Returns how much larger the noise has to be for the ledger to have room, > 1, to a relative 1e-3.
+
+    Raises `BudgetExceeded` where no noise fits, as what the ledger says of the least release that was tried.
+    """
+
+    def fits(factor: float) -> bool:
+        return ledger.affords(aggregator.scaled(factor).event_for(**shape)) >= 1
+
+    if ledger.affords(NoOpEvent()) == 0:  # nothing is left
+        ledger.require_room(aggregator.event_for(**shape))
+    low = 1.0
+    high = 2.0
+    while not fits(high):
+        if high > _LARGEST_FACTOR:
+            ledger.require_room(aggregator.scaled(high).event_for(**shape))
+        low = high
+        high *= 2
+    while high / low > 1 + _FACTOR_TOLERANCE:
+        middle = math.sqrt(low * high)
+        if fits(middle):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _of_priced_shape(release: Release, source: VoteSource) -> Release:

@@ -156,10 +156,10 @@ class StableAggregator(PerQueryAggregator):
         own: dict[str, Any] = {name: getattr(self, name) * factor for name in self._beside_test}
         return replace(self, **own)
 
-    def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> Self:
+    def _calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> Self:
         """The least noise for a target; beside a ready table, which stays as it is, that of the other steps."""
         if self.table is None:
-            return super().calibrated(**release, accountant=accountant)
+            return super()._calibrated(**release, accountant=accountant)
         target = {name: release.pop(name) for name in ("target_epsilon", "target_delta")} | {"accountant": accountant}
         scaled = self._beside_test_scaled
         return scaled(calibrate(lambda noise: scaled(noise).event_for(**release), **target))
@@ -235,14 +235,14 @@ class StableTopK(StableAggregator):
         steps = settled.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return SelfComposedEvent(steps.event, shape.num_queries)
 
-    def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableTopK:
+    def _calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableTopK:
         """The least noise for a target; first a table's order, or the best of an open split and an even one."""
         if self.table is not None or (self.test != "table" and self.selection_share is not None):
-            return super().calibrated(**release, accountant=accountant)
+            return super()._calibrated(**release, accountant=accountant)
         shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
         settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
         splits = [_best_split(settled, selection_share=share, **release) for share in shares]
-        made = [super(StableTopK, split).calibrated(**release, accountant=accountant) for split in splits]
+        made = [super(StableTopK, split)._calibrated(**release, accountant=accountant) for split in splits]
         shape = {name: release[name] for name in ("num_labels", "num_teachers")}
         return min(made, key=lambda aggregator: aggregator.steps(**shape).rank())
 
@@ -347,10 +347,10 @@ class StableFixedTopK(StableAggregator):
         query_event = ComposedEvent((*steps.event.events, self.peeling.event))
         return SelfComposedEvent(query_event, shape.num_queries)
 
-    def calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
+    def _calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
         """The least noise for a target; a table's order and the split of its budget are found first."""
         if self.table is not None or self.test != "table" or self.k >= release["num_labels"]:
-            return super().calibrated(**release, accountant=accountant)
+            return super()._calibrated(**release, accountant=accountant)
         share, given = self.peel_share, self.selection_share  # the peel costs its share at the table's order
         settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
         adaptive = _best_split(settled.stable_top_k, selection_share=given, budget_share=1 - share, **release)
@@ -361,7 +361,7 @@ class StableFixedTopK(StableAggregator):
         names = ("failure_prob", "selection_scale", "table_order", "table_budget")
         found: dict[str, Any] = {name: getattr(adaptive, name) for name in names}
         made = replace(self, **found, peel_scale=self.adjacency.gap_sensitivity / peel_range)
-        return super(StableFixedTopK, made).calibrated(**release, accountant=accountant)
+        return super(StableFixedTopK, made)._calibrated(**release, accountant=accountant)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...], float]:
         """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""

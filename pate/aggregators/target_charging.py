@@ -167,10 +167,10 @@ class TargetChargedAggregator(base.HistogramAggregator):
         expected = base.ExpectedRelease.counted(outcome.labels, outcome.answered, votes.labels)
         return replace(expected, answered=asked * expected.answered)
 
-    def calibrated(self, *, target_delta: float, **release: Any) -> Self:
+    def _calibrated(self, *, target_delta: float, **release: Any) -> Self:
         """The least noise for a target, with `target_hits` as it is and `session_delta` set to the target's delta."""
         made = replace(self, session_delta=target_delta)
-        return super(TargetChargedAggregator, made).calibrated(target_delta=target_delta, **release)
+        return super(TargetChargedAggregator, made)._calibrated(target_delta=target_delta, **release)
 
     @final
     def aggregate(
@@ -527,7 +527,7 @@ class NotPriorTopK(TargetChargedAggregator):
         """All noises multiplied by `factor`; the table's budget divided by its square."""
         return replace(self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor)
 
-    def calibrated(self, *, target_delta: float, **release: Any) -> NotPriorTopK:
+    def _calibrated(self, *, target_delta: float, **release: Any) -> NotPriorTopK:
         """The releases' noise for their share of the target, then the checks'; `session_delta` becomes its delta."""
         shape = {name: release.pop(name) for name in ("num_queries", "num_labels", "num_teachers")}
         target_epsilon = release.pop("target_epsilon")

@@ -267,7 +267,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         adjacency_: what the price is for.
         unit_: the private records that one change replaces together, in words: one row, or one value of `groups` with
             all its rows. The repr of a fitted classifier says it, too.
-        spent_epsilon_: total of the ledger after this fit, with a cap by its filter; `epsilon_` without a ledger.
+        spent_epsilon_: total of the ledger after this fit, if all prices were fixed beforehand; `epsilon_` without a
+            ledger. Where fits were chosen by looking at earlier ones, `max_total_epsilon` is the guarantee.
         release_: labels `[Q, L]`, answered `[Q]`, event.
         aggregator_: as it was used.
         student_: the fitted model of released labels.

@@ -125,7 +125,7 @@ class AccountLeft:
 
     data: str  # the digest of its private records; empty for a ledger that counts for whatever it is charged for
     num_releases: int
-    epsilon: float  # with a cap by its filter
+    epsilon: float  # if all prices were fixed beforehand
     max_epsilon: float | None = None  # None without a cap, as what follows
     more_releases: float | None = None  # how many of the planned release still fit, maybe infinity
     target_epsilon: float | None = None  # the largest of one such release that fits, noise solved for, to a hundredth

@@ -5,7 +5,6 @@ import math
 import os
 import re
 import secrets
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,17 +12,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from pate.accounting import (
-    Accountant,
-    AutoAccountant,
-    Event,
-    GaussianEvent,
-    PrivacyUnit,
-    RdpAccountant,
-    SelfComposedEvent,
-)
-from pate.accounting.events import leaves
+from pate.accounting import Accountant, AutoAccountant, Event, PrivacyUnit, SelfComposedEvent
+from pate.accounting.events import failure_probability
 from pate.accounting.ledger import BudgetExceeded, Ledger, SharedLedger
+from pate.accounting.total import total_epsilon
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
@@ -33,29 +25,25 @@ from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, require, rounded_down
 
 Owners = Mapping[str, frozenset[bytes]]
 _MOST = 1000  # folders that are looked at
 _NAMES = re.compile(r"(?:[0-9a-f]{32}\n)+")
 _NAMES_RULE = "the names of the run and of its draws, 32 hexadecimal digits a line"
 _WRITTEN = ":written"  # the key of the digest of a release's file
+_LATER_FAILURES = 0.5  # of the failures that a ledger has left, so that later releases have some
 _GONE = "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
 
 
 def epsilon_of_all(events: Collection[Event], target_delta: float) -> float:
-    """A bound on all of them, in whatever order they were released: folders do not tell, nor do clocks and charges.
+    """Returns a bound on all events, in whatever order they were released: folders do not tell, nor do clocks.
 
-    Optimal composition holds for the order of its steps alone. Gaussians count as its first steps wherever they were,
-    and events that are all equal have one order; beside these, Renyi divergences add up in any order.
+    It is infinity where failures use up delta.
     """
-    others = {event for event in events if not all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves(event))}
-    spent = AutoAccountant() if len(others) <= 1 else RdpAccountant()
     try:
-        for event, count in Counter(events).items():
-            spent.compose(event, count)
-        return spent.get_epsilon(target_delta)
-    except InvalidValue:  # failures use up delta
+        return total_epsilon(events, target_delta)
+    except InvalidValue:
         return math.inf
 
 
@@ -339,13 +327,19 @@ def _charge_of(ledger: Ledger, name: str) -> str:
 
 
 def _spent(account: Ledger) -> str:
+    """Returns the total of an account in words: one price, or a sum that holds if nobody chose prices by looking."""
     spent = format_epsilon(account.spent_epsilon)
     total = f"epsilon {spent} at delta {format_delta(account.target_delta)}, {account.adjacency}"
     if account.unit is not None:
         total += f", for {account.unit.protected_under(account.adjacency)}"
     if unknown := account.num_without_unit:
         total += f"; {unknown} charge{'s' if unknown > 1 else ''} without a unit taken to be for it too"
-    return total
+    if len(account.entries) < 2:
+        return total
+    total += ", if all prices were fixed beforehand"
+    if account.guaranteed_epsilon is None:
+        return total
+    return f"{total}; however prices were chosen, at most the cap {account.guaranteed_epsilon:g}"
 
 
 def _draws(folder: RunFolder) -> list[str]:
@@ -377,6 +371,17 @@ def require_room(account: Ledger, priced: PricedRelease) -> None:
 
 def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
     """What is said of a release that the cap of a ledger does not allow: what is spent, the price, and the cap."""
+    failures = failure_probability(priced.event)
+    if failures > account.failures_left:
+        left = account.failures_left
+        rule = f"failures of at most {rounded_down(left, 3)} of delta in all, which ledger={account.path} has left for"
+        aggregator = priced.aggregator
+        tests = aggregator.num_tests(priced.shape.num_queries)
+        fitting = rounded_down(left * _LATER_FAILURES / max(tests, 1), 2)
+        setting = vars(aggregator).get("failure_prob")
+        remedy = f"; aggregator.failure_prob={fitting:g} fits" if setting is not None and fitting > 0 else ""
+        shown = "failure_prob" if setting is None else f"aggregator.failure_prob={setting:g}"
+        return InvalidValue(f"{shown}: expected {rule} these records{remedy}; nothing is spent")
     price, spent = format_epsilon(priced.epsilon), format_epsilon(account.spent_epsilon)
     rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
     cap = f"max_total_epsilon={account.max_epsilon:g}"

@@ -179,7 +179,7 @@ def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
         aggregator = dataclasses.replace(aggregator, prevalence_share=prevalence_share)
     shape = {"num_queries": 5, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
     source = MadeUpVotes(**shape, agreement=1.0, num_present=2)
-    ledger = Ledger(target_delta=1e-4)
+    ledger = Ledger(target_delta=1e-4, accountant=RdpAccountant)
 
     def nothing_expected(labels: Any, answered: Any, num_queries: int) -> Any:
         return np.zeros((num_queries, NUM_LABELS), dtype=np.bool_)

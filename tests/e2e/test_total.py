@@ -68,7 +68,8 @@ def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path
     terms = "at delta 1e-5, replace_one, for one group of records, those with one number in group_ids"
     assert [line for line in second.lines if line.startswith("ledger=")] == [
         f"ledger={ledger}: 1 earlier release of these records, together epsilon {each} {terms}",
-        f"ledger={ledger}: all 2 releases of these records cost epsilon {both} {terms}",
+        f"ledger={ledger}: all 2 releases of these records cost epsilon {both} {terms}, "
+        "if all prices were fixed beforehand",
     ]
     assert not any("beside" in line for line in second.lines), "the ledger knows of that one"
     assert account(ledger).epsilon == epsilon_of(2)

@@ -119,7 +119,7 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
 
 
 def ledger_of(path: Path, **settings: Any) -> SharedLedger:
-    shared = SharedLedger(path, target_delta=1e-6, **settings)
+    shared = SharedLedger(path, target_delta=1e-6, accountant=RdpAccountant, **settings)
     for data, multiplier, key in (("a", 2.0, "first"), ("b", 8.0, "first"), ("b", 8.0, "second")):
         event, terms = GaussianEvent(multiplier), {"adjacency": "replace_one", "description": "GaussianVotes"}
         shared.account(data * 64).charge(event, key=key, **terms)

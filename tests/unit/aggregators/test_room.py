@@ -1,0 +1,119 @@
+"""What is calibrated with the defaults fits into a ledger with the defaults, and takes the room that is left."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pate.accounting as pa
+from pate.accounting import Adjacency, BudgetExceeded, Ledger
+from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTopK
+from pate.validation import InvalidValue
+
+SHAPE: dict[str, Any] = {"num_queries": 8, "num_labels": 4, "num_teachers": 60}
+DELTA = 1e-6
+STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("kind", [GaussianVotes(noise_std=1.0), CenteredVotes(noise_multiplier=1.0), STABLE])
+def test_what_was_sold_for_three_fits_a_budget_of_three_and_little_more_does_not(
+    kind: Aggregator, adjacency: Adjacency
+) -> None:
+    kind = type(kind)(**vars(kind) | {"adjacency": adjacency})
+    made = kind.calibrated(target_epsilon=3.0, target_delta=DELTA, **SHAPE)
+    event = made.event_for(**SHAPE)
+    ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
+    with pytest.raises(BudgetExceeded, match=r"^max_epsilon=3\.0: expected at least 3\.\d+, the total with this"):
+        ledger.charge(made.scaled(0.98).event_for(**SHAPE), adjacency=adjacency)
+    assert ledger.affords(event) >= 1
+    ledger.charge(event, adjacency=adjacency)
+    price = pa.AutoAccountant().compose(event).get_epsilon(DELTA)
+    assert ledger.epsilon == ledger.spent_epsilon == ledger.entries[0].epsilon == price
+    assert 2.98 < price <= 3.0
+    with pytest.raises(BudgetExceeded, match=r"^max_epsilon=3\.0"):
+        ledger.charge(event, adjacency=adjacency)
+
+
+def test_a_ledger_of_another_accountant_takes_the_first_release_by_the_tighter_one() -> None:
+    """Any bound of a price that was fixed beforehand will do."""
+    made = GaussianVotes(noise_std=1.0).calibrated(target_epsilon=3.0, target_delta=DELTA, **SHAPE)
+    ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, accountant=pa.RdpAccountant)
+    votes = np.full((SHAPE["num_queries"], SHAPE["num_labels"]), 60)
+    made.aggregate(votes, num_teachers=60, rng=np.random.default_rng(0), ledger=ledger)
+    assert ledger.epsilon > 3.0, "by its own accountant"
+    assert ledger.spent_epsilon == 3.0, "the cap of the file, fixed before the first release, is a bound too"
+
+
+@pytest.mark.parametrize("max_epsilon", [None, 12.0])
+def test_failures_are_planned_for_several_releases(max_epsilon: float | None) -> None:
+    shape = SHAPE | {"num_queries": 600}
+    ledger = Ledger(target_delta=DELTA, max_epsilon=max_epsilon, accountant=pa.RdpAccountant)
+    failures = []
+    for _ in range(4):
+        made = STABLE.calibrated(target_epsilon=2.0, accountant=pa.RdpAccountant, ledger=ledger, **shape)
+        event = made.event_for(**shape)
+        ledger.charge(event, adjacency=made.adjacency)
+        failures.append(600 * float(made.failure_prob or 0.0))
+    assert failures[0] == pytest.approx(6e-7)  # as without a ledger
+    left = 4e-7 if max_epsilon is None else 2e-7
+    for failure in failures[1:]:
+        assert 0.4 * left < failure < 0.5 * left
+        left -= failure
+    assert math.fsum(failures) < DELTA
+    assert ledger.epsilon < 8.0
+
+
+def test_a_refusal_of_failures_says_how_large_they_may_be_and_names_no_new_ledger() -> None:
+    ledger = Ledger(target_delta=DELTA, max_epsilon=12.0, accountant=pa.RdpAccountant)
+    shape = SHAPE | {"num_queries": 600}
+    made = STABLE.calibrated(target_epsilon=2.0, target_delta=DELTA, accountant=pa.RdpAccountant, **shape)
+    ledger.charge(made.event_for(**shape), adjacency=made.adjacency)
+    rule = (
+        r"expected a release whose failures take at most 1\.99e-07 of target_delta=1e-06, not 6\.01e-07; a smaller fail"
+    )
+    with pytest.raises(BudgetExceeded, match=rule):
+        ledger.charge(made.event_for(**shape), adjacency=made.adjacency)
+    plain = Ledger(target_delta=DELTA, accountant=pa.RdpAccountant)
+    plain.charge(made.event_for(**shape), adjacency=made.adjacency)
+    with pytest.raises(InvalidValue, match=r"uses up target_delta=1e-06.*; this ledger has at most 3\.99e-07 for what"):
+        plain.charge(made.event_for(**shape), adjacency=made.adjacency)
+
+
+def test_noise_grows_until_the_ledger_has_room() -> None:
+    votes = GaussianVotes(noise_std=1.0)
+    ledger = Ledger(target_delta=DELTA, max_epsilon=4.0)
+    first = votes.calibrated(target_epsilon=3.0, ledger=ledger, **SHAPE)
+    assert first == votes.calibrated(target_epsilon=3.0, target_delta=DELTA, **SHAPE)
+    ledger.charge(first.event_for(**SHAPE), adjacency=first.adjacency)
+    second = votes.calibrated(ledger=ledger, **SHAPE)  # all that is left
+    assert second.noise_std > first.noise_std
+    assert ledger.affords(second.scaled(0.99).event_for(**SHAPE)) == 0, "not more than is needed"
+    ledger.charge(second.event_for(**SHAPE), adjacency=second.adjacency)
+    full = Ledger(target_delta=DELTA, max_epsilon=4.0)
+    full.charge(votes.calibrated(ledger=full, **SHAPE).event_for(**SHAPE), adjacency="replace_one")
+    with pytest.raises(BudgetExceeded, match=r"^max_epsilon=4\.0: expected at least"):
+        votes.calibrated(target_epsilon=1.0, ledger=full, **SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"target_epsilon": 3.0}, r"^target_delta=None: expected a number > 0, or a ledger= beside it"),
+        ({"target_delta": DELTA}, r"^target_epsilon=None: expected a number > 0, or a ledger= beside it"),
+        ({"ledger": Ledger(target_delta=DELTA)}, r"^target_epsilon=None: expected a number > 0, as the ledger has no"),
+        (
+            {"ledger": Ledger(target_delta=DELTA, max_epsilon=1.0), "target_delta": 1e-5},
+            r"^target_delta=1e-05: expected 1e-06, as the ledger counts",
+        ),
+        (
+            {"ledger": Ledger(target_delta=DELTA, max_epsilon=1.0, adjacency="add_remove")},
+            r"^ledger\.adjacency=add_remove: expected replace_one, as the aggregator",
+        ),
+    ],
+)
+def test_what_decides_no_noise_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        GaussianVotes(noise_std=1.0).calibrated(**given, **SHAPE)
