@@ -377,7 +377,7 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
         rule = f"failures of at most {rounded_down(left, 3)} of delta in all, which ledger={account.path} has left for"
         aggregator = priced.aggregator
         tests = aggregator.num_tests(priced.shape.num_queries)
-        fitting = rounded_down(left * _LATER_FAILURES / max(tests, 1), 2)
+        fitting = float(rounded_down(left * _LATER_FAILURES / max(tests, 1), 2))
         setting = vars(aggregator).get("failure_prob")
         remedy = f"; aggregator.failure_prob={fitting:g} fits" if setting is not None and fitting > 0 else ""
         shown = "failure_prob" if setting is None else f"aggregator.failure_prob={setting:g}"
