@@ -43,7 +43,9 @@ def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = fr
         return True
     different: set[Event] = set()
     for event in counts:
-        steps = {leaf for leaf, times in leaves(by_accesses(event)) if times and not isinstance(leaf, _ANYWHERE)}
+        steps: set[Event] = {
+            leaf for leaf, times in leaves(by_accesses(event)) if times and not isinstance(leaf, _ANYWHERE)
+        }
         if steps and event not in interleaved:
             steps = {event}
         different |= steps

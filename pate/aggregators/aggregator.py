@@ -424,7 +424,12 @@ class Aggregator(Parameters, ABC):
                 changes: dict[str, Any] = {"failure_prob": each}
                 settled = replace(settled, **changes)
         made = settled.calibrated(
-            target_epsilon=target, target_delta=ledger.target_delta, accountant=accountant, **shape
+            target_epsilon=target,
+            target_delta=ledger.target_delta,
+            num_queries=num_queries,
+            num_labels=num_labels,
+            num_teachers=num_teachers,
+            accountant=accountant,
         )
         if ledger.affords(made.event_for(**shape)) >= 1:
             return made

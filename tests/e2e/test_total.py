@@ -127,7 +127,7 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
         train(plan_of(ledger, load_dataset=protecting(second)), tmp_path / "b" / "run", monitor)
     assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
     again = stopped(plan_of(ledger, load_dataset=protecting(first)), tmp_path / "c" / "run", "training the student")
-    assert again.lines[-1].endswith(f"replace_one, for {first.words}")
+    assert again.lines[-1].endswith(f"replace_one, for {first.words}, if all prices were fixed beforehand")
 
 
 def test_folders_beside_that_protect_another_unit_are_not_added_up(tmp_path: Path) -> None:

@@ -152,8 +152,10 @@ def test_a_draw_that_fails_or_is_not_allowed_charges_nothing(path: Path) -> None
         once(ledger, "b", pytest.fail)
     with pytest.raises(BudgetExceeded, match="expected at least inf"):
         charge(ledger, GaussianEvent(0.0), key="c")
-    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-06"):
+    with pytest.raises(BudgetExceeded, match=r"failures take at most 1e-08 of target_delta=1e-06, not 1e-05"):
         charge(ledger, ApproximateEvent(GAUSSIAN, 1e-5), key="d")
+    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-06"):
+        charge(Ledger(target_delta=DELTA), ApproximateEvent(GAUSSIAN, 1e-5), key="d")
     assert charge(ledger).key == "a"
     assert keys(Ledger(path, target_delta=DELTA)) == ["a"]
     assert charge(Ledger(target_delta=DELTA, max_epsilon=ONE)).epsilon == ONE  # exactly at the cap
