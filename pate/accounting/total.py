@@ -25,7 +25,7 @@ def total_epsilon(
     >>> from pate.accounting import BoundedRangeEvent, PureDpEvent, SelfComposedEvent
     >>> pure, ranges = SelfComposedEvent(PureDpEvent(0.1), 60), SelfComposedEvent(BoundedRangeEvent(0.2), 60)
     >>> [round(total_epsilon(order, 1e-6), 3) for order in ([pure, ranges], [ranges, pure])]
-    [5.732, 5.732]
+    [5.698, 5.698]
     """
     counts = Counter(events)
     interleaved = frozenset(event for event in counts if is_session(event))

@@ -415,7 +415,7 @@ class Aggregator(Parameters, ABC):
             raise InvalidValue("target_epsilon=None: expected a number > 0, as the ledger has no max_epsilon")
         rule = f"{ledger.target_delta}, as the ledger counts"
         require(target_delta in (None, ledger.target_delta), "target_delta", target_delta, rule)
-        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        shape = VoteShape(num_queries, num_labels, num_teachers)
         settled = self.settled(num_queries=num_queries, target_delta=ledger.target_delta)
         tests = self.num_tests(num_queries)
         if ledger.entries and vars(self).get("failure_prob", 0.0) is None and tests > 0:
@@ -431,7 +431,7 @@ class Aggregator(Parameters, ABC):
             num_teachers=num_teachers,
             accountant=accountant,
         )
-        if ledger.affords(made.event_for(**shape)) >= 1:
+        if ledger.affords(made.event(shape)) >= 1:
             return made
         return made.scaled(_least_factor_that_fits(made, ledger, shape))
 
@@ -507,22 +507,22 @@ class Aggregator(Parameters, ABC):
             require_ledger(ledger).charge(event, adjacency=self.adjacency, description=repr(self))
 
 
-def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: Mapping[str, int]) -> float:
+def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteShape) -> float:
     """Returns how much larger the noise has to be for the ledger to have room, > 1, to a relative 1e-3.
 
     Raises `BudgetExceeded` where no noise fits, as what the ledger says of the least release that was tried.
     """
 
     def fits(factor: float) -> bool:
-        return ledger.affords(aggregator.scaled(factor).event_for(**shape)) >= 1
+        return ledger.affords(aggregator.scaled(factor).event(shape)) >= 1
 
     if ledger.affords(NoOpEvent()) == 0:  # nothing is left
-        ledger.require_room(aggregator.event_for(**shape))
+        ledger.require_room(aggregator.event(shape))
     low = 1.0
     high = 2.0
     while not fits(high):
         if high > _LARGEST_FACTOR:
-            ledger.require_room(aggregator.scaled(high).event_for(**shape))
+            ledger.require_room(aggregator.scaled(high).event(shape))
         low = high
         high *= 2
     while high / low > 1 + _FACTOR_TOLERANCE:
