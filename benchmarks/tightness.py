@@ -1,7 +1,8 @@
 """`python -m benchmarks.tightness`: every price beside a lower bound; fails where one is unsound or looser than before.
 
 A price below what a pair of neighbors gives away is refuted. A ratio of price to lower bound above the one recorded in
-`tightness.json` is a step back: in a price, or in the search for pairs. With `--record` the ratios found are recorded.
+`tightness.json` is a step back: in a price, or in the search for pairs. With `--record` the ratios found are recorded,
+and the table of the page how-tight.md in docs/results.json; scripts/draw_tables.py then draws the page.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pate.accounting import Accountant, AutoAccountant, RdpAccountant
+from pate.accounting.rounding import format_epsilon
 from pate.aggregators import (
     Aggregator,
     BoundaryMax,
@@ -26,9 +28,11 @@ from pate.aggregators import (
     StableTopK,
 )
 from pate.pricing.lower_bound import lower_bound_of
+from pate.validation import rounded_down
 from pate.votes import VoteShape
 
 RECORDED = Path(__file__).with_name("tightness.json")
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results.json"
 DELTA = 1e-6
 QUERIES, TEACHERS = 600, 800
 SESSION_QUERIES = 2_000
@@ -50,13 +54,16 @@ ROWS: dict[str, tuple[Aggregator, int]] = {
     "GNMax, std 50, add/remove": (GNMax(noise_std=50.0, adjacency="add_remove"), 10),
     "Powerset, std 50": (PowersetGNMax(noise_std=50.0), 40),
     "Gaussian votes, std 100": (GaussianVotes(noise_std=100.0), 40),
-    "clipped votes, l1, 4 of std 50": (ClippedVotes(noise_std=50.0, vote_clip=4), 40),
-    "clipped votes, l2, 4 of std 50": (ClippedVotes(noise_std=50.0, vote_clip=4, norm="l2"), 40),
+    "clipped votes, l1, 4 labels of std 50": (ClippedVotes(noise_std=50.0, vote_clip=4), 40),
+    "clipped votes, l2, 4 labels of std 50": (ClippedVotes(noise_std=50.0, vote_clip=4, norm="l2"), 40),
     "stable top-k, Gumbel 39, Gaussian test 60": (StableTopK(**_GUMBEL), 40),
     "the same, add/remove": (StableTopK(**_GUMBEL, adjacency="add_remove"), 40),
-    "stable top-k, table": (StableTopK(selection_scale=49.12, table_order=4.4827, table_budget=0.00371, **_TABLE), 40),
+    "stable top-k, optimal table": (
+        StableTopK(selection_scale=49.12, table_order=4.4827, table_budget=0.00371, **_TABLE),
+        40,
+    ),
     "stable top-k, the paper's noise": (StableTopK(**_PAPER), 40),
-    "the same as the paper, add/remove": (StableTopK(**_PAPER, adjacency="add_remove"), 40),
+    "the paper's noise, add/remove": (StableTopK(**_PAPER, adjacency="add_remove"), 40),
     "peeling, 3 of 9": (FixedTopK(k=3, epsilon=0.1), 9),
     "joint, 1 of 9": (FixedTopK(k=1, epsilon=0.1, mechanism="joint"), 9),
     "joint, 3 of 9": (FixedTopK(k=3, epsilon=0.1, mechanism="joint"), 9),
@@ -75,19 +82,33 @@ def main() -> None:
     for heading in ("release", "at least", *(f"{name}, ratio" for name in ACCOUNTANTS)):
         table.add_column(heading, justify="left" if heading == "release" else "right", no_wrap=True)
     found, faults = dict[str, dict[str, float]](), list[str]()
+    rows: list[list[str]] = []
     for name, (aggregator, num_labels) in ROWS.items():
         least, prices = measured(aggregator, num_labels)
         found[name] = {accountant: round(price / least, 4) for accountant, price in prices.items()}
         faults += [f"{name}: {fault}" for fault in faults_of(least, prices, recorded.get(name, {}))]
-        cells = [f"{price:.3f}  {price / least:.2f}" for price in prices.values()]
-        table.add_row(name, f"{least:.3f}", *cells)
+        cells = [f"{format_epsilon(price)}, {price / least:.2f}" for price in prices.values()]
+        rows.append([name, rounded_down(least, 3), *cells])
+        table.add_row(*rows[-1])
     console = Console(width=120)
     console.print(table)
     if "--record" in sys.argv[1:]:
         RECORDED.write_text(json.dumps(found, indent=1) + "\n")
+        record_rows(rows)
     for fault in faults:
         console.print(fault, style="bold red")
     sys.exit(1 if faults and "--record" not in sys.argv[1:] else 0)
+
+
+def record_rows(rows: list[list[str]]) -> None:
+    """Writes the rows of the figure set `tightness` into docs/results.json, in place of those that are there."""
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    text = RESULTS.read_text(encoding="utf-8")
+    head, name, tail = text.partition('"tightness": {')
+    before, key, after = tail.partition('"rows": [\n')
+    _, end, behind = after.partition("\n    ]\n")
+    body = ",\n".join(f"      {line}" for line in lines)
+    RESULTS.write_text(f"{head}{name}{before}{key}{body}{end}{behind}", encoding="utf-8")
 
 
 def measured(aggregator: Aggregator, num_labels: int) -> tuple[float, dict[str, float]]:

@@ -20,6 +20,7 @@ from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.events import Adjacency, BitEvent, BoundedRangeEvent, GaussianEvent, SmoothSensitivityEvent
 from pate.accounting.rdp import RdpAccountant, order_array
 from pate.accounting.renyi import bernoulli_rdp, bounded_range_rdp
+from pate.accounting.rounding import format_delta, format_epsilon
 from pate.accounting.special import Array, log_expit, log_ndtr, ndtri, ndtri_exp
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
 
@@ -101,7 +102,9 @@ class DataDependentEpsilon:
     delta: float  # in (0, 1)
 
     def __str__(self) -> str:
-        return f"{_up(self.value)} at delta = {self.delta:g} on these votes: private, no guarantee"
+        return (
+            f"{format_epsilon(self.value)} at delta = {format_delta(self.delta)} on these votes: private, no guarantee"
+        )
 
 
 def one_bit_cost(
@@ -454,14 +457,10 @@ def statement(sanitizer: Sanitizer, released: float, *, target_delta: float) -> 
     """A sentence that may be published with a released cost or its `upper_bound`, and says what it is and is not."""
     spent = estimated_epsilon(sanitizer, released, target_delta=target_delta)
     price = RdpAccountant().compose(sanitizer.event).get_epsilon(target_delta)
+    delta = format_delta(target_delta)
     return (
-        f"Estimate, not a guarantee: epsilon = {_up(spent)} at delta = {target_delta} was spent on the votes at hand, "
-        f"from order {sanitizer.order:g}, the release of this number included. The number was computed from private "
-        f"votes and carries noise; it alone is ({_up(price)}, {target_delta})-DP ({sanitizer.adjacency}). What holds "
-        "for all votes is the price of the queries fixed in advance, composed with that release."
+        f"Estimate, not a guarantee: epsilon = {format_epsilon(spent)} at delta = {delta} was spent on the votes at "
+        f"hand, from order {sanitizer.order:g}, the release of this number included. The number was computed from "
+        f"private votes and carries noise; it alone is ({format_epsilon(price)}, {delta})-DP ({sanitizer.adjacency}). "
+        "What holds for all votes is the price of the queries fixed in advance, composed with that release."
     )
-
-
-def _up(epsilon: float) -> str:
-    """Two decimals, rounded up: what is printed is a bound as well."""
-    return "inf" if math.isinf(epsilon) else f"{math.ceil(100 * epsilon) / 100:.2f}"

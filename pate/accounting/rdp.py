@@ -25,6 +25,14 @@ _REFINEMENT = 24
 _MOST_COUNTED = 1000  # different events of one composition that are looked up among those before
 
 
+_LONGEST = 100  # characters of a value in a `repr`
+
+
+def shortened(text: str) -> str:
+    """Cuts a text that is too long to be read in a line."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
 class Accountant(ABC):
     """Composes events and converts what was spent into (epsilon, delta).
 
@@ -60,6 +68,16 @@ class Accountant(ABC):
     def parameters(self) -> dict[str, Any]:
         """What beside its name decides its figures, in JSON's types; a ledger refuses an accountant of others."""
         return {}
+
+    def __repr__(self) -> str:
+        """Its settings and what it has counted; an epsilon needs a delta, and may take seconds."""
+        shown = {name: shortened(repr(value)) for name, value in self.parameters.items()} | self._counted
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+    @property
+    def _counted(self) -> dict[str, str]:
+        """What was composed so far, by name, as `repr` shows it."""
+        return {"failure_prob": f"{self.failure_prob:g}"} if hasattr(self, "failure_prob") else {}
 
     def copy(self) -> Self:
         """An accountant of its own to which the same events were added."""
@@ -103,6 +121,11 @@ class RdpAccountant(Accountant):
     @property
     def parameters(self) -> dict[str, Any]:
         return {} if self._refine else {"orders": self.orders.tolist()}
+
+    @property
+    def _counted(self) -> dict[str, str]:
+        total = sum(sum(times) for _, times in self._spent.values())
+        return {"num_events": f"{total:g}", **super()._counted}
 
     def compose(self, event: Event, count: int = 1) -> Self:
         spent = count_leaves(event, count=require_count("count", count, minimum=0))
@@ -174,6 +197,10 @@ class AccountantBesideRenyi(Accountant):
     def __init__(self) -> None:
         self._rdp = RdpAccountant()
         self.failure_prob = 0.0
+
+    @property
+    def _counted(self) -> dict[str, str]:
+        return self._rdp._counted | super()._counted
 
     def copy(self) -> Self:
         made = copy.copy(self)
@@ -285,6 +312,10 @@ class ZCdpAccountant(Accountant):
     def __init__(self) -> None:
         self.rho = 0.0
         self.failure_prob = 0.0
+
+    @property
+    def _counted(self) -> dict[str, str]:
+        return {"rho": f"{self.rho:g}", **super()._counted}
 
     def compose(self, event: Event, count: int = 1) -> Self:
         event = by_accesses(event)

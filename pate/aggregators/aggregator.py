@@ -86,6 +86,10 @@ class Drawn:
         return self._parts.get(part)
 
 
+class UnknownCost(InvalidValue):
+    """A refusal to say what a release cost on the votes at hand, as no theorem does."""
+
+
 @dataclass(frozen=True, eq=False)
 class ReleaseContext:
     """What `Aggregator.release_from` gets besides the votes.
@@ -439,12 +443,14 @@ class Aggregator(Parameters, ABC):
         """What the mechanism's own paper would print; not a bound. None where the paper's accounting gives nothing."""
         return None
 
-    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost | None:
-        """What a release of these counts `[Q, L]` cost, which is private and no guarantee; None where no theorem says.
+    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost:
+        """Computes what a release of these counts `[Q, L]` cost, which is private and no guarantee.
 
-        At Renyi orders > 1. Without `answered`, `[Q]`, all queries are taken for answered, which costs most.
+        At Renyi orders > 1. Without `answered`, `[Q]`, all queries are taken for answered, which costs most. Raises
+        `UnknownCost` where no theorem says what votes cost.
         """
-        return None
+        rule = "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost"
+        raise UnknownCost(f"aggregator={type(self).__name__}: expected {rule}; event_for gives the price for all votes")
 
     @abstractmethod
     def aggregate(self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None) -> Release:
@@ -610,7 +616,8 @@ class HistogramAggregator(Aggregator):
         if (most := self.max_votes_per_teacher) is not None:
             within = counts.sum(axis=1, dtype=np.int64) <= most * num_teachers
             rule = f"a sum of at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
-            require_entries("votes", within, rule)
+            instead = "GaussianVotes (aggregator=gaussian_votes) asks about each label of a sample with several"
+            require_entries("votes", within, f"{rule}; {instead}")
         return counts
 
     @abstractmethod

@@ -174,7 +174,7 @@ class Prevalence(Parameters):
         return first, float(clips[np.argmin(errors)]), float(errors.min())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RoundsRelease(Release):
     """What was released in rounds; all of it may be published."""
 
@@ -190,7 +190,7 @@ class RoundsRelease(Release):
         return replace(super().training_set(inputs), weights=self.student)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CenteredRelease(Release):
     """A release of real numbers; all of it may be published.
 

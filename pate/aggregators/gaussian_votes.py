@@ -112,9 +112,10 @@ class GaussianVotes(base.PerQueryAggregator):
             bit = pa.OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
         return pa.SelfComposedEvent(bit, shape.num_queries * shape.num_labels)
 
-    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost | None:
+    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost:
         if self.teachers_reached > 1:
-            return None
+            rule = "1: theorems on votes know a change that reaches one teacher"
+            raise base.UnknownCost(f"teachers_reached={self.teachers_reached}: expected {rule}")
         return threshold_cost(votes, self.noise_std, 0.5, num_teachers=num_teachers, orders=orders)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
@@ -344,11 +345,13 @@ class GNMax(base.PerQueryAggregator):
         all_counts = pa.GaussianEvent(self.noise_std / moved**0.5)  # the largest costs at most what all of them do
         return pa.SelfComposedEvent(all_counts, shape.num_queries)
 
-    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost | None:
-        """At most the price, of votes of which each teacher has cast one per query, under replace-one; or None."""
+    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost:
+        """Computes at most the price, of votes of which each teacher has cast one per query, under replace-one."""
         one_each = self.max_votes == 1 and votes.shape[1] >= 2 and bool((votes.sum(axis=1) == num_teachers).all())
-        if not one_each or self.adjacency is not pa.Adjacency.REPLACE_ONE:
-            return None
+        if self.adjacency is not pa.Adjacency.REPLACE_ONE:
+            raise base.UnknownCost(f"adjacency={self.adjacency}: expected replace_one, which the theorem is about")
+        if not one_each:
+            raise base.UnknownCost("votes: expected one vote of each teacher in each query, which the theorem is about")
         cost = gnmax_cost(votes, noise_std=self.noise_std, num_teachers=num_teachers, orders=orders)
         event = self.event(VoteShape.from_counts(votes, num_teachers=num_teachers))
         return replace(cost, rdp=np.minimum(cost.rdp, pa.RdpAccountant(orders=cost.orders).compose(event).rdp))
@@ -507,14 +510,14 @@ class ScreenedAggregator(base.PerQueryAggregator):
         answers = self._answers.event(replace(shape, num_queries=most))
         return pa.ComposedEvent((pa.SelfComposedEvent(bit, shape.num_queries), answers))
 
-    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost | None:
+    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost:
         statistic, share = self._statistic(votes, num_teachers=num_teachers), self.threshold_share
         screening = threshold_cost(statistic, self.screening_std, share, num_teachers=num_teachers, orders=orders)
         asked = votes if answered is None else votes[answered]
         if not len(asked):
             return screening
         answers = self._answers.cost_on(asked, num_teachers=num_teachers, orders=orders)
-        return None if answers is None else screening + answers
+        return screening + answers
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
         """Of the queries before `max_answers`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -10,7 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, Event
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Event
+from pate.accounting.rdp import shortened
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import FROM_BACKUP, damaged, make_folder, write_arrays
 
@@ -61,9 +63,18 @@ class PublicNames:
         return {"record_ids": self.record_ids, "label_names": np.array(self.label_names, np.str_)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """The outcome of aggregating the votes on Q queries.
+
+    >>> from pate.accounting import GaussianEvent
+    >>> labels = np.ones((200, 4), dtype=bool)
+    >>> release = Release(labels, labels[:, 0], GaussianEvent(2.0), Adjacency.REPLACE_ONE)
+    >>> release
+    Release(num_queries=200, num_answered=200, num_labels=4, event=GaussianEvent(noise_multiplier=2.0), \
+adjacency=replace_one)
+    >>> round(release.get_epsilon(1e-6), 2)
+    2.25
 
     Attributes:
         labels: bool `[Q, L]`; rows of refused queries are all False and not to be read.
@@ -81,6 +92,30 @@ class Release:
         "labels": ArrayForm("b", (None, None)),
         "answered": ArrayForm("b", (None,)),
     }
+
+    def __repr__(self) -> str:
+        """Counts and shapes in one line, in place of the arrays."""
+        shown = {
+            "num_queries": self.num_queries,
+            "num_answered": self.num_answered,
+            "num_labels": self.labels.shape[1],
+            "event": shortened(repr(self.event)),
+            "adjacency": self.adjacency,
+        }
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in ("labels", "answered", "event", "adjacency"):
+                continue
+            array = isinstance(value, np.ndarray) and value.ndim > 0
+            shown[item.name] = f"{value.dtype}{list(value.shape)}" if array else value
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+    def get_epsilon(self, target_delta: float, *, accountant: Callable[[], Accountant] = AutoAccountant) -> float:
+        """Computes the epsilon of this release at `target_delta`, an upper bound for its adjacency.
+
+        It is that of this release alone: a ledger or an accountant adds up several.
+        """
+        return accountant().compose(self.event).get_epsilon(target_delta)
 
     @property
     def num_queries(self) -> int:
@@ -125,7 +160,7 @@ class Release:
         return cls(event=event, adjacency=adjacency, **values, **beside)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ChargedRelease(Release):
     """A release under target charging; all of it may be published."""
 

@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from threadpoolctl import threadpool_limits
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Ledger, PrivacyUnit
+from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, TrainingSet
 from pate.aggregators.aggregator import Drawn
 from pate.classifier import samples
@@ -37,7 +38,6 @@ from pate.models.sklearn import minds_scale, of_a_part, takes_nan
 from pate.models.student import OnEpoch
 from pate.pricing import Budget, PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
-from pate.report.report import format_delta, format_epsilon
 from pate.run.payment import by_its_setting, require_room, seed_name
 from pate.run.plan import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
 from pate.run.randomness import Streams

@@ -128,8 +128,6 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: pricin
         require(alike, name, said, f"{there}, as in {config.votes}")
     if config.data_dependent:
         found["data_dependent"] = epsilon_on(aggregator, counts, shape, config.target_delta)
-        rule = "gaussian_votes, confident_votes, or gnmax and confident_gnmax with replace_one and one vote of each"
-        require(found["data_dependent"] is not None, "data_dependent", "true", f"{rule} teacher")
     if isinstance(aggregator, aggregators.TargetChargedAggregator):
         found["hits"] = pricing.plan_hits(
             aggregator,

@@ -2,7 +2,8 @@
 
 import io
 import math
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ _OF_THE_PLAN = (
 )
 _SCORES = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy")
 _COLUMNS = ("epsilon", "answered", *_SCORES, "share_of_reachable", "beats_constant")
+_FILE_COLUMNS = (*_COLUMNS, "ceiling", "note", "folder")
 _JOBS = "[0-9]*.json"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
@@ -80,6 +82,7 @@ def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
         "delta": report.privacy.delta,
         "answered": f"{release.num_answered}/{release.num_queries}",
         "share_of_reachable": verdict.share_of_reachable,
+        "ceiling": report.ceiling_name,
         "beats_constant": verdict.beats_constant,
         "folder": str(folder),
         "data": report.data.name,
@@ -130,6 +133,7 @@ class SweepTable(Callback):
         if None not in runs and len(set(runs)) == len(runs):
             varied = [name for name in varied if name not in ("aggregator", "experiment")]
         named = "aggregator" in varied or "experiment" in varied
+        reached = of_one_yardstick(results)
         priced = [each for each in results if each.get("delta") is not None]  # together only on the same records
         print_page(
             "cli/sweep.txt",
@@ -137,6 +141,7 @@ class SweepTable(Callback):
             ranked=sorted(jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)),
             shown=varied if named else ["run", *varied],
             columns=_COLUMNS,
+            reached=reached,
             ends=results[0].get("beside", {}) if len({result.get("data") for result in results}) == 1 else {},
             priced=priced if len({each["data"] for each in priced}) == 1 else (),
             epsilon=math.fsum(number(each["epsilon"]) for each in priced),
@@ -146,6 +151,35 @@ class SweepTable(Callback):
         )
 
 
+@dataclass(frozen=True)
+class Yardstick:
+    """What the column `reached` of a sweep's table is a share of: one ceiling for all of its runs."""
+
+    ceiling: str | None  # a key of `MODEL_NAMES`; None where no run reached a share of anything
+    others: tuple[str, ...]  # ceilings of the runs whose cells stay empty
+
+    @property
+    def note(self) -> str:
+        """Says what 100% is, and why cells are empty, in a sentence; empty where no cell is."""
+        if self.ceiling is None or not self.others:
+            return ""
+        names = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.others)
+        remedy = "; all_records=true trains one in every run" if self.ceiling == "all_records_model" else ""
+        return f"reached: 100% is the {MODEL_NAMES[self.ceiling]}; empty for runs that had {names} instead{remedy}"
+
+
+def of_one_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
+    """Chooses the ceiling of a sweep's table: the model of all private records, wherever some run had one.
+
+    Shares of different ceilings cannot be compared. Older rows name no ceiling, and count as runs with another one.
+    """
+    ceilings = dict.fromkeys(
+        str(result.get("ceiling") or "unnamed") for result in results if result.get("share_of_reachable") is not None
+    )
+    chosen = "all_records_model" if "all_records_model" in ceilings else next(iter(ceilings), None)
+    return Yardstick(chosen, tuple(name for name in ceilings if name != chosen))
+
+
 def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Writes sweep.csv; returns the jobs that it was written from, and their settings as the command line has them."""
     jobs = [
@@ -153,7 +187,7 @@ def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     ]
     given = list(dict.fromkeys(name for job in jobs for name in job["given"]))
     if jobs:
-        text, names = io.StringIO(), ["run", *given, *_COLUMNS, "note", "folder"]
+        text, names = io.StringIO(), ["run", *given, *_FILE_COLUMNS]
         write = row_writer(text, "\n")
         for row in ({name: name for name in names}, *(job["given"] | job["result"] for job in jobs)):
             write(row.get(name, "") for name in names)

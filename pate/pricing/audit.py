@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from pate.accounting.data_dependent import DataDependentEpsilon, gnmax_log_q, th
 from pate.accounting.rdp import curve_of
 from pate.accounting.special import Array, ndtr
 from pate.aggregators import Aggregator
+from pate.aggregators.aggregator import UnknownCost
 from pate.files.values import plain
 from pate.pricing.priced_release import Budget, epsilon_on
 from pate.validation import require, require_non_negative
@@ -143,7 +145,10 @@ def audit_votes(
         events = {str(each): NonPrivateEvent() if bare else made.event(shape) for each, made in both}
         bounds = {each: accountant().compose(event).get_epsilon(target_delta) for each, event in events.items()}
         claimed = (0.0, "no noise costs nothing") if bare else published_claim(applied, votes, target_delta)
-        on_votes = epsilon_on(applied, votes.counts, shape, target_delta) if data_dependent and not bare else None
+        on_votes = None
+        if data_dependent and not bare:
+            with suppress(UnknownCost):
+                on_votes = epsilon_on(applied, votes.counts, shape, target_delta)
         assumed = () if start is aggregator else tuple(name for name in used if name in parameters.assumed)
         if not (given_only and assumed and findings):
             name = _configured_name(applied)

@@ -16,6 +16,7 @@ from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import failure_probability
 from pate.accounting.filters import largest_count
 from pate.accounting.rdp import require_maker
+from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared, require_delta_left
 from pate.files.values import digest
@@ -56,10 +57,10 @@ def epsilon_on(
     shape: VoteShape,
     target_delta: float,
     answered: NDArray[np.bool_] | None = None,
-) -> DataDependentEpsilon | None:
-    """What a release cost on these votes `[Q, L]`, a bound for them alone; None where no theorem says."""
+) -> DataDependentEpsilon:
+    """Computes what a release cost on these votes `[Q, L]`, a bound for them alone; raises as `cost_on`."""
     cost = aggregator.cost_on(counts, num_teachers=shape.num_teachers, orders=DEFAULT_ORDERS, answered=answered)
-    return None if cost is None else cost.epsilon(target_delta)
+    return cost.epsilon(target_delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +183,7 @@ def largest_num_queries(
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
         event = aggregator.settled(num_queries=1, target_delta=target_delta).event(one)
         price = accountant().compose(event).get_epsilon(target_delta)  # raises where failures alone use up delta
-        require(False, "max_epsilon", max_epsilon, f"at least {rounded_up(price, 4)}, the price of one query")
+        require(False, "max_epsilon", max_epsilon, f"at least {format_epsilon(price)}, the price of one query")
     return most
 
 

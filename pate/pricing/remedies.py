@@ -11,10 +11,11 @@ from typing import Any
 from pate.accounting import Adjacency, NoOpEvent, RdpAccountant
 from pate.accounting.events import leaves
 from pate.accounting.rdp import AccountantBesideRenyi
+from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
 from pate.pricing.priced_release import Budget, PricedRelease, SettingNames, changed_fields, plan_release
-from pate.validation import InvalidValue, require, require_count, rounded_up
+from pate.validation import InvalidValue, require, require_count
 from pate.votes.shape import VoteShape
 
 OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")  # as `pate-train` spells them
@@ -455,7 +456,7 @@ def require_useful(
     """
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
-        lines.append(f"epsilon={rounded_up(priced.epsilon, 4)}: above {WEAK_EPSILON} it promises one person little")
+        lines.append(f"epsilon={format_epsilon(priced.epsilon)}: above {WEAK_EPSILON} it promises one person little")
     # No queries, or answers that no vote changes. Not by its epsilon: at some deltas noise that hides all costs 0.
     if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
         return tuple(lines)

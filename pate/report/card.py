@@ -7,9 +7,10 @@ from pathlib import Path
 from string import Template
 from typing import Any, Self
 
+from pate.accounting.rounding import format_delta, format_epsilon
 from pate.files.disk import read_value, write_text
 from pate.files.values import to_json
-from pate.report.report import PAPER_LABEL, Privacy, Scalar, format_delta, format_epsilon
+from pate.report.report import PAPER_LABEL, Privacy, Scalar
 from pate.validation import VERSION, require, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))

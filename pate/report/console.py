@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pate.files.values import to_json_line
-from pate.report.report import Report, add_words, round_up
+from pate.report.report import Report, add_words
 from pate.validation import printable, rounded_down
 
 _ANY_WIDTH = 10_000
@@ -102,7 +102,6 @@ def _environment() -> Environment:
         "cells": lambda values, before="": Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values)),
         "down": rounded_down,
         "small": lambda probability: f"{probability:.3g}".replace("e-0", "e-"),
-        "up": lambda value, digits=4: "0" if value == 0 else round_up(value, digits),
     }
     made.globals |= {"br": Markup(_BREAK)}
     return made

@@ -24,8 +24,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from pate.accounting.rounding import format_epsilon
 from pate.files.disk import replacing
-from pate.report.report import DASH, HEADLINE, METRIC_NAMES, MODEL_NAMES, Report, RunFigures, add_words, format_epsilon
+from pate.report.report import DASH, HEADLINE, METRIC_NAMES, MODEL_NAMES, Report, RunFigures, add_words
 
 # Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
 INK, MUTED, RULE = "#010101", "#020202", "#030303"

@@ -6,7 +6,6 @@ Privacy parameters are rounded up, as no printed bound may be too small.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Context, Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -15,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.data_dependent import DataDependentEpsilon
+from pate.accounting.rounding import format_delta, format_epsilon
 from pate.files.disk import read_value, write_text
 from pate.files.values import from_json, to_json
 from pate.pricing.remedies import WEAK_EPSILON
 from pate.report.metrics import Bits, Floats, Interval, Membership, PrecisionRecall, Scores
 from pate.validation import require, require_count
-
-_EXACT = Context(prec=700)  # holds any float's decimals, so that quantizing is the only rounding
 
 # Heading of each metric, by its key in report.json; the headline first.
 METRIC_NAMES = {
@@ -49,36 +47,6 @@ ADJACENCY_NAMES = {
 }
 
 
-def round_up(value: float, digits: int) -> str:
-    """A number with so many decimals, rounded toward plus infinity, or `inf`.
-
-    The number is taken by its shortest decimal form, so that 3.6 prints as `3.60`; reading the result back as a float
-    never gives less than `value`. Raises `InvalidValue` for NaN, minus infinity, or a negative count of decimals.
-
-    >>> round_up(7.9912, 2), round_up(3.6, 2), round_up(float("inf"), 2)
-    ('8.00', '3.60', 'inf')
-    """
-    require_count("digits", digits, minimum=0)
-    require(value > -math.inf, "value", value, "a number or plus infinity")
-    if math.isinf(value):
-        return "inf"
-    step = Decimal(1).scaleb(-digits)
-    rounded = Decimal(repr(float(value))).quantize(step, rounding=ROUND_CEILING, context=_EXACT)
-    return f"{rounded if rounded else abs(rounded):f}"  # never `-0`
-
-
-def format_epsilon(epsilon: float) -> str:
-    """Formats an epsilon for print, rounded up: two decimals from 1 on, four below; `0` is exact."""
-    return "0" if epsilon == 0 else round_up(epsilon, 2 if epsilon >= 1 else 4)
-
-
-def format_delta(delta: float) -> str:
-    """Formats a delta in [0, 1] for print, rounded up to three significant digits, such as `1e-6` or `1.61e-6`."""
-    require(0 <= delta <= 1, "delta", delta, "a number in [0, 1]")
-    rounded = Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(abs(float(delta)))).normalize()
-    return f"{rounded:f}" if rounded == 0 or rounded >= Decimal("0.001") else f"{rounded:e}"
-
-
 def percent(share: float) -> str:
     """A share in [0, 1] as a percentage with one decimal."""
     return f"{100 * share:.1f}%"
@@ -87,8 +55,6 @@ def percent(share: float) -> str:
 def add_words(templates: Any) -> None:
     """Gives a Jinja environment the filters and names that all pages use."""
     templates.filters |= {"delta": format_delta, "epsilon": format_epsilon, "percent": percent}
-    # what others print, to the nearest: two decimals, two digits where these would be none
-    templates.filters["claim"] = lambda given: f"{given:.2f}" if given == 0 or given >= 0.01 else f"{given:.2g}"
     templates.globals |= {"metrics": METRIC_NAMES, "names": MODEL_NAMES, "adjacencies": ADJACENCY_NAMES}
     templates.globals |= {"PAPER_LABEL": PAPER_LABEL, "SEEDED_WARNING": SEEDED_WARNING}
 
@@ -381,7 +347,8 @@ class Report:
     heading: Heading = field(default_factory=Heading)
     membership: Membership | None = None  # an attack on the published student, or None
     data_dependent: DataDependentEpsilon | None = None  # what the release cost on these votes, no guarantee; or None
-    left_out: Mapping[str, str] = field(default_factory=dict)  # why a model was not trained, by its key in `models`
+    # why a model was not trained, by its key in `models`, and why there is no `data_dependent`
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         priced, released = self.privacy.num_queries, self.release.num_queries
@@ -397,6 +364,12 @@ class Report:
         """By the names of `MODEL_NAMES`, in the order of the tables; None for those that were not trained."""
         found = vars(self.baselines) | {"student": self.student}
         return {key: found[key] for key in MODEL_NAMES}
+
+    @property
+    def ceiling_name(self) -> str:
+        """The model that the verdict's share is a share of, by its key: that of all records, if it was trained."""
+        trained = self.baselines.all_records_model is not None
+        return "all_records_model" if trained else "true_label_student"
 
     def reason_without(self, model: str) -> str:
         """Says why a model has no scores, where the run knows it; empty where it has scores, or in older reports."""

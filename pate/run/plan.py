@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.models.student import Predictor
 from pate.pricing import Budget, PricedRelease, budgets_of, plan_release, require_useful
 from pate.pricing.remedies import OF_TRAINING, RemedySearch
-from pate.report.report import Heading, format_epsilon
+from pate.report.report import Heading
 from pate.run.payment import ReleaseTerms
 from pate.run.places import Places
 from pate.run.progress import Monitor

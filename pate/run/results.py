@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ExactAccountant, JointLawAccountant, PldAccountant, RdpAccountant
+from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.aggregators import CenteredVotes, Release
+from pate.aggregators.aggregator import UnknownCost
 from pate.data import Dataset, Split
 from pate.files.disk import write_text
 from pate.pricing import PricedRelease
@@ -68,9 +70,12 @@ class Results:
         }
         baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
         dependent = None
-        if self.plan.data_dependent and self.votes.gives_bits:
-            terms = shape, self.plan.target_delta, self.release.answered
-            dependent = epsilon_on(self.priced.aggregator, self.votes.counts(), *terms)
+        left_out = dict(self.left_out)
+        if self.plan.data_dependent:
+            try:
+                dependent = self._data_dependent()
+            except UnknownCost as error:
+                left_out["data_dependent"] = str(error)
         return Report(
             privacy=privacy_of(self.release, self.payment),
             release=summary_of(self.release, self.queries.labels if data.public_labeled else None),
@@ -108,7 +113,19 @@ class Results:
             heading=self.plan.heading,
             membership=self.membership,
             data_dependent=dependent,
-            left_out=self.left_out,
+            left_out=left_out,
+        )
+
+    def _data_dependent(self) -> DataDependentEpsilon:
+        """Computes what the release cost on the votes at hand; raises `UnknownCost` where no theorem says."""
+        if not self.votes.gives_bits:
+            raise UnknownCost("votes: expected a bit for each label, which the theorems are about; these are numbers")
+        return epsilon_on(
+            self.priced.aggregator,
+            self.votes.counts(),
+            self.priced.shape,
+            self.plan.target_delta,
+            self.release.answered,
         )
 
     def figures(self, report: Report) -> RunFigures:

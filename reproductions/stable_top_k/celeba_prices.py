@@ -61,7 +61,7 @@ def prices() -> list[PricedAccounting]:
         _by_curve("Gumbel of scale 50, bounded range and one bit", BOUND, lambda a: curve_of(same_scale(a))),
         _by_accountant("the paper's noise, valid bound, loss distributions", PldAccountant, gaussian),
         _by_accountant("the paper's noise, valid bound, Renyi", RdpAccountant, _gaussian_with_gaussian_test),
-        _by_accountant("the same, test as one bit: what pate-account prints", RdpAccountant, gaussian),
+        _by_accountant("the same, test as one bit: what accountant=rdp prints", RdpAccountant, gaussian),
     ]
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pate.accounting import Adjacency
-from pate.report.report import round_up
+from pate.accounting.rounding import format_epsilon
 from reproductions.command import csv_text
 from reproductions.stable_top_k.celeba_prices import (
     FAILURE_PROB,
@@ -57,7 +57,7 @@ def _rendered(table: list[PricedAccounting]) -> Table:
     for row in table:
         cells = (row.add_remove_classic, row.add_remove_tight, row.replace_one_classic, row.replace_one_tight)
         style = "red" if row.holds == FALSE else None
-        shown.add_row(row.accounting, row.holds, *("-" if x is None else round_up(x, 3) for x in cells), style=style)
+        shown.add_row(row.accounting, row.holds, *("-" if x is None else format_epsilon(x) for x in cells), style=style)
     return shown
 
 

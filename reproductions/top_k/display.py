@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Column, Table
 
-from pate.report.report import format_delta, round_up
+from pate.accounting.rounding import format_delta, format_epsilon
 from reproductions.top_k.contender import FAMILIES
 from reproductions.top_k.grid import ErrorRow, RecallRow
 from reproductions.top_k.price import PriceRow
@@ -30,7 +30,7 @@ def recall_table(rows: Sequence[RecallRow], title: str) -> Table:
         found = [cells[(*line, epsilon)] for epsilon in epsilons]
         last = found[-1]
         shown = [f"{row.recall_mean:.3f} ± {row.recall_std:.3f}" for row in found]
-        tail = (f"{last.precision_mean:.3f}", round_up(last.sound_epsilon, 4))
+        tail = (f"{last.precision_mean:.3f}", format_epsilon(last.sound_epsilon))
         table.add_row(line[0], str(line[1]), line[2], *shown, *tail)
     return table
 
@@ -43,7 +43,7 @@ def price_table(rows: Sequence[PriceRow], title: str) -> Table:
     for row in rows:
         paper = "-" if row.paper is None else f"{row.paper:.3f}"
         style = "red" if row.paper_is == "false" else None
-        sound = (round_up(row.add_remove, 3), round_up(row.replace_one, 3))
+        sound = (format_epsilon(row.add_remove), format_epsilon(row.replace_one))
         table.add_row(row.mechanism, paper, row.paper_is, *sound, style=style)
     return table
 

@@ -10,7 +10,16 @@ from scipy.special import ndtr
 from pate.accounting import DEFAULT_ORDERS, AutoAccountant, ExactAccountant, RdpAccountant
 from pate.accounting.data_dependent import DataDependentCost, DataDependentEpsilon
 from pate.accounting.events import ComposedEvent, GaussianEvent, SelfComposedEvent
-from pate.aggregators import Aggregator, ConfidentGNMax, ConfidentVotes, GaussianVotes, GNMax
+from pate.aggregators import (
+    Aggregator,
+    CenteredVotes,
+    ConfidentGNMax,
+    ConfidentVotes,
+    GaussianVotes,
+    GNMax,
+    StableTopK,
+)
+from pate.aggregators.aggregator import UnknownCost
 from pate.aggregators.gaussian_votes import threshold_cost
 
 DELTA, SCREENED, ANSWERED, TEACHERS = 1e-5, 1000, 286, 250
@@ -82,9 +91,17 @@ def test_screening_and_answers_add() -> None:
 def test_votes_that_no_theorem_is_about_have_no_cost() -> None:
     votes = clear_votes(3)
     votes[1, 0] -= 1  # a teacher that said nothing
-    assert GNMax(noise_std=40).cost_on(votes, num_teachers=TEACHERS, orders=[2.0]) is None
+    with pytest.raises(UnknownCost, match=r"^votes: expected one vote of each teacher in each query"):
+        GNMax(noise_std=40).cost_on(votes, num_teachers=TEACHERS, orders=[2.0])
     other = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
-    assert other.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0]) is None
+    with pytest.raises(UnknownCost, match=r"^adjacency=add_remove: expected replace_one"):
+        other.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
+    for aggregator in (StableTopK(selection_scale=5.0, test_std=5.0), CenteredVotes(noise_multiplier=5.0)):
+        with pytest.raises(UnknownCost, match=rf"^aggregator={type(aggregator).__name__}: expected GaussianVotes, "):
+            aggregator.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
+    reached = GaussianVotes(noise_std=40, teachers_reached=2)
+    with pytest.raises(UnknownCost, match=r"^teachers_reached=2: expected 1"):
+        reached.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
     assert isinstance(DataDependentCost(np.array([2.0]), np.array([0.1])).epsilon(DELTA), DataDependentEpsilon)
 
 

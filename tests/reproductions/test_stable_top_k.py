@@ -35,7 +35,7 @@ PRINTED: dict[str, tuple[str, Cells]] = {
     "the paper's noise, valid bound, loss distributions": (BOUND, (None, 7.83, None, 18.06)),
     "the paper's noise, valid bound, Renyi": (BOUND, (None, 9.30, None, 21.68)),
 }
-ADDED = "the same, test as one bit: what pate-account prints"
+ADDED = "the same, test as one bit: what accountant=rdp prints"
 AT_LEAST = (5.33, 12.1, 5.32, 6.358)
 
 

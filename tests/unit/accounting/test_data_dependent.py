@@ -29,8 +29,8 @@ from pate.accounting.data_dependent import (
 )
 from pate.accounting.events import Event, event_to_json
 from pate.accounting.rdp import curve_of
+from pate.accounting.rounding import format_epsilon
 from pate.files.values import to_json
-from pate.report.report import round_up
 from pate.validation import InvalidValue
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
@@ -276,6 +276,6 @@ def test_the_statement_is_an_estimate_and_rounds_its_own_guarantee_up(
 ) -> None:
     text = statement(sanitizer, 0.5, target_delta=1e-6)
     epsilon = estimated_epsilon(sanitizer, 0.5, target_delta=1e-6)
-    assert text.startswith(f"Estimate, not a guarantee: epsilon = {round_up(epsilon, 2)} at delta = 1e-06")
+    assert text.startswith(f"Estimate, not a guarantee: epsilon = {format_epsilon(epsilon)} at delta = 1e-6")
     own = pa.RdpAccountant().compose(sanitizer.event).get_epsilon(1e-6)
-    assert f"it alone is ({round_up(own, 2)}, 1e-06)-DP (replace_one)" in text
+    assert f"it alone is ({format_epsilon(own)}, 1e-6)-DP (replace_one)" in text

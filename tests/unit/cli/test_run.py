@@ -165,6 +165,27 @@ def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(tmp_path: Path
     assert "2 releases of one private data set cost together at most epsilon 16.01 at delta 2e-6" in text
 
 
+def test_shares_of_different_ceilings_do_not_stand_in_one_column(tmp_path: Path, capsys: Any) -> None:
+    def reached(share: float, ceiling: str) -> dict[str, Any]:
+        return result(0.2) | {"share_of_reachable": share, "ceiling": ceiling}
+
+    rows = swept(
+        tmp_path,
+        ("seed=0", reached(0.439, "all_records_model")),
+        ("seed=1", reached(1.109, "true_label_student")),
+        ("seed=2", reached(0.451, "all_records_model")),
+    )
+    text = capsys.readouterr().out
+    assert "43.9%" in text and "45.1%" in text
+    assert "110.9%" not in text
+    note = "reached: 100% is the all-records model; empty for runs that had the true-label student instead"
+    assert f"{note}; all_records=true trains one in every run" in text
+    assert [row["ceiling"] for row in rows] == ["all_records_model", "true_label_student", "all_records_model"]
+    swept(tmp_path, *((f"seed={seed}", reached(1.109, "true_label_student")) for seed in (0, 1)))
+    text = capsys.readouterr().out
+    assert text.count("110.9%") == 2 and "reached: 100%" not in text
+
+
 def listed(*values: Any) -> Any:
     return OmegaConf.create(list(values))
 

@@ -182,7 +182,7 @@ BITS = {"num_queries": 600, "num_labels": 40}
         (lambda: budget(max_epsilon=math.inf), "max_epsilon=inf: "),
         (lambda: budget(accountant="rdp"), "accountant=rdp: expected a class such as "),
         (lambda: budget(target_epsilon=8.0, max_epsilon=2.0), "max_epsilon=2.0: expected no target_epsilon beside it"),
-        (lambda: bought(max_epsilon=0.001), "max_epsilon=0.001: expected at least 0.1, the price of one query"),
+        (lambda: bought(max_epsilon=0.001), "max_epsilon=0.001: expected at least 0.1000, the price of one query"),
         (lambda: bought(target_delta=1e-12), "target_delta=1e-12: expected at least 2.67e-12, below which draws"),
         (lambda: bought(target_delta=1e-15, max_epsilon=1.0), "target_delta=1e-15: .* 4.45e-15, below"),
         (lambda: asked(at_most=0), "at_most=0: "),

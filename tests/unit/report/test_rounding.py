@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pate.report.report import format_delta, format_epsilon, round_up
+from pate.accounting.rounding import format_delta, format_epsilon, round_up
 from pate.validation import InvalidValue
 
 

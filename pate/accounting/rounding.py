@@ -1,0 +1,45 @@
+"""How an epsilon and a delta are shown to people: rounded up, to the same digits wherever they stand.
+
+No printed bound may be too small. Files for programs hold the numbers themselves.
+"""
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal
+
+from pate.validation import require, require_count
+
+_EXACT = Context(prec=700)  # holds any float's decimals, so that quantizing is the only rounding
+
+
+def round_up(value: float, digits: int) -> str:
+    """Rounds a number toward plus infinity, to so many decimals; infinity is `inf`.
+
+    The number is taken by its shortest decimal form, so that 3.6 prints as `3.60`; reading the result back as a float
+    never gives less than `value`. Raises `InvalidValue` for NaN, minus infinity, or a negative count of decimals.
+
+    >>> round_up(7.9912, 2), round_up(3.6, 2), round_up(float("inf"), 2)
+    ('8.00', '3.60', 'inf')
+    """
+    require_count("digits", digits, minimum=0)
+    require(value > -math.inf, "value", value, "a number or plus infinity")
+    if math.isinf(value):
+        return "inf"
+    step = Decimal(1).scaleb(-digits)
+    rounded = Decimal(repr(float(value))).quantize(step, rounding=ROUND_CEILING, context=_EXACT)
+    return f"{rounded if rounded else abs(rounded):f}"  # never `-0`
+
+
+def format_epsilon(epsilon: float) -> str:
+    """Formats an epsilon for print, rounded up: two decimals from 1 on, four below; `0` is exact.
+
+    >>> format_epsilon(18.0608), format_epsilon(0.03121), format_epsilon(0.0)
+    ('18.07', '0.0313', '0')
+    """
+    return "0" if epsilon == 0 else round_up(epsilon, 2 if epsilon >= 1 else 4)
+
+
+def format_delta(delta: float) -> str:
+    """Formats a delta in [0, 1] for print, rounded up to three significant digits, such as `1e-6` or `1.61e-6`."""
+    require(0 <= delta <= 1, "delta", delta, "a number in [0, 1]")
+    rounded = Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(abs(float(delta)))).normalize()
+    return f"{rounded:f}" if rounded == 0 or rounded >= Decimal("0.001") else f"{rounded:e}"

@@ -1,0 +1,54 @@
+"""Figures that several pages have: one source each, and one rule of rounding wherever people read an epsilon."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+AUDIT = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+TEMPLATES = sorted(
+    path
+    for path in (ROOT / "pate").rglob("*")
+    if path.suffix in (".txt", ".html", ".jinja") and "data" not in path.parts
+)
+PRINTED = re.findall(r"^#> (.*)$", AUDIT, re.MULTILINE)  # what the audit's blocks print, which run in the tests
+FIGURE = re.compile(r"\d+\.\d{2}\b")
+
+
+def printed(beginning: str) -> list[str]:
+    """The figures of the audit's line that begins so."""
+    return next(FIGURE.findall(line) for line in PRINTED if line.startswith(beginning))
+
+
+def test_the_reproductions_and_the_audit_have_the_same_figures() -> None:
+    page = (ROOT / "reproductions" / "README.md").read_text(encoding="utf-8")
+    item = page[page.index("**Experiment 3:") : page.index("**Table 2:")]
+    (formula,) = printed("the formula behind")
+    bounds = printed("the paper's noise, loss distributions")
+    gumbel = printed("Gumbel noise, Renyi")
+    pairs = [next(FIGURE.findall(line)[0] for line in PRINTED if line.startswith(f"{name}, at")) for name in KINDS]
+    assert FIGURE.findall(item) == [formula, *pairs, *bounds, *gumbel]
+    assert (formula, *bounds) == ("3.67", "7.83", "18.07")
+
+
+KINDS = ("add_remove", "replace_one")
+
+
+@pytest.mark.parametrize(
+    ("release", "place"), [("stable top-k, the paper's noise", 1), ("the paper's noise, add/remove", 0)]
+)
+def test_the_table_of_tightness_and_the_audit_have_the_same_prices(release: str, place: int) -> None:
+    rows = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))["tightness"]["rows"]
+    _, _, renyi, best = next(row for row in rows if row[0] == release)
+    assert renyi.split(",")[0] == printed("the paper's noise, Renyi")[place]
+    assert best.split(",")[0] == printed("the paper's noise, loss distributions")[place]
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_every_epsilon_of_a_template_is_rounded_by_the_one_rule(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    shown = re.findall(r"\b\w+\.(?:\w*_)?epsilon(?:\[\w+\])?\s*\|\s*(\w+)", text)
+    assert set(shown) <= {"epsilon", "string"}  # a data-dependent one is a sentence
+    assert not re.findall(r"\|\s*(?:up|claim)\b", text)
