@@ -436,6 +436,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             samples.require_readable(name, given)
         if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
             require_array("y", y, kinds=None)
+        samples.require_labels(y)
         sets = LabelSets.of(y, self.classes)
         encoded: Any = y if sets is None else sets.encode(y)
         framed = samples.require_frames(X, X_public)

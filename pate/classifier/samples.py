@@ -137,6 +137,29 @@ def require_readable(name: str, values: Any) -> None:
         raise InvalidValue(f"{name}: expected numbers") from None
 
 
+def require_labels(y: Any) -> None:
+    """Raises where a label is missing: None, NaN, NaT or pandas.NA, in a DataFrame, a Series, an array or a list."""
+    if hasattr(y, "isna"):
+        missing = np.asarray(y.isna(), np.bool_)
+    elif isinstance(y, np.ndarray) and y.dtype.kind == "O":
+        missing = np.array([is_missing(label) for label in y.flat], np.bool_).reshape(y.shape)
+    elif isinstance(y, list):
+        missing = np.array([is_missing(label) for label in y], np.bool_)
+    else:
+        return
+    require_entries("y", ~missing, "a label for each record, none missing")
+
+
+def is_missing(value: Any) -> bool:
+    """Says whether a value is None, NaN, NaT or pandas.NA."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal; arrays are so entry by entry
+        return type(value).__name__ == "NAType"
+
+
 class PublicGroups(UserWarning):
     """A warning: `public_fraction` declares groups public that have no row in that share of the rows."""
 
@@ -175,7 +198,10 @@ def numbers_of(inputs: Any) -> NDArray[Any]:
     """The columns of numbers `[n, k]`; of a sparse matrix those that it stores."""
     if sparse.issparse(inputs):
         return np.asarray(inputs.data)
-    return np.asarray(inputs.select_dtypes("number"), np.float64) if is_frame(inputs) else inputs
+    if not is_frame(inputs):
+        return inputs
+    # pandas.NA of nullable columns, such as Int64, is a missing number as NaN is
+    return np.asarray(inputs.select_dtypes("number").to_numpy(np.float64, na_value=np.nan))
 
 
 def rows_as_bytes(inputs: Any) -> NDArray[Any]:
@@ -300,6 +326,9 @@ class LabelSets(Task):
         """The task for y; None where it is no list of sets, lists or tuples of words."""
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             return None
+        rule = "sets of words, one word a label, or an array [n, num_labels] of 0 and 1"
+        strange = [isinstance(row, (set, frozenset)) and not all(isinstance(word, str) for word in row) for row in y]
+        require(not any(strange), "y", "sets of other values", rule)
         are_sets = [isinstance(row, _SETS) and all(isinstance(word, str) for word in row) for row in y]
         if not any(each and row for each, row in zip(are_sets, y, strict=True)):
             return None

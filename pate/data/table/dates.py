@@ -258,7 +258,7 @@ def days_as_text(days: float) -> str:
 def absent_dates(days: NDArray[np.float64]) -> list[float]:
     """Returns days since 1970 that stand for no date, as 9999-12-31 does among dates of one summer.
 
-    Rule, of the public file alone: the first or the last of all days is none where it is ten years or more from the
+    Rule, of the public file alone. The first or the last of all days is none where it is ten years or more from the
     next one, and that is more than 10 times what lies between all others. For a first or last day of a year, which
     programs put there, 1.5 times is enough. Then the next one is looked at, as long as three different days stay.
 

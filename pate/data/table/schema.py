@@ -152,7 +152,6 @@ class NumberColumn(Column):
     unit: float = 1.0  # of these powers: the 1 of the feature
 
     kind = "number"
-    expects = "numbers as in the public file"
     keys = ("mean", "std", "min", "max", "missing")
 
     def __post_init__(self) -> None:
@@ -180,6 +179,10 @@ class NumberColumn(Column):
         power = round(min(max(float(scipy.stats.yeojohnson_normmax(some)), 0.0), 2.0), 2)
         bent = _powers(scaled, power)
         return replace(column, power=power, center=float(bent.mean()), unit=float(bent.std()))
+
+    @property
+    def expects(self) -> str:
+        return "numbers as in the public file"
 
     def numbers(self, array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
         """Cells as numbers `[n]`, NaN for none and infinite for something else."""
@@ -559,7 +562,8 @@ def as_table(given: Any) -> Any:
         except pa.ArrowException:
             if not hasattr(series, "iloc"):
                 raise  # else it is a column of several types, which are words
-            return pa.array([None if each is None or each != each else str(each) for each in series], pa.string())
+            words = [None if gone else str(cell) for cell, gone in zip(series, series.isna(), strict=True)]
+            return pa.array(words, pa.string())
 
     try:
         if isinstance(given, Mapping) or (hasattr(given, "columns") and hasattr(given, "iloc")):
@@ -703,7 +707,8 @@ def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spe
     """Of words most of which are numbers or dates, or have a number in them."""
     distinct, total = arrow().array(counted, arrow().string()), int(counts.sum())
     # of numbers, and of dates by the name of their order
-    ways = [(spelling, frozenset[str]()), *spelling.others(), *((order, frozenset[str]()) for order in ORDERS)]
+    ways: list[tuple[Spelling | str, frozenset[str]]] = [(spelling, frozenset()), *spelling.others()]
+    ways += [(order, frozenset()) for order in ORDERS]
 
     def wrong_in(words: Any, way: Spelling | str) -> NDArray[np.bool_]:
         return np.isinf(as_dates(words, (way,), 2000) if isinstance(way, str) else as_numbers(words, way))

@@ -498,3 +498,36 @@ def test_texts_of_every_type_are_read_with_a_pyarrow_that_knows_no_views(monkeyp
         assert as_texts(pa.array(["flu", None], text)).to_pylist() == ["flu", None]
     assert as_texts(pa.nulls(2)).to_pylist() == [None, None]
     assert as_texts(pa.array(["flu", None]).dictionary_encode()).to_pylist() == ["flu", None]
+
+
+NULLABLE = {"age": "Int64", "weight": "Float64", "smokes": "boolean", "ward": "string", "room": "category"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_nullable_columns_with_gaps_are_those_with_nan(tmp_path: Path, ending: str) -> None:
+    """In files, and in a frame for a model: Int64, Float64, boolean, string, category, and words beside pandas.NA."""
+    gaps = np.arange(ROWS) % 7 == 0
+    columns = {
+        "age": np.where(gaps, None, np.arange(ROWS)),
+        "weight": np.where(gaps, None, np.arange(ROWS) / 2),
+        "smokes": np.where(gaps, None, np.arange(ROWS) % 2 == 0),
+        "ward": np.where(gaps, None, np.array(["a", "b"])[np.arange(ROWS) % 2]),
+        "room": np.where(gaps, None, np.array(["x", "y"])[np.arange(ROWS) % 2]),
+    }
+    plain = pd.DataFrame(columns).astype({"age": float, "weight": float})
+    tables = {split: plain.assign(person=frame["person"], flu=frame["flu"]) for split, frame in frames().items()}
+    wanted = written(tmp_path, tables, labels=("flu",)).load()
+    nullable = {split: frame.astype({**NULLABLE, "flu": "Int64"}) for split, frame in tables.items()}
+    dataset = written(tmp_path, nullable, dict.fromkeys(tables, ending), labels=("flu",)).load()
+    assert np.array_equal(dataset.private.inputs, wanted.private.inputs)
+    assert np.array_equal(dataset.private.labels, wanted.private.labels)
+    schema = dataset.preprocessing
+    assert isinstance(schema, TableSchema)
+    assert np.array_equal(schema.inputs(nullable["private"]), wanted.private.inputs)
+    mixed = plain.assign(
+        ward=[
+            pd.NA if gap else (7 if row == 1 else word)
+            for row, (gap, word) in enumerate(zip(gaps, columns["ward"], strict=True))
+        ]
+    )
+    assert schema.inputs(mixed)[gaps].tolist() == wanted.private.inputs[gaps].tolist()

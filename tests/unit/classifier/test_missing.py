@@ -1,0 +1,82 @@
+"""Missing cells and labels, as pandas' nullable columns and other containers have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from pate import PATEClassifier
+from pate.classifier.samples import LabelSets, numbers_of, require_labels
+from pate.validation import InvalidValue
+
+pd = pytest.importorskip("pandas")
+ROWS = 120
+RNG = np.random.default_rng(0)
+INPUTS = pd.DataFrame(RNG.integers(0, 9, (ROWS, 3)), columns=["a", "b", "c"])
+LABELS = (INPUTS[["a", "b"]] > 4).astype(int)
+
+
+def with_gaps(frame: Any, dtype: str) -> Any:
+    frame = frame.astype(dtype)
+    frame.iloc[::7, 0] = np.nan if dtype == "float64" else pd.NA
+    return frame
+
+
+def predicted(dtype: str) -> np.ndarray:
+    model = PATEClassifier(DecisionTreeClassifier(), n_teachers=10, epsilon=30.0, random_state=0)
+    model.fit(with_gaps(INPUTS, dtype), LABELS, X_public=with_gaps(INPUTS[:40] + 0.0, "float64").astype(dtype))
+    return np.asarray(model.predict(with_gaps(INPUTS, dtype)))
+
+
+@pytest.mark.filterwarnings("ignore:.*rows of X_public are rows of X", "ignore:random_state")
+def test_nullable_columns_with_gaps_are_floats_with_gaps() -> None:
+    """The same model, to the bit, as of float64 with NaN."""
+    assert np.array_equal(predicted("Int64"), predicted("float64"))
+
+
+@pytest.mark.parametrize("dtype", ["Int8", "Int64", "Float64", "int64[pyarrow]", "double[pyarrow]"])
+def test_numbers_of_a_nullable_column_have_nan_in_gaps(dtype: str) -> None:
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    numbers = numbers_of(with_gaps(INPUTS, dtype))
+    assert np.flatnonzero(np.isnan(numbers[:, 0])).tolist() == list(range(0, ROWS, 7))
+    assert np.array_equal(numbers[:, 1:], INPUTS[["b", "c"]])
+
+
+MISSING = {
+    "Int64": pd.Series([0, 1, None], dtype="Int64"),
+    "boolean": pd.Series([True, False, None], dtype="boolean"),
+    "string": pd.Series(["no", "yes", None], dtype="string"),
+    "category": pd.Series(["no", "yes", None], dtype="category"),
+    "object": np.array(["no", "yes", None], object),
+    "list": ["no", "yes", pd.NA],
+    "NaT": np.array(["no", "yes", pd.NaT], object),
+    "NaN among words": ["no", "yes", float("nan")],
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_a_missing_label_is_refused_by_its_place(case: str) -> None:
+    with pytest.raises(InvalidValue, match=r"^y\[2\]: expected a label for each record, none missing$"):
+        require_labels(MISSING[case])
+
+
+def test_a_missing_label_of_several_is_refused_by_its_place_and_others_are_taken() -> None:
+    frame = LABELS.astype("Int64")
+    require_labels(frame)
+    frame.iloc[3, 1] = pd.NA
+    model = PATEClassifier(DecisionTreeClassifier(), n_teachers=10, epsilon=30.0)
+    with pytest.raises(InvalidValue, match=r"^y\[3, 1\]: expected a label for each record, none missing$"):
+        model.fit(INPUTS, frame, X_public=INPUTS[:20])
+    for labels in (["no", "yes"], [{"flu"}, set()], np.array([[0, 1], [1, 0]]), [[0, 1], [1, 0]]):
+        require_labels(labels)
+
+
+def test_sets_of_other_values_than_words_are_refused_with_what_labels_may_be() -> None:
+    with pytest.raises(
+        InvalidValue, match=r"^y=sets of other values: expected sets of words, one word a label, or an a"
+    ):
+        LabelSets.of([{0, 1}, {1}], None)
