@@ -234,7 +234,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     Edge cases: without an answered query the student predicts no label, or the first class. A fit of labels `[n, L]`
     with `random_state` makes the release of `pate-train` with this `seed`, where the aggregator goes by no prior. It
-    warns: its noise protects nobody who knows the seed. A fit that fails keeps the earlier student and its classes.
+    warns: its noise protects nobody who knows the seed. A fit that fails keeps the earlier student and its classes;
+    where the student could not be fitted, `release_` is the one that was paid for.
 
     Args:
         estimator: the teachers, cloned; None for `LogisticRegression(max_iter=300)`.
@@ -350,8 +351,18 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, drawn=drawn)
         with stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose):
             training = release.training_set(pools.queries)
-            self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)
-        for line in student_is_the_prior(self.student_, pools.queries, helps=priced.aggregator.remedies["noise"]):
+            try:
+                learned = student.learn(training, pool=pools.queries[:0], seed=seed)
+                doubts = student_is_the_prior(learned, pools.queries, helps=priced.aggregator.remedies["noise"])
+                lines = list(doubts)
+            except (ValueError, TypeError, ArithmeticError, IndexError) as error:
+                self.release_ = release  # it is paid for
+                reason = " ".join(str(error).split())[:_SHOWN]
+                rule = f"one that can be fitted to released labels ({type(error).__name__}: {reason}); the release "
+                rule += "is paid and stays: release_.training_set(X_public) is what another estimator can be fitted to"
+                raise InvalidValue(f"student={type(self._student).__name__}: expected {rule}") from error
+        self.student_ = learned
+        for line in lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         self._task, self.classes_ = task, task.classes
         self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency

@@ -321,7 +321,7 @@ class CertifiedTable(Parameters):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads what `save` wrote and certifies it anew; `InvalidValue` for other files and false claims."""
         try:
-            values = json.loads(Path(path).read_text())
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
             fields: dict[str, Any] = {name: values[name] for name in _KEYS}
             fields["numerators"] = numerators = tuple(fields["numerators"])
             head = values["format"], values["denominator"], values["num_teachers"]

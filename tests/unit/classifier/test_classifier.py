@@ -12,6 +12,7 @@ import sklearn
 from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
@@ -406,3 +407,27 @@ def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
         with pytest.raises(InvalidValue, match=r"^(ledger|data)=.*: expected"):
             fitted(labels, n_teachers=20, ledger=tmp_path / "ledger")
         assert len(runs.entries) == count
+
+
+RARE = np.tile([True, *[False] * 19], 60)  # one record of a teacher's twenty, at most a few
+
+
+def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(tmp_path: Path) -> None:
+    inputs = np.random.default_rng(0).standard_normal((1300, 3))
+    targets = (inputs[:1200] > 0).astype(int)
+    targets[:, 2] = RARE
+    estimator, path = CalibratedClassifierCV(RidgeClassifier(), cv=3), tmp_path / "ledger"
+    rule = r"^estimator=CalibratedClassifierCV: expected one that can be fitted to every teacher's part, .*label 2, "
+    with pytest.raises(InvalidValue, match=rule):
+        fitted((inputs[:1200], targets, inputs[1200:]), estimator, n_teachers=60, ledger=path)
+    assert not path.exists() or Ledger.stored(path).entries == []
+
+
+@pytest.mark.parametrize("student", [KNeighborsClassifier(10_000), LogisticRegression(C=-1.0)])
+def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(labels: Data, student: Any) -> None:
+    inputs, targets, public = labels
+    model = PATEClassifier(TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant)
+    with pytest.raises(InvalidValue, match=r"^student=\w+: expected one that can be fitted .* release is paid and sta"):
+        model.fit(inputs, targets, X_public=public)
+    assert model.release_.num_queries == len(public)
+    assert len(model.release_.training_set(public).inputs) == len(public)
