@@ -349,6 +349,11 @@ class Ledger:
         return sum(entry.unit is None for entry in self._read())
 
     @property
+    def accountant(self) -> Callable[[], Accountant]:
+        """What makes an empty accountant of the ledger's totals."""
+        return self._accountant
+
+    @property
     def epsilon(self) -> float:
         """The accountant's total at `target_delta`, in whatever order the releases were shown.
 

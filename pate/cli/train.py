@@ -1,7 +1,6 @@
 """pate-train: from private records to a private student, or onwards from where a run stopped, and sweeps of runs."""
 
 import io
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +19,7 @@ from pate.cli.app import command_of
 from pate.config.build import maker
 from pate.config.command_line import given_settings
 from pate.config.published import public_settings, told_settings
-from pate.files.disk import make_folder, read_json, write_text
+from pate.files.disk import make_folder, read_json, read_text, write_text
 from pate.files.values import number, row_writer, to_json_line
 from pate.pipeline import train
 from pate.report import Report
@@ -28,7 +27,8 @@ from pate.report.console import PlainConsole, print_page, print_report
 from pate.report.mlflow import log_release
 from pate.report.report import MODEL_NAMES
 from pate.run.plan import Plan, price
-from pate.validation import require_choice, require_extra
+from pate.run.totals import PaidRelease, releases_of, share_noise, totals_of
+from pate.validation import InvalidValue, require_choice, require_extra
 
 _OF_THE_PLAN = (
     "num_queries fewer_queries target_delta target_epsilon max_epsilon max_total_epsilon all_records allow_useless "
@@ -38,6 +38,7 @@ _SCORES = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy")
 _COLUMNS = ("epsilon", "answered", *_SCORES, "share_of_reachable", "beats_constant")
 _FILE_COLUMNS = (*_COLUMNS, "ceiling", "note", "folder")
 _JOBS = "[0-9]*.json"
+_FOLDERS = "[0-9]*.folder"  # where each job works
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
 
@@ -47,6 +48,8 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     heading = run.run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
     names = str(heading.compared["data"]), heading.aggregator
     output_dir = Path(config.output_dir or run.default_folder(*names, settings=settings))
+    if hydra.mode == RunMode.MULTIRUN:
+        enter_folder(Path(hydra.sweep.dir), hydra.job.num, output_dir)
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger=mlflow", "mlflow")
@@ -71,6 +74,11 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         log_release(output_dir / "release", report, folder=output_dir / "mlflow")
     print_report(report, output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
     return sweep_row(report, output_dir)
+
+
+def enter_folder(sweep: Path, number: int, output_dir: Path) -> None:
+    """Notes where a job of a sweep works, before anything is drawn: a job that then fails counts."""
+    write_text(make_folder(sweep / "jobs") / f"{number:05d}.folder", str(output_dir.resolve()))
 
 
 def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
@@ -99,8 +107,9 @@ class SweepTable(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Forgets the jobs of an earlier sweep into the same folder."""
-        for path in Path(config.hydra.sweep.dir, "jobs").glob(_JOBS):
-            path.unlink()
+        for pattern in (_JOBS, _FOLDERS):
+            for path in Path(config.hydra.sweep.dir, "jobs").glob(pattern):
+                path.unlink()
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Heads the run with its overrides."""
@@ -134,7 +143,8 @@ class SweepTable(Callback):
             varied = [name for name in varied if name not in ("aggregator", "experiment")]
         named = "aggregator" in varied or "experiment" in varied
         reached = of_one_yardstick(results)
-        priced = [each for each in results if each.get("delta") is not None]  # together only on the same records
+        releases, num_unreadable = _releases(folder)
+        noise_is_shared = share_noise(releases)
         print_page(
             "cli/sweep.txt",
             jobs=jobs,
@@ -143,9 +153,9 @@ class SweepTable(Callback):
             columns=_COLUMNS,
             reached=reached,
             ends=results[0].get("beside", {}) if len({result.get("data") for result in results}) == 1 else {},
-            priced=priced if len({each["data"] for each in priced}) == 1 else (),
-            epsilon=math.fsum(number(each["epsilon"]) for each in priced),
-            delta=math.fsum(each["delta"] for each in priced),
+            noise_is_shared=noise_is_shared,
+            num_unreadable=num_unreadable,
+            totals=[] if noise_is_shared else [total for total in totals_of(releases) if total.count > 1],
             number=number,
             folder=folder,
         )
@@ -178,6 +188,22 @@ def of_one_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
     )
     chosen = "all_records_model" if "all_records_model" in ceilings else next(iter(ceilings), None)
     return Yardstick(chosen, tuple(name for name in ceilings if name != chosen))
+
+
+def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
+    """Returns what all jobs of a sweep have released, and how many ledgers are unreadable; a folder counts once.
+
+    A job that failed after its release was drawn has released it.
+    """
+    places = {read_text(path, rule="a folder", remedy=_REMEDY) for path in (folder / "jobs").glob(_FOLDERS)}
+    releases: list[PaidRelease] = []
+    num_unreadable = 0
+    for place in sorted(places):
+        try:
+            releases += releases_of(Path(place))
+        except (InvalidValue, OSError):
+            num_unreadable += 1
+    return releases, num_unreadable
 
 
 def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:

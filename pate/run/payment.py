@@ -25,6 +25,7 @@ from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
+from pate.run.totals import PaidRelease, releases_of, share_noise
 from pate.validation import InvalidValue, require, rounded_down
 
 Owners = Mapping[str, frozenset[bytes]]
@@ -32,6 +33,7 @@ _MOST = 1000  # folders that are looked at
 _NAMES = re.compile(r"(?:[0-9a-f]{32}\n)+")
 _NAMES_RULE = "the names of the run and of its draws, 32 hexadecimal digits a line"
 _WRITTEN = ":written"  # the key of the digest of a release's file
+_SAME_NOISE = "drew their noise from one seed"
 _LATER_FAILURES = 0.5  # of the failures that a ledger has left, so that later releases have some
 _GONE = "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
 
@@ -190,7 +192,8 @@ class Payment(Drawn):
 
     def _lines(self) -> Iterator[str]:
         """What is known of earlier releases of the same records, in the ledger of all runs and in folders beside."""
-        known, shared, delta = set[str](), self.shared, self.budget.target_delta
+        known = set[str]()
+        shared = self.shared
         if shared is not None:
             entries, name = shared.entries, _draws(self.folder)[0]
             known = {entry.key[:32] for entry in entries}
@@ -202,34 +205,72 @@ class Payment(Drawn):
                 fits = "any number" if math.isinf(more) else f"{more:.0f}"
                 cap = f"max_total_epsilon={shared.max_epsilon:g}"
                 yield f"{cap}: {fits} of this release fit into what is left for these records"
-        runs, others, own = list[list[Event]](), 0, self.folder.path.resolve()
-        for beside in map(RunFolder, sorted(own.parent.iterdir())[:_MOST]):
+        yield from self._lines_of_folders(known)
+
+    def _lines_of_folders(self, known: set[str]) -> Iterator[str]:
+        """Says what the folders beside this run have released of its records, but for runs whose names are `known`.
+
+        A sum is made of releases under this run's adjacency, delta and unit alone, and only where no two of them, this
+        one included, share their noise. Noise that this run shares with a release of other records is said too.
+        """
+        own = PaidRelease(
+            run=_draws(self.folder)[0],
+            data=self.data,
+            event=self.priced.event,
+            adjacency=self.priced.aggregator.adjacency,
+            target_delta=self.budget.target_delta,
+            unit=self.unit,
+            noise=seed_name(self.seed),
+            accountant=self.budget.accountant,
+        )
+        added = list[PaidRelease]()
+        of_same_records = list[PaidRelease]()
+        of_others = list[PaidRelease]()
+        num_runs = 0
+        num_apart = 0  # runs that cannot be added up with this one
+        path = self.folder.path.resolve()
+        for folder in sorted(path.parent.iterdir())[:_MOST]:
             try:
-                text = read_text(beside.path / "private.sha256", rule="a digest", remedy="none")
+                data = read_text(folder / "private.sha256", rule="a digest", remedy="none").strip()
             except (OSError, InvalidValue):
                 continue  # no run's
-            if beside.path == own or text.strip() != self.data or not beside.ledger.is_file():
+            if folder == path:
                 continue
             try:
-                ledger = Ledger.stored(beside.ledger, data=self.data)
-                same = (ledger.adjacency, ledger.target_delta) == (self.priced.aggregator.adjacency, delta)
-                same = same and {entry.unit for entry in ledger.entries} <= {self.unit}
-                require(same, "ledger", beside.ledger, "the same terms")
-                runs.append([entry.event for entry in ledger.entries if entry.key[:32] not in known])
+                releases = releases_of(folder)
             except (InvalidValue, OSError):
-                others += 1
-        said = "output_dir: {} other run{} beside this one"
-        if events := list(filter(None, runs)):
-            total = epsilon_of_all([self.priced.event, *(event for run in events for event in run)], delta)
+                num_apart += data == self.data
+                continue
+            if data != self.data:
+                of_others += releases
+                continue
+            of_same_records += releases
+            if not all(own.adds_up_with(release) for release in releases):
+                num_apart += 1
+                continue
+            fresh = [release for release in releases if release.run not in known]
+            num_runs += bool(fresh)
+            added += fresh
+        beside = "output_dir: {} other run{} beside this one"
+        if added:
+            delta = self.budget.target_delta
+            total = epsilon_of_all([own.event, *(release.event for release in added)], delta)
             bound = f"epsilon {format_epsilon(total)}" if math.isfinite(total) else "too much for any epsilon"
-            price = f"together with this one {bound} at delta {format_delta(delta)}"
-            alone = "" if self.seed is None else ", if no two share a seed"
-            folders = said.format(len(events), "s" * (len(events) > 1))
-            yield f"{folders} released something of these records, {price}{alone}"
-        if others:
+            price = (
+                f"together with this one {bound} at delta {format_delta(delta)}, if all prices were fixed beforehand"
+            )
+            if share_noise([own, *of_same_records]):
+                price = f"and no epsilon covers all of them: two {_SAME_NOISE}"
+            folders = beside.format(num_runs, "s" * (num_runs > 1))
+            yield f"{folders} released something of these records, {price}"
+        elif share_noise([own, *of_same_records]):
+            yield f"{beside.format('some', 's')} released something of these records, and two {_SAME_NOISE}"
+        if any(own.shares_noise_with(release) for release in of_others):
+            yield f"{beside.format('a', '')}, on other records, and this one {_SAME_NOISE}: no epsilon covers both"
+        if num_apart:
             rule = "cannot be added up with this one: their adjacency, delta or unit of privacy differs or is not named"
             rule += ", or their ledger is unreadable"
-            yield f"{said.format(others, 's' * (others > 1))} on these records {rule}"
+            yield f"{beside.format(num_apart, 's' * (num_apart > 1))} on these records {rule}"
 
     def save(self, release: Release, names: PublicNames, monitor: Monitor) -> None:
         """Commits the digest of the release's file, writes the file where it is missing, and says the total.

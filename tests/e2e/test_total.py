@@ -200,6 +200,21 @@ def test_without_a_ledger_the_folders_beside_a_run_tell_of_earlier_releases(tmp_
     assert different.startswith("output_dir: 1 other run beside this one on these records cannot be added up")
 
 
+def test_two_runs_beside_this_one_that_share_a_seed_are_not_added_up(tmp_path: Path) -> None:
+    """Said by a run without a seed, too."""
+    plan = plan_of(None)
+    release_of(replace(plan, seed=3), tmp_path / "a")
+    release_of(replace(plan, seed=3, num_queries=30), tmp_path / "b")
+    for seed in (None, 4):
+        payment_lines = stopped(replace(plan, seed=seed), tmp_path / f"of {seed}", "training teachers").lines
+        (line,) = [line for line in payment_lines if line.startswith("output_dir")]
+        assert line.endswith("and no epsilon covers all of them: two drew their noise from one seed")
+        assert "together" not in line
+    other = replace(plan, seed=3, load_dataset=spelled("c"))
+    (line,) = [line for line in stopped(other, tmp_path / "other", "training teachers").lines if "output_dir" in line]
+    assert line.endswith("on other records, and this one drew their noise from one seed: no epsilon covers both")
+
+
 def test_the_ledger_of_a_run_is_not_that_of_all_runs_and_charged_by_no_other(tmp_path: Path) -> None:
     ledger = tmp_path / "a" / "ledger.db"
     refuse(plan_of(ledger), tmp_path / "a", r"^ledger=.*: expected another file than the run's own")

@@ -5,7 +5,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from rich.console import Console
 
+from pate.accounting import Event, GaussianEvent, Ledger, PrivacyUnit
 from pate.cli.compare import _method, _names, _numbers, _require_heard, _seeds
 from pate.cli.run import BESIDE, ConsoleMonitor, default_folder, plain_settings, run_heading, watched_load
-from pate.cli.train import SweepTable
+from pate.cli.train import SweepTable, enter_folder
 from pate.data import SynthFaces, Yeast
+from pate.run.payment import seed_name
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue
@@ -105,9 +107,12 @@ def config(folder: Path, num: int = 0, *words: str) -> Any:
     return OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(folder)}, **of_job}})
 
 
-def swept(folder: Path, *jobs: tuple[str, dict[str, Any] | None]) -> list[dict[str, str]]:
+def swept(folder: Path, *jobs: tuple[str, dict[str, Any] | None], folders: Sequence[Path] = ()) -> list[dict[str, str]]:
+    """Runs a sweep of made-up jobs, which worked in these folders."""
     table = SweepTable()
     table.on_multirun_start(config(folder))
+    for num, place in enumerate(folders):
+        enter_folder(folder, num, place)
     for num, (words, result) in enumerate(jobs):
         job = JobReturn()
         job.status = JobStatus.FAILED if result is None else JobStatus.COMPLETED
@@ -162,7 +167,49 @@ def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(tmp_path: Path
     rows = [line.split() for line in text.splitlines()]
     assert ["a", "8.01", "3/6", "0.200", "-", "-", "-", "-", "no"] in rows
     assert ["best", "constant", "0.400"] in rows
-    assert "2 releases of one private data set cost together at most epsilon 16.01 at delta 2e-6" in text
+    assert "together" not in text, "nothing was released"
+
+
+def test_what_all_jobs_of_a_sweep_released_is_added_up_once_for_each_adjacency(tmp_path: Path, capsys: Any) -> None:
+    """Two Gaussian releases of noise multiplier 4 are one of 4 / sqrt(2), of which epsilon is 1.5436 at delta 1e-6."""
+    gaussian = GaussianEvent(4.0)
+    folders = [paid(tmp_path / name, gaussian) for name in ("a", "b")]
+    folders += [paid(tmp_path / name, gaussian, adjacency="add_remove") for name in ("c", "d")]
+    failed: tuple[str, None] = ("seed=0", None)
+    swept(tmp_path / "sweep", ("seed=1", result(0.2)), failed, failed, failed, folders=[*folders, folders[0]])
+    text = " ".join(capsys.readouterr().out.split())
+    total = "2 releases of one private data set cost together at most epsilon 1.55 at delta 1e-6"
+    for adjacency in ("replace_one", "add_remove"):
+        assert f"{total}, {adjacency}, for one row, if all prices were fixed beforehand" in text.replace(
+            "one teacher, with all its records; to replace one row, counts as two such changes", "one row"
+        )
+    assert text.count("together") == 2
+
+
+@pytest.mark.parametrize(("seeds", "are_shared"), [((3, 3), True), ((3, 4), False), ((None, None), False)])
+def test_no_epsilon_is_said_of_two_releases_with_one_seed(
+    seeds: tuple[int | None, int | None], are_shared: bool, tmp_path: Path, capsys: Any
+) -> None:
+    """Also not of two under other adjacencies, or of other records: the difference of two such sums has no noise."""
+    for number, terms in enumerate(({}, {"adjacency": "add_remove"}, {"data": "other"})):
+        folders = [paid(tmp_path / f"{number}a", GaussianEvent(4.0), seed=seeds[0])]
+        folders += [paid(tmp_path / f"{number}b", GaussianEvent(4.0), seed=seeds[1], **terms)]
+        folders += [paid(tmp_path / f"{number}c", GaussianEvent(4.0))]
+        swept(tmp_path / "sweep", ("seed=0", result(0.2)), folders=folders)
+        text = " ".join(capsys.readouterr().out.split())
+        assert ("no epsilon covers these releases together: two of them drew" in text) is are_shared
+        assert ("together at most epsilon" in text) is not are_shared
+
+
+def paid(folder: Path, event: Event, *, seed: int | None = None, data: str = "records", **terms: Any) -> Path:
+    """A run's folder with its ledger, in which one release was paid for."""
+    folder.mkdir(parents=True)
+    (folder / "private.sha256").write_text(data)
+    unit = PrivacyUnit("one row")
+    ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data=data, unit=unit, **terms)
+    key = f"{hash(folder) % 2**64:032x}:release"
+    ledger.once(key, event, bytes, adjacency=ledger.adjacency, noise=seed_name(seed))
+    return folder
 
 
 def test_shares_of_different_ceilings_do_not_stand_in_one_column(tmp_path: Path, capsys: Any) -> None:
