@@ -47,10 +47,15 @@ def main() -> int:
     return 0
 
 
+def _path(text: str) -> Path:
+    """Returns a path, from the home folder where it begins with ~: no shell expands that behind `=`."""
+    return Path(text).expanduser()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package", type=Path, help="what npm packed, a .tgz, or the folder that it unpacks to")
-    parser.add_argument("--output", type=Path, default=Path("data/icons"), help="the folder to write (%(default)s)")
+    parser.add_argument("--output", type=_path, default=Path("data/icons"), help="the folder to write (%(default)s)")
     parser.add_argument("--pixels", type=int, default=Recipe.pixels, help="height and width (%(default)s)")
     parser.add_argument("--color", default=Recipe.color, help="grey or rgb (%(default)s)")
     parser.add_argument("--shown-only", action="store_true", help="no label is a style, such as outline or bold")

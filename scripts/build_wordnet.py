@@ -15,11 +15,16 @@ from pate.validation import InvalidValue
 from scripts.wordnet40 import Recipe, glosses, write_archive
 
 
+def _path(text: str) -> Path:
+    """Returns a path, from the home folder where it begins with ~: no shell expands that behind `=`."""
+    return Path(text).expanduser()
+
+
 def main() -> int:
     """Builds the archive; returns 0, or 2 after one line about what is wrong with the dictionary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dictionary", type=Path, nargs="?", default=Path("/usr/share/wordnet/data.noun"))
-    parser.add_argument("--output", type=Path, default=ARCHIVE, help="the file to write (%(default)s)")
+    parser.add_argument("--output", type=_path, default=ARCHIVE, help="the file to write (%(default)s)")
     arguments = parser.parse_args()
     try:
         lines = _read(arguments.dictionary)
