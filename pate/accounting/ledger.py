@@ -344,6 +344,11 @@ class Ledger:
         return self._unit or next(charged, None)
 
     @property
+    def accountant_name(self) -> str:
+        """The name of the accountant of all totals."""
+        return self._accountant().name
+
+    @property
     def num_without_unit(self) -> int:
         """How many charges name no unit, and are taken to be for that of the account."""
         return sum(entry.unit is None for entry in self._read())

@@ -335,8 +335,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         noise = None if self.random_state is None else int(self.random_state)
         ledger = self._ledger(priced, seed_name(noise), unit)
         if self.ledger is None:
-            change = {"unit": unit, "adjacency": priced.aggregator.adjacency}
-            self._warn_of_repeats(repeats(pools.inputs, priced.epsilon, seed=noise, **change))
+            past = repeats(pools.inputs, priced.epsilon, seed=noise, unit=unit, adjacency=priced.aggregator.adjacency)
+            self._warn_of_repeats(past)
         verbose = max(int(self.verbose) - 1, 0)  # joblib's
         votes = FittedVotes(task, self._teacher, pools, self.n_teachers, streams, self.n_jobs, verbose)
         student = EstimatorStudent(task, self._student)

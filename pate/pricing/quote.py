@@ -115,6 +115,8 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
         "unit": None if unit is None else unit.protected_under(ledger.adjacency),
         "unit_columns": [] if unit is None else list(unit.columns),
         "charges_without_unit": ledger.num_without_unit,
+        "accountant": ledger.accountant_name,
+        "accountant_epsilon": ledger.epsilon,
         "charges": charges,
     }
 
@@ -129,6 +131,7 @@ class AccountLeft:
     max_epsilon: float | None = None  # None without a cap, as what follows
     more_releases: float | None = None  # how many of the planned release still fit, maybe infinity
     target_epsilon: float | None = None  # the largest of one such release that fits, noise solved for, to a hundredth
+    accountant: str = ""  # the ledger's own, whose figure `epsilon` is
 
 
 def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: Budget) -> tuple[AccountLeft, ...]:
@@ -138,7 +141,13 @@ def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: 
         for name, own in ours.items():
             counted = getattr(ledger, name)
             require(counted == own, name, own, f"{counted}, as ledger={path} counts")
-        left = AccountLeft(ledger.data, len(ledger.entries), ledger.spent_epsilon, ledger.max_epsilon)
+        left = AccountLeft(
+            ledger.data,
+            len(ledger.entries),
+            ledger.spent_epsilon,
+            ledger.max_epsilon,
+            accountant=ledger.accountant_name,
+        )
         if left.max_epsilon is not None:
             more, target = ledger.affords(release.event), _largest_target(ledger, release, budget, left.max_epsilon)
             left = replace(left, more_releases=more, target_epsilon=target)

@@ -369,18 +369,21 @@ def _charge_of(ledger: Ledger, name: str) -> str:
 
 def _spent(account: Ledger) -> str:
     """Returns the total of an account in words: one price, or a sum that holds if nobody chose prices by looking."""
-    spent = format_epsilon(account.spent_epsilon)
-    total = f"epsilon {spent} at delta {format_delta(account.target_delta)}, {account.adjacency}"
+    is_one_price = len(account.entries) < 2
+    spent = account.epsilon if is_one_price else account.spent_epsilon  # of one release what its card says
+    total = f"epsilon {format_epsilon(spent)} at delta {format_delta(account.target_delta)}, {account.adjacency}"
     if account.unit is not None:
         total += f", for {account.unit.protected_under(account.adjacency)}"
+    if not is_one_price:
+        total += ", if all prices were fixed beforehand"
+    cap = account.guaranteed_epsilon
+    if is_one_price and spent > account.spent_epsilon:
+        total += f", by accountant={account.accountant_name}; by a tighter one at most the cap {cap:g}"
+    elif not is_one_price and cap is not None:
+        total += f"; however prices were chosen, at most the cap {cap:g}"
     if unknown := account.num_without_unit:
         total += f"; {unknown} charge{'s' if unknown > 1 else ''} without a unit taken to be for it too"
-    if len(account.entries) < 2:
-        return total
-    total += ", if all prices were fixed beforehand"
-    if account.guaranteed_epsilon is None:
-        return total
-    return f"{total}; however prices were chosen, at most the cap {account.guaranteed_epsilon:g}"
+    return total
 
 
 def _draws(folder: RunFolder) -> list[str]:

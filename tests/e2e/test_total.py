@@ -21,6 +21,7 @@ from pate.accounting import (
 )
 from pate.aggregators import GaussianVotes
 from pate.pipeline import train
+from pate.pricing.quote import charges_of, ledgers_in
 from pate.report import format_epsilon
 from pate.run.payment import epsilon_of_all
 from pate.run.plan import Plan
@@ -140,6 +141,33 @@ def test_folders_beside_that_protect_another_unit_are_not_added_up(tmp_path: Pat
     assert f"together with this one epsilon {both} at delta" in added
     assert left_out.startswith("output_dir: 1 other run beside this one on these records cannot be added up with this")
     assert "unit of privacy differs" in left_out
+
+
+@pytest.mark.parametrize("accountant", [AutoAccountant, RdpAccountant, ExactAccountant])
+def test_ledger_card_and_report_say_one_price_of_one_run(accountant: Any, ledger: Path, tmp_path: Path) -> None:
+    """Under a cap, too, whose filter counts by Renyi divergences."""
+    price = accountant().compose(EVENT).get_epsilon(1e-5)
+    monitor = SilentMonitor()
+    plan = plan_of(ledger, accountant=accountant, max_total_epsilon=2 * price)
+    report = train(plan, tmp_path / "run", monitor)
+    (said,) = [line for line in monitor.lines if "this first release costs" in line]
+    (account,) = map(charges_of, ledgers_in(ledger))
+    (charge,) = account["charges"]
+    assert report.privacy.epsilon == account["spent_epsilon"] == charge["epsilon"] == price
+    shown = format_epsilon(price)
+    assert f"this first release costs epsilon {shown} at" in said
+    assert f"| epsilon | {shown} |" in (tmp_path / "run" / "release" / "privacy_card.md").read_text()
+
+
+def test_a_second_price_of_one_run_has_its_reason(ledger: Path, tmp_path: Path) -> None:
+    """A cap lets a first release in that another accountant puts under it; the card is by the run's."""
+    price, tighter = epsilon_of(1), AutoAccountant().compose(EVENT).get_epsilon(1e-5)
+    cap = (price + tighter) / 2
+    lines = stopped(plan_of(ledger, max_total_epsilon=cap), tmp_path / "run", "training the student").lines
+    assert f"costs epsilon {format_epsilon(price)} at" in lines[-1]
+    assert lines[-1].endswith(f", by accountant=rdp; by a tighter one at most the cap {cap:g}")
+    (account,) = map(charges_of, ledgers_in(ledger))
+    assert (account["spent_epsilon"], account["accountant"], account["accountant_epsilon"]) == (cap, "rdp", price)
 
 
 def spelled(digest: str, **owners: range) -> Any:

@@ -181,7 +181,7 @@ def asked(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callabl
     HydraConfig.instance().cfg = None
 
 
-UNIT = ["unit", "unit_columns", "charges_without_unit"]
+UNIT = ["unit", "unit_columns", "charges_without_unit", "accountant", "accountant_epsilon"]
 CHARGE = ["time", "user", "command", "mechanism", "draw", "epsilon"]
 
 
