@@ -19,6 +19,7 @@ from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.busy import MOST, ROWS, measured
 from benchmarks.generators import generator_jobs
 from benchmarks.growth import grown
 from benchmarks.jobs import Job, large_jobs, quick_jobs
@@ -36,7 +37,7 @@ def main() -> None:
     """Prints the tables, or one part of them; `--json FILE` writes the figures of the jobs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
     parser.add_argument(
-        "part", nargs="?", choices=["teachers", "generators", "growth", "quick", "rounds", "starts", "table"]
+        "part", nargs="?", choices=["busy", "teachers", "generators", "growth", "quick", "rounds", "starts", "table"]
     )
     parser.add_argument("--json", type=Path, help="a file for the figures of the jobs")
     parser.add_argument("--rows", type=int, default=NUM_ROWS, help="of the large table")
@@ -44,6 +45,7 @@ def main() -> None:
     console = Console(width=160)
     jobs = {
         None: lambda: [job for made in _PARTS for job in made()],
+        "busy": list[Job],
         "generators": generator_jobs,
         "growth": list[Job],
         "quick": quick_jobs,
@@ -57,6 +59,8 @@ def main() -> None:
         print_teachers(console)
     if chosen.part in (None, "growth"):
         print_growth(console)
+    if chosen.part in (None, "busy"):
+        print_busy(console)
     if chosen.part in (None, "table"):
         print_table(console, chosen.rows)
     if chosen.json:
@@ -71,6 +75,17 @@ def print_table(console: Console, rows: int) -> None:
     took = f"{cost.seconds:,.0f} s to load, {cost.training:,.0f} s for 400 linear teachers"
     said = "memory at the most {:.2f} GB before, {:.2f} GB after loading, {:.2f} GB after training".format(*peaks)
     console.print(f"{what}, {took}, {said}", soft_wrap=True)
+
+
+def print_busy(console: Console) -> None:
+    """A line on a run beside a busy core; ends the program where it burns processors or leaves other bytes."""
+    busy = measured()
+    what = f"pate-train experiment=centered_votes, {ROWS:,} rows: {busy.one.seconds:.0f} s of a processor on one thread"
+    console.print(f"{what}, {busy.beside.seconds:.0f} s as it comes beside a busy core", soft_wrap=True)
+    if busy.ratio > MOST:
+        raise SystemExit(f"busy: expected at most {MOST} times the processor time, found {busy.ratio:.2f}")
+    if busy.one.digest != busy.beside.digest:
+        raise SystemExit("busy: expected the bytes that one thread leaves, found others")
 
 
 def print_growth(console: Console) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from pate.aggregators import TrainingSet
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
+from pate.networks.device import all_cores
 from pate.report import Report
 from pate.report.tensorboard import RunWriter
 from pate.run.ensemble import Ensemble, deal
@@ -32,6 +33,7 @@ from pate.student import StudentModel
 _CHEAP = {"features": 2 * 10**8, "images": 2 * 10**7}  # values that all private inputs have together
 
 
+@all_cores()
 def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Report:
     """Runs a plan in a folder, or continues it there, and returns its report.
 

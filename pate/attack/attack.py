@@ -23,6 +23,7 @@ from pate.aggregators.aggregator import Drawn, ReleaseContext, without_warning
 from pate.data import Dataset, Split
 from pate.data.dataset import require_dataset
 from pate.models.kernel import KernelVotes
+from pate.networks.device import all_cores
 from pate.pricing import Budget, PricedRelease, plan_release
 from pate.run.progress import Monitor
 from pate.run.randomness import Streams
@@ -515,6 +516,7 @@ class Attack:
         """Whether canaries are records."""
         return isinstance(self.aggregator, CenteredVotes)
 
+    @all_cores()
     def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
         """Plants, draws and guesses; raises for too few groups or teachers, and a budget that no noise meets."""
         started, monitor = time.monotonic(), monitor or Monitor()

@@ -25,7 +25,6 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
-from threadpoolctl import threadpool_limits
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Ledger, PrivacyUnit
 from pate.accounting.rounding import format_delta, format_epsilon
@@ -36,6 +35,7 @@ from pate.classifier.samples import Bits, LabelSets, Model, OneClass, Pools, Row
 from pate.data.partition import Partition
 from pate.models.sklearn import minds_scale, of_a_part, takes_nan
 from pate.models.student import OnEpoch
+from pate.networks.device import one_blas_thread
 from pate.pricing import Budget, PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
 from pate.run.payment import by_its_setting, require_room, seed_name
@@ -130,7 +130,7 @@ class EstimatorStudent:
 
     def confidences(self, inputs: Rows, targets: Bits, seed: int, queries: Rows) -> NDArray[np.float32]:
         """A teacher's, `[1, Q, L]`, on one thread, whose last bits do not depend on the machine's load."""
-        with threadpool_limits(1), of_a_part(self.estimator):
+        with one_blas_thread(), of_a_part(self.estimator):
             return self.task.fit(self.estimator, inputs, targets, seed=seed).confidences(queries)[None]
 
     def rehearse(self, name: str, queries: Any) -> None:
@@ -347,9 +347,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         said: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "noise": seed_name(noise)}
         said["description"] = f"a fit: {type(priced.aggregator).__name__}"
         drawn = Drawn(partial(ledger.once, uuid.uuid4().hex, priced.event, bytes, **said))
-        with stage(f"{self.n_teachers} teachers and their release, epsilon {priced.epsilon:.4g}", self.verbose):
+        with (
+            stage(f"{self.n_teachers} teachers and their release, epsilon {priced.epsilon:.4g}", self.verbose),
+            one_blas_thread(),
+        ):
             release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, drawn=drawn)
-        with stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose):
+        with (
+            stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose),
+            one_blas_thread(),
+        ):
             training = release.training_set(pools.queries)
             try:
                 learned = student.learn(training, pool=pools.queries[:0], seed=seed)
@@ -408,10 +414,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if not framed:
             samples.require_readable("X", X)
         inputs = validate_data(self, X, reset=False, **({"skip_check_array": True} if framed else self._form))
-        if not sparse.issparse(inputs):
-            return np.asarray(ask(inputs))
-        starts = range(0, inputs.shape[0], _ROWS)
-        return np.asarray(np.concatenate([ask(taken(inputs, slice(row, row + _ROWS))) for row in starts]))
+        with one_blas_thread():  # the same last bits on any number of cores
+            if not sparse.issparse(inputs):
+                return np.asarray(ask(inputs))
+            starts = range(0, inputs.shape[0], _ROWS)
+            return np.asarray(np.concatenate([ask(taken(inputs, slice(row, row + _ROWS))) for row in starts]))
 
     def __sklearn_tags__(self) -> Any:
         """Says that y may have several labels per sample, and whether inputs may be missing."""

@@ -19,7 +19,7 @@ from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.files.disk import damaged, make_folder, read_value, write_text
 from pate.files.values import digest, full_text, to_json, to_json_line
-from pate.networks.device import one_thread
+from pate.networks.device import all_cores, one_thread
 from pate.pricing import Budget
 from pate.pricing.priced_release import require_achievable_delta
 from pate.report import metric_intervals, multilabel_metrics
@@ -86,6 +86,7 @@ class ComparisonPlan:
             require(len(set(values)) == len(values) > 0, name, f"[{shown}]", "at least one, each once")
 
 
+@all_cores()
 def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Frontier:
     """Runs a comparison in a folder, or continues it there.
 

@@ -15,6 +15,7 @@ from pate.data.dataset import require_dataset
 from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question, Request, SumAnswer
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import make_folder, replacing, write_arrays
+from pate.networks.device import all_cores
 from pate.run.ensemble import Ensemble, TrainedVotes
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
@@ -62,6 +63,7 @@ _AGAIN = "remove it, and the same command makes it again"
 _RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows of numbers"
 
 
+@all_cores()
 def answer_question(plan: HolderPlan, question: Question, folder: Path | str, monitor: Monitor | None = None) -> bytes:
     """What a holder sends, as bytes: the sum over its teachers, each clipped before it is added.
 

@@ -33,6 +33,7 @@ from pate.files.disk import (
 )
 from pate.files.values import to_json
 from pate.mechanisms import secret_generator
+from pate.networks.device import all_cores
 from pate.run.ensemble import NUM_ASKED
 from pate.run.places import Places
 from pate.run.progress import Monitor
@@ -441,6 +442,7 @@ class RoundsOfHolders:
             count = require_count("num_queries", self.num_queries)
             require(count <= len(self.pool), "num_queries", count, f"at most {len(self.pool)}, the public samples")
 
+    @all_cores()
     def run(self, exchange: Exchange, monitor: Monitor | None = None) -> Terms:
         """Asks, releases, and asks again until all rounds are released; or goes on where it was killed.
 

@@ -16,6 +16,7 @@ from pate.models.linear import LinearModel, LogisticStudent
 from pate.models.student import FlatModel, Labels, OnEpoch, Rows, Student, StudentModel, require_rows
 from pate.models.teacher import Voter
 from pate.networks.network import require_settings
+from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_each, require_non_negative
 from pate.votes.clipping import LowRankVotes
 from pate.votes.descent import expected_f1_threshold, shrink_singular_values
@@ -175,7 +176,8 @@ class KernelVotes(VoteSource):
             within = bounds[first : first + size + 1]
             rows = order[within[0] : within[-1]]
             blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
-            features = np.concatenate([directions.features(inputs[block]) for block in blocks])  # [n, k]
+            of_blocks = in_order(lambda block: directions.features(inputs[block]), blocks)
+            features = np.concatenate(list(of_blocks))  # [n, k]
             residuals: Array = labels[rows] - np.broadcast_to(center, labels.shape[1:])
             if len(rows) == len(within) - 1:  # a record each
                 weights = np.asarray(features[:, :, None] * residuals[:, None, :])
@@ -367,7 +369,7 @@ class ReleasedKernelModel(ReleasedModel):
 
     def _probabilities(self, rows: Rows) -> Rows:
         blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
-        return np.concatenate([super(ReleasedKernelModel, self)._probabilities(block) for block in blocks])
+        return np.concatenate(list(in_order(super()._probabilities, blocks)))
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:

@@ -14,6 +14,7 @@ from pate.models.student import FlatModel, Labels, OnEpoch, Rows, ThresholdedStu
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import require_device, torch
 from pate.networks.network import require_settings
+from pate.pool import in_order
 from pate.validation import require, require_positive, require_probability
 
 Floats = NDArray[np.float64]
@@ -310,8 +311,13 @@ class _White:
             centered = rows - center
             squares = centered @ centered.T
         else:
+
+            def squares_of(block: Rows) -> Floats:
+                centered = block - center
+                return np.asarray(centered.T @ centered)
+
             blocks = np.split(rows, range(_BLOCK_ROWS, len(rows), _BLOCK_ROWS))
-            squares = sum((centered := block - center).T @ centered for block in blocks)
+            squares = sum(in_order(squares_of, blocks))
         variances, directions = np.linalg.eigh(squares / len(rows))
         kept = variances > _SMALLEST_VARIANCE * max(variances[-1], np.finfo(np.float64).tiny)
         spread, directions = variances[kept], directions[:, kept]
@@ -325,9 +331,13 @@ class _White:
         """White coordinates and the constant 1, `[n, r + 1]`, of the rows in an order; at no time a second copy."""
         found = np.ones((len(rows), len(self.penalized)), np.float32)
         center, directions = self.center.astype(np.float32), self.directions.astype(np.float32)
-        for start in range(0, len(rows), _BLOCK_ROWS):
-            block = slice(start, start + _BLOCK_ROWS)
+
+        def fill(block: slice) -> None:
             found[block, :-1] = (rows[order[block]] - center) @ directions
+
+        blocks = (slice(start, start + _BLOCK_ROWS) for start in range(0, len(rows), _BLOCK_ROWS))
+        for _ in in_order(fill, blocks):
+            pass
         return found
 
     def fit(self, features: Rows, labels: Labels, penalty: float, start: Floats) -> Floats:
@@ -344,14 +354,24 @@ class _White:
         def loss(flat: Floats) -> tuple[float, Floats]:
             """The penalized mean loss and its gradient at weights given in one row, in units of theirs."""
             weights = flat.reshape(units.shape) * units
-            narrow, gradient, loss = weights.astype(np.float32), np.zeros(weights.shape, np.float32), 0.0
-            for start in range(0, len(bits), _MANY_ROWS):  # so that working copies stay small
-                rows, true = features[start : start + _MANY_ROWS], bits[start : start + _MANY_ROWS]
+            narrow = weights.astype(np.float32)
+
+            def of_block(start: int) -> tuple[float, Rows]:
+                """The loss and the gradient of some rows."""
+                rows = features[start : start + _MANY_ROWS]
+                true = bits[start : start + _MANY_ROWS]
                 scores = rows @ narrow
                 small = np.exp(-np.abs(scores))
                 # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
-                loss += float((np.maximum(scores, 0) + np.log1p(small) - scores * true).sum(dtype=np.float64))
-                gradient += rows.T @ (np.where(scores >= 0, 1, small) / (1 + small) - true)
+                losses = np.maximum(scores, 0) + np.log1p(small) - scores * true
+                slopes = np.where(scores >= 0, 1, small) / (1 + small) - true
+                return float(losses.sum(dtype=np.float64)), np.asarray(rows.T @ slopes)
+
+            loss, gradient = 0.0, np.zeros(weights.shape, np.float32)
+            blocks = range(0, len(bits), _MANY_ROWS)  # so that working copies stay small
+            for of_rows, slope_of_rows in in_order(of_block, blocks):
+                loss += of_rows
+                gradient += slope_of_rows
             total = loss / len(bits) + (penalized * weights**2).sum() / 2
             slope = gradient / len(bits) + penalized * weights
             return float(total), np.asarray(slope * units, dtype=np.float64).ravel()

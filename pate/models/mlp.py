@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pate.models.linear import LinearModel
 from pate.models.student import FlatModel, Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
-from pate.networks.device import require_device, torch
+from pate.networks.device import one_thread, require_device, torch
 from pate.networks.network import Minibatches, StackedAdamW, require_settings
 from pate.validation import require_probability
 
@@ -175,7 +175,8 @@ class MLPStudent(ThresholdedStudent):
         fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
         center = rows.mean(axis=0)
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
-        parameters, held_out, epoch = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
+        with one_thread():
+            parameters, held_out, epoch = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
         threshold = self._place(held_out * released, labels)
         parameters[0] = parameters[0] / spread
         parameters[1] = parameters[1] - center @ parameters[0][:, None]

@@ -19,6 +19,7 @@ from safetensors.numpy import load_file, save
 
 from pate.aggregators.release import TrainingSet
 from pate.files.disk import damaged, make_folder, read_json, reading, replacing, write_text
+from pate.networks.device import one_blas_thread
 from pate.networks.network import require_settings
 from pate.validation import nearest, require, require_array, require_choice, require_count, require_features
 
@@ -80,7 +81,8 @@ class StudentModel(ABC):
         inputs = require_features("inputs", inputs).astype(np.float32, copy=False)
         rule = f"[m, {', '.join(map(str, self.input_shape))}]"
         require(inputs.shape[1:] == self.input_shape, "inputs.shape", inputs.shape, rule)
-        return self._probabilities(inputs.reshape(len(inputs), int(np.prod(self.input_shape))))
+        with one_blas_thread():
+            return self._probabilities(inputs.reshape(len(inputs), int(np.prod(self.input_shape))))
 
     @final
     def predict(self, inputs: Rows) -> Labels:

@@ -1,20 +1,20 @@
-"""Torch: loaded when it is first used, the device where it works, and on how many threads."""
+"""Torch: loaded when it is first used, the device where it works; on how many threads numbers are computed."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from threadpoolctl import ThreadpoolController
-
+from pate.pool import pool_of
 from pate.validation import InvalidValue, require_choice
 
 if TYPE_CHECKING:
     import torch as torch  # which others import from here
+    from threadpoolctl import ThreadpoolController
 else:
 
     class _Torch:
@@ -55,17 +55,57 @@ def device_memory(advice: str) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Runs its body on one thread: the matrices are small, and more threads change the last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Runs a body that uses torch on one thread: matrices are small, and more threads change the last bits."""
+    torch.get_num_threads()  # loads it, or its threads would be counted once it is too late
+    with one_blas_thread():
+        yield
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Runs its body with one thread for each product, of torch too where that is loaded.
+
+    Threads of one small product wait for each other, and a busy machine lets them wait long; other numbers of threads
+    round in another order. Where threadpoolctl is not installed, as with the core alone, numpy decides.
+    """
+    import scipy.linalg  # noqa: F401 - whose BLAS is another one, and is limited only once it is loaded
+
+    loaded = sys.modules.get("torch")
+    before = None if loaded is None else loaded.get_num_threads()
+    if loaded is not None:
+        loaded.set_num_threads(1)
+    libraries = _libraries(len(sys.modules))
     try:
-        with _libraries(len(sys.modules)).limit(limits=1):
+        with nullcontext() if libraries is None else libraries.limit(limits=1):
             yield
     finally:
-        torch.set_num_threads(before)
+        if loaded is not None:
+            loaded.set_num_threads(before)
+
+
+@contextmanager
+def all_cores() -> Iterator[None]:
+    """Runs its body with one thread for each product, and blocks of `pate.pool.in_order` on all cores at a time.
+
+    Also decorates functions. The bytes of what they return do not depend on how many cores there are.
+    """
+    from joblib import cpu_count  # which knows a container's share; loads slowly
+
+    with one_blas_thread(), pool_of(cpu_count(), start=_on_one_thread):
+        yield
+
+
+def _on_one_thread() -> None:
+    """Limits the calling thread, for libraries that count for each thread on its own."""
+    if (libraries := _libraries(len(sys.modules))) is not None:
+        libraries.limit(limits=1)
 
 
 @lru_cache(maxsize=1)
-def _libraries(num_modules: int) -> ThreadpoolController:
+def _libraries(num_modules: int) -> ThreadpoolController | None:
     """Those that run threads: the search takes a millisecond, and others come with other modules alone."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
     return ThreadpoolController()

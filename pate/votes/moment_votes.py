@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.pool import in_order
 from pate.validation import require
 from pate.votes.clipping import FEATURE_STEPS, ClippedMoments, Integers, Weighted
 from pate.votes.public_pca import PublicPCA
@@ -116,22 +117,27 @@ class MomentVotes(RoundVotes):
         answers = self._answers
         if answers is not None:
             residuals = (1 - TRUST) * residuals + TRUST * self._labels
-        total = np.zeros(weights.shape, dtype=np.int64)
-        for size, rows in _alike(self._sizes):
-            shape = (-1, size, self.width), (-1, size, self.num_labels)
-            scale = label_scale * self._weight(size)
-            features, left = self._features[rows].reshape(shape[0]), residuals[rows].reshape(shape[1]) * scale
+        all_features = self._features
+
+        def votes_of(alike: tuple[int, slice]) -> Integers:
+            """The sum of a few teachers' votes, who have as many records each."""
+            size, rows = alike
+            features = all_features[rows].reshape(-1, size, self.width)
+            left = residuals[rows].reshape(-1, size, self.num_labels) * (label_scale * self._weight(size))
             teachers = self.teacher_of[self._order[rows][::size]]
             counted = 1.0 if self.weights is None else self.weights[teachers]
             if answers is not None:
                 said = answers.votes(teachers, weights) * label_scale
-                total += clipped.of_several(_means(features, left) + said, counted)
-            elif size == 1:
-                total += clipped.of_single(features[:, 0], left[:, 0], counted)
-            elif size <= _FEW:
-                total += clipped.of_few(features, left, counted)
-            else:
-                total += clipped.of_several(_means(features, left), counted)
+                return clipped.of_several(_means(features, left) + said, counted)
+            if size == 1:
+                return clipped.of_single(features[:, 0], left[:, 0], counted)
+            if size <= _FEW:
+                return clipped.of_few(features, left, counted)
+            return clipped.of_several(_means(features, left), counted)
+
+        total = np.zeros(weights.shape, dtype=np.int64)
+        for votes in in_order(votes_of, _alike(self._sizes)):
+            total += votes
         return total
 
     def of_each(
@@ -160,23 +166,35 @@ class MomentVotes(RoundVotes):
         per_step = weights / (2 * FEATURE_STEPS)
         bits = _WEIGHT_BITS - int(np.frexp(np.linalg.norm(per_step, axis=0).max())[1])
         on_grid, unit = np.trunc(np.ldexp(per_step, bits)), math.ldexp(1.0, -bits)
+        all_features = self._features
         found = np.empty((len(self._labels), weights.shape[1]))
-        for out, features, labels in zip(_blocks(found), _blocks(self._features), _blocks(self._labels), strict=True):
-            halves = (_block(features).astype(np.float64) @ on_grid) * unit
-            out[:] = labels - 0.5 * (1 + np.tanh(halves.astype(np.float32))[: len(out)])
+
+        def fill(rows: slice) -> None:
+            labels = self._labels[rows]
+            halves = (_block(all_features[rows]).astype(np.float64) @ on_grid) * unit
+            found[rows] = labels - 0.5 * (1 + np.tanh(halves.astype(np.float32))[: len(labels)])
+
+        for _ in in_order(fill, _blocks(len(found))):
+            pass
         return found
 
     @cached_property
     def _features(self) -> NDArray[np.float32]:
         """`[n, D]` in the order of the labels: of length at most 1, cut towards 0, in steps of 2**-14."""
         found = np.empty((len(self._order), self.width), dtype=np.float32)
-        for out, rows in zip(_blocks(found), _blocks(self._order), strict=True):
-            out[:] = np.trunc(self.directions.with_constant(_block(self.inputs[rows]))[: len(out)] * FEATURE_STEPS)
+
+        def fill(rows: slice) -> None:
+            records = self._order[rows]
+            features = self.directions.with_constant(_block(self.inputs[records]))[: len(records)]
+            found[rows] = np.trunc(features * FEATURE_STEPS)
+
+        for _ in in_order(fill, _blocks(len(found))):
+            pass
         return found
 
 
-def _blocks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    return (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+def _blocks(num_rows: int) -> Iterator[slice]:
+    return (slice(start, min(start + _BLOCK, num_rows)) for start in range(0, num_rows, _BLOCK))
 
 
 def _block(rows: NDArray[Any]) -> NDArray[Any]:
@@ -302,13 +320,15 @@ class ConvexVotes(MomentVotes):
         residuals = self._residuals(weights) * label_scale
         gain = 1 + 1 / self.penalty
         clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)
-        total = np.zeros(weights.shape, dtype=np.int64)
         groups = self.teacher_of[self._order]
         sizes = np.minimum(np.bincount(groups, minlength=self.num_teachers), self.most_records)[groups]
         counted = np.sqrt(sizes / self.records_per_teacher)  # what the group of each record counts
-        for rows in filter(len, self._rows_of_learners):
+        all_features = self._features
+
+        def vote_of(rows: Rows) -> Integers:
+            """One teacher's."""
             found = convex_fit(
-                self._features[rows].astype(np.float64) / FEATURE_STEPS,
+                all_features[rows].astype(np.float64) / FEATURE_STEPS,
                 residuals[rows],
                 counts=counted[rows] / sizes[rows],
                 limits=clip / counted[rows],
@@ -316,7 +336,11 @@ class ConvexVotes(MomentVotes):
                 tolerance=_TOLERANCE * clip,
                 most_steps=self._most_steps,
             )
-            total += np.trunc(found * (gain * self._ridge / clipped.step)).astype(np.int64)
+            return np.asarray(np.trunc(found * (gain * self._ridge / clipped.step)).astype(np.int64))
+
+        total = np.zeros(weights.shape, dtype=np.int64)
+        for vote in in_order(vote_of, filter(len, self._rows_of_learners)):
+            total += vote
         return total
 
     @cached_property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_count, require_positive
 
 Array = NDArray[np.float64]
@@ -50,7 +51,7 @@ class PublicKernel:
         apart = 1 - landmarks @ landmarks.T
         reach = float(np.median(apart[np.triu_indices(len(apart), 1)]))
         bare = cls(landmarks, max(reach, _SMALLEST_VARIANCE), np.eye(len(landmarks)), np.zeros((rows.shape[1], 1)))
-        values = np.concatenate([bare._values(rows[i : i + _BLOCK]) for i in range(0, len(rows), _BLOCK)])
+        values = np.concatenate(list(in_order(bare._values, _blocks(rows))))
         linear = np.linalg.lstsq(rows, values, rcond=1e-6)[0]
         left = values - rows @ linear
         variances, vectors = np.linalg.eigh(left.T @ left / len(left))
@@ -64,14 +65,20 @@ class PublicKernel:
 
     def features(self, linear_features: Array) -> Array:
         """Components `[n, K]` of rows of linear features `[n, D]`."""
-        blocks = [linear_features[i : i + _BLOCK] for i in range(0, max(len(linear_features), 1), _BLOCK)]
-        return np.concatenate(
-            [exact_product(self._values(rows), self.weights) - exact_product(rows, self.linear) for rows in blocks]
-        )
+
+        def components(rows: Array) -> Array:
+            return exact_product(self._values(rows), self.weights) - exact_product(rows, self.linear)
+
+        return np.concatenate(list(in_order(components, _blocks(linear_features))))
 
     def _values(self, rows: Array) -> Array:
         cosines = exact_product(_of_length_1(rows), np.ascontiguousarray(self.landmarks.T))
         return np.asarray(np.exp((cosines - 1) / self.reach))
+
+
+def _blocks(rows: Array) -> list[Array]:
+    """Some thousand rows at a time; without rows one block of none."""
+    return [rows[start : start + _BLOCK] for start in range(0, max(len(rows), 1), _BLOCK)]
 
 
 def _of_length_1(rows: Array) -> Array:
@@ -168,10 +175,14 @@ class PublicPCA:
     def _projected(self, inputs: NDArray[np.floating]) -> Array:
         rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
         require(rows.shape[1] == len(self.center), "inputs.shape", rows.shape, f"[n, {len(self.center)}]")
-        rows = rows - self.center
-        if not np.isfinite(np.einsum("ij,ij->i", rows, rows)).all():
-            raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
-        return exact_product(rows, self.projection)
+
+        def projected(block: Array) -> Array:
+            centered = block - self.center
+            if not np.isfinite(np.einsum("ij,ij->i", centered, centered)).all():
+                raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
+            return exact_product(centered, self.projection)
+
+        return np.concatenate(list(in_order(projected, _blocks(rows))))
 
 
 def affordable_directions(

@@ -13,6 +13,7 @@ from pate.data import Dataset, Partition
 from pate.data.dataset import require_dataset
 from pate.files.disk import FROM_BACKUP, file_digest, make_folder, read_text, remove_partials, write_text
 from pate.models.teacher import isolated
+from pate.networks.device import all_cores
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
@@ -67,6 +68,7 @@ class HolderPlan:
         return each
 
 
+@all_cores()
 def cast_vote_file(
     plan: HolderPlan, output: Path | str, output_dir: Path | str, monitor: Monitor | None = None
 ) -> VoteFile:

@@ -26,6 +26,7 @@ from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, file_identity, read_value, write_text
 from pate.files.values import to_json
 from pate.models.student import Learner
+from pate.networks.device import all_cores
 from pate.pricing import PricedRelease, SettingNames, plan_release, require_useful
 from pate.report import Privacy
 from pate.report.card import PRIVACY
@@ -222,6 +223,7 @@ class ReleasePlan(ReleaseTerms):
     public_settings: Callable[..., str] | None = None
 
 
+@all_cores()
 def release_votes(
     plan: ReleasePlan, source: VoteSource, cohort: Cohort, output_dir: Path | str, monitor: Monitor | None = None
 ) -> Terms:

@@ -14,6 +14,7 @@ from pate.aggregators.centered_votes import CenteredRelease, RoundsRelease
 from pate.aggregators.release import PublicNames, Release
 from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
+from pate.networks.device import all_cores
 from pate.report.card import PRIVACY
 from pate.run.bundle.bundle import SCHEMA, Bundle
 from pate.run.bundle.model_card import publish
@@ -38,6 +39,7 @@ class StudentPlan:
     with_student: Callable[[str], str] = str  # the text of config.yaml, given that of the release
 
 
+@all_cores()
 def train_on_release(
     plan: StudentPlan, release: Path | str, output: Path | str | None = None, monitor: Monitor | None = None
 ) -> StudentModel:

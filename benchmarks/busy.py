@@ -1,0 +1,103 @@
+"""The best method beside a busy core: processor time as it comes, beside that with one thread, and the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+MOST = 1.5  # times the processor time with one thread
+ROWS = 120_000
+_INPUTS, _LABELS = 64, 20
+_ONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    seconds: float  # of a processor
+    digest: str  # of the names and bytes of all files that it published
+
+
+@dataclass(frozen=True)
+class Busy:
+    """The same command with one thread, and as it comes beside a loop that does nothing."""
+
+    one: Ended
+    beside: Ended
+
+    @property
+    def ratio(self) -> float:
+        return self.beside.seconds / self.one.seconds
+
+
+def measured(rows: int = ROWS) -> Busy:
+    """Runs both, one after the other."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_arrays_of(rows, folder)
+        one = train(folder, "one", _ONE)
+        with busy_core():
+            beside = train(folder, "beside", {})
+    return Busy(one, beside)
+
+
+def write_arrays_of(rows: int, folder: Path) -> None:
+    """So many private records, 3,000 public samples and 500 for the test."""
+    slopes = np.random.default_rng(1).normal(size=(_INPUTS, _LABELS)) / 8
+    for seed, (split, count) in enumerate({"private": rows, "public": 3000, "test": 500}.items()):
+        rng = np.random.default_rng(seed)
+        inputs = rng.normal(size=(count, _INPUTS)).astype(np.float32)
+        scores = inputs @ slopes + 0.7 * rng.normal(size=(count, _LABELS))
+        np.savez(folder / f"{split}.npz", inputs=inputs, labels=scores > 1)
+
+
+def train(folder: Path, name: str, threads: dict[str, str], *settings: str) -> Ended:
+    """Runs `pate-train experiment=centered_votes` on the arrays in a folder; raises where it fails."""
+    words = [f"data.{split}={folder}/{split}.npz" for split in ("private", "public", "test")]
+    words += [f"output_dir={folder}/{name}", f"ledger={folder}/{name}.db", "all_records=false", "seed=1"]
+    command = [sys.executable, "-m", "pate.cli.train", "experiment=centered_votes", "data=arrays", "target_epsilon=1"]
+    environment = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+    before = _children_seconds()
+    subprocess.run(
+        [*command, *words, *settings], cwd=folder, env=environment | threads, check=True, capture_output=True
+    )
+    seconds = _children_seconds() - before
+    digest = hashlib.sha256()
+    published = folder / name / "release"
+    for path in sorted(published.rglob("*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(published)}\0".encode() + path.read_bytes())
+    return Ended(seconds, digest.hexdigest())
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """Keeps half of the cores busy."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(max(1, _cores() // 2))]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def _cores() -> int:
+    return os.cpu_count() or 2
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,133 @@
+"""Blocks in a pool of threads: in order, never too many in memory, with the numbers that one thread gives."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from pate.models.linear import LogisticStudent
+from pate.networks.device import all_cores, one_blas_thread
+from pate.pool import in_order, pool_of
+from pate.votes.clipping import ClippedMoments
+from pate.votes.moment_votes import ConvexVotes, MomentVotes
+from pate.votes.public_pca import PublicKernel, PublicPCA
+
+
+def later_the_smaller(item: int) -> int:
+    time.sleep(0.002 * (8 - item % 8))
+    return item * item
+
+
+def test_items_come_back_in_order_from_several_threads() -> None:
+    with pool_of(3):
+        assert list(in_order(later_the_smaller, range(20))) == [item * item for item in range(20)]
+        assert list(in_order(later_the_smaller, [])) == []
+
+
+def test_without_a_pool_an_item_is_made_when_it_is_asked_for_in_the_same_thread() -> None:
+    makers = []
+    made = in_order(lambda item: makers.append((item, threading.get_ident())), range(3))
+    assert makers == []
+    next(made)
+    assert makers == [(0, threading.get_ident())]
+
+
+def test_two_items_for_each_thread_are_in_memory_at_most() -> None:
+    taken = []
+
+    def items() -> Iterator[int]:
+        for item in range(100):
+            taken.append(item)
+            yield item
+
+    with pool_of(2):
+        for count, _ in enumerate(in_order(lambda item: item, items()), start=1):
+            assert len(taken) <= count + 4
+
+
+def test_an_error_of_one_item_is_raised_and_items_behind_it_are_not_made() -> None:
+    made = []
+
+    def make(item: int) -> int:
+        if item == 1:
+            raise ArithmeticError("item 1")
+        made.append(item)
+        return item
+
+    with pool_of(2), pytest.raises(ArithmeticError, match="item 1"):
+        list(in_order(make, range(1000)))
+    assert max(made) < 10
+
+
+def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
+    def total(item: int) -> int:
+        return sum(in_order(later_the_smaller, range(item)))
+
+    with pool_of(2), pool_of(5):  # within a pool that one stays
+        assert list(in_order(total, range(5))) == [0, 0, 1, 5, 14]
+        assert sum(thread.name.startswith("blocks") for thread in threading.enumerate()) == 2
+
+
+def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> None:
+    def numbers() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        assert numbers() == {2}
+        with one_blas_thread():
+            assert numbers() == {1}
+        with pytest.raises(ArithmeticError), all_cores():
+            assert numbers() == {1}
+            assert set().union(*in_order(lambda _: numbers(), range(4))) == {1}
+            raise ArithmeticError
+        assert numbers() == {2}
+
+
+def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> bytes:
+    """Votes of teachers with 1 to 40 records each."""
+    rng = np.random.default_rng(0)
+    teacher_of = np.repeat(np.arange(num_teachers), 1 + np.arange(num_teachers) % 40)
+    inputs = rng.normal(size=(len(teacher_of), 8)).astype(np.float32)
+    pool = rng.normal(size=(2100, 8)).astype(np.float32)
+    landmarks, rest = rng.normal(size=(5, 9)), rng.normal(size=(9, 3))
+    kernel = PublicKernel(landmarks, reach=0.5, weights=rng.normal(size=(5, 3)), linear=rest)
+    votes = kind(
+        inputs=inputs,
+        labels=rng.random((len(inputs), 2)) < 0.3,
+        teacher_of=teacher_of,
+        num_teachers=num_teachers,
+        directions=replace(PublicPCA.of(pool, 8), kernel=kernel),
+        public_inputs=pool,
+        records_per_teacher=8.0,
+        **options,
+    )
+    weights = rng.normal(size=(votes.width, 2))
+    total = votes.total(weights, np.ones(2), ClippedMoments(0.5, num_teachers))
+    return votes.public.tobytes() + total.tobytes()
+
+
+def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads() -> None:
+    learners = {"learner_of": np.arange(10) % 3, "num_learners": 3, "penalty": 10.0}
+    alone = of_rounds(MomentVotes, 80), of_rounds(ConvexVotes, 10, **learners)
+    with pool_of(3):
+        assert (of_rounds(MomentVotes, 80), of_rounds(ConvexVotes, 10, **learners)) == alone
+
+
+def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pate.models.linear._BLOCK_ROWS", 64)
+    monkeypatch.setattr("pate.models.linear._MANY_ROWS", 128)
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(500, 6)).astype(np.float32)
+    labels = rng.random((500, 3)) < 0.4
+
+    def fitted() -> bytes:
+        model = LogisticStudent().fit(inputs, labels, seed=0)
+        return b"".join(array.tobytes() for array in model.arrays.values())
+
+    alone = fitted()
+    with pool_of(3):
+        assert fitted() == alone
