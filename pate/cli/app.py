@@ -20,8 +20,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from pate.cli.process import Stopped, causes, end_descendants, ended_by_signals, leave, mend_streams, nobody_reads
 from pate.config import command_line, register_configs
+from pate.config.build import maker
 from pate.config.loader import start
 from pate.config.schema import command_schema
+from pate.config.unused import unused_lines
 from pate.files.disk import owners_umask
 from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable
 
@@ -80,6 +82,8 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
             _say(command_line.said_of_student(student, words))
         try:
             command_line.require_sound(config, command_schema(command), command)
+            for unused in _unused(config, words, command):
+                _say(unused)
             return task(config)
         except Exception as error:
             note, code = _ended(error)
@@ -103,6 +107,17 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
         return _ended(error)
     ended = (each for each in results if isinstance(each, dict) and "code" in each)
     return next(((each["note"], each["code"]) for each in ended), ("", 0))
+
+
+def _unused(config: DictConfig, words: list[str], command: str) -> list[str]:
+    """A line for each setting that was given and changes nothing; none where the task will refuse a part."""
+    given = command_line.given_settings(HydraConfig.get().overrides.task)
+    named = {name for name in given if name in command_line.given_settings(words)}
+    given = {name: value for name, value in given.items() if name in named}
+    try:
+        return list(unused_lines(config, given, command, maker(config)))
+    except (InvalidValue, OSError, OmegaConfBaseException):
+        return []
 
 
 def _ended(error: Exception) -> tuple[str, int]:

@@ -76,7 +76,7 @@ class KeptModels:
             files = {file: file_digest(place / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
             if not isinstance(card, dict) or card.get("of") != of or card.get("sha256") != files:
                 return None
-            curve = [{str(key): float(value) for key, value in values.items()} for values in card["curve"]]
+            curve: Curve = [{str(key): float(value) for key, value in values.items()} for values in card["curve"]]
             return StudentModel.load(place), curve
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
             return None

@@ -1,0 +1,215 @@
+"""Every setting against every part: one that changes nothing in what is used is named, and one that does is not.
+
+Whether it does is tried, not read from the code: the price, the answers to made-up votes with a fixed seed, the noise
+that a target leads to, a model on a few rows.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from pate.accounting import RdpAccountant
+from pate.accounting.events import event_to_json
+from pate.aggregators import Aggregator
+from pate.aggregators.aggregator import ReleaseContext, without_warning
+from pate.config.build import maker
+from pate.config.schema import members
+from pate.config.unused import of_aggregator, of_engine, of_method, of_student, of_teacher, unused_lines
+from pate.student import LinearStudent, LogisticStudent, MLPStudent
+from pate.teachers import CNNTeacher, ConvexTeacher, KernelTeacher, LinearTeacher, MLPTeacher
+from pate.validation import InvalidValue
+from pate.votes.source import MadeUpVotes
+from tests.e2e.commands import call
+
+SHAPE = {"num_queries": 200, "num_labels": 6, "num_teachers": 600}
+VOTES = [MadeUpVotes(**SHAPE, agreement=share, num_present=number) for share, number in ((0.9, 2), (0.5, 5), (1.0, 1))]
+OTHERS = {  # values for fields whose usual one says nothing of its kind
+    "center": 0.3,
+    "clip": 3.0,
+    "failure_prob": 1e-6,
+    "max_answers": 5,
+    "max_k": 2,
+    "max_labels": 2,
+    "max_size": 2,
+    "max_votes": 2,
+    "mechanism": "canonical",
+    "norm": "linf",
+    "regularizer": (9000.0, 200.0, 100.0, 0.0, 0.0),
+    "rounds": 2,
+    "selection_noise": "laplace",
+    "selection_share": 0.2,
+    "table_budget": 0.01,
+    "table_order": 3.0,
+    "teachers_reached": 2,
+    "test": "laplace",
+    "test_std": 9.0,
+    "vote_clip": 1,
+}
+# `table` names a file; `round_size` is how many queries a session asks at once, of which no outcome depends for votes
+# that are all there; `span` and `weights` come from votes, not from a command line.
+APART = {"adjacency", "table", "round_size", "span", "weights"}
+# Of what a run has and these votes do not: several holders, private records beside the votes, rounds.
+OF_RUNS = {"num_holders", "max_dropouts", "max_colluders", "rounds", "target_hits", "session_delta", "first_queries"}
+# What a stable set lacks is peeled, which mostly names the same labels: seldom does another answer follow.
+SELDOM = {("stable_top_k_fixed", "padded"), ("stable_top_k_fixed", "max_k")}
+
+
+def footprint(aggregator: Aggregator) -> Any:
+    """Returns the price and the answers of releases of the made-up votes with a fixed seed."""
+    event = aggregator.settled(num_queries=SHAPE["num_queries"], target_delta=1e-6).event_for(**SHAPE)
+    found = [event_to_json(event)]
+    for votes in VOTES:
+        with without_warning():
+            release = aggregator.release_from(votes, ReleaseContext(np.random.default_rng(3)))
+        found.append({name: array.tobytes() for name, array in release.arrays().items()})
+    return found
+
+
+def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
+    """Yields the aggregator with one field changed, each that it can have."""
+    for item in fields(aggregator):
+        if not item.init or item.name in APART:
+            continue
+        value = getattr(aggregator, item.name)
+        if isinstance(value, bool):
+            changed: Any = not value
+        elif isinstance(value, (int, float)):
+            changed = type(value)(value * 1.4 + 1) if isinstance(value, int) else value * 0.7
+        else:
+            changed = "joint" if value == "canonical" else OTHERS[item.name]
+        try:
+            yield item.name, replace(aggregator, **{item.name: changed})
+        except InvalidValue:
+            continue  # which the command refuses, too
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", members("aggregator"))
+def test_fields_of_aggregators(composed: Callable[..., Any], name: str) -> None:
+    aggregator = maker(composed(f"aggregator={name}"))("aggregator")
+    if aggregator.expects_prior or aggregator.input_form == "confidences":
+        pytest.skip("made-up votes have no student and no confidences")
+    of_given = of_aggregator(aggregator, is_solved=False)
+    of_solved = of_aggregator(aggregator, is_solved=True)
+    try:
+        usual = footprint(aggregator)
+    except InvalidValue:
+        pytest.skip("takes no made-up votes")
+    target = {"target_epsilon": 20.0, "target_delta": 1e-6, "accountant": RdpAccountant}
+    for field, other in others_of(aggregator):
+        if field in OF_RUNS or (name, field) in SELDOM:
+            continue
+        unused = of_aggregator(other, is_solved=False)
+        try:
+            changes = footprint(other) != usual
+        except InvalidValue:
+            continue  # a combination that is refused
+        assert changes or field in unused, f"aggregator.{field} of {name} changes nothing, and nobody is told"
+        assert not (changes and field in of_given), f"aggregator.{field} of {name} is said to change nothing"
+        if not changes:  # with a target it may be a share of the budget
+            solved = [each.calibrated(**target, **SHAPE) for each in (aggregator, other)]
+            same = footprint(solved[0]) == footprint(solved[1])
+            assert not same or field in of_solved, f"aggregator.{field} of {name} changes nothing beside a target"
+
+
+def of_rows(fit: Callable[[Any, Any], Any]) -> bytes:
+    rng = np.random.default_rng(2)
+    inputs = rng.standard_normal((90, 6)).astype(np.float32)
+    labels = inputs[:, :3] + 0.5 * rng.standard_normal((90, 3)) > 0.4
+    return fit(inputs, labels)
+
+
+@pytest.mark.parametrize(
+    ("student", "changed"),
+    [
+        (LinearStudent(), {"rank": 1}),
+        (LinearStudent(), {"labels_per_sample": 2.5}),
+        (LinearStudent(), {"threshold": 0.3}),
+        (LinearStudent(), {"threshold_each_label": True}),
+        (LinearStudent(threshold=0.3), {"threshold_each_label": True}),
+        (LinearStudent(labels_per_sample=1.0), {"threshold": 0.3}),
+        (LinearStudent(labels_per_sample=1.0), {"threshold_each_label": True}),
+        (LogisticStudent(), {"held_out": 0.4}),
+        (LogisticStudent(threshold=0.3), {"threshold_each_label": True}),
+        (MLPStudent(hidden=4, epochs=5), {"hidden": 5}),
+        (MLPStudent(hidden=4, epochs=5, threshold=0.3), {"threshold_each_label": True}),
+    ],
+    ids=str,
+)
+def test_fields_of_students(student: Any, changed: dict[str, Any]) -> None:
+    def model(recipe: Any) -> Any:
+        def fit(inputs: Any, labels: Any) -> bytes:
+            made = recipe.fit(inputs, labels, seed=1)
+            return made.predict_proba(inputs).tobytes() + made.predict(inputs).tobytes()
+
+        return of_rows(fit)
+
+    other = replace(student, **changed)
+    (field,) = changed
+    assert (model(student) == model(other)) == (field in of_student(other))
+
+
+def test_engines_are_named_beside_teachers_that_no_engine_trains() -> None:
+    given = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
+    for teacher in (KernelTeacher(), ConvexTeacher()):
+        assert of_engine(teacher, given).keys() == {"engine", "engine.num_cpus"}
+    for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
+        assert of_engine(trained, given) == {}
+    assert of_engine(CNNTeacher(stacked=False, device="cpu"), given).keys() == {"engine.chunk_size"}
+
+
+def test_a_frozen_backbone_and_methods() -> None:
+    assert of_teacher(LinearTeacher(device="cpu"), None) == {}
+    assert of_method(OmegaConf.create({"network": "linear"})).keys() == {"hidden", "learning_rate"}
+    assert of_method(OmegaConf.create({"network": "cnn"})).keys() == {"hidden"}
+    assert of_method(OmegaConf.create({"network": "mlp"})) == of_method(OmegaConf.create({"clip_factor": 1})) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("experiment=centered_votes engine=ray", ["engine=ray"]),
+        (
+            "experiment=centered_votes engine=processes engine.num_workers=2",
+            ["engine=processes", "engine.num_workers=2"],
+        ),
+        ("experiment=centered_votes teacher=convex engine=sequential", ["engine=sequential"]),
+        ("teacher=linear engine=sequential", []),
+        ("aggregator=stable_top_k aggregator.table_order=4", ["aggregator.table_order=4"]),
+        ("aggregator=stable_top_k_table aggregator.test_std=4", ["aggregator.test_std=4"]),
+        (
+            "aggregator=stable_top_k_table aggregator.selection_share=0.3 noise=given",
+            ["aggregator.selection_share=0.3"],
+        ),
+        ("aggregator=stable_top_k_table aggregator.selection_share=0.3", []),
+        ("aggregator=stable_top_k aggregator.selection_share=0.3", ["aggregator.selection_share=0.3"]),
+        ("aggregator=stable_top_k aggregator.selection_share=null", []),
+        ("aggregator=centered_votes aggregator.center=0.3", ["aggregator.center=0.3"]),
+        (
+            "student=linear student.threshold=0.3 student.threshold_each_label=true",
+            ["student.threshold_each_label=true"],
+        ),
+        ("new_account=true", ["new_account=true"]),
+        ("data_dependent=true", ["data_dependent=true"]),
+        ("data_dependent=true aggregator=gaussian_votes", []),
+    ],
+)
+def test_what_is_given_and_changes_nothing_is_named(composed: Callable[..., Any], words: str, told: list[str]) -> None:
+    config = composed(*words.split())
+    given = dict(word.split("=") for word in words.split())
+    if given.get("noise") == "given":
+        config.target_epsilon = None
+    lines = list(unused_lines(config, given, "train", maker(config)))
+    assert [line.partition(": changes nothing: ")[0] for line in lines] == told
+
+
+def test_a_command_says_it_before_anything_is_read() -> None:
+    done = call("train", "data=table", "teacher=kernel", "aggregator=centered_votes", "engine=ray")
+    assert done.returncode == 2
+    first, refused = done.stderr.splitlines()
+    assert first == "engine=ray: changes nothing: no engine trains the teachers of KernelTeacher"
+    assert refused.startswith("data.private=None")
