@@ -28,8 +28,9 @@ def secret_generator() -> np.random.Generator:
         * It exists once: copies and pickles are refused, its state cannot be set back, a forked process has it under a
           new key from the operating system, and threads take turns.
 
-    Edge cases: `copy.copy` of the generator, and every `Generator(rng.bit_generator)`, go on with its one stream: what
-    one of them has drawn no other draws again. `InvalidValue` where randomgen is not installed.
+    Edge cases: `copy.copy` of the generator, which numpy before 2.0 refuses, and every `Generator(rng.bit_generator)`
+    go on with its one stream: what one of them has drawn no other draws again. `InvalidValue` where randomgen is not
+    installed.
     Source: Bernstein 2008, RFC 8439; docs/proofs/noise_source.md.
 
     >>> secret_generator().bit_generator.state["bit_generator"]
@@ -51,6 +52,9 @@ def cipher_generator(key: bytes) -> np.random.Generator:
 
 class _Held:  # what would be drawn from twice, were there two of it
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self.__reduce__()
+
+    def __reduce__(self) -> NoReturn:  # which a generator of numpy 1.26 asks for its bits
         rule = "one that is neither copied nor sent elsewhere, as a copy would draw the same noise again"
         raise InvalidValue(f"rng=secret_generator(): expected {rule}; make one in each process")
 
