@@ -199,7 +199,7 @@ def numbers_of(inputs: Any) -> NDArray[Any]:
     if sparse.issparse(inputs):
         return np.asarray(inputs.data)
     if not is_frame(inputs):
-        return inputs
+        return np.asarray(inputs)
     # pandas.NA of nullable columns, such as Int64, is a missing number as NaN is
     return np.asarray(inputs.select_dtypes("number").to_numpy(np.float64, na_value=np.nan))
 

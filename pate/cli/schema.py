@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from pate.cli.app import command_of
 from pate.cli.run import require_named
 from pate.data import Table
+from pate.data.dataset import SPLITS
 from pate.data.table.files import Dealing, TableFile
-from pate.data.table.schema import ways_out
+from pate.data.table.schema import TableSettings, ways_out
 from pate.report.console import print_page
 from pate.validation import InvalidValue, as_setting, require
 
@@ -43,13 +45,46 @@ def write_schema(config: DictConfig) -> None:
         for path in parts.values():
             path.unlink()
         raise InvalidValue(_own_names(str(error))) from error
-    schema.write(output)
+    schema.write(output, _settings_of(table, encoding=str(config.encoding)))
     page: dict[str, Any] = {"schema": schema, "output": output, "lines": list(map(_own_names, lines)), "parts": parts}
 
     def own_ways_out(columns: list[str], group: str | None) -> str:
         return _own_names(ways_out(columns, group))
 
-    print_page("cli/schema.txt", as_setting=as_setting, ways_out=own_ways_out, group=config.group, **page)
+    page["command"] = _command(table, output, parts)
+    print_page("cli/schema.txt", ways_out=own_ways_out, group=config.group, **page)
+
+
+def _settings_of(table: Table, *, encoding: str) -> TableSettings:
+    """Returns the settings of a table that its schema's file is to hold."""
+    return TableSettings(
+        labels=table.labels,
+        group=table.group,
+        id=table.id,
+        drop=table.drop,
+        label_separator=table.label_separator,
+        encoding=encoding,
+    )
+
+
+def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
+    """Returns the line that trains by the schema, to paste into a shell.
+
+    The private and the test file are those that the command has dealt; else they are called private and test, beside
+    the public one.
+    """
+    words = ["pate-train", "data=table", as_setting("data.schema", output)]
+    if table.path is not None:
+        words += [as_setting("data.path", table.path), as_setting("data.split", table.split)]
+    else:
+        public = Path(str(table.public))
+        ending = "".join(public.suffixes[-2:] if public.suffix == ".gz" else public.suffixes[-1:])
+        for split in SPLITS:
+            path = public if split == "public" else parts.get(split, public.with_name(f"{split}{ending}"))
+            words.append(as_setting(f"data.{split}", path))
+    if not table.labels:
+        words.append("'data.labels=[NAME,NAME]'")
+    return " ".join(words)
 
 
 def _dealing(config: DictConfig) -> Dealing | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -18,6 +18,7 @@ from pate.data.dataset import Preprocessing, Stage, unwatched
 from pate.data.table import cells, dates
 from pate.data.table.cells import USUAL, Spelling, arrow, as_dates, as_numbers, as_texts, fits, missing_in
 from pate.data.table.dates import ORDERS, absent_dates, days_as_text, days_of
+from pate.data.table.encoding import UTF_8
 from pate.data.texts import MOST_TEXTS, TextFit, TextVectors, spread, texts_of
 from pate.files.disk import DamagedFile, write_text
 from pate.files.plain_yaml import read_yaml
@@ -41,6 +42,7 @@ _SCALE = ("power", "center", "unit")  # which a schema's file need not say
 _MOST_CATEGORIES = 50
 _HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
 # categories, a range. Never copy anything from the private file into this one: it is published with the model.
+# `settings` are those of pate-schema, which a run takes where its command names none; they are not published.
 """
 
 Block = NDArray[np.float32]
@@ -335,6 +337,65 @@ KINDS = {each.kind: each for each in _COLUMNS}
 
 
 @dataclass(frozen=True)
+class TableSettings:
+    """Settings of a table that a schema's file holds beside the columns: those that `pate-schema` was given.
+
+    They are those of `Table` by the same names, and hold where nobody says otherwise. They are public, as the names of
+    columns are, and no part of what is published with a model.
+    """
+
+    labels: tuple[str, ...] = ()
+    group: str | tuple[str, ...] | None = None
+    id: str | None = None
+    drop: tuple[str, ...] = ()
+    label_separator: str | None = None
+    encoding: str = UTF_8
+
+    def plain(self) -> dict[str, Any]:
+        """Returns what is not as it is by default, tuples as lists."""
+        said = {}
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if value != setting.default:
+                said[setting.name] = list(value) if isinstance(value, tuple) else value
+        return said
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any], *, name: str) -> Self:
+        """Returns the settings of what `plain` gave; `name` is of where it was said, for messages."""
+        given = said.get("settings") if isinstance(said, Mapping) else None
+        if given is None:
+            return cls()
+        names = tuple(setting.name for setting in fields(cls))
+        rule = f"settings of pate-schema, some of {', '.join(names)}"
+        require(isinstance(given, Mapping), f"{name}.settings", given, rule)
+        for key in given:
+            require(key in names, f"{name}.settings.{key}", given[key], rule)
+
+        def listed(key: str) -> Any:
+            value = given.get(key, ())
+            return tuple(map(str, value)) if isinstance(value, list) else value
+
+        drop = listed("drop")
+        require(isinstance(drop, tuple), f"{name}.settings.drop", drop, "a list of columns")
+
+        return cls(
+            labels=listed("labels"),
+            group=listed("group") or None,
+            id=given.get("id"),
+            drop=drop,
+            label_separator=given.get("label_separator"),
+            encoding=given.get("encoding", UTF_8),
+        )
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Reads those of a file that `pate-schema` wrote; none of a file of an earlier version."""
+        name = f"data.schema={path}"
+        return cls.read(_read_schema_file(Path(path), name), name=name)
+
+
+@dataclass(frozen=True)
 class TableSchema(Preprocessing):
     """The columns that become features, in order. It makes inputs of any table that has them."""
 
@@ -522,9 +583,13 @@ class TableSchema(Preprocessing):
         spelling.require(lambda setting: f"{name}.{setting}")
         return cls(read, spelling)
 
-    def write(self, path: Path | str) -> None:
-        """As YAML, for people; what makes numbers of texts in files beside it."""
-        text = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True, width=110)
+    def write(self, path: Path | str, settings: TableSettings | None = None) -> None:
+        """Writes YAML for people, with the settings of its table; what makes numbers of texts in files beside it."""
+        content = self.plain()
+        columns = content.pop("columns")
+        if settings is not None and (said := settings.plain()):
+            content["settings"] = said
+        text = yaml.safe_dump({**content, "columns": columns}, sort_keys=False, allow_unicode=True, width=110)
         self.save(Path(path).parent)
         write_text(path, _HEAD + text)
 
@@ -532,11 +597,16 @@ class TableSchema(Preprocessing):
     def load(cls, path: Path | str) -> Self:
         path = Path(path)
         name = f"data.schema={path}"
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidValue(f"{name}: expected a file that pate-schema wrote ({type(error).__name__})") from error
-        return cls.read(read_yaml(text, name, "YAML as pate-schema writes it"), name=name, folder=path.parent)
+        return cls.read(_read_schema_file(path, name), name=name, folder=path.parent)
+
+
+def _read_schema_file(path: Path, name: str) -> Any:
+    """Returns what a file of `pate-schema` says; `name` is of the setting that names it, for messages."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValue(f"{name}: expected a file that pate-schema wrote ({type(error).__name__})") from error
+    return read_yaml(text, name, "YAML as pate-schema writes it")
 
 
 def ways_out(columns: Sequence[str], group: str | None) -> str:

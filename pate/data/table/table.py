@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from pate.data.table.encoding import UTF_8, require_encoding
 from pate.data.table.files import TableFile
 from pate.data.table.label_cells import NoNames, are_bits, is_list, names_in
 from pate.data.table.people import People, names_of
-from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, remarks, ways_out
+from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, TableSettings, remarks, ways_out
 from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue, as_setting, require, require_count, require_text
@@ -392,7 +392,9 @@ class Table(TextReader):
     category: tuple[str, ...] = ()  # columns of codes: their numbers or dates are words, each a category
     # columns of free text, which become vectors as `features=text` says; by default tf-idf of the public texts.
     text: tuple[str, ...] = ()
-    schema: str | None = None  # file that `pate-schema` wrote; None learns it anew from the public file
+    # file that `pate-schema` wrote; None learns it anew from the public file. Labels, group, id, columns to drop, the
+    # separator of labels and the encoding are those that it was given, where they are not said here.
+    schema: str | None = None
     # of files of text that are not UTF-8: one for all of them, or one for each split that has another than UTF-8. Text
     # that is UTF-8 is read so whatever is named here, and a byte-order mark says which encoding it is.
     encoding: str | Mapping[str, str] = UTF_8
@@ -455,6 +457,34 @@ class Table(TextReader):
 
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
+        return self.completed()._load(stage)
+
+    def completed(self) -> Self:
+        """Returns the same reader with what its schema's file says where settings say nothing; opens no other file.
+
+        A group that the file names is taken over: to protect something else, `group` names it.
+        """
+        said = self._said
+        changes: dict[str, Any] = {}
+        if not self.labels and said.labels:
+            changes["labels"] = said.labels
+            changes["label_separator"] = self.label_separator or said.label_separator
+        for name in ("group", "id"):
+            if getattr(self, name) is None and getattr(said, name) is not None:
+                changes[name] = getattr(said, name)
+        if self.encoding == UTF_8 and said.encoding != UTF_8:
+            changes["encoding"] = said.encoding
+        if not changes:
+            return self
+        table = replace(self, **changes)
+        return table if self.text_fit is None else table.with_text(self.text_fit)
+
+    @cached_property
+    def _said(self) -> TableSettings:
+        """The settings that the schema's file holds; none without such a file."""
+        return TableSettings() if self.schema is None else TableSettings.load(self.schema)
+
+    def _load(self, stage: Stage) -> Dataset:
         self.require_settings()
         self._require_columns()
         schema = self._with_vectors(self._table_schema(), stage)
@@ -470,6 +500,9 @@ class Table(TextReader):
         rule = "the file that pate-schema wrote of the public samples, the same at every place"
         require(self.schema is not None, "data.schema", self.schema, rule)
         require(self.private is not None, "data.private", self.private, "the file of the private records")
+        return self.completed()._private_records()
+
+    def _private_records(self) -> PrivateRecords:
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
         require(self.budget is None, "data.budget", self.budget, PLAIN)
         require(not isinstance(self.group, tuple), "data.group", list(self._named("group")), PLAIN)
@@ -503,7 +536,8 @@ class Table(TextReader):
             for split, path in given.items():
                 require(path is not None and self.split is None, f"data.{split}", path, _FILES)
             require_files_apart({split: str(path) for split, path in given.items()})
-        require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
+        labels = self.labels or self._said.labels
+        require(len(labels) > 0, "data.labels", list(labels), _LABELS)
 
     def public_schema(self) -> TableSchema:
         """What the public records say of all columns that settings do not call something else."""
@@ -624,7 +658,9 @@ class Table(TextReader):
 
     @cached_property
     def _no_features(self) -> set[str]:
-        others = (column for role in ("drop", "group", "budget", "id") for column in self._named(role))
+        others = {column for role in ("drop", "group", "budget", "id") for column in self._named(role)}
+        # Columns that the schema's file leaves out stay so, also where settings name other labels or another id.
+        others |= {*self._said.drop, *self._said.labels, *([] if self._said.id is None else [self._said.id])}
         return {*self._label_form.names, *self._label_form.columns, *others}
 
     @cached_property

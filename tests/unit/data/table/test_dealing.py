@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from pate.config.command_line import quoted
 from pate.data import Table
 from pate.data.table.files import Dealing, TableFile
 from pate.validation import InvalidValue
@@ -110,3 +113,39 @@ def test_every_person_needs_a_name_and_a_part(whole: Path) -> None:
     with pytest.raises(InvalidValue, match=r"^split=0\.2,0\.1: expected more than 2 groups of rows$"):
         (whole.parent / "few.csv").write_text("who,x\n1,2\n2,3\n")
         Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).part_of_row()
+
+
+def test_the_line_that_the_command_prints_names_the_files_and_nothing_twice(whole: Path) -> None:
+    """Pasted into a shell it is a run of the same labels and group; here its words are read as Hydra reads them."""
+    folder = whole.parent / "d x"
+    folder.mkdir()
+    words = [f"data={whole}", f"output='{folder / 'schema.yaml'}'", "labels=[ill]", "thousands=.", "drop=[note]"]
+    ended = call("schema", *words, "group=who", "split=.2,.1")
+    assert ended.returncode == 0, ended.stderr
+    program, *settings = shlex.split(ended.stdout.splitlines()[-1])
+    parsed = [OverridesParser.create().parse_override(quoted(word)) for word in settings]
+    given = {each.key_or_group.removeprefix("data."): each.value() for each in parsed}
+    assert (program, given.pop("data")) == ("pate-train", "table")
+    assert given == {name: str(folder / f"{name}.csv") for name in ("private", "public", "test")} | {
+        "schema": str(folder / "schema.yaml")
+    }
+    dataset = Table(**given).load()
+    assert dataset.label_names == ("ill",)
+    assert (dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups) == (35, 10, 5)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((), "pate-train data=table data.schema=s.yaml data.private=private.csv data.public=all.csv data.test=test.csv "
+             "'data.labels=[NAME,NAME]'"),
+        (("labels=[ill]", "split=part"), "pate-train data=table data.schema=s.yaml data.path=all.csv data.split=part"),
+    ],
+)  # fmt: skip
+def test_the_line_of_one_file(whole: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str) -> None:
+    frame = pd.read_csv(whole, sep=";").assign(part=["public", "private"] * 100)
+    frame.to_csv(whole, index=False)
+    monkeypatch.chdir(whole.parent)
+    ended = call("schema", "data=all.csv", "output=s.yaml", "thousands=.", "drop=[who]", *words)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == line

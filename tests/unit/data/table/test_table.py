@@ -16,6 +16,7 @@ from pate.accounting import PrivacyUnit
 from pate.data import Table, TableSchema
 from pate.data.table.cells import require_columns
 from pate.data.table.files import TableFile
+from pate.data.table.schema import TableSettings
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue
 
@@ -516,3 +517,58 @@ def test_names_are_compared_a_few_times_for_each_column(tmp_path: Path) -> None:
     assert compared < 10 * len(names)
     file = TableFile(Path(of_patients(tmp_path)["public"]), "data")
     assert file.names is file.names  # is read once, not for each column
+
+
+def schema_of(folder: Path, settings: dict[str, Any], **said: Any) -> str:
+    """Writes a schema's file with settings, of the public file of others."""
+    table = Table(public=settings["public"], labels=("flu",), group="mrn", drop=("sex",))
+    table.public_schema().write(folder / "schema.yaml", TableSettings(**said))
+    return str(folder / "schema.yaml")
+
+
+def test_settings_that_a_schema_holds_need_not_be_said_again(tmp_path: Path) -> None:
+    settings = of_patients(tmp_path)
+    said = {"labels": ("flu",), "group": "mrn", "drop": ("sex",), "encoding": "cp1252"}
+    path = schema_of(tmp_path, settings, **said)
+    files = {split: settings[split] for split in ("private", "public", "test")}
+    dataset = Table(**files, schema=path).load()
+    wanted = Table(**files, labels=("flu",), group="mrn", drop=("sex",), schema=path).load()
+    assert dataset.digest() == wanted.digest()
+    assert dataset.owners == wanted.owners == {"group": frozenset(f"A-0{number:03}".encode() for number in range(1, 5))}
+    assert dataset.preprocessing.names == ("age",)  # type: ignore[union-attr]
+    assert "settings" not in dataset.preprocessing.plain()  # type: ignore[union-attr]
+    Table(**files, schema=path).require_settings()
+    assert TableSettings.load(path) == TableSettings(**said)
+    (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJosé,30,F,1\n".encode("cp1252"))
+    assert Table(**files, schema=path).load().owners == {"group": frozenset({"José".encode()})}
+    assert Table(private=files["private"], schema=path).private_records().label_names == ("flu",)
+
+
+def test_settings_that_are_said_come_before_those_of_a_schema(tmp_path: Path) -> None:
+    settings = of_patients(tmp_path, head="mrn,age,sex,flu", rows={"private": ["A-9,30,F,1", "A-9,31,M,0"]})
+    path = schema_of(tmp_path, settings, labels=("flu",), group="mrn", drop=("sex",))
+    files = {split: settings[split] for split in ("private", "public", "test")}
+    assert Table(**files, schema=path).load().private.num_groups == 1
+    other = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
+    with pytest.raises(InvalidValue, match=re.escape(other)):
+        Table(**files, schema=path, group="age").load()
+    with pytest.raises(InvalidValue, match=r"^data\.drop=mrn: expected another column than data\.group"):
+        Table(**files, schema=path, drop=("mrn",)).load()
+
+
+def test_a_schema_without_settings_or_with_strange_ones(tmp_path: Path) -> None:
+    settings = of_patients(tmp_path)
+    path = schema_of(tmp_path, settings)
+    files = {split: settings[split] for split in ("private", "public", "test")}
+    assert "settings" not in Path(path).read_text().replace("`settings`", "")
+    with pytest.raises(InvalidValue, match=r"^data\.labels=\[\]: expected the columns that are labels"):
+        Table(**files, schema=path).load()
+    text = Path(path).read_text()
+    Path(path).write_text(text.replace("columns:", "settings: {groups: mrn}\ncolumns:"))
+    with pytest.raises(
+        InvalidValue, match=r"^data\.schema=\S+\.settings\.groups=mrn: expected settings of pate-schema"
+    ):
+        Table(**files, schema=path).load()
+    Path(path).write_text(text.replace("columns:", "settings: {labels: flu}\ncolumns:"))
+    with pytest.raises(InvalidValue, match=r"^data\.labels=flu: expected a list of columns"):
+        Table(**files, schema=path).load()
