@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+LOWEST := $(VENV)/lowest
+UV = $(LOWEST)/bin/uv pip install -q --python $(LOWEST)/bin/python --resolution lowest-direct
 PIP := -m pip install -q --disable-pip-version-check -c constraints.txt
 TORCH_INDEX ?= # such as https://download.pytorch.org/whl/cpu: on Linux without a GPU that saves 2.8 GB of CUDA
 FROM_INDEX = $(if $(strip $(TORCH_INDEX)),$(1) $(PIP) --index-url $(strip $(TORCH_INDEX)) torch torchvision)
@@ -12,7 +14,7 @@ export OMP_NUM_THREADS ?= 2
 unexport PYTHONDONTWRITEBYTECODE # tests start some hundred interpreters, each of which would compile all of pate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run compare test-fast test check bench audit attack icons docs notebooks wheel clean
+.PHONY: help setup run compare test-fast test check lowest bench audit attack icons docs notebooks wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -47,6 +49,18 @@ check: $(STAMP) test ## format, lint, types, import contracts, prose, links, tes
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(VENV)/site
+
+lowest: ## the oldest versions that pyproject.toml allows, in an environment of their own: tests, a run, a fit; minutes
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python $(PIP) uv
+	$(PYTHON) scripts/lowest.py dev > $(LOWEST)/requirements.txt
+	$(if $(strip $(TORCH_INDEX)),$(UV) --no-deps --index-url $(strip $(TORCH_INDEX)) 'torch>=2.4' 'torchvision>=0.19')
+	$(UV) -r $(LOWEST)/requirements.txt
+	$(UV) --no-deps -e .
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -n 2 -W ignore::DeprecationWarning -m "not slow and not process" \
+		-p no:cacheprovider tests/unit tests/oracle tests/contract
+	$(LOWEST)/bin/pate-train experiment=quick all_records=false output_dir=$$(mktemp -d)/run
+	$(LOWEST)/bin/python examples/classifier.py
 
 bench: $(STAMP) ## benchmarks, each against a floor measured in the same run
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks

@@ -1,0 +1,40 @@
+"""Prints the requirements of the core and of some extras, those that an extra brings written out, one a line.
+
+`uv pip install --resolution lowest-direct` takes the lowest version of what is written, but not of what an extra of
+this project brings: it has to be written. `make lowest` installs what this prints, and runs tests with it.
+
+    python scripts/lowest.py train table
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+_OWN = re.compile(r"pate-multilabel\[([\w,-]+)\]")
+
+
+def lowest(project: Path, extras: Sequence[str]) -> list[str]:
+    """The requirements of a project's core and of these extras, each once; raises KeyError for no such extra."""
+    metadata = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+    optional: dict[str, list[str]] = metadata["optional-dependencies"]
+
+    def written_out(requirements: Sequence[str]) -> Iterator[str]:
+        for requirement in requirements:
+            own = _OWN.fullmatch(requirement)
+            if own is None:
+                yield requirement
+                continue
+            for extra in own[1].split(","):
+                yield from written_out(optional[extra])
+
+    asked = [*metadata["dependencies"]]
+    for extra in extras:
+        asked += optional[extra]
+    return list(dict.fromkeys(written_out(asked)))
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(lowest(_PROJECT, sys.argv[1:])) + "\n")
