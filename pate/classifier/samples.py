@@ -71,7 +71,7 @@ class Pools:
             private, shown = inputs[:first_public], inputs[first_public:]
             return cls(private, targets[:first_public], ids[:first_public], shown)
         is_public = _rows_of_last_groups(ids, share)
-        located = inputs.iloc if is_frame(inputs) else inputs
+        located: Any = getattr(inputs, "iloc", inputs)
         private_rows = np.flatnonzero(~is_public)
         shown = located[np.flatnonzero(is_public)]
         return cls(located[private_rows], targets[private_rows], ids[private_rows], shown)

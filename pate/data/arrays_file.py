@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.data.copies import remarks_on_copies
 from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners, require_files_apart
 from pate.data.pictures import require_image_levels
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
@@ -73,7 +74,8 @@ class Arrays:
         parts["public_ids"] = files["public"].get("ids", np.arange(len(parts["public"])))
         parts["owners"] = named_owners(id=private.get("ids"), group=private.get("groups"))
         parts["budgets"] = private["budgets"].astype(np.str_) if "budgets" in private else None
-        parts["notes"] = () if grouped else (_UNGROUPED,)
+        copies = remarks_on_copies(parts["private"], parts["public"], parts["test"])
+        parts["notes"] = (*([] if grouped else [_UNGROUPED]), *copies)
         parts["group_unit"] = _ONE_GROUP if grouped else _ONE_ROW
         return Dataset(self.name, True, kind, self._names(files), **parts)
 

@@ -16,6 +16,7 @@ from PIL import Image
 
 from pate.accounting import PrivacyUnit
 from pate.data.cache import kept_pixels
+from pate.data.copies import remarks_on_copies
 from pate.data.dataset import Dataset, ImageForm, Split, Stage, named_owners, unwatched
 from pate.data.pictures import UNREADABLE, read_picture
 from pate.files.disk import file_identity
@@ -256,6 +257,7 @@ class CelebA:
             *splits,
             preprocessing=form,
             public_ids=files[rows_of["public"]],
+            notes=tuple(remarks_on_copies(private, public, test)),
             owners=named_owners(id=files[rows], group=None if known_by is None else known_by[rows]),
             group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )

@@ -21,6 +21,7 @@ from pate.data.table.table import (
     Numbered,
     Rows,
     as_name,
+    cell_numbers,
     column_names,
     dataset_of,
     private_cells,
@@ -115,6 +116,7 @@ class HuggingFace(TextReader):
                 each.inputs = column.pixels(each.inputs)
         elif column is None:
             known |= {"preprocessing": schema, "private_cells": private_cells(self._batches("private"))}
+            known["cells_of"] = lambda split: cell_numbers(self._batches(split), schema.names, schema.spelling)
         return dataset_of(rows, schema, named, **known)
 
     @cached_property

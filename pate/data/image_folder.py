@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.data.copies import remarks_on_copies
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Split, Stage, named_owners, unwatched
 from pate.data.pictures import UNREADABLE, is_white
 from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column, require_columns
@@ -136,7 +137,8 @@ class ImageFolder:
             private = whose[: ends[0]].tolist()
             persons = np.array([*private, *map(person_name, private)])
         parts["owners"] = named_owners(id=np.array(owners), group=persons)
-        parts["notes"] = (UNGROUPED,) if self.group is None else tuple(remarks)
+        remarks += remarks_on_copies(parts["private"], parts["public"], parts["test"])
+        parts["notes"] = (*([UNGROUPED] if self.group is None else []), *remarks)
         parts["group_unit"] = PrivacyUnit("one picture")
         if self.group is not None:
             parts["group_unit"] = PrivacyUnit.of_column(self.group, records="pictures")

@@ -114,8 +114,8 @@ class People:
         persons = [np.unique(numbers) for numbers in self.numbers]
         for first in range(len(persons)):
             for second in range(first + 1, len(persons)):
-                looks = [self.looks[persons[place]] for place in (first, second)]
-                if count := len(np.intersect1d(*looks)):
+                count = len(np.intersect1d(self.looks[persons[first]], self.looks[persons[second]]))
+                if count:
                     where = f"{SPLITS[first]} and {SPLITS[second]}"
                     yield f"{setting}: {count} values of {where} look alike, they differ {differ}; {remedy}"
         private = np.unique(_merged(persons[0], self.folds))

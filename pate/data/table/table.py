@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.data.copies import CellNumbers, remarks_on_copies
 from pate.data.dataset import (
     PLAIN,
     SPLITS,
@@ -242,9 +243,19 @@ def unlike_public(split: str, columns: Sequence[Column], rows: Rows) -> Iterator
 
 
 def dataset_of(
-    rows: Mapping[str, Rows], schema: TableSchema, named: Named, *, seed: int, notes: tuple[str, ...], **known: Any
+    rows: Mapping[str, Rows],
+    schema: TableSchema,
+    named: Named,
+    *,
+    seed: int,
+    notes: tuple[str, ...],
+    cells_of: CellNumbers | None = None,
+    **known: Any,
 ) -> Dataset:
-    """A data set of splits and what else is `known`, public ones shuffled; raises for ids or groups in two splits."""
+    """Makes a data set of splits and what else is `known`, public ones shuffled.
+
+    Raises for ids or groups in two splits. `cells_of` is that of `remarks_on_copies`.
+    """
     parts, private, public = [rows[split] for split in SPLITS], rows["private"], rows["public"]
     ids, groups, shared, alike = _numbers_of(parts, named, schema.spelling)
     made = zip(SPLITS, parts, ids, groups, strict=True)
@@ -254,6 +265,7 @@ def dataset_of(
     told = [line for name, vectors in schema.texts.items() for line in remarks_on(name, vectors, private.texts[name])]
     told += [] if shared is None else [shared.said()]
     told += alike
+    told += remarks_on_copies(splits["private"], splits["public"], splits["test"], cells_of)
     told += [line for split in ("private", "test") for line in unlike_public(split, schema.columns, rows[split])]
     owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
 
@@ -335,6 +347,18 @@ def _told_apart(id: str, split: str, ids: Numbers, groups: Numbers, free: int) -
 def label_word(word: str) -> str:
     """A word of a label's column as words are compared there: one spelling, in small letters."""
     return one_spelling(word).casefold()
+
+
+def cell_numbers(batches: Numbered, names: Sequence[str], spelling: Spelling) -> NDArray[np.uint64]:
+    """Returns a number for each row, which rows share whose cells in these columns have the same values."""
+    from pandas.util import hash_array  # loads slowly
+
+    rows = []
+    for _, table in batches:
+        values = [cells.as_values(as_texts(table.column(name)), spelling).fill_null(_GONE) for name in names]
+        lines = arrow().compute.binary_join_element_wise(*values, _BETWEEN)
+        rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
+    return np.concatenate(rows)
 
 
 def private_cells(batches: Numbered, *, of_text: bool = False) -> str:
@@ -493,7 +517,12 @@ class Table(TextReader):
         how: dict[str, Any] = {"name": self.name, "kind": "features", "label_names": self._label_form.names}
         how |= {"preprocessing": schema, "notes": self._notes(), "seed": self.seed}
         how["private_cells"] = private_cells(private.rows(), of_text=private.is_text)
-        return dataset_of(splits, spelled, Named(self._named("group"), self.id), **how)
+        columns = list(schema.names)
+
+        def cells_of(split: str) -> NDArray[np.uint64]:
+            return cell_numbers(self._files[split].rows(columns), columns, spelled.spelling)
+
+        return dataset_of(splits, spelled, Named(self._named("group"), self.id), cells_of=cells_of, **how)
 
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere; every holder's schema."""

@@ -19,6 +19,7 @@ from pate.accounting import Ledger, PrivacyUnit, SharedLedger
 from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Preprocessing, TableSchema
+from pate.data.copies import remarks_on_copies
 from pate.data.dataset import PrivateRecords, read
 from pate.data.pictures import require_image_levels
 from pate.data.table.files import TableFile
@@ -141,7 +142,9 @@ class AskedData:
             shown = ", ".join(records.label_names[:_SHOWN])
             rule = f"the labels of data, in their order: {shown}{', …' if len(records.label_names) > _SHOWN else ''}"
             require(queries.label_names == records.label_names, "queries.label_names", "others", rule)
-        return records.asked(queries.inputs, queries.record_ids)
+        dataset = records.asked(queries.inputs, queries.record_ids)
+        copies = remarks_on_copies(dataset.private, dataset.public)
+        return replace(dataset, notes=(*dataset.notes, *copies))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,0 +1,105 @@
+"""Records that occur twice: public or test ones that are private, and private ones that are somebody else's, too."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+
+from pate.data.dataset import Pixels, Split
+from pate.files.arrays import row_blocks
+
+CellNumbers = Callable[[str], NDArray[np.uint64]]
+"""Says of a split by its name a number for each record, which equal cells share."""
+
+_UNLIKELY = 1e-6  # a chance that so many records agree, below which a line says so
+_DIGEST_BYTES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The inputs of a split, each as a number that equal ones share."""
+
+    numbers: NDArray[np.uint64]  # `[n]`, equal where inputs are, to the bit
+    groups: NDArray[np.int64]  # `[n]`, from 0
+
+    @classmethod
+    def of(cls, split: Split) -> Inputs:
+        """Reads some thousand inputs at a time."""
+        blocks = split.inputs.blocks() if isinstance(split.inputs, Pixels) else row_blocks(split.inputs)
+        rows = (row for block in blocks for row in np.ascontiguousarray(block).reshape(len(block), -1))
+        digests = b"".join(hashlib.blake2b(row.data, digest_size=_DIGEST_BYTES).digest() for row in rows)
+        groups = np.unique(split.group_ids, return_inverse=True)[1]
+        return cls(np.frombuffer(digests, np.uint64), groups)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @cached_property
+    def num_repeated(self) -> int:
+        """The number of records whose inputs a record of another group has."""
+        _, place = np.unique(self.numbers, return_inverse=True)
+        num_groups = int(self.groups.max()) + 1
+        pairs = np.unique(place * num_groups + self.groups)  # of inputs and groups that have them
+        groups_of_input = np.bincount(pairs // num_groups)
+        return int((groups_of_input[place] > 1).sum())
+
+    def num_in(self, others: Inputs) -> int:
+        """Returns how many of these records have inputs that one of the others has."""
+        return int(np.isin(self.numbers, others.numbers).sum())
+
+    def share_by_chance(self, size: int) -> float:
+        """Returns about how likely a new record has inputs that one of `size` records like these has."""
+        share = (self.num_repeated + 1) / (len(self) + 1)
+        return min(1.0, share * max(1.0, size / len(self)))
+
+
+def remarks_on_copies(
+    private: Split, public: Split, test: Split | None = None, cells_of: CellNumbers | None = None
+) -> Iterator[str]:
+    """Yields lines, for the owner of the records alone, where more records agree in all inputs than do by chance.
+
+    Where inputs have few values, records of different people agree. How often is seen within each split; a line is
+    for what would be as frequent once in a million data sets, or where two splits are the same as a whole. Inputs may
+    agree where cells do not, as those beyond the public range: `cells_of` a split then says in its place what agrees.
+    """
+    splits = {"private": private, "public": public}
+    if test is not None:
+        splits["test"] = test
+    inputs = {name: Inputs.of(split) for name, split in splits.items()}
+    lines = list(_lines(inputs))
+    if lines and cells_of is not None:
+        lines = list(_lines({name: Inputs(cells_of(name), each.groups) for name, each in inputs.items()}))
+    yield from lines
+
+
+def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
+    own = inputs["private"]
+    remedy = "if these are copies, leave them out of one of the two files"
+    effects = {
+        "public": "what is public is not protected",
+        "test": "teachers learn from them, so scores are too good",
+    }
+    for name, effect in effects.items():
+        if name not in inputs:
+            continue
+        others = inputs[name]
+        count = others.num_in(own)
+        chance = min(own.share_by_chance(len(own)), others.share_by_chance(len(own)))
+        same = len(others) == len(own) and np.array_equal(np.sort(others.numbers), np.sort(own.numbers))
+        if same or _is_unlikely(count, len(others), chance):
+            found = f"{count} of {len(others)} records have the inputs of private ones"
+            yield f"data.{name}: {found}: {effect}; {remedy}"
+    if _is_unlikely(own.num_repeated, len(own), inputs["public"].share_by_chance(len(own))):
+        found = f"{own.num_repeated} of {len(own)} records have the inputs of another one, which is protected apart"
+        yield f"data.private: {found}; leave copies out, and name the column that says whose records these are"
+
+
+def _is_unlikely(count: int, total: int, chance: float) -> bool:
+    """Says if `count` or more of `total` records agree by chance less often than a line is for."""
+    return count > 0 and bool(betainc(count, total - count + 1, chance) < _UNLIKELY)

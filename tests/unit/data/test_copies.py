@@ -1,0 +1,125 @@
+"""Records that are in two splits, or twice in one: told where that is no chance, and in every data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from pate.data import Arrays, HuggingFace, ImageFolder, Pixels, Split, Table
+from pate.data.copies import Inputs, remarks_on_copies
+
+RNG = np.random.default_rng(0)
+PRIVATE, PUBLIC, TEST = (RNG.normal(size=(count, 3)).astype(np.float32) for count in (200, 120, 60))
+
+
+def _split(inputs: NDArray[np.float32], groups: Any = None, first: int = 0) -> Split:
+    rows = first + np.arange(len(inputs))
+    group_ids = rows if groups is None else np.asarray(groups)
+    return Split(inputs, np.zeros((len(inputs), 1), np.bool_), rows, group_ids)
+
+
+def _lines(private: Any = PRIVATE, public: Any = PUBLIC, test: Any = TEST, groups: Any = None) -> list[str]:
+    splits = _split(private, groups), _split(public, first=1000), _split(test, first=2000)
+    return list(remarks_on_copies(*splits))
+
+
+def test_other_records_are_told_nothing() -> None:
+    assert _lines() == []
+    assert _lines(public=np.concatenate([PUBLIC, PRIVATE[:1]])) == []  # of one it cannot be known
+
+
+@pytest.mark.parametrize("count", [10, 60, 120])
+def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
+    public = np.concatenate([PRIVATE[:count], PUBLIC[count:]])[RNG.permutation(120)]
+    (line,) = _lines(public=public)
+    assert line.startswith(
+        f"data.public: {count} of 120 records have the inputs of private ones: what is public is not"
+    )
+
+
+def test_test_records_that_are_private_ones_are_counted() -> None:
+    (line,) = _lines(test=PRIVATE[50:110])
+    assert line.startswith("data.test: 60 of 60 records have the inputs of private ones: teachers learn from them")
+
+
+def test_private_records_that_are_protected_apart_are_counted() -> None:
+    (line,) = _lines(private=np.concatenate([PRIVATE, PRIVATE[:30]]))
+    assert line.startswith("data.private: 60 of 230 records have the inputs of another one, which is protected apart")
+    groups = [*range(200), *range(30)]
+    assert _lines(private=np.concatenate([PRIVATE, PRIVATE[:30]]), groups=groups) == []
+
+
+def test_private_records_twice_and_public_copies_of_them_are_both_told() -> None:
+    lines = _lines(private=np.concatenate([PRIVATE, PRIVATE]), public=PRIVATE[:120])
+    assert [line[:12] for line in lines] == ["data.public:", "data.private"]
+
+
+def test_people_who_agree_by_chance_are_no_copies() -> None:
+    """Inputs of two columns with five values each: almost all people agree with others, in every split."""
+    rng = np.random.default_rng(1)
+    private, public, test = (rng.integers(0, 5, (count, 2)).astype(np.float32) for count in (2000, 300, 100))
+    assert _split(public).inputs.shape == (300, 2)
+    assert Inputs.of(_split(public)).num_in(Inputs.of(_split(private))) == 300
+    assert _lines(private, public, test) == []
+    assert len(_lines(public, public, test)) == 1  # the same as a whole
+
+
+def test_pictures_are_compared_as_they_are_kept() -> None:
+    levels = RNG.integers(0, 255, (50, 3, 4, 4), dtype=np.uint8)
+    private, public = np.arange(30), np.arange(10, 40)
+    splits = [
+        Split(Pixels(levels, rows), np.zeros((30, 1), np.bool_), first + rows, first + rows)  # type: ignore[arg-type]
+        for rows, first in ((private, 0), (public, 1000))
+    ]
+    (line,) = remarks_on_copies(*splits)
+    assert line.startswith("data.public: 20 of 30 records")
+
+
+def _tables(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+    files = {}
+    for split, rows in inputs.items():
+        lines = [",".join(map(str, [*row, place % 2])) for place, row in enumerate(rows.tolist())]
+        (folder / f"{split}.csv").write_text("\n".join(["a,b,c,flu", *lines]) + "\n")
+        files[split] = str(folder / f"{split}.csv")
+    return Table(**files, labels=("flu",)).load()
+
+
+def _arrays(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+    for split, rows in inputs.items():
+        np.savez(folder / f"{split}.npz", inputs=rows, labels=np.arange(len(rows))[:, None] % 2)
+    return Arrays(**{split: str(folder / f"{split}.npz") for split in inputs}).load()
+
+
+def _hugging_face(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+    datasets = pytest.importorskip("datasets")
+    parts = {
+        split: datasets.Dataset.from_dict({"x": rows.tolist(), "flu": [place % 2 for place in range(len(rows))]})
+        for split, rows in inputs.items()
+    }
+    datasets.DatasetDict(parts).save_to_disk(str(folder / "saved"))
+    return HuggingFace(path=str(folder / "saved"), inputs=("x",), labels=("flu",)).load()
+
+
+def _image_folder(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+    lines = ["file,split,flu"]
+    for split, rows in inputs.items():
+        for place, row in enumerate(rows):
+            levels = np.resize(row.view(np.uint8), (4, 4, 3))
+            Image.fromarray(levels).save(folder / f"{split}{place}.png")
+            lines.append(f"{split}{place}.png,{split},{place % 2}")
+    (folder / "labels.csv").write_text("\n".join(lines) + "\n")
+    return ImageFolder(root=str(folder), table=str(folder / "labels.csv"), labels=("flu",), image_size=4).load()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face, _image_folder])
+def test_every_data_set_tells_its_owner(tmp_path: Path, load: Any) -> None:
+    pytest.importorskip("pyarrow")
+    inputs = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
+    told = [line for line in load(tmp_path, inputs).notes if "have the inputs" in line]
+    assert [line.partition(" have")[0] for line in told] == ["data.public: 40 of 40 records"]
