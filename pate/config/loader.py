@@ -3,8 +3,11 @@
 Settings that choose which code runs, or where private records go, are the command line's: no file may say them.
 """
 
+import copy
 import os
+import sys
 import traceback
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -22,10 +25,12 @@ from hydra.core.object_type import ObjectType
 from hydra.core.utils import JobReturn
 from hydra.errors import SearchPathException
 from hydra.plugins.config_source import ConfigResult
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from pate.config.build import parts_of_others
 from pate.config.command_line import expand_home, explain_choice, settle
+from pate.config.help_page import CONFIGURATION, folded, page_width, settings_of_parts
 from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, folder_of
 from pate.files.plain_yaml import plain_loader
 from pate.validation import InvalidValue
@@ -56,7 +61,7 @@ def start(
     try:
         if args.help:  # our pages list our groups, with what they are; to list all takes a while
             hydra.format_config_groups = lambda *_, **__: ""  # type: ignore[method-assign]
-            hydra.app_help(name, parser, args)
+            print_help(hydra, name, parser, args)
         elif args.hydra_help:
             hydra.hydra_help(name, parser, args)
         elif args.cfg:
@@ -73,6 +78,20 @@ def start(
         GlobalHydra.instance().clear()
         HydraConfig.instance().cfg = None  # of the last job
     return [job.return_value for job in jobs]
+
+
+def print_help(hydra: Hydra, name: str, parser: ArgumentParser, args: Namespace) -> None:
+    """Prints a command's help as wide as the terminal, with the settings of the parts that its words choose."""
+    config = hydra.compose_config(
+        config_name=name, overrides=args.overrides, run_mode=RunMode.RUN, with_log_configuration=True
+    )
+    HydraConfig.instance().set_config(config)
+    own = hydra.get_sanitized_cfg(copy.deepcopy(config), "job")
+    page = hydra.get_help(config.hydra.help, own, parser, resolve=args.resolve)
+    parts = settings_of_parts(own)
+    if parts:
+        page = page.replace(CONFIGURATION, f"\nSettings of the chosen parts\n{parts}\n{CONFIGURATION}", 1)
+    sys.stdout.write(f"{folded(page, page_width())}\n")
 
 
 class FileGuard(ConfigLoaderImpl):

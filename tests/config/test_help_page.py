@@ -1,0 +1,113 @@
+"""Help pages: as wide as the terminal, and with the settings of the chosen parts in the words of their classes."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pate.config import help_page
+from pate.config.help_page import comments_of, folded, page_width, settings_of_parts
+from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS
+from pate.data import Table
+from pate.teachers import CNNTeacher
+
+PAGE = """\
+A paragraph that is written in lines of some length, and that goes on in the
+next line.
+
+Examples
+  pate-train one=1                 a remark that does not fit beside it
+  pate-train 'a=[one,two,three,four,five,six,seven,eight]'
+
+Settings
+  first      what it means, told in more words than fit into the line that it
+             begins in
+  second_name_alone
+             what that one means
+  third      short
+
+Current configuration (NAME.KEY=VALUE)
+key: a value that is much longer than the page is wide, and is not to be broken at all
+
+A footer that is longer than the width."""
+
+NARROW = """\
+A paragraph that is written in lines of
+some length, and that goes on in the
+next line.
+
+Examples
+  pate-train one=1
+      a remark that does not fit beside
+      it
+  pate-train 'a=[one,two,three,four,five,six,seven,eight]'
+
+Settings
+  first      what it means, told in more
+             words than fit into the
+             line that it begins in
+  second_name_alone
+             what that one means
+  third      short
+
+Current configuration (NAME.KEY=VALUE)
+key: a value that is much longer than the page is wide, and is not to be broken at all
+
+A footer that is longer than the width."""
+
+
+def test_a_page_is_folded_to_the_width_but_for_commands_and_yaml() -> None:
+    assert folded(PAGE, 40) == NARROW
+    assert folded(NARROW, 40) == NARROW
+    assert "A paragraph that is written in lines of some length, and that goes on in the next line." in folded(
+        PAGE, 100
+    )
+
+
+def test_the_width_is_that_of_the_terminal_and_80_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    monkeypatch.setenv("COLUMNS", "132")
+    assert page_width() == 80
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    for columns, width in (("60", 60), ("100", 100), ("300", 110), ("10", 40)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert page_width() == width
+
+
+def test_what_a_class_says_of_its_fields_is_read_from_docstrings_and_comments_and_bases() -> None:
+    table = comments_of(Table)
+    assert table["private"] == "file of the private records"
+    assert table["public"].startswith("file of the public ones; its rows are shuffled, and the first of them are asked")
+    teacher = comments_of(CNNTeacher)
+    assert teacher["threshold"] == "probability from which a label is voted for, in (0, 1)."
+    assert teacher["width"] == "channels of the first layer, a multiple of 8"  # of a base
+    assert teacher["learning_rate"] == "of the first step, > 0"
+    assert comments_of(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "settings"),
+    [
+        ("train", ("data=table", "teacher=cnn"), {"data.group": "column that says", "teacher.epochs": "passes over"}),
+        ("vote", ("data=table",), {"data.label_separator": "what stands between labels"}),
+        ("compare", ("data=celeba", "data.root=FOLDER"), {"data.image_size": "", "teacher.num_teachers": "how many"}),
+        ("account", (), {"aggregator.selection_scale": "scale of the selection noise in votes, > 0"}),
+    ],
+)
+def test_settings_of_the_chosen_parts_are_explained(
+    composed: Callable[..., Any], command: str, words: tuple[str, ...], settings: dict[str, str]
+) -> None:
+    page = settings_of_parts(composed(*words, app=command))
+    for name, text in settings.items():
+        (line,) = [line for line in page.splitlines() if line.split()[:1] == [name]]
+        assert line.partition(name)[2].strip().startswith(text)
+    assert "None" not in page.replace("NoneType", "")
+
+
+@pytest.mark.parametrize("command", sorted(path.stem for path in (CONFIG_FOLDER / "hydra" / "help").glob("*.yaml")))
+def test_every_command_marks_where_its_configuration_begins(command: str) -> None:
+    folder = FILE_COMMANDS if (FILE_COMMANDS / f"{command}.yaml").is_file() else CONFIG_FOLDER
+    assert folder == CONFIG_FOLDER
+    text = (CONFIG_FOLDER / "hydra" / "help" / f"{command}.yaml").read_text(encoding="utf-8")
+    assert f"  {help_page.CONFIGURATION.strip()}" in text
