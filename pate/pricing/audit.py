@@ -137,6 +137,10 @@ def audit_votes(
         released = "one label per query" if one else "several labels"
         rule = f"one that releases {released}, votes are of layout {votes.layout}"
         require(fits, "aggregator", _configured_name(aggregator), rule)
+        sets = isinstance(aggregator, aggregators.PowersetGNMax)
+        rule = "votes of layout teacher_votes, as counts of labels do not say which teachers voted for which set; of "
+        rule += "counts of sets, a column for each, the release is aggregator=gnmax with layout=classes"
+        require(not sets or votes.layout == "teacher_votes", "aggregator", _configured_name(aggregator), rule)
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
     findings = list[AuditFinding]()
     for start in usual:
@@ -166,8 +170,9 @@ def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> li
         aggregators.GaussianVotes(noise_std=noise_std),
         aggregators.ConfidentVotes(**screened),
         aggregators.ClippedVotes(noise_std=noise_std, vote_clip=int(ASSUMED["vote_clip"])),
-        aggregators.PowersetGNMax(noise_std=noise_std),
     ]
+    if layout == "teacher_votes":  # counts of labels do not say who voted for which set
+        usual.append(aggregators.PowersetGNMax(noise_std=noise_std))
     if shape.num_labels == 1:
         return usual
     failure = min(1e-9, 0.6 * target_delta / shape.num_queries)  # the paper's, where that leaves some of delta

@@ -202,9 +202,7 @@ class Payment(Drawn):
                 yield f"ledger={shared.path}: {count} of these records, together {_spent(shared)}"
             if shared.max_epsilon is not None:
                 more = shared.affords(self.priced.event)
-                fits = "any number" if math.isinf(more) else f"{more:.0f}"
-                cap = f"max_total_epsilon={shared.max_epsilon:g}"
-                yield f"{cap}: {fits} of this release fit into what is left for these records"
+                yield f"max_total_epsilon={shared.max_epsilon:g}: {_fitting(more)}"
         yield from self._lines_of_folders(known)
 
     def _lines_of_folders(self, known: set[str]) -> Iterator[str]:
@@ -365,6 +363,17 @@ class Payment(Drawn):
 def _charge_of(ledger: Ledger, name: str) -> str:
     """The key of a draw's charge in a ledger; empty where it was not charged."""
     return next((entry.key for entry in ledger.entries if entry.key.startswith(f"{name}:")), "")
+
+
+def _fitting(count: float) -> str:
+    """Says how many releases of one price, the one at hand included, still fit under a cap."""
+    left = "what is left for these records"
+    if count < 1:
+        return f"this release does not fit into {left}"
+    if count == 1:
+        return f"this release fits into {left}, and no second one like it"
+    number = "any number of" if math.isinf(count) else f"{count:.0f}"
+    return f"{number} releases like this one fit into {left}, this one included"
 
 
 def _spent(account: Ledger) -> str:

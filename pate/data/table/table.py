@@ -381,6 +381,17 @@ def private_cells(batches: Numbered, *, of_text: bool = False) -> str:
     return digest.hexdigest()
 
 
+_MOST_NAMED = 5  # columns in a line
+
+
+def _few(names: list[str]) -> str:
+    """Lists columns by name, at most five of them."""
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = len(names) - _MOST_NAMED
+    columns = "column" if len(names) == 1 else "columns"
+    return f"{columns} {shown} and {more} more" if more > 0 else f"{columns} {shown}"
+
+
 @dataclass(frozen=True)
 class Table(TextReader):
     """Records in CSV, Parquet, Feather or Arrow files, one per split, or one for all with a column that says which.
@@ -581,10 +592,15 @@ class Table(TextReader):
         """Lines for the owner on public columns that may be meant otherwise, on units, and on the group."""
         schema, said = self._public_reading
         numbers = [column for column in schema.columns if isinstance(column, NumberColumn)]
-        bent = sum(column.power != 1 for column in numbers)
-        flags = sum(column.power == 1 != column.unit for column in numbers)
-        units = f"data: columns of two numbers, in their own units: {flags}; of long tails, which get a power: {bent}"
-        return (*(line for _, line in said), *[units] * bool(flags or bent), *[UNGROUPED] * (self.group is None))
+        flags = [column.name for column in numbers if column.power == 1 != column.unit]
+        bent = [column.name for column in numbers if column.power != 1]
+        units = []
+        if flags:
+            units.append(f"data: {_few(flags)}: two numbers alone, such as 0 and 1, which are taken as they are")
+        if bent:
+            reason = "a few numbers far larger than all others, which a power brings closer to them"
+            units.append(f"data: {_few(bent)}: {reason}; the schema has it as power")
+        return (*(line for _, line in said), *units, *[UNGROUPED] * (self.group is None))
 
     @cached_property
     def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, AutoAccountant, RdpAccountant
-from pate.aggregators import Aggregator, BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
+from pate.aggregators import Aggregator, BoundaryMax, ClippedVotes, GaussianVotes, GNMax, PowersetGNMax, StableTopK
 from pate.pricing.audit import AuditFinding, ReleaseParameters, VoteAudit, audit_votes, published_claim
 from pate.validation import InvalidValue
 from pate.votes.foreign import ImportedVotes
@@ -111,6 +111,18 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
     mine, its_base = (published_claim(kind(noise_std=40.0), VOTES, 1e-6) for kind in (Mine, GaussianVotes))
     assert mine == its_base
     assert published_claim(Other(selection_scale=1.0, test_std=1.0), VOTES, 1e-6)[0] == 600 * 1e-6
+
+
+def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
+    """Counts of labels do not say which teachers voted for which set, whose count the release has noise on."""
+    counts = ImportedVotes("histogram", COUNTS, 800, None)
+    assert "powerset_gnmax" in found(VOTES, noise_std=40.0)
+    assert "powerset_gnmax" not in found(counts, noise_std=40.0)
+    rule = (
+        r"^aggregator=powerset_gnmax: expected votes of layout teacher_votes, .* aggregator=gnmax with layout=classes"
+    )
+    with pytest.raises(InvalidValue, match=rule):
+        found(counts, PowersetGNMax(noise_std=40.0))
 
 
 def test_a_release_whose_parameters_nobody_gave_is_left_out() -> None:

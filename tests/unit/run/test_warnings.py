@@ -1,6 +1,7 @@
 """What a card says to the holders of records, and what a plan is warned of: where it holds, and nowhere else."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from pate.aggregators import BoundaryMax, ConfidentGNMax, GaussianVotes, GNMax, 
 from pate.data import Dataset
 from pate.pricing import Budget
 from pate.report import format_epsilon
+from pate.run.payment import _fitting
 from pate.run.places import Places, group_epsilon
 from pate.run.plan import plan_warnings, remedies_of, student_is_the_prior
 from pate.student import CNNStudent, LinearStudent, LowRankStudent
@@ -148,3 +150,16 @@ def test_scaled_inputs_are_advised_to_teachers_that_mind_the_scale_alone() -> No
     tree = SklearnTeacher(DecisionTreeClassifier())
     assert remedies_of(PLAIN, tree, data)["the teachers"] == "more records for each teacher, or other features"
     assert remedies_of(PLAIN, LINEAR, data)["noise"] == PLAIN.remedies["noise"]
+
+
+@pytest.mark.parametrize(
+    ("count", "line"),
+    [
+        (0.0, "this release does not fit into what is left for these records"),
+        (1.0, "this release fits into what is left for these records, and no second one like it"),
+        (3.0, "3 releases like this one fit into what is left for these records, this one included"),
+        (math.inf, "any number of releases like this one fit into what is left for these records, this one included"),
+    ],
+)
+def test_what_is_left_under_a_cap_is_a_sentence(count: float, line: str) -> None:
+    assert _fitting(count) == line

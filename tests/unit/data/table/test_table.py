@@ -89,8 +89,11 @@ def test_two_numbers_stay_one_apart_and_a_long_tail_gets_a_power(tmp_path: Path)
     own = schema.inputs({"rare": np.zeros(32), "level": np.zeros(32), "bytes": bytes_})[:, 2]
     assert np.allclose([own.mean(), own.std()], [0, 1], atol=1e-6)
     assert TableSchema.read(schema.plain(), name="x") == schema
-    line = "data: columns of two numbers, in their own units: 1; of long tails, which get a power: 1"
-    assert line in table.public_remarks()
+    flags = "data: column rare: two numbers alone, such as 0 and 1, which are taken as they are"
+    tails = "data: column bytes: a few numbers far larger than all others, which a power brings closer to them"
+    remarks = table.public_remarks()
+    assert flags in remarks
+    assert f"{tails}; the schema has it as power" in remarks
     for column in said.values():
         column |= {"power": 1.0, "unit": 1.0, "center": 0.0}
     of_old = TableSchema.read({"columns": said}, name="x").inputs(given)
