@@ -22,6 +22,7 @@ from pate.report.console import PlainConsole, print_page
 from pate.validation import InvalidValue, require, require_choice
 
 _OF_THE_FOLDER = "data features student target_delta num_queries adjacency ensemble_seed accountant"
+_GROUPS = ("aggregator", "experiment")
 _OF_THE_PLAN = "all_records num_queries target_delta ensemble_seed metric num_workers allow_useless"
 
 
@@ -67,14 +68,19 @@ def _others(config: DictConfig) -> tuple[Method, ...]:
 
 
 def _names(asked: Any, others: tuple[Method, ...] = ()) -> tuple[str, ...]:
-    """The aggregators asked for: names of aggregators or experiments, or NAME@T for T teachers."""
+    """Reads the list of aggregators: names of aggregators or experiments, with @T for T teachers.
+
+    `aggregator:NAME` is the aggregator where an experiment has the same name, and `experiment:NAME` the experiment.
+    """
     names = [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
     if not names and not others:
         raise InvalidValue(f"aggregators={asked}: expected a list of names; --help lists them")
     known = tuple(sorted({*members("aggregator"), *members("experiment")}))
     for name in map(str, names):
-        group, at, num_teachers = name.partition("@")
-        require_choice("aggregators", group, known)
+        chosen, at, num_teachers = name.partition("@")
+        group, colon, member = chosen.rpartition(":")
+        require(not colon or group in _GROUPS, "aggregators", name, "NAME, aggregator:NAME or experiment:NAME")
+        require_choice("aggregators", member, members(group) if colon else known)
         require(not at or num_teachers.isdecimal(), "aggregators", name, "NAME, or NAME@T with T teachers")
     return tuple(map(str, names))
 
@@ -82,14 +88,22 @@ def _names(asked: Any, others: tuple[Method, ...] = ()) -> tuple[str, ...]:
 def _require_heard(given: list[str], names: tuple[str, ...]) -> None:
     """Refuses a number of teachers where every name brings its own."""
     number = next((text for text in given if text.startswith("teacher.num_teachers=")), None)
-    if number and all("@" in name or name in members("experiment") for name in names):
+    if number and all("@" in name or _is_experiment(name) for name in names):
         raise InvalidValue(f"{number}: expected some name in aggregators= that has no @T and is no experiment's")
+
+
+def _is_experiment(named: str) -> bool:
+    """Checks whether a name of the list is an experiment, which goes before an aggregator of the same name."""
+    group, _, name = named.partition("@")[0].rpartition(":")
+    return group != "aggregator" and name in members("experiment")
 
 
 def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
     """An experiment with its own teachers and student, or an aggregator with those of the command line."""
-    name, _, num_teachers = named.partition("@")
-    chosen = [f"experiment={name}"] if name in members("experiment") else [f"aggregator={name}", *given]
+    chosen_name, _, num_teachers = named.partition("@")
+    name = chosen_name.rpartition(":")[2]
+    is_experiment = _is_experiment(named)
+    chosen = [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *given]
     number = [f"teacher.num_teachers={num_teachers}"] if num_teachers else []
     chosen = [text for text in chosen if not (number and text.startswith("teacher.num_teachers="))]
     terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]
@@ -98,8 +112,9 @@ def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
     if "nonlinear" in made.teacher:  # of the others, as with other methods, features=kernel changes nothing
         made.features = config.features
     make = maker(made)
+    both = not is_experiment and name in members("experiment")
     return PATEMethod(
-        name=name,
+        name=f"aggregator-{name}" if both else name,  # so that tables can have the experiment beside it
         aggregator=make("aggregator"),
         teacher=make("teacher"),
         num_teachers=made.teacher.num_teachers,

@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from pate.accounting import Accountant, AutoAccountant, PureDpEvent
-from pate.comparison.frontier import METRICS, Frontier, Run, write_runs
+from pate.comparison.frontier import METRICS, Frontier, Run, read_runs, write_runs
 from pate.comparison.method import Bench, Contender, Method, Reference, kind
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
@@ -115,11 +115,52 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
             from pate.report.page import on_paper
 
+            if line := keep_earlier_pages(folder.path, runs):
+                monitor.say(line)
             write_runs(folder.path / "comparison.csv", runs)
             picture = frontier_picture(frontier, [line.title for line in frontier.ranked], on_paper)
             picture.write_png(folder.path / "frontier.png")
             write_text(folder.path / "frontier.html", render_page(frontier, _parameters(plan, trials)))
     return frontier
+
+
+PAGES = ("comparison.csv", "frontier.html", "frontier.png")  # what a comparison is read from
+
+
+def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
+    """Renames the pages of an earlier selection that these runs do not contain, and says so; empty where they do.
+
+    The results themselves stay in `runs/` whatever is selected.
+    """
+    if not os.path.lexists(folder / "comparison.csv"):
+        return ""
+    selected = {_row_of(run) for run in runs}
+    selected |= {(*row[:-1], None) for row in selected}  # what had no result then may have some now
+    try:
+        missing = {_row_of(run) for run in read_runs(folder / "comparison.csv")} - selected
+    except InvalidValue:  # written by another version, or by hand
+        missing = {("an earlier comparison",)}
+    if not missing:
+        return ""
+    number = 1
+    while any(os.path.lexists(_numbered(folder / name, number)) for name in PAGES):
+        number += 1
+    for name in PAGES:
+        if os.path.lexists(folder / name):
+            os.replace(folder / name, _numbered(folder / name, number))
+    names = ", ".join(sorted({str(row[0]) for row in missing}))
+    kept = ", ".join(_numbered(Path(name), number).name for name in PAGES)
+    return f"output_dir={folder}: the pages here are of another selection ({names}); they are kept as {kept}"
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}-{number}{path.suffix}")
+
+
+def _row_of(run: Run) -> tuple[object, ...]:
+    """What a row of a comparison is about, beside its results; a row that says why there is no result has no seed."""
+    name = run.aggregator.partition("@")[0]
+    return name, run.teacher, run.num_teachers, run.student, run.epsilon, None if run.note else run.seed
 
 
 def _check(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:

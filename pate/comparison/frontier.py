@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -144,6 +145,11 @@ class Line:
         return f"{self.name} ({self.num_teachers:,})" if self.num_teachers else self.name
 
     @property
+    def recipe(self) -> str:
+        """The kinds of its teachers and of its student, in words."""
+        return f"{self.teacher} teachers and a {self.student} student"
+
+    @property
     def scored(self) -> list[tuple[float, float, float]]:
         """Epsilon, mean and standard deviation where there is a score, the latter 0 for one seed."""
         return [(each.epsilon, each.mean, each.std or 0.0) for each in self.points if each.mean is not None]
@@ -191,6 +197,20 @@ class Frontier:
             student = next(iter(by_epsilon.values()))[0].student
             lines.append(Line(name.partition("@")[0], teacher or "", total or 0, student or "", points))
         return tuple(lines)
+
+    @property
+    def recipes(self) -> list[str]:
+        """Lines on methods of PATE whose teachers or student are not those of most, as they are not compared alone."""
+        lines = [line for line in self.lines if line.teacher]
+        kinds = Counter(line.recipe for line in lines)
+        if len(kinds) < 2:
+            return []
+        usual = max(kinds, key=lambda recipe: kinds[recipe])
+        return [
+            f"{line.title} has {line.recipe}, where most here have {usual}: it is compared with these, too"
+            for line in lines
+            if line.recipe != usual
+        ]
 
     def baseline(self, name: str, metric: str | None = None) -> float:
         """The score of a baseline that there is one of."""

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from pate.accounting import Event, GaussianEvent, Ledger, PrivacyUnit
+from pate.aggregators import CenteredVotes
 from pate.cli.compare import _method, _names, _numbers, _require_heard, _seeds
 from pate.cli.run import BESIDE, ConsoleMonitor, default_folder, plain_settings, run_heading, watched_load
 from pate.cli.train import SweepTable, enter_folder
@@ -252,6 +253,8 @@ def test_lists_and_numbers_of_teachers_that_are_none() -> None:
         (listed("gausian_votes"), r"gausian_votes: expected one of .*did you mean gaussian_votes"),
         (listed("peeling@many"), r"peeling@many: expected NAME, or NAME@T with T teachers"),
         (listed("peeling@"), r"peeling@: expected NAME, or NAME@T"),
+        (listed("method:peeling"), r"method:peeling: expected NAME, aggregator:NAME or experiment:NAME"),
+        (listed("experiment:peeling"), r"peeling: expected one of "),
         (listed(), r"\[\]: expected a list of names; --help lists them"),
         (7, r"7: expected a list of names"),
     ):
@@ -292,3 +295,8 @@ def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(comp
     assert plain.teacher == named.teacher == LinearTeacher(penalty=2)
     assert (plain.num_teachers, named.num_teachers) == (50, 7)
     assert str(plain.aggregator.adjacency) == "add_remove"
+    same = _method("aggregator:centered_votes@50", config, given)
+    assert isinstance(same.aggregator, CenteredVotes)
+    assert (same.name, same.teacher, same.num_teachers) == ("aggregator-centered_votes", plain.teacher, 50)
+    assert _method("aggregator:peeling", config, given).name == "peeling"
+    assert _method("experiment:centered_votes", config, given).teacher == centered.teacher
