@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pate.accounting import Accountant, NoOpEvent, PureDpAccountant, PureDpEvent, RdpAccountant, gaussian_delta
+from pate.accounting import (
+    Accountant,
+    Ledger,
+    NoOpEvent,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    gaussian_delta,
+)
 from pate.accounting.conversion import conversion_penalty
 from pate.accounting.filters import GaussianFilter, PrivacyFilter, RenyiFilter, Spent, ZCdpFilter
 
@@ -135,3 +144,52 @@ def test_a_sum_of_mu_squared_bounds_gaussians_chosen_on_the_way(cap: float, delt
         assert found <= delta * (1 + 1e-6)
         assert found == pytest.approx(gaussian_delta(math.sqrt(budget), epsilon=cap), rel=1e-4), "nothing is lost"
         assert best_second_gaussian(math.sqrt(share * budget), 1.1 * budget, cap) > 1.2 * delta
+
+
+def delta_of_stopping(step: float, bounds: list[float]) -> float:
+    """Returns what `bounds[t]` after t releases are exceeded by, as delta counts it, if somebody stops by looking.
+
+    Every release is randomized response of epsilon `step`. After each outcome the best of stopping and going on is
+    taken, backwards from the last release, with all losses at once.
+    """
+    most = len(bounds) - 1
+    losses = np.arange(-most, most + 1) * step
+    truth = 1 / (1 + math.exp(-step))
+    value = np.maximum(0.0, -np.expm1(bounds[most] - losses))
+    for number in range(most - 1, -1, -1):
+        higher = np.append(value[1:], 1.0)
+        lower = np.append(0.0, value[:-1])
+        stopped = np.maximum(0.0, -np.expm1(bounds[number] - losses))
+        value = np.maximum(stopped, truth * higher + (1 - truth) * lower)
+    return float(value[most])
+
+
+def test_a_total_is_no_bound_for_stopping_by_looking_and_a_cap_is() -> None:
+    step, most, delta = 0.2, 60, 1e-3
+    ledger = Ledger(target_delta=delta, max_epsilon=6.0, accountant=PureDpAccountant)
+    totals = [0.0]
+    while len(totals) <= most and ledger.affords(PureDpEvent(step)):
+        ledger.charge(PureDpEvent(step), adjacency=ledger.adjacency)
+        totals.append(ledger.spent_epsilon)
+    assert len(totals) > 20
+    fixed = [math.inf] * (len(totals) - 1) + [totals[-1]]
+    assert delta_of_stopping(step, fixed) == pytest.approx(delta, rel=0.02), "of a number fixed beforehand, exactly"
+    assert delta_of_stopping(step, totals) > 3 * delta, "spent_epsilon is for prices that were fixed beforehand"
+    assert ledger.guaranteed_epsilon == 6.0
+    assert delta_of_stopping(step, [6.0] * len(totals)) <= delta
+
+
+def test_one_release_at_the_accountant_s_price_keeps_a_cap_and_one_more_after_it_would_not() -> None:
+    """The exact delta of 40 randomized responses that were fixed beforehand is that of the cap at most."""
+    step, count, delta = 0.2, 40, 1e-3
+    first = SelfComposedEvent(PureDpEvent(step), count)
+    cap = PureDpAccountant().compose(first).get_epsilon(delta)
+    assert not RenyiFilter(cap, delta).admits(Spent(), first)
+    ledger = Ledger(target_delta=delta, max_epsilon=cap, accountant=PureDpAccountant)
+    assert ledger.affords(first) == 1
+    ledger.charge(first, adjacency=ledger.adjacency)
+    assert ledger.affords(PureDpEvent(step)) == ledger.affords(NoOpEvent()) == 0
+    at_the_end = [math.inf] * count
+    assert delta_of_stopping(step, [*at_the_end, cap]) == pytest.approx(delta, rel=0.02)
+    control = delta_of_stopping(step, [*at_the_end, cap, cap])
+    assert control > 1.05 * delta, "a control: whoever may add one release by looking passes delta"
