@@ -43,13 +43,23 @@ class Spent:
     amount: float = 0.0  # in the filter's unit, rounded up
     failure_prob: Fraction = Fraction(0)  # the sum of the failure probabilities, exact
     pure: Fraction | float = Fraction(0)  # of the epsilons of pure DP, exact; infinity where an event is not pure
+    second: float = 0.0  # in the second unit of a filter that has two; infinity where an event has no price in it
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
-        more = price.amount * count  # neither product nor sum is below the true one; exact where nothing is rounded
-        more = more if price.amount == 0 or count == 1 else math.nextafter(more, math.inf)
-        total = self.amount + more
-        amount = total if 0.0 in (self.amount, more) else math.nextafter(total, math.inf)
-        return Spent(amount, self.failure_prob + price.failure_prob * count, self.pure + price.pure * count)
+        return Spent(
+            _added(self.amount, price.amount, count),
+            self.failure_prob + price.failure_prob * count,
+            self.pure + price.pure * count,
+            _added(self.second, price.second, count),
+        )
+
+
+def _added(amount: float, price: float, count: int) -> float:
+    """Returns an amount and so many prices, not below the true sum; exact where nothing is rounded."""
+    more = price * count
+    more = more if price == 0 or count == 1 else math.nextafter(more, math.inf)
+    total = amount + more
+    return total if 0.0 in (amount, more) else math.nextafter(total, math.inf)
 
 
 @dataclass(frozen=True)
@@ -158,6 +168,10 @@ class PrivacyFilter(ABC):
 
     def admits(self, spent: Spent, event: Event) -> bool:
         return self._holds(spent.plus(self.price(event)))
+
+    def left(self, spent: Spent) -> float:
+        """Returns what the cap leaves, in the filter's unit."""
+        return max(0.0, self.budget - spent.amount)
 
     def affords(self, spent: Spent, event: Event) -> float:
         price = self.price(event)
@@ -287,7 +301,10 @@ def _mu_squared(leaf: LeafEvent) -> float:
 
 @dataclass(frozen=True)
 class GaussianOrRenyi(RenyiFilter):
-    """The Gaussian filter if a data set's first event has Gaussian parts only, and otherwise the Renyi filter."""
+    """The Gaussian filter if a data set's first event has Gaussian parts only, and otherwise the Renyi filter.
+
+    Ledgers that were written before have it. It lets nothing but Gaussians and pure DP follow a Gaussian.
+    """
 
     name: ClassVar[str] = "gaussian_or_renyi"
 
@@ -304,17 +321,79 @@ class GaussianOrRenyi(RenyiFilter):
         ).fixed_by(first)
 
 
-FILTERS = {kind.name: kind for kind in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi)}
+@dataclass(frozen=True)
+class GaussianAndRenyi(RenyiFilter):
+    """Counts in two units, each at half of delta: mu squared of Gaussians, and Renyi divergences of everything.
+
+    All releases together are within the one bound, or all are within the other. So Gaussians that come first lose
+    little, and other kinds may follow.
+
+    Source: docs/proofs/filters.md.
+
+    >>> GaussianAndRenyi(4.0, 1e-6).affords(Spent(), events.GaussianEvent(30.0))
+    598
+    """
+
+    name: ClassVar[str] = "gaussian_and_renyi"
+    _unit: ClassVar[str] = "Renyi divergence at order {0.order:g}, or mu squared of Gaussian DP"
+
+    @property
+    def conversion_delta(self) -> float:
+        return super().conversion_delta / 2
+
+    def price(self, event: Event) -> Spent:
+        try:
+            second = math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(by_accesses(event)) if times)
+        except InvalidValue:
+            second = math.inf
+        return replace(super().price(event), second=second)
+
+    def left(self, spent: Spent) -> float:
+        """Returns what the cap leaves in either unit: of Renyi divergence, or else of mu squared."""
+        renyi = super().left(spent)
+        return renyi or max(0.0, self.gaussian_budget - spent.second)
+
+    @cached_property
+    def gaussian_budget(self) -> float:
+        """The largest mu squared that the cap allows at half of delta, rounded down."""
+        return GaussianFilter(self.max_epsilon, self.conversion_delta, 0.0).budget
+
+    def _holds(self, spent: Spent) -> bool:
+        by_gaussian = self.allows_failures(spent) and spent.second <= self.gaussian_budget
+        return by_gaussian or super()._holds(spent)
+
+
+@dataclass(frozen=True)
+class GaussianFirst(RenyiFilter):
+    """`GaussianAndRenyi` if a data set's first event has Gaussian parts only, and otherwise the Renyi filter."""
+
+    name: ClassVar[str] = "gaussian_first"
+
+    def fixed_by(self, first: Event) -> PrivacyFilter:
+        gaussian = count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}
+        kind = GaussianAndRenyi if gaussian else RenyiFilter
+        made = kind(
+            self.max_epsilon,
+            self.target_delta,
+            self.max_failure_prob,
+            self.order,
+            plans_failures=self.plans_failures,
+        )
+        return made.fixed_by(first)
+
+
+FILTERS = {kind.name: kind for kind in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi, GaussianFirst)}
 
 
 def default_filter(accountant: Accountant) -> FilterMaker:
-    """The filter whose cap costs the least compared with an accountant's totals.
+    """Returns the filter whose cap costs the least compared with an accountant's totals, and lets every kind follow.
 
-    Of zCDP its own; of exact, PLD and auto the Gaussian one where a data set's first event is Gaussian; else Renyi's.
+    Of zCDP its own. Of exact, PLD and auto one that counts Gaussians by themselves too, where a data set's first event
+    is Gaussian. Else Renyi's.
     """
     if accountant.name == "zcdp":
         return ZCdpFilter
-    return GaussianOrRenyi if accountant.name in ("exact", "pld", "auto") else RenyiFilter
+    return GaussianFirst if accountant.name in ("exact", "pld", "auto") else RenyiFilter
 
 
 def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delta: float) -> PrivacyFilter:

@@ -389,7 +389,7 @@ class Ledger:
     def left(self) -> float | None:
         """What the cap leaves, in `filter.unit`; None without a cap, and before the first charge."""
         made, spent = self._decided()
-        return None if made is None else max(0.0, made.budget - spent.amount)
+        return None if made is None else made.left(spent)
 
     def _decided(self) -> tuple[PrivacyFilter | None, Spent]:
         self._read()
