@@ -1,6 +1,6 @@
 """Prints the requirements of the core and of some extras, those that an extra brings written out, one a line.
 
-`uv pip install --resolution lowest-direct` takes the lowest version of what is written, but not of what an extra of
+With `--resolution lowest-direct` uv takes the lowest version of what is written, not of what an extra of
 this project brings: it has to be written. `make lowest` installs what this prints, and runs tests with it.
 
     python scripts/lowest.py train table

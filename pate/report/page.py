@@ -126,7 +126,7 @@ class Picture:
     def _painted(self, style: dict[Any, Any]) -> Iterator[Figure]:
         """Neither pyplot nor any other global state is left changed."""
         with mpl.rc_context(style), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
             size = (_WIDTH / _POINTS_PER_INCH, self.height / _POINTS_PER_INCH)
             figure = Figure(figsize=size, layout="constrained")
             self.paint(figure.add_subplot())

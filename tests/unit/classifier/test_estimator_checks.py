@@ -38,4 +38,4 @@ def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
 def test_there_are_checks() -> None:
     names = {check.func.__name__ for _, check in estimator_checks_generator(CLASSIFIER)}
     assert len(names) > 40
-    assert SKIPPED.keys() <= names
+    assert SKIPPED.keys() - {"check_array_api_input"} <= names  # which scikit-learn 1.6 has not
