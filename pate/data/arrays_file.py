@@ -14,7 +14,7 @@ from pate.data.copies import remarks_on_copies
 from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners, require_files_apart
 from pate.data.pictures import require_image_levels
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
-from pate.files.disk import damaged, read_bytes
+from pate.files.disk import at_home, damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
@@ -51,6 +51,8 @@ class Arrays:
         good = isinstance(self.labels, (list, tuple)) and all(isinstance(each, str) for each in self.labels)
         require(good, "data.labels", self.labels, "a list of names: [NAME,NAME]")
         object.__setattr__(self, "labels", tuple(self.labels))
+        for split in SPLITS:
+            object.__setattr__(self, split, at_home(getattr(self, split)))
 
     def require_settings(self) -> None:
         for split in SPLITS:

@@ -27,6 +27,7 @@ from pate.data.table.table import (
     private_cells,
 )
 from pate.data.texts import TextReader, TfidfVectors
+from pate.files.disk import at_home
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_extra, require_text
 
 _BATCH = 16384
@@ -84,6 +85,7 @@ class HuggingFace(TextReader):
         require_count("data.image_size", self.image_size)
         require_choice("data.fit", self.fit, ("crop", "stretch"))
         require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
+        object.__setattr__(self, "path", at_home(self.path))
         for name in ("inputs", "text", "labels"):
             object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         object.__setattr__(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))

@@ -17,7 +17,7 @@ from pate.data.table.files import TableFile
 from pate.data.table.people import People, first_of_each, person_name
 from pate.data.table.schema import Column, Encoded, TableSchema
 from pate.data.table.table import UNGROUPED, Labels, Named, Rows, as_name, column_names, require_apart, split_numbers
-from pate.files.disk import file_digest, file_identity
+from pate.files.disk import at_home, file_digest, file_identity
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 
 
@@ -88,12 +88,14 @@ class ImageFolder:
         require_count("data.image_size", self.image_size)
         require_choice("data.fit", self.fit, ("crop", "stretch"))
         require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
+        for name in ("root", "table"):
+            object.__setattr__(self, name, at_home(getattr(self, name)))
         object.__setattr__(self, "labels", column_names("data.labels", self.labels))
         for name in ("file", "split", "group"):
             object.__setattr__(self, name, as_name(getattr(self, name)))
 
     def require_settings(self) -> None:
-        there = self.root is not None and Path(self.root).expanduser().is_dir()
+        there = self.root is not None and Path(self.root).is_dir()
         require(there, "data.root", self.root, "the folder of the pictures")
         require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
         require(len(self.labels) > 0, "data.labels", list(self.labels), "columns: 'data.labels=[NAME,NAME]'")
@@ -145,7 +147,7 @@ class ImageFolder:
         return Dataset(self.name, True, "images", self.labels, **parts, preprocessing=pictures.form)
 
     def _read(self, stage: Stage) -> tuple[PictureColumn, dict[str, Rows]]:
-        root, done = Path(str(self.root)).expanduser().resolve(), 0
+        root, done = Path(str(self.root)).resolve(), 0
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = list(dict.fromkeys([self.file, *self.labels, *([self.group] if self.group is not None else [])]))
         for role, holds in (("file", "paths below data.root"), ("split", "private, public or test")):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.files.disk import at_home
 from pate.validation import InvalidValue, require, require_extra
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def read_picture(
 
     try:
         if isinstance(picture, (str, PathLike, BytesIO)):
-            with Image.open(picture) as opened:
+            with Image.open(at_home(picture)) as opened:
                 return _read(opened, name, channels, white, needs_white)
         if isinstance(picture, Image.Image):
             return _read(picture, name, channels, white, needs_white)

@@ -35,6 +35,11 @@ _LONGEST = 4096
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE | getattr(os, "O_BINARY", 0)
 
 
+def at_home(path: Any) -> Any:
+    """Returns a path with the home folder in the place of `~` at its beginning; anything else as it is."""
+    return os.path.expanduser(path) if isinstance(path, str) else path
+
+
 class DamagedFile(InvalidValue):
     """A file that is not what was written: gone, torn, altered, of another form, or something else under its name."""
 

@@ -56,7 +56,10 @@ _KEPT = {  # which no run makes again
 class RunFolder:
     """Paths of a run. Only `release/` may leave the house; the folder itself has mode 0700."""
 
-    path: Path  # made if missing
+    path: Path  # made if missing; from the home folder where it begins with ~
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.path.expanduser())
 
     @property
     def release(self) -> Path:

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+import pate
 from pate.accounting import Ledger
 from pate.config.command_line import expand_home, explain, is_sweep, quoted
 from pate.config.schema import PATHS, command_schema
-from pate.data import ImageFolder
-from pate.validation import as_setting
+from pate.data import Arrays, HuggingFace, ImageFolder, Table
+from pate.run.folder import RunFolder
+from pate.validation import InvalidValue, as_setting
 from tests.config.conftest import with_files
 from tests.config.test_mistakes import read, unread
 
@@ -123,3 +125,17 @@ def test_ledgers_and_folders_of_the_library_begin_at_home(tmp_path: Path, monkey
     assert Ledger("~/ledger.db", target_delta=1e-6).path == tmp_path / "ledger.db"
     assert not (tmp_path / "~").exists()
     ImageFolder(root="~", table="t.csv", labels=("hat",)).require_settings()
+
+
+def test_readers_and_folders_of_the_library_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    files = {split: f"~/{split}" for split in ("private", "public", "test")}
+    assert Table(**files, labels=("a",), schema="~/s").schema == f"{tmp_path}/s"  # type: ignore[arg-type]
+    assert Table(**files, labels=("a",)).private == f"{tmp_path}/private"  # type: ignore[arg-type]
+    assert Arrays(**files).test == f"{tmp_path}/test"  # type: ignore[arg-type]
+    assert HuggingFace(path="~/saved").path == f"{tmp_path}/saved"
+    assert HuggingFace(path="user/name").path == "user/name"
+    assert ImageFolder(root="~/p", table="~/t.csv").table == f"{tmp_path}/t.csv"
+    assert RunFolder(Path("~/run")).report == tmp_path / "run" / "report.json"
+    with pytest.raises(InvalidValue, match=f"^release={tmp_path}/gone: "):
+        pate.load("~/gone")

@@ -33,6 +33,7 @@ from pate.data.table.people import People, names_of
 from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, TableSettings, remarks, ways_out
 from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.files.arrays import Spilled
+from pate.files.disk import at_home
 from pate.validation import InvalidValue, as_setting, require, require_count, require_text
 
 _TRUTHS = ("false", "no", "true", "yes")  # in small or capital letters; half of them say no
@@ -449,6 +450,8 @@ class Table(TextReader):
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
         keep = partial(object.__setattr__, self)
+        for name in (*SPLITS, "path", "schema"):
+            keep(name, at_home(getattr(self, name)))
         for name in ("labels", "drop", "category", "text"):
             keep(name, column_names(f"data.{name}", getattr(self, name)))
         for name in ("split", "group", "budget", "id", "true", "label_separator"):

@@ -138,7 +138,7 @@ class Bundle:
 
         Raises `InvalidValue` for no such folder; a file that is gone, altered or damaged, or of a later version.
         """
-        path = Path(folder)
+        path = Path(folder).expanduser()
         require(path.is_dir(), "release", path, "the folder release/ of a finished run, or a copy of it")
         if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
             raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
@@ -239,7 +239,7 @@ class Bundle:
         if isinstance(form, ExtractedForm) and getattr(data, "ndim", 0) == _OF_PICTURES:
             return form.inputs(np.asarray(data))
         if isinstance(form, TableSchema) and isinstance(data, (str, PathLike)):
-            file = TableFile(Path(data), "data", encoding, decimal)
+            file = TableFile(Path(data).expanduser(), "data", encoding, decimal)
             form = replace(form, spelling=file.spelling(form.spelling))
             data = file.read()
         shape = "".join(f", {size}" for size in self.form.input_shape)
