@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pate.accounting import Accountant, AutoAccountant, PureDpEvent
+from pate.accounting import Accountant, Adjacency, AutoAccountant, PureDpEvent
 from pate.comparison.frontier import METRICS, Frontier, Run, read_runs, write_runs
 from pate.comparison.method import Bench, Contender, Method, Reference, kind
 from pate.data import Dataset
@@ -109,8 +109,15 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
         private = [method for method in plan.methods if method.is_private]
         trials = [_trial(plan, method, epsilon, bench) for method in private for epsilon in plan.epsilons]
         runs = [*_constants(bench), *_shared_out(plan, [*_baselines(plan, bench), *trials], monitor)]
-        named: dict[str, Any] = {"dataset": dataset.name, "real": dataset.real, "num_test": len(dataset.test)}
-        frontier = Frontier(runs=tuple(runs), metric=plan.metric, shares=plan.shares, **named)
+        frontier = Frontier(
+            runs=tuple(runs),
+            metric=plan.metric,
+            shares=plan.shares,
+            dataset=dataset.name,
+            real=dataset.real,
+            num_test=len(dataset.test),
+            unit=_unit_of(runs, dataset),
+        )
         with monitor.stage("writing the frontier"):
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
             from pate.report.page import on_paper
@@ -161,6 +168,14 @@ def _row_of(run: Run) -> tuple[object, ...]:
     """What a row of a comparison is about, beside its results; a row that says why there is no result has no seed."""
     name = run.aggregator.partition("@")[0]
     return name, run.teacher, run.num_teachers, run.student, run.epsilon, None if run.note else run.seed
+
+
+def _unit_of(runs: Sequence[Run], dataset: Dataset) -> str:
+    """Returns what the epsilons of all runs are for, in words; nothing where their adjacencies differ."""
+    adjacencies = {run.adjacency for run in runs if run.adjacency is not None}
+    if len(adjacencies) != 1:
+        return ""
+    return dataset.privacy_unit.protected_under(Adjacency.parse(adjacencies.pop()))
 
 
 def _check(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:

@@ -168,6 +168,7 @@ class Frontier:
     dataset: str = ""  # its name
     real: bool = True  # False for synthetic data
     num_test: int = 0  # samples behind a score
+    unit: str = ""  # what the epsilons are for, in words; empty where adjacencies differ
 
     @property
     def epsilons(self) -> tuple[float, ...]:

@@ -51,6 +51,11 @@ def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
         assert None not in (item.accuracy, item.micro_f1, item.label_accuracy, item.mean_average_precision)
 
 
+def test_the_page_says_what_its_epsilons_are_for(finished: Path) -> None:
+    words = "the unit of privacy is one group of records, those with one number in group_ids, "
+    assert words in (finished / "frontier.html").read_text()
+
+
 def test_what_cannot_be_reached_or_read_is_a_row_that_says_so(finished: Path) -> None:
     runs = {item.aggregator: item for item in read_runs(finished / "comparison.csv")}
     assert "uses up target_delta" in runs["hopeless"].note
