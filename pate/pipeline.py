@@ -27,6 +27,7 @@ from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
 from pate.run.results import Results, write_report
+from pate.run.sources import Sources, require_same_data
 from pate.run.student import membership, train_on_all_records
 from pate.student import StudentModel
 
@@ -38,7 +39,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
     """Runs a plan in a folder, or continues it there, and returns its report.
 
     A finished run is not repeated: its report is returned as it is, and nothing more is spent. Raises `InvalidValue`
-    for a plan that cannot work, before anything is spent, and for a folder of another run.
+    for a plan that cannot work, before anything is spent, and for a folder of another run or of other data.
     """
     folder, monitor = RunFolder(Path(output_dir)), monitor or Monitor()
     with folder.opened(plan.settings):
@@ -46,6 +47,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             folder.require_manifest()
             if plan.ledger is not None:
                 require_entered(plan.ledger, folder)
+            require_same_data(folder, plan.settings, plan.load_dataset, monitor)
             monitor.say(f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again")
             return Report.read(folder.report)
         return _run(plan, folder, monitor)
@@ -54,6 +56,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     """All stages in order. What a stage needs is an argument, what it leaves is a value."""
     started = time.monotonic()
+    sources = Sources.of(plan.settings, folder.path)  # before they are read: what changes meanwhile is seen later
     with monitor.stage("reading the data"):
         dataset = require_dataset(plan.load_dataset(), weighted=True)
     asked, plan = plan.num_queries, plan.fitted(dataset)
@@ -63,6 +66,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     private = dataset.private_digest()
     payment = Payment(priced, plan, folder, data=private, unit=plan.unit(dataset), owners=dataset.owners)
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
+    sources.write(folder)
     parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
     warnings = plan_warnings(dataset, *parts, num_teachers=num_teachers)
     for line in (*said_of_weights(dataset, priced), *priced.doubts, *warnings):

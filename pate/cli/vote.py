@@ -52,6 +52,7 @@ def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries
         holder=str(config.holder),
         **{name: config[name] for name in ("holders", "num_queries", "cast", "vote_clip", "seed")},
         settings=settings,
+        queries=None if asked is None else str(asked),
         public_settings=holder_settings(told_settings(config, settings)),
     )
 

@@ -18,7 +18,9 @@ CellNumbers = Callable[[str], NDArray[np.uint64]]
 """Says of a split by its name a number for each record, which equal cells share."""
 
 _UNLIKELY = 1e-6  # a chance that so many records agree, below which a line says so
+_LEAST_CHANCE = 1e-15
 _DIGEST_BYTES = 8
+_PICTURE_AXES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,7 @@ class Inputs:
 
     numbers: NDArray[np.uint64]  # `[n]`, equal where inputs are, to the bit
     groups: NDArray[np.int64]  # `[n]`, from 0
+    are_pictures: bool = False  # two of which agree for another reason than chance
 
     @classmethod
     def of(cls, split: Split) -> Inputs:
@@ -35,7 +38,7 @@ class Inputs:
         rows = (row for block in blocks for row in np.ascontiguousarray(block).reshape(len(block), -1))
         digests = b"".join(hashlib.blake2b(row.data, digest_size=_DIGEST_BYTES).digest() for row in rows)
         groups = np.unique(split.group_ids, return_inverse=True)[1]
-        return cls(np.frombuffer(digests, np.uint64), groups)
+        return cls(np.frombuffer(digests, np.uint64), groups, split.inputs.ndim == _PICTURE_AXES)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -55,8 +58,8 @@ class Inputs:
 
     def share_by_chance(self, size: int) -> float:
         """Returns about how likely a new record has inputs that one of `size` records like these has."""
-        share = (self.num_repeated + 1) / (len(self) + 1)
-        return min(1.0, share * max(1.0, size / len(self)))
+        share = self.num_repeated / len(self) if self.are_pictures else (self.num_repeated + 1) / (len(self) + 1)
+        return min(1.0, max(share, _LEAST_CHANCE) * max(1.0, size / len(self)))
 
 
 def remarks_on_copies(

@@ -137,7 +137,8 @@ class ImageFolder:
         persons = None
         if self.group is not None:
             private = whose[: ends[0]].tolist()
-            persons = np.array([*private, *map(person_name, private)])
+            names = list(map(person_name, private))
+            persons = np.array([*private, *names, *(name.casefold() for name in names)])
         parts["owners"] = named_owners(id=np.array(owners), group=persons)
         remarks += remarks_on_copies(parts["private"], parts["public"], parts["test"])
         parts["notes"] = (*([UNGROUPED] if self.group is None else []), *remarks)

@@ -18,7 +18,7 @@ _LOCK, _SETTINGS = "run.lock", "run.json"
 _MOST_SHOWN = 400
 _OWN = {
     ".": (
-        r"(?:run|partition|report|manifest|terms)\.json",
+        r"(?:run|partition|report|manifest|terms|sources)\.json",
         r"(?:data|private|release|cast)\.sha256|run\.id",
         r"training\.secret|teachers\.key",
         r"(?:votes|beyond_[0-9a-f]+)\.npz",
@@ -146,6 +146,10 @@ class RunFolder:
             rule = f"the {name} that this run began with, by {path}; a new output_dir for another, or"
             rule += " the version of pate that began it"
             require(found == digest, name, "another", rule)
+
+    def digest_of_data(self) -> str:
+        """Returns the digest of the data that the run began with; raises where it is gone."""
+        return disk.read_text(self.path / "data.sha256", rule="the digest of the data", remedy=_BEGIN_ANEW).strip()
 
     def write_manifests(self, report: str) -> None:
         """The public one of `release/`, and that of the run, which holds it and the text of the report to be written.

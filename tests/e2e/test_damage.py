@@ -28,7 +28,12 @@ from tests.e2e.stages_of_run import contents
 STATES = ("casting", "releasing", "writing", None)
 OTHERS = ("training.secret", "teachers.key")  # of the randomness's own tests
 _APART = 5  # of so many ways one is tried on a file in a state
-SHOWN_AGAIN = ("report.json", "run.json", "run.lock")  # all that a finished run reads of what is its own here
+SHOWN_AGAIN = (
+    "report.json",
+    "run.json",
+    "run.lock",
+    "sources.json",
+)  # all that a finished run reads of what is its own here
 
 
 def plan() -> Plan:

@@ -271,12 +271,13 @@ def dataset_of(
     owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
 
     def values(columns: list[Any]) -> frozenset[bytes]:
-        """Values as they are spelled, by which older ledgers know them, and names of persons."""
+        """Values as they are spelled, by which older ledgers know them, and names of persons in any letters."""
         said = list[Any]()
         for column in columns:
             words = column.unique()
             said += cells.as_values(words, schema.spelling).to_pylist()
-            said += names_of(words, schema.spelling).to_pylist()
+            names = names_of(words, schema.spelling).to_pylist()
+            said += [each for name in names for each in (name, name.casefold())]
         return frozenset(str(word).encode() for word in said)
 
     return Dataset(

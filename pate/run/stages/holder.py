@@ -18,6 +18,7 @@ from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
+from pate.run.sources import Sources, require_same_data
 from pate.teachers import Engine, Teacher, Voter
 from pate.validation import require, require_choice, require_count, require_text
 from pate.votes.clipping import limited
@@ -42,6 +43,7 @@ class HolderPlan:
     vote_clip: int | None = None  # the most labels of a query that a teacher votes for, its surest; None for all
     seed: int | None = None  # None draws a secret from the operating system
     settings: dict[str, Any] = field(default_factory=dict)  # plain values; a folder of others is refused
+    queries: str | None = None  # the file of the public samples, where it is none of the data's
     public_settings: Mapping[str, str] = field(default_factory=dict)  # of teachers, data, features: YAML by group
 
     def __post_init__(self) -> None:
@@ -84,9 +86,12 @@ def cast_vote_file(
     make_folder(output.parent)
     with folder.opened(plan.settings):
         remove_partials(output.parent, [re.escape(output.name)])
+        named_files = {**plan.settings, "queries": plan.queries}
         if _is_done(folder, output):
+            require_same_data(folder, named_files, plan.load_dataset, monitor)
             monitor.say(f"output={output}: this vote file is finished; nothing was trained or asked again")
             return VoteFile.open(output)
+        sources = Sources.of(named_files, folder.path)
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
         for line in dataset.notes:
@@ -100,6 +105,7 @@ def cast_vote_file(
             own = is_vote_file(output) and VoteFile.open(output).manifest.holder == plan.holder
             require(own, "output", output, "the name of a new file, or of this holder's own votes")
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
+        sources.write(folder)
         ensemble = ensemble_of(plan, dataset, num_queries, folder.path, monitor)
         if found := ensemble.found():
             monitor.say(f"output_dir={folder.path}: continues a call that was stopped; {found}")

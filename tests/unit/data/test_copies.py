@@ -69,15 +69,16 @@ def test_people_who_agree_by_chance_are_no_copies() -> None:
     assert len(_lines(public, public, test)) == 1  # the same as a whole
 
 
-def test_pictures_are_compared_as_they_are_kept() -> None:
-    levels = RNG.integers(0, 255, (50, 3, 4, 4), dtype=np.uint8)
-    private, public = np.arange(30), np.arange(10, 40)
+@pytest.mark.parametrize("count", [20, 1])
+def test_pictures_are_compared_as_they_are_kept_and_one_is_told(count: int) -> None:
+    levels = RNG.integers(0, 255, (60, 3, 4, 4), dtype=np.uint8)
+    private, public = np.arange(30), np.arange(30 - count, 60 - count)
     splits = [
         Split(Pixels(levels, rows), np.zeros((30, 1), np.bool_), first + rows, first + rows)  # type: ignore[arg-type]
         for rows, first in ((private, 0), (public, 1000))
     ]
     (line,) = remarks_on_copies(*splits)
-    assert line.startswith("data.public: 20 of 30 records")
+    assert line.startswith(f"data.public: {count} of 30 records")
 
 
 def _tables(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:

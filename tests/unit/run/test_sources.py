@@ -1,0 +1,142 @@
+"""The files of a finished run's data: those that changed are compared, and nothing else is read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Arrays, Dataset
+from pate.run.folder import RunFolder
+from pate.run.progress import Monitor
+from pate.run.sources import STAMPS, Sources, require_same_data
+from pate.validation import InvalidValue
+
+SPLITS = ("private", "public", "test")
+
+
+class Heard(Monitor):
+    """What a run says."""
+
+    def __init__(self) -> None:
+        self.lines = list[str]()
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    return {"data": {**{split: str(folder / f"{split}.npz") for split in SPLITS}, "name": "arrays", "seed": 0}}
+
+
+def _write(path: Path, value: float = 0.0) -> None:
+    np.savez(path, inputs=np.eye(5) + value, labels=np.eye(5, dtype=int))
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> RunFolder:
+    """The folder of a run on three files beside it."""
+    for split in SPLITS:
+        _write(tmp_path / f"{split}.npz")
+    folder = RunFolder(tmp_path / "run")
+    settings = _settings(tmp_path)
+    with folder.opened(settings):
+        sources = Sources.of(settings, folder.path)
+        folder.claim(settings, data=_load(tmp_path).digest())
+        sources.write(folder)
+    return folder
+
+
+def _load(folder: Path) -> Dataset:
+    return Arrays(**{split: str(folder / f"{split}.npz") for split in SPLITS}).load()
+
+
+def _compare(finished: RunFolder) -> tuple[int, list[str]]:
+    """How often the data are read, and what is said."""
+    read = list[int]()
+    monitor = Heard()
+
+    def load() -> Dataset:
+        read.append(1)
+        return _load(finished.path.parent)
+
+    require_same_data(finished, _settings(finished.path.parent), load, monitor)
+    return len(read), monitor.lines
+
+
+def test_files_that_are_as_they_were_are_not_read(finished: RunFolder) -> None:
+    assert _compare(finished) == (0, [])
+    assert (finished.path / STAMPS).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_was_copied_is_read_once(finished: RunFolder) -> None:
+    path = finished.path.parent / "private.npz"
+    shutil.copy(path, path.with_suffix(".copy"))
+    os.replace(path.with_suffix(".copy"), path)
+    assert _compare(finished) == (1, [])
+    assert _compare(finished) == (0, [])
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_other_data_are_refused_by_their_settings(finished: RunFolder, split: str) -> None:
+    path = finished.path.parent / f"{split}.npz"
+    times = path.stat()
+    _write(path, value=1.0)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # as copies keep it; the size is the same
+    line = rf"^data\.{split}={path}: expected the data that this finished run is about; a new output_dir for these"
+    for _ in range(2):
+        with pytest.raises(InvalidValue, match=line):
+            _compare(finished)
+    _write(path)
+    assert _compare(finished) == (1, [])
+
+
+def test_a_file_that_is_gone_is_told(finished: RunFolder) -> None:
+    (finished.path.parent / "private.npz").unlink()
+    line = "data: a file that this run read is not there; nothing says if the data are still the same"
+    assert _compare(finished) == (0, [line])
+
+
+def test_a_run_of_an_earlier_version_is_shown_as_it_is(finished: RunFolder) -> None:
+    (finished.path / STAMPS).unlink()
+    _write(finished.path.parent / "private.npz", value=1.0)
+    assert _compare(finished) == (0, [])
+
+
+def _touch_below(folder: Path) -> None:
+    (folder / "sub" / "b.png").write_text("other")
+
+
+def _remove_below(folder: Path) -> None:
+    (folder / "sub" / "b.png").unlink()
+
+
+def _write_cache(folder: Path) -> None:
+    (folder / "pate_cache").mkdir()
+    (folder / "pate_cache" / "images.u8").touch()
+
+
+def _write_run(folder: Path) -> None:
+    (folder / "run" / "report.html").touch()
+
+
+@pytest.mark.parametrize(
+    ("change", "changes"), [(_touch_below, True), (_remove_below, True), (_write_cache, False), (_write_run, False)]
+)
+def test_folders_are_compared_as_a_whole_but_for_what_runs_write(
+    tmp_path: Path, change: Callable[[Path], None], changes: bool
+) -> None:
+    for name in ("sub", "run"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "sub" / "b.png").touch()
+    (tmp_path / "sub" / "above").symlink_to(tmp_path)  # leads back
+    settings = {"data": {"root": str(tmp_path), "name": "no-such-file"}, "seed": 3}
+    before = Sources.of(settings, tmp_path / "run")
+    assert before.paths == {"data.root": str(tmp_path)}
+    change(tmp_path)
+    assert (Sources.of(settings, tmp_path / "run").stamps != before.stamps) == changes
