@@ -92,6 +92,8 @@ wheel: $(STAMP) ## wheel and sdist in dist/, tried in an empty environment: its 
 	$(PYTHON) -m venv $(VENV)/wheel
 	$(VENV)/wheel/bin/python $(PIP) dist/*.whl
 	cd $(VENV)/wheel && bin/python ../../examples/price_a_release.py
+	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/*.whl)[cli]"
+	cd $(VENV)/wheel && bin/pate-account aggregator=gaussian_votes target_epsilon=3
 	$(call FROM_INDEX,$(VENV)/wheel/bin/python)
 	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/*.whl)[train]"
 	cd $(VENV)/wheel && bin/pate-train experiment=quick output_dir=$$(mktemp -d)/run

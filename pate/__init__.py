@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pate.run.bundle import load
 
 _MODULE_OF = {"PATEClassifier": "pate.classifier", "load": "pate.run.bundle"}
+_EXTRA_OF = {"PATEClassifier": "train", "load": "predict"}
 
 __all__ = ["PATEClassifier", "load"]
 __version__ = "0.1.0"
@@ -20,7 +21,7 @@ def __getattr__(name: str) -> Any:
     """Loads a name when it is first asked for (PEP 562)."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_module("pate.validation").require_extra(f"pate.{name}", "train")
+    import_module("pate.validation").require_extra(f"pate.{name}", _EXTRA_OF[name])
     globals()[name] = value = getattr(import_module(_MODULE_OF[name]), name)
     return value
 

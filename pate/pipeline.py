@@ -3,6 +3,11 @@
 Each stage leaves a file and is skipped where that is there, so the same call continues a run that was stopped.
 """
 
+from pate.validation import require_extra
+
+require_extra(__name__, "train")
+
+
 import math
 import os
 import time

@@ -33,6 +33,8 @@ PUBLISHED = False
 _PACKAGES = {  # what each extra brings, by the names that it is imported by
     "train": "torch sklearn hydra omegaconf tensorboard safetensors joblib threadpoolctl yaml matplotlib "
     "jinja2 PIL rich",
+    "predict": "safetensors yaml",
+    "cli": "hydra omegaconf yaml jinja2 rich",
     "pld": "dp_accounting",
     "table": "pyarrow pandas",
     "huggingface": "datasets",

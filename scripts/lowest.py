@@ -1,7 +1,7 @@
 """Prints the requirements of the core and of some extras, those that an extra brings written out, one a line.
 
-With `--resolution lowest-direct` uv takes the lowest version of what is written, not of what an extra of
-this project brings: it has to be written. `make lowest` installs what this prints, and runs tests with it.
+With `--resolution lowest-direct` uv takes the lowest version of what is written. What an extra of this project brings
+has to be written, too. `make lowest` installs what this prints, and runs tests with it. For example:
 
     python scripts/lowest.py train table
 """

@@ -1,4 +1,4 @@
-"""The commands, each a Hydra app: they need the extra `train`, and POSIX."""
+"""The commands, each a Hydra app: they need POSIX and the extra `cli`, most of them `train`."""
 
 from pate.cli.process import tell_shortages
 from pate.files.disk import require_posix
@@ -6,4 +6,4 @@ from pate.validation import require_extra
 
 tell_shortages()
 require_posix("pate.cli")
-require_extra("pate.cli", "train")
+require_extra("pate.cli", "cli")

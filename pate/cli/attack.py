@@ -1,5 +1,10 @@
 """pate-attack: plants canaries in a rehearsal of a release, and says which price their guesses refute."""
 
+from pate.validation import require_extra
+
+require_extra("pate-attack", "train")
+
+
 from functools import partial
 from pathlib import Path
 

@@ -1,5 +1,10 @@
 """pate-compare: several aggregators on the same votes, at several epsilons, with the same seeds; and its table."""
 
+from pate.validation import require_extra
+
+require_extra("pate-compare", "train")
+
+
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

@@ -1,5 +1,10 @@
 """pate-predict: what a published model says of new records, by the names of its labels."""
 
+from pate.validation import require_extra
+
+require_extra("pate-predict", "predict")
+
+
 import io
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,5 +1,10 @@
 """pate-release: at the aggregator, from vote files to a release that may be published."""
 
+from pate.validation import require_extra
+
+require_extra("pate-release", "train")
+
+
 import glob
 from functools import partial
 from pathlib import Path

@@ -1,5 +1,10 @@
 """pate-schema: what a public table says of its columns, as a file that people may change."""
 
+from pate.validation import require_extra
+
+require_extra("pate-schema", "train")
+
+
 import os
 import re
 from collections.abc import Mapping

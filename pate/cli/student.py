@@ -1,5 +1,10 @@
 """pate-student: from a release and the public samples to a model that may be published with it."""
 
+from pate.validation import require_extra
+
+require_extra("pate-student", "train")
+
+
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

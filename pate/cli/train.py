@@ -1,5 +1,10 @@
 """pate-train: from private records to a private student, or onwards from where a run stopped, and sweeps of runs."""
 
+from pate.validation import require_extra
+
+require_extra("pate-train", "train")
+
+
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

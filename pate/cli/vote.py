@@ -1,5 +1,10 @@
 """pate-vote: at a holder of records, from these to a file of its teachers' votes."""
 
+from pate.validation import require_extra
+
+require_extra("pate-vote", "train")
+
+
 from functools import partial
 from pathlib import Path
 

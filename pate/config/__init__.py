@@ -2,7 +2,7 @@
 
 from pate.validation import require_extra
 
-require_extra(__name__, "train")
+require_extra(__name__, "cli")
 
 from pate.config.build import build, build_aggregator
 from pate.config.schema import CONFIG_FOLDER, register_configs

@@ -19,10 +19,10 @@ from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from pate.data.dataset import WRONG, Fitted, Stage, unwatched
 from pate.files.disk import DamagedFile, damaged, file_digest, read_json, replacing
+from pate.networks.device import one_blas_thread
 from pate.validation import InvalidValue, MissingPackage, how_to_install, require_extra
 
 T = TypeVar("T")
@@ -254,7 +254,7 @@ class TfidfVectors(TextVectors):
         origin = _origin(shown)
         blank = np.zeros((len(idf), 1), np.float32)
         made = cls({"buckets": buckets, "idf": idf, "components": blank}, {"words": known}, origin)
-        with stage("directions of the public texts", len(shown)) as advance, threadpool_limits(1):
+        with stage("directions of the public texts", len(shown)) as advance, one_blas_thread():
             matrix = _stacked(lambda block: made.weighted(block)[0], shown, advance)
             count = min(dimension, min(matrix.shape) - 1)
             if count < 1:
@@ -601,7 +601,7 @@ def _directions(rows: NDArray[np.float64], dimension: int) -> tuple[NDArray[np.f
     if len(rows) < 2:
         raise InvalidValue(_SEVERAL)
     center = rows.mean(axis=0)
-    with threadpool_limits(1):
+    with one_blas_thread():
         variances, directions = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
     kept = np.flatnonzero(variances > max(_NO_LENGTH**2 * variances[-1], 1e-12))[::-1][:dimension]
     if not len(kept):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pate.features.features import Extractor, Features, Kernel, NoFeatures, Text
     from pate.features.patches import Patches
 
-require_extra(__name__, "train")
+require_extra(__name__, "predict")
 
 __all__ = ["Backbone", "Extractor", "Features", "Kernel", "NoFeatures", "Patches", "Text"]
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pate.pool import pool_of
-from pate.validation import InvalidValue, require_choice
+from pate.validation import InvalidValue, require_choice, require_extra
 
 if TYPE_CHECKING:
     import torch as torch  # which others import from here
@@ -23,6 +23,7 @@ else:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
+            require_extra("torch", "train")
             return getattr(import_module("torch"), name)
 
     torch = _Torch()

@@ -2,4 +2,4 @@
 
 from pate.validation import require_extra
 
-require_extra(__name__, "train")
+require_extra(__name__, "predict")

@@ -3,6 +3,7 @@
 With `--noconftest` this file runs where nothing but the core and pytest is installed, on Windows as well.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -21,6 +22,7 @@ COMMANDS = [name.partition(":")[0] for name in PROJECT["scripts"].values()]
 CORE = ["accounting", "aggregators", "data", "mechanisms", "pricing", "report", "store", "verification", "votes"]
 TRAINED = ["attack", "classifier", "cli", "comparison", "config", "federated", "features", "models", "pipeline"]
 TRAINED += ["run", "student"]
+PREDICTING = ["pate.load", "pate.features", "pate.models", "pate.run"]
 PACKAGES = sorted({name for text in validation._PACKAGES.values() for name in text.split()})
 DATA = ("Table", "CelebA", "Yeast", "HuggingFace")
 DOORS = ("pate.PATEClassifier", "pate.load", *(f"pate.data.{name}" for name in DATA))
@@ -100,6 +102,8 @@ def test_what_needs_an_extra_says_what_to_type_and_the_core_needs_none() -> None
     assert said.keys() == asked | {"to_dp_event", "accountant=pld"}
     for name, line in said.items():
         extra = {"to_dp_event": "pld", "accountant=pld": "pld"}.get(name, "train")
+        extra = "predict" if name in PREDICTING else extra
+        extra = "cli" if name.startswith(("pate.cli", "pate.config")) else extra
         assert re.fullmatch(rf"[\w.=]+: expected the package \w+: pip install '.*\[{extra}\]'", line), (name, line)
 
 
@@ -107,7 +111,63 @@ def test_what_needs_an_extra_says_what_to_type_and_the_core_needs_none() -> None
 def test_a_command_that_lacks_its_packages_is_one_line_and_exit_code_2() -> None:
     done = answer(f"{HIDE}import pate.cli.account")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-    assert done.stderr == f"pate.cli: expected the package torch: {how_to_install('train')}\n"
+    assert done.stderr == f"pate.cli: expected the package hydra: {how_to_install('cli')}\n"
+
+
+def hiding(*extras: str) -> str:
+    """A program's beginning that hides all packages of extras but those of these."""
+    kept = {name for extra in extras for name in validation._PACKAGES[extra].split()}
+    return HIDE.replace(repr(PACKAGES), repr([name for name in PACKAGES if name not in kept]))
+
+
+def called(command: str, *words: str) -> str:
+    """A program that runs a command with these words."""
+    return f"""
+sys.argv = {["pate-" + command, *words]}
+import importlib
+importlib.import_module("pate.cli.{command}").main()
+"""
+
+
+@pytest.mark.process
+def test_prices_need_the_extra_cli_alone() -> None:
+    pytest.importorskip("hydra")
+    words = ["aggregator=gaussian_votes", "num_queries=600", "num_labels=40", "num_teachers=800"]
+    done = answer(hiding("cli") + called("account", *words, "target_epsilon=3.6", "format=json"))
+    assert done.returncode == 0, done.stderr
+    assert 3.5 < json.loads(done.stdout.splitlines()[-1])["epsilon"] <= 3.6
+    for command, extra in (("train", "train"), ("predict", "predict")):
+        done = answer(hiding("cli") + called(command))
+        assert done.returncode == 2
+        assert re.fullmatch(rf"pate-{command}: expected the package \w+: pip install '.*\[{extra}\]'\n", done.stderr)
+
+
+@pytest.mark.process
+def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    import numpy as np
+
+    from pate.files.disk import Manifest
+    from pate.models.linear import LinearModel
+    from pate.run.bundle import ModelForm
+
+    weights, bias = np.array([[0.25, -1.0], [0.5, 0.0]], np.float32), np.array([0.5, 1.0], np.float32)
+    LinearModel({"weights": weights, "bias": bias}, 0.5, (2,), 10, {}).save(tmp_path / "student")
+    ModelForm("two numbers", "features", ("flu", "cough"), (2,), ("a", "b"), None, 0.5, "linear").write(tmp_path)
+    names = ["schema.json", "student/student.json", "student/student.safetensors"]
+    Manifest.of(tmp_path, names, remedy="").write(tmp_path)
+    program = """
+import numpy as np
+import pate
+bundle = pate.load(sys.argv[1])
+inputs = np.array([[1.0, 0.0], [0.0, 8.0], [-1.0, 0.25]], np.float32)
+print(bundle.predict_proba(inputs).tolist())
+print(bundle.predict(inputs).astype(int).tolist())
+"""
+    done = answer(hiding("predict") + program, tmp_path)
+    assert done.returncode == 0, done.stderr
+    # inputs times weights plus bias, cut to [0, 1]
+    assert done.stdout.splitlines() == ["[[0.75, 0.0], [1.0, 1.0], [0.375, 1.0]]", "[[1, 0], [1, 1], [0, 1]]"]
 
 
 @pytest.mark.process
