@@ -743,7 +743,10 @@ class Table(TextReader):
             named = {"labels": labels, **named}
         for role, columns in named.items():
             for column in columns:
-                cells.require_column(f"data.{role}", column, file.names, file.name)
+                where = file.name
+                if role == "group" and split != "private":
+                    where += ", where each person has a number of its own, too"
+                cells.require_column(f"data.{role}", column, file.names, where)
         return [column for columns in named.values() for column in columns]
 
     @property

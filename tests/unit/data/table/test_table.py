@@ -470,6 +470,10 @@ def test_what_may_be_a_person_is_offered_as_the_group_before_it_is_left_out(tmp_
     (tmp_path / "public.csv").write_text("age,sex,flu\n20,F,0\n30,M,1\n")
     with pytest.raises(InvalidValue, match=rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"):
         Table(**settings).load()
+    with pytest.raises(
+        InvalidValue, match=r"^data\.group=mrn: .* data\.public, where each person has a number of its own"
+    ):
+        Table(**settings, group="mrn").load()
     other = "'data.drop=[mrn]' leaves it out, where data.group=sex says whose a row is"
     with pytest.raises(InvalidValue, match=re.escape(other)):
         Table(**settings | {"group": "sex"}).load()
