@@ -289,3 +289,15 @@ def test_releases_are_within_one_unit_as_a_whole() -> None:
     assert made.epsilon(gaussians.amount) > CAP, "the Renyi divergence is used up"
     assert not made.admits(gaussians, pa.ZCdpEvent(1e-6)), "which has no mu"
     assert made.left(gaussians) == pytest.approx(made.gaussian_budget - 590 / 900)
+
+
+def test_a_filter_that_was_stored_before_allows_the_failures_that_it_did() -> None:
+    stored = filter_from_json(
+        {"name": "renyi", "max_failure_prob": None, "order": 8.0}, max_epsilon=CAP, target_delta=DELTA
+    )
+    assert stored.fixed_by(pa.ApproximateEvent(pa.GaussianEvent(9.0), 1e-8)).failures_allowed == DELTA / 2
+    assert stored.fixed_by(pa.ApproximateEvent(pa.GaussianEvent(9.0), 6e-7)).failures_allowed == 6e-7
+    ledger = pa.Ledger(
+        target_delta=DELTA, max_epsilon=CAP, filter=partial(RenyiFilter, order=8.0, plans_failures=False)
+    )
+    assert ledger.affords(pa.GaussianEvent(30.0)) > 0
