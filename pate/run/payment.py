@@ -391,7 +391,8 @@ def _spent(account: Ledger) -> str:
     elif not is_one_price and cap is not None:
         total += f"; however prices were chosen, at most the cap {cap:g}"
     if unknown := account.num_without_unit:
-        total += f"; {unknown} charge{'s' if unknown > 1 else ''} without a unit taken to be for it too"
+        charges = f"{unknown} charges that name no unit are" if unknown > 1 else "1 charge that names no unit is"
+        total += f", provided that the {charges} for the same"
     return total
 
 

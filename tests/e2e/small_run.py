@@ -25,9 +25,12 @@ NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 24, 40, 5
 
 def dealt(inputs: np.ndarray, labels: np.ndarray, *stops: int, **about: Any) -> Dataset:
     """A data set of these records: private ones as far as the first stop, then public ones, then those of the test."""
-    ids, parts = np.arange(len(inputs)), zip(("private", "public", "test"), pairwise((0, *stops)), strict=True)
-    splits = {name: Split(inputs[a:b], labels[a:b], ids[a:b], ids[a:b]) for name, (a, b) in parts}
-    return Dataset(real=False, **splits, **about)
+    ids = np.arange(len(inputs))
+    private, public, test = (
+        Split(inputs[start:stop], labels[start:stop], ids[start:stop], ids[start:stop])
+        for start, stop in pairwise((0, *stops))
+    )
+    return Dataset(real=False, private=private, public=public, test=test, **about)
 
 
 def small_dataset() -> Dataset:

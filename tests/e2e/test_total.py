@@ -131,6 +131,20 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     assert again.lines[-1].endswith(f"replace_one, for {first.words}, if all prices were fixed beforehand")
 
 
+def test_charges_of_earlier_versions_are_counted_for_the_unit_of_the_run_which_is_said(
+    ledger: Path, tmp_path: Path
+) -> None:
+    account(ledger).charge(EVENT, adjacency="replace_one", key="of an earlier version")
+    plan = plan_of(ledger, load_dataset=protecting(PATIENT))
+    first, last = [
+        line for line in stopped(plan, tmp_path / "run", "training the student").lines if line.startswith("ledger=")
+    ]
+    assumed = ", provided that the 1 charge that names no unit is for the same"
+    assert f"1 earlier release of these records, together epsilon {format_epsilon(epsilon_of(1))} at" in first
+    assert f"all 2 releases of these records cost epsilon {format_epsilon(epsilon_of(2))} at" in last
+    assert first.endswith(assumed) and last.endswith(assumed)
+
+
 def test_folders_beside_that_protect_another_unit_are_not_added_up(tmp_path: Path) -> None:
     for name, unit in (("a", PATIENT), ("b", VISIT)):
         release_of(plan_of(None, load_dataset=protecting(unit)), tmp_path / name)
