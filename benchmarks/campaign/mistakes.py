@@ -191,11 +191,31 @@ _SKIPPED = ("Adjacency", "Ledger", "calibrate", "optimal_stability_table")  # an
 _STRANGE = 0.4
 
 
+def public_calls() -> list[tuple[str, str]]:
+    """All that can be called by a public name, as pairs of a module and a name."""
+    calls = []
+    for path in _MODULES:
+        module = importlib.import_module(path)
+        names = getattr(module, "__all__", None)
+        if names is None:  # a module of a package: what it defines itself
+            own = (name for name, value in vars(module).items() if getattr(value, "__module__", "") == path)
+            names = [name for name in own if not name.startswith("_")]
+        calls += [(path, name) for name in names if callable(getattr(module, name)) and name not in _SKIPPED]
+    return calls
+
+
 def strange_call(rng: random.Random) -> tuple[str, Callable[[], None]]:
-    """The name of something public, and a call of it that exits with 2 and one line, or with 0."""
-    module = importlib.import_module(rng.choice(_MODULES))
-    name = rng.choice([name for name in module.__all__ if callable(getattr(module, name)) and name not in _SKIPPED])
-    made = getattr(module, name)
+    """A call of something public; see `call_of`."""
+    of_module: dict[str, list[str]] = {}
+    for path, name in public_calls():
+        of_module.setdefault(path, []).append(name)
+    path = rng.choice(_MODULES)
+    return call_of(path, rng.choice(of_module[path]), rng)
+
+
+def call_of(path: str, name: str, rng: random.Random) -> tuple[str, Callable[[], None]]:
+    """What is shown of a call of this name, and the call, which exits with 2 and one line, or with 0."""
+    made = getattr(importlib.import_module(path), name)
     try:
         parameters = list(inspect.signature(made).parameters.values())
     except ValueError:
@@ -215,7 +235,7 @@ def strange_call(rng: random.Random) -> tuple[str, Callable[[], None]]:
             raise SystemExit(2) from None
 
     shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-    return f"{module.__name__}.{name}({shown})"[:300], act
+    return f"{path}.{name}({shown})"[:300], act
 
 
 def _argument(parameter: inspect.Parameter, rng: random.Random) -> Any:

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.campaign.__main__ import campaign
 from benchmarks.campaign.damage import damage
+from benchmarks.campaign.mistakes import call_of, public_calls
 from benchmarks.campaign.runs import SETTINGS, Kind, Truth, committed, faults_of, unpaid
 from benchmarks.campaign.stops import Kills
 from benchmarks.campaign.tally import LOW_PRICE, WRONG_RELEASE
@@ -45,6 +46,20 @@ def test_a_few_tries_find_no_breach(kind: str) -> None:
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
     assert kind != "kills" or tally.findings == []
     assert tally.summary().startswith(f"{kind}: 1 tries, 0 wrong releases, 0 prices below the truth, ")
+
+
+def test_every_public_name_is_called() -> None:
+    calls = public_calls()
+    for wanted in (
+        ("pate.aggregators", "StableTopK"),
+        ("pate.mechanisms", "PeelingTopK"),
+        ("pate.accounting", "RdpAccountant"),
+        ("pate.accounting.target_charging", "TargetCharging"),
+    ):
+        assert wanted in calls
+    for path, name in calls:
+        shown, _ = call_of(path, name, random.Random(0))
+        assert shown.startswith(f"{path}.{name}(")
 
 
 @pytest.mark.slow
