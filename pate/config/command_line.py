@@ -35,6 +35,7 @@ _MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means 
 _SHARES = re.compile(r"[\d.]+,[\d.]+")
 _BETWEEN_COMMAS = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")
 _NUMERAL = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
+_MEMBERS = re.compile(r"\w+(?:,\w+)+")
 _MULTIRUN = "--multirun"
 _EXPANDED_BY_THEIR_READERS = ("data.root", "features.weights")
 _STRANGE = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
@@ -189,7 +190,8 @@ def quoted(word: str, *, in_sweep: bool = False) -> str:
     """
     key, equals, value = word.partition("=")
     name = key.lstrip("+")
-    if equals and name in PATHS and not in_sweep and not _is_list_of_votes(name, value):
+    names_members = name == "data" and _MEMBERS.fullmatch(value) is not None  # of the group, and no file
+    if equals and name in PATHS and not in_sweep and not names_members and not _is_list_of_votes(name, value):
         return f"{key}={_quoted_path(name, value)}"
     if _MARK.fullmatch(value) or (key == "split" and _SHARES.fullmatch(value)):
         mark = '"' if value == "'" else "'"
