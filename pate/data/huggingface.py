@@ -13,7 +13,7 @@ from pate.data.dataset import SPLITS, Dataset, ImageForm, Stage, unwatched
 from pate.data.image_folder import PictureColumn
 from pate.data.pictures import is_white
 from pate.data.table.cells import USUAL, Spelling, arrow, missing_in, require_column
-from pate.data.table.schema import Column, Encoded, TableSchema
+from pate.data.table.schema import Column, DateColumn, Encoded, TableSchema, remarks_on_dates
 from pate.data.table.table import (
     UNGROUPED,
     Labels,
@@ -68,6 +68,9 @@ class HuggingFace(TextReader):
     test: str = "test"  # of those that measure
     inputs: tuple[str, ...] = ()  # columns that become inputs
     text: tuple[str, ...] = ()  # columns of free text, which become inputs as well: see `Table`
+    category: tuple[str, ...] = ()  # inputs of codes, whose numbers or dates are words: see `Table`
+    date_order: str | None = None  # of dates in numbers, where the public split does not say it: see `Table`
+    first_year: int | None = None  # the earliest year that two digits of dates mean
     labels: tuple[str, ...] = ()  # columns that are labels
     group: str | None = None  # column that says which records belong together, such as those of a person
     id: str | None = None  # column that names each record; public ids are published
@@ -86,13 +89,18 @@ class HuggingFace(TextReader):
         require_choice("data.fit", self.fit, ("crop", "stretch"))
         require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
         object.__setattr__(self, "path", at_home(self.path))
-        for name in ("inputs", "text", "labels"):
+        self._spelling.require(lambda setting: f"data.{setting}")
+        for name in ("inputs", "text", "category", "labels"):
             object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         object.__setattr__(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
         for name in ("group", "id"):
             object.__setattr__(self, name, as_name(getattr(self, name)))
         parts = [getattr(self, split) for split in SPLITS]
         require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
+
+    @property
+    def _spelling(self) -> Spelling:
+        return Spelling(date_order=self.date_order, first_year=self.first_year)
 
     def require_settings(self) -> None:
         require(self.path is not None, "data.path", self.path, "a folder of save_to_disk, or a name on the hub")
@@ -117,6 +125,7 @@ class HuggingFace(TextReader):
             for each in rows.values():
                 each.inputs = column.pixels(each.inputs)
         elif column is None:
+            known["notes"] += self._remarks_on_dates(schema)
             known |= {"preprocessing": schema, "private_cells": private_cells(self._batches("private"))}
             known["cells_of"] = lambda split: cell_numbers(self._batches(split), schema.names, schema.spelling)
         return dataset_of(rows, schema, named, **known)
@@ -170,9 +179,21 @@ class HuggingFace(TextReader):
                 column = PictureColumn(self.inputs[0], False, form, _picture)
             elif any(of(first.type) for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
                 column = ListColumn(self.inputs[0], False, len(first[0].as_py() or ()))
-        schema = TableSchema((column,)) if column is not None else TableSchema.of(self._public_table(), texts=self.text)
-        schema.require_usable("data.public", texts=self.text if column is None else self.inputs)
-        return schema, column
+        if column is not None:
+            return TableSchema((column,)), column
+        schema = TableSchema.of(self._public_table(), codes=self.category, texts=self.text, spelling=self._spelling)
+        schema.require_usable("data.public", texts=self.text)
+        return schema, None
+
+    def _remarks_on_dates(self, schema: TableSchema) -> tuple[str, ...]:
+        """Lines for the owner on the order of public dates, and on those that stand for none."""
+        table = self._public_table()
+        return tuple(
+            f"{column.name}: {line}"
+            for column in schema.columns
+            if isinstance(column, DateColumn)
+            for line in remarks_on_dates(column, table.column(column.name), schema.spelling)
+        )
 
     def _public_table(self) -> Any:
         return self._parts["public"].select_columns(list(self.inputs)).with_format("arrow")[:]

@@ -710,11 +710,11 @@ def remarks(table: Any, schema: TableSchema, *, codes: Collection[str], group: s
         column = columns[name]
         said = list(_remarks_on(name, array, schema.spelling, name in codes, group is None, column.kind == "date"))
         if isinstance(column, DateColumn):
-            said += _remarks_on_dates(column, array, schema.spelling)
+            said += remarks_on_dates(column, array, schema.spelling)
         yield from ((name, f"{name}: {each}") for each in said)
 
 
-def _remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iterator[str]:
+def remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iterator[str]:
     """The order that the dates are read in, and those that stand for none or may do."""
     words = as_texts(array)
     if column.order is not None:
@@ -726,7 +726,7 @@ def _remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Ite
     for absent in column.absent:
         count = int((np.floor(days) == days_of(absent)).sum())
         yield f"{absent}, in {count} of {len(days)} cells, is far from all other dates and read as a missing cell"
-    for end in {column.min, column.max}:
+    for end in (column.min, column.max):
         often = (
             counts[end] >= max(_FREQUENT, _FREQUENT_ABSENT * len(days)) and counts[end] > len(days) / len(counts) * 5
         )

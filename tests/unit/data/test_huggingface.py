@@ -161,3 +161,26 @@ def test_a_class_that_is_none_is_refused(wrong: Any, place: int, tmp_path: Path)
     feature = datasets.List(datasets.ClassLabel(names=["cat", "dog", "tree"]))
     with pytest.raises(InvalidValue, match=r"cat: expected 0 or 1 in a label's column, 1 of .* rows hold something"):
         tagged(tmp_path, feature, tags).load()
+
+
+def test_dates_are_read_as_in_a_table_and_settings_say_their_order(tmp_path: Path) -> None:
+    """Days of March as 05.03.2024, none above the 12th, and one for none."""
+    days = [f"0{1 + row % 9}.03.2024" for row in range(24)]
+    days[14] = "31.12.9999"
+    given = {"inputs": ["seen"], "labels": ["flu"]}
+    plain = saved(tmp_path / "plain", seen=days, flu=[0, 1] * 12)
+    dataset = reader(plain, **given).load()  # the last day of a year says the order
+    assert isinstance(dataset.preprocessing, TableSchema)
+    assert dataset.preprocessing.feature_names == ("seen", "seen=missing")
+    told = "seen: 9999-12-31, in 1 of 8 cells, is far from all other dates and read as a missing cell"
+    assert told in dataset.notes
+    days[14] = days[15]
+    unclear = saved(tmp_path / "unclear", seen=days, flu=[0, 1] * 12)
+    with pytest.raises(
+        InvalidValue, match=r"^data\.public\.seen: expected dates whose order is plain, .*date_order=dmy"
+    ):
+        reader(unclear, **given).load()
+    column = reader(unclear, **given, date_order="mdy").load().preprocessing.columns[0]  # type: ignore[union-attr]
+    assert (column.kind, column.order) == ("date", "mdy")  # type: ignore[union-attr]
+    words = reader(unclear, **given, category=["seen"]).load().preprocessing.columns[0]  # type: ignore[union-attr]
+    assert words.kind == "category"
