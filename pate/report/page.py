@@ -264,7 +264,7 @@ def _marks_in_words(drawn: Container[str]) -> str:
     words = {key: f"the {mark} ({MODEL_NAMES[key]})" for key, _, _, mark, _ in _MARKS if key in drawn}
     costs = {
         "all_records_model": "is what privacy and few queries cost that label",
-        "majority_vote_student": "is what the noise cost it",
+        "majority_vote_student": "is what the noise cost that label",
     }
     return " ".join(
         f"The distance from {words['student']} to {words[key]} {cost}." for key, cost in costs.items() if key in words

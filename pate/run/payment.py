@@ -264,7 +264,8 @@ class Payment(Drawn):
         elif share_noise([own, *of_same_records]):
             yield f"{beside.format('some', 's')} released something of these records, and two {_SAME_NOISE}"
         if any(own.shares_noise_with(release) for release in of_others):
-            yield f"{beside.format('a', '')}, on other records, and this one {_SAME_NOISE}: no epsilon covers both"
+            another = "output_dir: another run beside this one, on other records"
+            yield f"{another}, and this one {_SAME_NOISE}: no epsilon covers both"
         if num_apart:
             rule = "cannot be added up with this one: their adjacency, delta or unit of privacy differs or is not named"
             rule += ", or their ledger is unreadable"
