@@ -242,7 +242,7 @@ class CenteredVotes(base.TeacherVotesAggregator):
         prevalence_share: in [0, 1); 0 where the center is public.
         center: public, `[Q, L]`, `[L]` or a number, None for 1/2; read with `prevalence_share` 0 only.
         clip: length in votes, or None for `clip_factor` times the length that bits drawn by the center have around it.
-        clip_factor: > 0.
+        clip_factor: how many times its usual length the clip is, > 0.
         rounds: for teachers that can be asked again, as kernel teachers can: how often, each time against the student
             of the rounds before, at the same price. None for 20, but 1 where `clip` is given, each query has a center
             of its own or there are fewer than 200; 1 for one matrix of votes, as of all other teachers.

@@ -259,7 +259,7 @@ class NoisySum:
           and `SampledGaussianEvent(noise_multiplier, …)` where units take part at random.
     """
 
-    clip: float  # > 0
+    clip: float  # the longest that a unit's contribution is, in l2, > 0
     noise_multiplier: float  # noise std over sensitivity, > 0
     num_units: int  # N, public: how many contributions are added, at most
 

@@ -7,11 +7,12 @@ The texts lie in `conf/hydra/help/`. What a part's setting means is what its cla
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from textwrap import wrap
 
 from omegaconf import DictConfig, OmegaConf
@@ -24,7 +25,16 @@ _IN_A_PIPE = 80
 _ENTRY = re.compile(r"(?P<indent> *)(?P<name>\S+)(?P<gap> {2,})(?P<text>\S.*)")
 _ATTRIBUTE = re.compile(r"^ {4}(?P<names>\w+(?:, \w+)*): (?P<text>.*(?:\n {6,}.*)*)", re.MULTILINE)
 _BEHIND = re.compile(r"  # (?!noqa|type:)(?P<text>.*)$")
-_SET_BESIDE = {"num_teachers": "how many teachers share the private records, each a part of its own"}
+_WORD = re.compile(r"(?:'[^']*'|\S)+")  # of a command line
+_DEEPEST = 6  # columns before a remark below an example
+# Of settings that no class explains, or that each explains in the same words.
+_SET_BESIDE = {
+    "adjacency": "replace_one or add_remove, as the setting of that name",
+    "cache": "the folder where features are kept for later runs; null for pate_cache beside the runs' folders",
+    "device": '"auto" (the GPU where there is one), "cpu" or "cuda"',
+    "num_teachers": "how many teachers share the private records, each a part of its own",
+    "padded": "whether no label and all labels are possible answers",
+}
 
 
 def page_width() -> int:
@@ -57,11 +67,20 @@ def settings_of_parts(config: DictConfig) -> str:
 
 
 def comments_of(cls: type | None) -> dict[str, str]:
-    """Reads what a class and its bases say of their fields, by the fields' names."""
+    """Reads what a class and its bases say of their fields, by the fields' names.
+
+    A class whose docstring names another of its module, as in "of `ConfidentGNMax`", has its words for what it does not
+    explain itself.
+    """
     texts: dict[str, str] = {}
-    for base in reversed(cls.__mro__ if cls is not None else ()):
-        if base is object:
-            continue
+    bases = [base for base in reversed(cls.__mro__ if cls is not None else ()) if base is not object]
+    named = [
+        getattr(sys.modules[base.__module__], name, None)
+        for base in bases
+        for name in re.findall(r"`(\w+)`", vars(base).get("__doc__") or "")
+    ]
+    others = [other for other in named if inspect.isclass(other) and dataclasses.is_dataclass(other)]
+    for base in (*(other for other in others if other not in bases), *bases):
         try:
             source = inspect.getsource(base)
         except (OSError, TypeError):  # of a built-in, or without a file
@@ -103,8 +122,8 @@ def _comments_at_fields(source: str) -> Iterator[tuple[str, str]]:
 def folded(text: str, width: int) -> str:
     """Folds a help page to a width: paragraphs and entries (a name, blanks, a text) are joined and wrapped again.
 
-    Examples keep their lines, as people copy them: what is behind a longer one comes below it. So does everything from
-    the line `Current configuration` on, which is YAML.
+    Examples keep their lines, as people copy them; one that is too long goes on behind a backslash. Everything from the
+    line `Current configuration` on is YAML and stays as it is.
     """
     page, configuration, yaml = text.partition(CONFIGURATION)
     lines = page.split("\n")
@@ -151,12 +170,27 @@ def _starts_block(lines: list[str], place: int) -> bool:
 
 
 def _folded_example(line: str, width: int) -> list[str]:
-    """Puts what stands behind a command below it, where the line is too long."""
-    command, gap, remark = re.match(r"( *\S.*?)(?:( {2,})(\S.*))?$", line).groups()  # type: ignore[union-attr]
-    if len(line) <= width or gap is None:
+    """Folds a line of the examples: a command goes on behind a backslash, and what is said of it comes below."""
+    if len(line) <= width:
         return [line]
-    indent = " " * (_indent(line) + 4)
-    return [command, *wrap(remark, width, initial_indent=indent, subsequent_indent=indent)]
+    text = line.strip()
+    indent = _indent(line)
+    if not text.startswith("pate-"):
+        margin = " " * min(indent, _DEEPEST)
+        return wrap(text, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
+    command, gap, remark = re.fullmatch(r"(\S.*?)(?:( {2,})(\S.*))?", text).groups()  # type: ignore[union-attr]
+    folds: list[str] = []
+    row = " " * indent
+    for word in _WORD.findall(command):
+        if row.strip() and len(row) + len(word) > width - len(" \\"):
+            folds.append(f"{row}\\")
+            row = " " * (indent + 4)
+        row += f"{word} "
+    folds.append(row.rstrip())
+    if gap is not None:
+        margin = " " * (indent + 4)
+        folds += wrap(remark, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
+    return folds
 
 
 def _folded_entry(match: re.Match[str] | None, indent: int, text: str, width: int) -> list[str]:
@@ -168,5 +202,6 @@ def _folded_entry(match: re.Match[str] | None, indent: int, text: str, width: in
     if len(head) > width // 2:  # no room beside the name
         hanging = " " * (indent + 4)
         return [head.rstrip(), *wrap(text, width, initial_indent=hanging, subsequent_indent=hanging)]
-    options: Mapping[str, bool] = {"break_on_hyphens": False, "break_long_words": False}
-    return wrap(text, width, initial_indent=head, subsequent_indent=hanging, **options)
+    return wrap(
+        text, width, initial_indent=head, subsequent_indent=hanging, break_on_hyphens=False, break_long_words=False
+    )

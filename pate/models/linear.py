@@ -65,7 +65,7 @@ class LinearTeacher(Teacher):
     any label, or of one record, keeps the threshold 0.5.
 
     Attributes:
-        penalty: > 0.
+        penalty: of the ridge regression, > 0: more keeps the weights smaller.
         threshold: a fixed threshold in (0, 1) for all teachers, or None for each teacher's own.
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
     """

@@ -1,5 +1,6 @@
 """Help pages: as wide as the terminal, and with the settings of the chosen parts in the words of their classes."""
 
+import dataclasses
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import pytest
 
 from pate.config import help_page
+from pate.config.build import located
 from pate.config.help_page import comments_of, folded, page_width, settings_of_parts
-from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS
+from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, members, target_of
 from pate.data import Table
 from pate.teachers import CNNTeacher
 
@@ -41,7 +43,8 @@ Examples
   pate-train one=1
       a remark that does not fit beside
       it
-  pate-train 'a=[one,two,three,four,five,six,seven,eight]'
+  pate-train \\
+      'a=[one,two,three,four,five,six,seven,eight]'
 
 Settings
   first      what it means, told in more
@@ -59,10 +62,15 @@ A footer that is longer than the width."""
 
 def test_a_page_is_folded_to_the_width_but_for_commands_and_yaml() -> None:
     assert folded(PAGE, 40) == NARROW
-    assert folded(NARROW, 40) == NARROW
     assert "A paragraph that is written in lines of some length, and that goes on in the next line." in folded(
         PAGE, 100
     )
+
+
+def test_a_long_command_goes_on_behind_a_backslash_and_not_within_quotes() -> None:
+    page = f"Examples\n  pate-train 'name=[two words]' second=2 third=3\n{help_page.CONFIGURATION}\n\nend"
+    lines = folded(page, 36).splitlines()
+    assert lines[1:3] == ["  pate-train 'name=[two words]' \\", "      second=2 third=3"]
 
 
 def test_the_width_is_that_of_the_terminal_and_80_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,3 +119,18 @@ def test_every_command_marks_where_its_configuration_begins(command: str) -> Non
     assert folder == CONFIG_FOLDER
     text = (CONFIG_FOLDER / "hydra" / "help" / f"{command}.yaml").read_text(encoding="utf-8")
     assert f"  {help_page.CONFIGURATION.strip()}" in text
+
+
+def test_every_setting_of_every_part_that_ships_is_explained() -> None:
+    lacking = []
+    for group in ("data", "features", "teacher", "engine", "aggregator", "student", "method"):
+        for name in members(group):
+            target = target_of(group, name)
+            cls = None if target is None else located(target)
+            if cls is None or not dataclasses.is_dataclass(cls):
+                continue
+            texts = comments_of(cls)
+            names = [item.name for item in dataclasses.fields(cls) if item.init]
+            told = {setting: texts.get(setting) or help_page._SET_BESIDE.get(setting, "") for setting in names}
+            lacking += [f"{group}={name}: {setting}" for setting, text in told.items() if not text or text[0] in "><-"]
+    assert lacking == []

@@ -68,3 +68,9 @@ def test_text_cannot_leave_its_cell(report: Report) -> None:
     text = card(replace(report, privacy=odd))
     assert "| unit of privacy | a\\|b \\# \\<script\\> |" in text.splitlines()
     assert "| mechanism.test | \\`x\\`\\|\\[y\\](z) |" in text.splitlines()
+
+
+def test_an_epsilon_above_ten_is_called_weak_and_a_smaller_one_is_not(report: Report) -> None:
+    weak = "An epsilon above 10 promises one person little."
+    assert weak in card(replace(report, privacy=replace(report.privacy, epsilon=387.0)))
+    assert weak not in card(report)
