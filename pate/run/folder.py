@@ -193,9 +193,11 @@ class RunFolder:
         found = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
         if not isinstance(found, dict):
             raise disk.damaged(path, "the settings of the run", "no JSON object", _BEGIN_ANEW)
-        if found != wanted:
-            asked = dict(_leaves(wanted))
-            there = ", ".join(f"{key}={value}" for key, value in sorted(_leaves(found)) if asked.get(key) != value)
+        began_with = _given(found)
+        asked = _given(wanted)
+        if began_with != asked:
+            different = (pair for pair in sorted(began_with.items()) if asked.get(pair[0]) != pair[1])
+            there = ", ".join(f"{key}={value}" for key, value in different)
             shown = shorten(there, _MOST_SHOWN, placeholder=" …") or "other settings, or those of another version"
             rule = f"expected a new folder or this run's own, found a run with {shown}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
@@ -205,6 +207,14 @@ def _names(folder: Path) -> list[str]:
     """All files below a folder but its manifest, relative to it."""
     paths = (path for path in folder.rglob("*") if not path.is_dir())
     return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != disk.MANIFEST)
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings that are not null, by name: a later version has more of those that are.
+
+    A setting that a version adds is null where it changes nothing, so a run of an earlier one goes on.
+    """
+    return {name: value for name, value in _leaves(settings) if value is not None}
 
 
 def _leaves(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -75,6 +75,19 @@ def test_no_message_holds_a_digest_and_other_settings_are_named_in_a_short_line(
     assert len(str(caught.value)) < 700
 
 
+def test_a_run_goes_on_where_a_later_version_has_more_settings_that_are_null(tmp_path: Path) -> None:
+    begun(tmp_path)
+    later = {"seed": 3, "data": {"name": "x", "date_order": None}, "tune": None}
+    with RunFolder(tmp_path).opened(later):
+        pass
+    for other in ({"seed": 3, "data": {"name": "x", "date_order": "dmy"}}, {"seed": None, "data": {"name": "x"}}):
+        with (
+            pytest.raises(InvalidValue, match="expected a new folder or this run's own"),
+            RunFolder(tmp_path).opened(other),
+        ):
+            pass
+
+
 def test_nothing_is_written_through_a_link_below_the_folder(tmp_path: Path) -> None:
     """Whether it leads somewhere or nowhere; what is behind it is left as it was."""
     begun(tmp_path / "run")
