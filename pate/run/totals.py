@@ -94,16 +94,17 @@ def share_noise(releases: Iterable[PaidRelease]) -> bool:
 def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
     """Returns the totals of several releases, one for each data set, adjacency and unit of privacy.
 
-    Prices under two adjacencies, or for two units, have no sum. The prices must have been fixed beforehand, and no two
-    releases may share noise. Each total is at the largest delta, or, where failures use that up, the sum of the prices
-    at the sum of the deltas.
+    Prices under two adjacencies, or for two units, have no sum. Releases of earlier versions name no unit and are in no
+    total. The prices must have been fixed beforehand, and no two releases may share noise. Each total is at the largest
+    delta, or, where failures use that up, the sum of the prices at the sum of the deltas.
     """
 
     def terms(release: PaidRelease) -> tuple[str, str, str]:
         return release.data, str(release.adjacency), "" if release.unit is None else release.unit.words
 
     totals = []
-    for _, group in groupby(sorted(releases, key=terms), key=terms):
+    named = (release for release in releases if release.unit is not None)
+    for _, group in groupby(sorted(named, key=terms), key=terms):
         members = list(group)
         names = {member.accountant().name for member in members}
         accountant = members[0].accountant if len(names) == 1 else AutoAccountant

@@ -1,0 +1,26 @@
+"""Totals of several runs are for one unit of privacy each."""
+
+from dataclasses import replace
+
+from pate.accounting import Adjacency, GaussianEvent, PrivacyUnit, RdpAccountant
+from pate.run.totals import PaidRelease, totals_of
+
+PATIENT, VISIT = PrivacyUnit.of_column("mrn"), PrivacyUnit("one row")
+RELEASE = PaidRelease(
+    run="a" * 32,
+    data="b" * 64,
+    event=GaussianEvent(4.0),
+    adjacency=Adjacency.REPLACE_ONE,
+    target_delta=1e-6,
+    unit=PATIENT,
+    noise="",
+    accountant=RdpAccountant,
+)
+
+
+def test_two_units_have_two_totals_and_who_names_none_is_in_no_total() -> None:
+    releases = [RELEASE, RELEASE, replace(RELEASE, unit=VISIT), replace(RELEASE, unit=None)]
+    both = RdpAccountant().compose(GaussianEvent(4.0), 2).get_epsilon(1e-6)
+    one = RdpAccountant().compose(GaussianEvent(4.0)).get_epsilon(1e-6)
+    found = {total.unit: (total.count, total.epsilon) for total in totals_of(releases)}
+    assert found == {PATIENT: (2, both), VISIT: (1, one)}
