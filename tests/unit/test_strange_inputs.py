@@ -73,8 +73,8 @@ def test_inputs_of_the_classifier(kind: str) -> None:
         assert "alice" not in str(caught.value)
     with pytest.raises(InvalidValue, match=r"^y=MaskedArray: expected"):
         model.fit(ROWS, np.ma.masked_all(30, int), X_public=ROWS + 1)
-    groups = np.array([f"patient-{row // 2}" for row in range(30)])
-    with pytest.raises(InvalidValue, match="groups=1 in both: expected no group") as caught:
+    groups = np.array([*(f"patient-{row // 2}" for row in range(29)), ""])
+    with pytest.raises(InvalidValue, match=r"^groups\[29\]: expected a group for each record, none missing") as caught:
         PATEClassifier(n_teachers=3, public_fraction=0.5).fit(ROWS, y, groups=groups)
     assert "patient" not in str(caught.value)
 
