@@ -263,7 +263,7 @@ class Payment(Drawn):
             yield f"{folders} released something of these records, {price}"
         elif share_noise([own, *of_same_records]):
             yield f"{beside.format('some', 's')} released something of these records, and two {_SAME_NOISE}"
-        if any(own.shares_noise_with(release) for release in of_others):
+        if self._written is None and any(own.shares_noise_with(release) for release in of_others):
             another = "output_dir: another run beside this one, on other records"
             yield f"{another}, and this one {_SAME_NOISE}: no epsilon covers both"
         if num_apart:
