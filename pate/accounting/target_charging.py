@@ -196,6 +196,10 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
 
 def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, target_epsilon: float) -> float:
     """The largest hockey stick of any play of so many accesses at most, rounded up."""
+    validation.require_kind("target", target, QTarget, "a QTarget")
+    target_hits = require_count("target_hits", target_hits)
+    num_accesses = require_count("num_accesses", num_accesses, minimum=0)
+    target_epsilon = validation.require_non_negative("target_epsilon", target_epsilon)
     rule = f"at most {_LARGEST_EPSILON:g}: a larger one is composed as its accesses"
     require(target.epsilon <= _LARGEST_EPSILON, "target.epsilon", target.epsilon, rule)
     # Losses are multiples of the target's epsilon: every call is a mixture of outcomes with ratios e^epsilon and

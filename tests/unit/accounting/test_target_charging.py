@@ -438,3 +438,12 @@ def test_an_item_is_part_of_no_more_sums_than_it_has_hits(eager_switches: None) 
     bits = np.ones(200_000, dtype=bool)
     answers = at_once(lambda: session.ask(bits, threshold=100_000, rng=rng()), calls=1)
     assert sum(answer is not None for answer in answers) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("target", 0.1), ("target_hits", 0), ("num_accesses", 2.5), ("target_epsilon", math.nan)]
+)
+def test_a_play_of_nothing_sensible_is_refused(name: str, value: Any) -> None:
+    good = {"target": not_prior(0.1), "target_hits": 2, "num_accesses": 5, "target_epsilon": 0.3}
+    with pytest.raises(InvalidValue, match=f"^{name}="):
+        best_play_delta(**good | {name: value})
