@@ -59,10 +59,10 @@ def require_columns(name: str, found: Sequence[str], wanted: Iterable[str] = ())
         raise InvalidValue(f"{name}: expected also the column {lacking[0]}{nearest(lacking[0], tuple(found))}")
 
 
-def require_column(role: str, column: str, names: Sequence[str], where: str) -> None:
-    """Raises unless the column that the setting `role` names is one of those `where` says."""
+def require_column(role: str, column: str, names: Sequence[str], where: str, *, remedy: str = "") -> None:
+    """Raises, with a `remedy` at the end, unless the column that the setting `role` names is one of `where`'s."""
     if column not in names:
-        raise InvalidValue(f"{role}={column}: expected a column of {where}{nearest_column(column, names)}")
+        raise InvalidValue(f"{role}={column}: expected a column of {where}{nearest_column(column, names)}{remedy}")
 
 
 def one_spelling(word: str) -> str:

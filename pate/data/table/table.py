@@ -743,10 +743,9 @@ class Table(TextReader):
             named = {"labels": labels, **named}
         for role, columns in named.items():
             for column in columns:
-                where = file.name
-                if role == "group" and split != "private":
-                    where += ", where each person has a number of its own, too"
-                cells.require_column(f"data.{role}", column, file.names, where)
+                is_whose = role == "group" and split != "private"
+                remedy = "; each person there needs a number, too" if is_whose else ""
+                cells.require_column(f"data.{role}", column, file.names, file.name, remedy=remedy)
         return [column for columns in named.values() for column in columns]
 
     @property

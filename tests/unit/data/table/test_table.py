@@ -471,7 +471,7 @@ def test_what_may_be_a_person_is_offered_as_the_group_before_it_is_left_out(tmp_
     with pytest.raises(InvalidValue, match=rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"):
         Table(**settings).load()
     with pytest.raises(
-        InvalidValue, match=r"^data\.group=mrn: .* data\.public, where each person has a number of its own"
+        InvalidValue, match=r"^data\.group=mrn: .* data\.public, one of .*; each person there needs a number, too$"
     ):
         Table(**settings, group="mrn").load()
     other = "'data.drop=[mrn]' leaves it out, where data.group=sex says whose a row is"
