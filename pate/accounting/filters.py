@@ -342,11 +342,18 @@ class GaussianAndRenyi(RenyiFilter):
         return super().conversion_delta / 2
 
     def price(self, event: Event) -> Spent:
+        """Returns both prices; the second is infinite for a session whose accesses may overrun.
+
+        Its failures are counted as those of hits, which have no overrun.
+        """
+        price = super().price(event)
+        if failure_probability(by_accesses(event)) > failure_probability(event):
+            return replace(price, second=math.inf)
         try:
             second = math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(by_accesses(event)) if times)
         except InvalidValue:
             second = math.inf
-        return replace(super().price(event), second=second)
+        return replace(price, second=second)
 
     def left(self, spent: Spent) -> float:
         """Returns what the cap leaves in either unit: of Renyi divergence, or else of mu squared."""

@@ -291,6 +291,17 @@ def test_releases_are_within_one_unit_as_a_whole() -> None:
     assert made.left(gaussians) == pytest.approx(made.gaussian_budget - 590 / 900)
 
 
+def test_a_session_whose_accesses_may_overrun_has_no_mu() -> None:
+    """Four of them were admitted by their mu, whose overruns together have almost four times delta."""
+    made = GaussianAndRenyi(CAP, DELTA)
+    access = pa.SelfComposedEvent(pa.PureDpEvent(0.3), 1)
+    session = partial(pa.SessionEvent, 0.3, 0.01, 1, 100)
+    overruns = session(pa.ApproximateEvent(access, 0.9 * DELTA))
+    assert made.price(overruns).second == math.inf
+    assert made.affords(Spent(), overruns) == 0
+    assert made.price(session(access)).second == made.price(access).second < math.inf
+
+
 def test_a_filter_that_was_stored_before_allows_the_failures_that_it_did() -> None:
     stored = filter_from_json(
         {"name": "renyi", "max_failure_prob": None, "order": 8.0}, max_epsilon=CAP, target_delta=DELTA
