@@ -252,7 +252,8 @@ class Payment(Drawn):
         beside = "output_dir: {} other run{} beside this one"
         if added:
             delta = self.budget.target_delta
-            total = epsilon_of_all([own.event, *(release.event for release in added)], delta)
+            of_this_run = [own.event] * self.draws
+            total = epsilon_of_all([*of_this_run, *(release.event for release in added)], delta)
             bound = f"epsilon {format_epsilon(total)}" if math.isfinite(total) else "too much for any epsilon"
             price = (
                 f"together with this one {bound} at delta {format_delta(delta)}, if all prices were fixed beforehand"

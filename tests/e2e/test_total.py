@@ -242,6 +242,16 @@ def test_without_a_ledger_the_folders_beside_a_run_tell_of_earlier_releases(tmp_
     assert different.startswith("output_dir: 1 other run beside this one on these records cannot be added up")
 
 
+def test_a_total_with_folders_beside_counts_each_draw_of_this_run(tmp_path: Path) -> None:
+    release_of(plan_of(None), tmp_path / "a")
+    release_of(plan_of(None), tmp_path / "b")
+    (tmp_path / "b" / "release" / "release.npz").unlink()
+    lines = stopped(plan_of(None, redraw=True), tmp_path / "b", "training the student").lines
+    total = format_epsilon(AutoAccountant().compose(EVENT, 3).get_epsilon(1e-5))
+    assert any(f"beside this one released something of these records, together with this one epsilon {total} at" in line
+               for line in lines)  # fmt: skip
+
+
 def test_two_runs_beside_this_one_that_share_a_seed_are_not_added_up(tmp_path: Path) -> None:
     """Said by a run without a seed, too."""
     plan = plan_of(None)
