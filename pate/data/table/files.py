@@ -278,8 +278,8 @@ class TableFile:
         texts = dict.fromkeys(places, pa.string())
         convert = arrow_csv.ConvertOptions(column_types=texts, null_values=[*MISSING_WORDS], strings_can_be_null=True)
         source = pa.input_stream(str(self.path), compression="detect")
+        yield pa.table({name: pa.array([], pa.string()) for name in columns or names})  # before a block is read
         with arrow_csv.open_csv(source, read_options=read, parse_options=parse, convert_options=convert) as blocks:
-            yield pa.table({name: pa.array([], pa.string()) for name in columns or names})
             for batch in (each.slice(at, _BATCH_ROWS) for each in blocks for at in range(0, len(each), _BATCH_ROWS)):
                 for column in batch.columns:
                     has_nul = pa.compute.any(pa.compute.match_substring(column, "\0")).as_py()

@@ -272,13 +272,14 @@ def dataset_of(
 
     def values(columns: list[Any]) -> frozenset[bytes]:
         """Values as they are spelled, by which older ledgers know them, and names of persons in any letters."""
-        said = list[Any]()
+        said = set[str]()
         for column in columns:
             words = column.unique()
-            said += cells.as_values(words, schema.spelling).to_pylist()
             names = names_of(words, schema.spelling).to_pylist()
-            said += [each for name in names for each in (name, name.casefold())]
-        return frozenset(str(word).encode() for word in said)
+            said.update(cells.as_values(words, schema.spelling).to_pylist())
+            said.update(names)
+            said.update(map(str.casefold, names))
+        return frozenset(word.encode() for word in said)
 
     return Dataset(
         real=True,
@@ -773,7 +774,9 @@ class Table(TextReader):
 
     def _rows(self, split: str, schema: TableSchema, stage: Stage = unwatched) -> Rows:
         labels = self._label_form.column
-        file = replace(self._files[split], whole_lists=() if labels is None else (labels,))
+        file = self._files[split]
+        if labels is not None:  # another file object reads the names of columns, and the encoding, anew
+            file = replace(file, whole_lists=(labels,))
         columns = list(dict.fromkeys((*schema.names, *self._wanted(split))))
         cells.require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
