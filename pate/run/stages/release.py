@@ -20,7 +20,7 @@ from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Preprocessing, TableSchema
 from pate.data.copies import remarks_on_copies
-from pate.data.dataset import PrivateRecords, read
+from pate.data.dataset import PrivateRecords, read, require_dataset
 from pate.data.pictures import require_image_levels
 from pate.data.table.files import TableFile
 from pate.files.arrays import ArrayForm, read_arrays
@@ -135,9 +135,17 @@ class AskedData:
         if hasattr(self.data, "private_records"):
             records: PrivateRecords = self.data.private_records()
         else:
-            whole = read(self.data)
-            cells, form = whole.private_digest(), whole.preprocessing
-            records = PrivateRecords(whole.name, whole.label_names, whole.private, form, cells, whole.real, whole.notes)
+            whole = require_dataset(read(self.data))
+            records = PrivateRecords(
+                whole.name,
+                whole.label_names,
+                whole.private,
+                preprocessing=whole.preprocessing,
+                private_cells=whole.private_digest(),
+                real=whole.real,
+                notes=whole.notes,
+                group_unit=whole.privacy_unit,
+            )
         if queries.label_names:
             shown = ", ".join(records.label_names[:_SHOWN])
             rule = f"the labels of data, in their order: {shown}{', …' if len(records.label_names) > _SHOWN else ''}"

@@ -1,9 +1,17 @@
 """What a release of several holders' votes is priced for: what all of them vouch for, or else a teacher."""
 
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 from pate.accounting import PrivacyUnit
-from pate.run.stages.release import Cohort
+from pate.data import Dataset, Split
+from pate.data.dataset import SharedRecords
+from pate.run.stages.release import AskedData, Cohort
+from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
 
 PATIENT, VISIT = PrivacyUnit.of_column("mrn"), PrivacyUnit("one row")
@@ -37,3 +45,33 @@ def test_the_unit_is_what_all_holders_vouch_for(units: tuple[PrivacyUnit | None,
     heads = [VoteManifest.from_text(head.to_text()) for head in heads]
     cohort = Cohort.of_heads(heads, record_ids=(), label_names=("flu",), digest="a")
     assert cohort.unit == wanted
+
+
+def _dataset() -> Dataset:
+    """Four private records, two of each patient."""
+    ids = np.arange(6)
+    owners = np.array([0, 0, 1, 1, 2, 3])
+    rows = np.zeros((6, 2), np.float32)
+    splits = {
+        name: Split(rows[part], np.ones((len(ids[part]), 1), np.bool_), ids[part], owners[part])
+        for name, part in (("private", slice(4)), ("public", slice(4, 5)), ("test", slice(5, 6)))
+    }
+    about = {"name": "small", "real": False, "kind": "features", "label_names": ("flu",)}
+    return Dataset(**about, **splits, group_unit=PATIENT)
+
+
+def test_records_that_are_asked_about_other_samples_keep_their_unit(tmp_path: Path) -> None:
+    """Of readers that read a whole data set, such as pictures, and of Flower's holders."""
+    queries = tmp_path / "queries.npz"
+    np.savez(queries, inputs=np.ones((3, 2), np.float32))
+    assert AskedData(SimpleNamespace(load=_dataset), queries).load().privacy_unit == PATIENT
+
+
+def test_records_that_count_differently_are_asked_about_no_other_samples(tmp_path: Path) -> None:
+    """Else a doctor of many patients would count once for each of them, at the price of one."""
+    queries = tmp_path / "queries.npz"
+    np.savez(queries, inputs=np.ones((3, 2), np.float32))
+    shared = SharedRecords(("patient", "doctor"), np.full(4, 0.25), num_groups=1, largest=4)
+    counted = replace(_dataset(), shared=shared)
+    with pytest.raises(InvalidValue, match=r"^data\.group=\['patient', 'doctor'\]: expected none but in pate-train"):
+        AskedData(SimpleNamespace(load=lambda: counted), queries).load()
