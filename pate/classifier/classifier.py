@@ -42,7 +42,15 @@ from pate.run.payment import by_its_setting, require_room, seed_name
 from pate.run.plan import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
 from pate.run.randomness import Streams
 from pate.run.release import draw
-from pate.validation import InvalidValue, require, require_array, require_count, require_moderate, require_positive
+from pate.validation import (
+    InvalidValue,
+    printable,
+    require,
+    require_array,
+    require_count,
+    require_moderate,
+    require_positive,
+)
 from pate.votes.shape import VoteShape
 from pate.votes.source import Array, VoteSource, mean_labels
 
@@ -89,17 +97,21 @@ class PastFits:
 
     count: int = 0
     epsilon: float = 0.0  # the sum of their prices; infinity where no sum covers them
+    delta: float = 0.0  # the sum of their deltas, at which `epsilon` holds
     seeds: frozenset[int] = frozenset()  # of their noise
     changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()  # what their prices are for
 
-    def with_fit(self, epsilon: float, seed: int | None, unit: PrivacyUnit, adjacency: Adjacency) -> Self:
+    def with_fit(
+        self, epsilon: float, delta: float, *, seed: int | None, unit: PrivacyUnit, adjacency: Adjacency
+    ) -> Self:
         """Adds a fit. Two with one seed share their noise, and prices for two units have no sum: infinity."""
         changes = self.changes | {(unit, adjacency)}
         total = self.epsilon + epsilon
-        if seed in self.seeds or len(changes) > 1:
+        total_delta = min(self.delta + delta, 1.0)
+        if seed in self.seeds or len(changes) > 1 or total_delta == 1:
             total = math.inf
         seeds = self.seeds if seed is None else self.seeds | {seed}
-        return replace(self, count=self.count + 1, epsilon=total, seeds=seeds, changes=changes)
+        return replace(self, count=self.count + 1, epsilon=total, delta=total_delta, seeds=seeds, changes=changes)
 
 
 # By digests of records, under a key that ends with the process.
@@ -183,6 +195,23 @@ class FittedVotes(VoteSource):
         return mean_labels(self.pools.targets, self.partition.teacher_of, self.num_teachers)
 
 
+def unit_of(groups: Any) -> PrivacyUnit:
+    """Returns what one change replaces: a row, or a group, which the column is named of that has a name.
+
+    A ledger of fits so tells the patients of a DataFrame from its visits.
+
+    >>> unit_of([1, 1, 2]).words
+    'one value of groups, with all its rows'
+    """
+    if groups is None:
+        return _ONE_ROW
+    name = getattr(groups, "name", None)  # of a column of pandas or polars
+    if name is None or name == "":
+        return _ONE_GROUP
+    column = printable(str(name))
+    return PrivacyUnit(f"one value of groups, here the column {column}, with all its rows", (str(name),))
+
+
 def streams_of(random_state: Any) -> Streams:
     """The streams of a seed, which are those of a run with it; without one, of a secret that nothing keeps.
 
@@ -200,13 +229,19 @@ def streams_of(random_state: Any) -> Streams:
 
 
 def repeats(
-    inputs: NDArray[np.float32], epsilon: float, *, seed: int | None, unit: PrivacyUnit, adjacency: Adjacency
+    inputs: NDArray[np.float32],
+    epsilon: float,
+    delta: float,
+    *,
+    seed: int | None,
+    unit: PrivacyUnit,
+    adjacency: Adjacency,
 ) -> PastFits:
     """Enters a fit; returns those of a record that was part of the most, this one included, at their largest price."""
     digests = {hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest() for row in samples.rows_as_bytes(inputs)}
     most = PastFits()
     for digest in heapq.nsmallest(_KEPT, digests):
-        past = _FITS.get(digest, PastFits()).with_fit(epsilon, seed, unit, adjacency)
+        past = _FITS.get(digest, PastFits()).with_fit(epsilon, delta, seed=seed, unit=unit, adjacency=adjacency)
         _FITS[digest] = past
         if (past.epsilon, past.count) > (most.epsilon, most.count):
             most = past
@@ -267,7 +302,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         delta_: `target_delta`.
         adjacency_: what the price is for.
         unit_: the private records that one change replaces together, in words: one row, or one value of `groups` with
-            all its rows. The repr of a fitted classifier says it, too.
+            all its rows, with the name of a DataFrame's column. The repr of a fitted classifier says it, too.
         spent_epsilon_: total of the ledger after this fit, if all prices were fixed beforehand; `epsilon_` without a
             ledger. Where fits were chosen by looking at earlier ones, `max_total_epsilon` is the guarantee.
         release_: labels `[Q, L]`, answered `[Q]`, event.
@@ -322,7 +357,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises:
             InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
         """
-        unit = _ONE_ROW if groups is None else _ONE_GROUP
+        unit = unit_of(groups)
         task, pools = self._validated(X, y, X_public, groups)
         priced = self._priced(task, pools)
         if groups is None and getattr(self, "_is_clone", False):
@@ -334,8 +369,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         streams = streams_of(self.random_state)
         noise = None if self.random_state is None else int(self.random_state)
         ledger = self._ledger(priced, seed_name(noise), unit)
+        past = repeats(
+            pools.inputs,
+            priced.epsilon,
+            self.target_delta,
+            seed=noise,
+            unit=unit,
+            adjacency=priced.aggregator.adjacency,
+        )
         if self.ledger is None:
-            past = repeats(pools.inputs, priced.epsilon, seed=noise, unit=unit, adjacency=priced.aggregator.adjacency)
             self._warn_of_repeats(past)
         verbose = max(int(self.verbose) - 1, 0)  # joblib's
         votes = FittedVotes(task, self._teacher, pools, self.n_teachers, streams, self.n_jobs, verbose)
@@ -534,10 +576,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Warns where some of the records were fitted before in this process, with the same noise or with another."""
         if past.count < 2:
             return
-        price = f"and their epsilons add up, here to {format_epsilon(past.epsilon)}"
+        # at least, as of large data some records alone are remembered, and none that were scaled otherwise
+        total = f"at least {format_epsilon(past.epsilon)} and {format_delta(past.delta)}"
+        price = f"and their epsilons and deltas add up, here to {total}"
         if len(past.changes) > 1:
             units = sorted({unit.protected_under(adjacency) for unit, adjacency in past.changes})
             price = f"and no sum of epsilons covers fits whose epsilons are for {' and for '.join(units)}"
+        elif past.delta == 1:
+            price = "and no sum of epsilons covers fits whose deltas add up to 1"
         elif math.isinf(past.epsilon):
             price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
         line = f"fit {past.count} of this process on the same records: each fit is a release of its own, {price}"

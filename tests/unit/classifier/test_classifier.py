@@ -228,7 +228,7 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
     assert len(told) == 3  # the first fit on each of two folds has no earlier one
     assert "fit 3 of this process on the same records: each fit is a release of its own" in told[-1]
     spent = 6 + search.best_params_["epsilon"]  # both settings on its fold, and the last fit with the best
-    assert f"their epsilons add up, here to {spent:.2f}" in told[-1]
+    assert f"their epsilons and deltas add up, here to at least {spent:.2f} and 3e-6" in told[-1]
     search = GridSearchCV(
         PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")), grid, cv=2
     )
@@ -310,6 +310,22 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
     assert best.unit_ == ONE_PERSON
     assert repr(best).endswith(f"(replace_one, unit: {ONE_PERSON})")
+
+
+@pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
+def test_a_ledger_tells_groups_by_the_column_that_they_come_from(labels: Data, tmp_path: Path) -> None:
+    inputs, bits, public = labels
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"mrn": PERSONS, "visit": np.repeat(np.arange(240), 5)})
+    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger")
+    model.fit(inputs, bits, public, groups=frame["mrn"])
+    assert model.unit_ == "one value of groups, here the column mrn, with all its rows"
+    for other in (frame["visit"], PERSONS):
+        with pytest.raises(
+            InvalidValue, match=r"^unit=one value of groups.*: expected one value of groups, here the c"
+        ):
+            model.fit(inputs, bits, public, groups=other)
+    assert len(Ledger.stored(tmp_path / "ledger").entries) == 1
 
 
 def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:

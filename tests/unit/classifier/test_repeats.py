@@ -17,11 +17,12 @@ def counted(
     rows: np.ndarray,
     epsilon: float,
     *,
+    delta: float = 1e-6,
     seed: int | None = None,
     unit: PrivacyUnit = ROW,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> tuple[int, float]:
-    past = repeats(rows, epsilon, seed=seed, unit=unit, adjacency=adjacency)
+    past = repeats(rows, epsilon, delta, seed=seed, unit=unit, adjacency=adjacency)
     return past.count, past.epsilon
 
 
@@ -37,6 +38,14 @@ def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
     """Of each fit 1,000 records are kept, and those of a part of the data are mostly among those of the whole."""
     counted(ROWS, 1.0)
     assert counted(ROWS[1000:][order], 1.0) == (2, 2.0)
+
+
+def test_deltas_add_up_with_the_epsilons_and_leave_none_at_one() -> None:
+    rows = ROWS[300:400]
+    terms = {"seed": None, "unit": ROW, "adjacency": Adjacency.REPLACE_ONE}
+    past = [repeats(rows, 1.0, delta, **terms) for delta in (1e-6, 1e-5, 1.0)]
+    assert [each.delta for each in past] == pytest.approx([1e-6, 1.1e-5, 1.0])
+    assert [each.epsilon for each in past] == [1.0, 2.0, math.inf]
 
 
 def test_a_record_twice_in_one_fit_is_one_release() -> None:
