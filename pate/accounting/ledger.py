@@ -569,7 +569,9 @@ class Ledger:
         if other := next((unit for unit in units if unit != units[0]), None):
             account = f"the account of records {self._named[:12]} in " if self._named else ""
             rule = f"{other.words}, as {account}ledger={self.path} counts; prices of two units of privacy have no sum"
-            remedy = "take the same data.group= (of a classifier groups=), or another ledger="
+            remedy = (
+                "take the same data.group= (and data.budget=, holders=; of a classifier groups=), or another ledger="
+            )
             raise InvalidValue(f"unit={units[0].words}: expected {rule}: {remedy}")
         return next(iter(units), None)
 

@@ -57,16 +57,24 @@ class PrivacyUnit:
         """The same unit, where several holders of records cannot know of each other's."""
         return replace(self, words=f"{self.words}, at one holder")
 
-    def protected_under(self, adjacency: Adjacency) -> str:
-        """Says in words what the price of a release is for.
+    def protected_under(self, adjacency: Adjacency, *, num_releases: int = 1) -> str:
+        """Says in words what the price of a release, or the total of several, is for.
 
         A teacher that is added or removed is no change of one record: the teacher of a removed record stays. To replace
-        one is to remove a teacher and to add another (docs/proofs/many_places.md).
+        one is to remove a teacher and to add another (docs/proofs/many_places.md). Another release deals records to
+        other teachers, so a total of several is for one teacher of each.
         """
         teacher = self.of_teacher()
-        if adjacency is Adjacency.REPLACE_ONE or self == teacher:
+        if adjacency is Adjacency.REPLACE_ONE and self != teacher:
             return self.words
-        return f"{teacher.words}; to replace {self.words}, counts as two such changes"
+        words = teacher.words
+        each_time = ""
+        if num_releases > 1:
+            words = "one teacher of each release, with all its records"
+            each_time = " in each"
+        if self == teacher:
+            return words
+        return f"{words}; to replace {self.words}, counts as two such changes{each_time}"
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain values, which `from_json` reads."""

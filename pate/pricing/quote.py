@@ -112,7 +112,7 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
         "spent_epsilon": ledger.spent_epsilon,
         "delta": ledger.target_delta,
         "cap": ledger.max_epsilon,
-        "unit": None if unit is None else unit.protected_under(ledger.adjacency),
+        "unit": None if unit is None else unit.protected_under(ledger.adjacency, num_releases=len(charges)),
         "unit_columns": [] if unit is None else list(unit.columns),
         "charges_without_unit": ledger.num_without_unit,
         "accountant": ledger.accountant_name,

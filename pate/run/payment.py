@@ -384,7 +384,8 @@ def _spent(account: Ledger) -> str:
     spent = account.epsilon if is_one_price else account.spent_epsilon  # of one release what its card says
     total = f"epsilon {format_epsilon(spent)} at delta {format_delta(account.target_delta)}, {account.adjacency}"
     if account.unit is not None:
-        total += f", for {account.unit.protected_under(account.adjacency)}"
+        changed = account.unit.protected_under(account.adjacency, num_releases=len(account.entries))
+        total += f", for {changed}"
     if not is_one_price:
         total += ", if all prices were fixed beforehand"
     cap = account.guaranteed_epsilon

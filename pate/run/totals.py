@@ -54,8 +54,9 @@ class Total:
     @property
     def words(self) -> str:
         """What the total is for, in words."""
-        unit = "" if self.unit is None else f", for {self.unit.protected_under(self.adjacency)}"
-        return f"{self.adjacency}{unit}"
+        if self.unit is None:
+            return str(self.adjacency)
+        return f"{self.adjacency}, for {self.unit.protected_under(self.adjacency, num_releases=self.count)}"
 
 
 def releases_of(folder: Path) -> list[PaidRelease]:
