@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +60,7 @@ class WrittenDate:
     @classmethod
     def of(cls, word: str) -> WrittenDate:
         """Returns the parts of a word, or raises `NoDate`."""
+        word = " ".join(word.split())  # blanks of any kind
         matched = _NUMBERS.fullmatch(word)
         for form in _WORDS:
             matched = matched or form.fullmatch(word)
@@ -150,7 +152,9 @@ def days_of(word: str, orders: Iterable[str | None] = (), first_year: int | None
     except ValueError:
         moment = WrittenDate.of(word).moment(orders, first_year)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH).total_seconds() / DAY_S
+    since = moment - _EPOCH
+    days = since.total_seconds() / DAY_S
+    return min(days, math.nextafter(since.days + 1, 0))  # a last microsecond is none of the next day
 
 
 @dataclass

@@ -34,6 +34,10 @@ _LARGEST = 2.0**62
 _SAMPLE = 2000  # words that tell which spelling is likely
 _SHOWN, _LONGEST_SHOWN = 3, 20
 _BESIDE = re.compile(r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})")
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_LONGEST_DATE = 40  # characters
+_FEWEST_DATES = 3  # words
+_FIRST_DAY, _LAST_DAY = 19000101, 21001231  # as whole numbers
 _COLUMNS_SHOWN = 5
 _DAYS = 3e6  # of dates that have four digits for the year
 _LONG_TAIL = 3.0  # excess kurtosis, as of two exponential tails
@@ -760,6 +764,8 @@ def _remarks_on(
         counts = np.array([*counted.values()], np.int64)
         if not is_code and counted:
             yield from _nearly(counted, counts, spelling)
+    if is_number and not is_code and whole and _are_days(values):
+        yield f"whole numbers that may be dates, such as {words.drop_null()[0]}; written as 2025-01-31 they are dates"
     # Whole numbers or words that occur a few times each are those of people who have several rows.
     people = ungrouped and not is_date
     if is_number:
@@ -771,6 +777,16 @@ def _remarks_on(
     if people and several and counts.max() <= max(_FREQUENT, rows / 10):
         told = f"{different} values in {rows} rows, which become features and are published"
         yield f"{told}; {group} if it says whose row it is, {drop} if it is only a name"
+
+
+def _are_days(values: NDArray[np.float64]) -> bool:
+    """Says whether different whole numbers, some at least, are all a day, such as 20250131."""
+    if len(values) < _FEWEST_DATES or values[0] < _FIRST_DAY or values[-1] > _LAST_DAY:
+        return False
+    try:
+        return all(days_of(f"{value:.0f}") is not None for value in values)
+    except ValueError:
+        return False
 
 
 def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spelling) -> Iterator[str]:
@@ -803,6 +819,11 @@ def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spe
     if 2 * (found := int(counts[beside].sum())) >= total:
         told = f"{found} of {total} cells are numbers with something beside them ({shown(beside)[0]})"
         yield f"{told}, so all are words; take it away in the file to make numbers of them"
+        return
+    dated = np.array([len(word) <= _LONGEST_DATE and _YEAR.search(word) is not None for word in words])
+    if dated.sum() >= _FEWEST_DATES and 2 * (found := int(counts[dated].sum())) >= total:
+        told = f"{found} of {total} cells are words with a year in them ({shown(dated)[0]})"
+        yield f"{told}; if they are dates, write them as 2025-01-31 in all files, or else they stay categories"
 
 
 class UnlikePublic(UserWarning):

@@ -251,3 +251,34 @@ def test_a_frequent_date_that_may_stand_for_none_is_told(tmp_path: Path) -> None
 def test_settings_of_dates_are_checked(tmp_path: Path, settings: dict[str, Any], line: str) -> None:
     with pytest.raises(InvalidValue, match=line):
         written(tmp_path, list(map(str, DAYS)), **settings).load()
+
+
+@pytest.mark.parametrize("absent", ["9999-12-31T23:59:59.9999999", "9999-12-31 23:59:59.999999"])
+def test_the_last_moment_of_a_database_stands_for_none(tmp_path: Path, absent: str) -> None:
+    """A double of days has 40 microseconds there, and this is no day of the year 10000."""
+    assert days_as_text(float(np.floor(days_of(absent)))) == "9999-12-31"
+    column = column_of(written(tmp_path, [*map(str, DAYS), absent]))
+    assert column.absent == ("9999-12-31",)
+    assert column.max == days(2024, 4, 9)
+
+
+def test_blanks_of_any_kind_stand_in_dates() -> None:
+    assert days_of("13\u00a0Jan\u202f2022") == days(2022, 1, 13)
+
+
+@pytest.mark.parametrize(
+    "form", ["%Y-%m", "%m/%Y", "%Y-%j", "%Y-%m-%d 10:30:00 CET", "%a %b %d 10:00:00 %Y", "%d. Brachet %Y"]
+)
+def test_words_with_years_are_told_to_be_no_dates(tmp_path: Path, form: str) -> None:
+    spread = [date(2022, 1, 1) + timedelta(days=29 * place) for place in range(40)]
+    lines = written(tmp_path, [day.strftime(form) for day in spread]).public_remarks()
+    assert any("when: 40 of 40 cells are words with a year in them (" in line for line in lines), lines
+    words = [f"ICD-10-{place % 5}" for place in range(40)]
+    assert not any("year" in line for line in written(tmp_path, words).public_remarks())
+
+
+def test_whole_numbers_that_are_days_are_told(tmp_path: Path) -> None:
+    told = "when: whole numbers that may be dates, such as 20240301; written as 2025-01-31 they are dates"
+    assert told in written(tmp_path, [day.strftime("%Y%m%d") for day in DAYS]).public_remarks()
+    numbers = [str(20240301 + place) for place in range(40)]  # of which 20240332 is no day
+    assert not any("dates" in line for line in written(tmp_path, numbers).public_remarks())
