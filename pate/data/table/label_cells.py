@@ -13,7 +13,7 @@ _AROUND = re.compile(r"(?:array|set|frozenset|list|tuple)\((?P<inner>.*?)(?:,\s*
 _WORD = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ITEM = rf"(?:{_WORD}|[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|None|null|nan|NaN|<NA>)"
 _ITEMS = re.compile(rf"{_ITEM}(?:(?:\s*,\s*|\s+){_ITEM})*\s*,?")  # numpy puts blanks between them
-_LIST_MARKS = ("[", "['", '["', "('", '("', "{'", '{"')
+_LIST_MARKS = ("['", '["', "('", '("', "{'", '{"')
 _GONE = ("None", "null", "nan", "NaN", "<NA>")
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _EMPTY = ("[]", "()", "{}", "set()", "frozenset()", "list()", "tuple()")
@@ -70,7 +70,8 @@ def _listed(cell: str) -> list[str] | None:
         has_quotes = any(word[0] in "'\"" for word in words)
         if inner.startswith("[") or has_quotes:  # (1) is a word
             return [_plain(word) for word in words if word not in _GONE]
-    looks_like_one = (inner.startswith("[") and is_bracketed) or inner.startswith(_LIST_MARKS[1:])
+    # {flu,cough} is a list of PostgreSQL
+    looks_like_one = (inner.startswith(("[", "{")) and is_bracketed) or inner.startswith(_LIST_MARKS)
     if looks_like_one:
         raise NoNames
     return None

@@ -53,6 +53,7 @@ def test_names_of_a_cell(cell: str, names: list[str]) -> None:
         '{"flu": true}',
         "{'flu': True}",
         "[flu, cough]",
+        "{flu,cough}",
         "['flu' 'flu' ... 'flu']",
         '["flu"',
         "[datetime.date(2020, 1, 1)]",
