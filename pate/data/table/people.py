@@ -18,8 +18,10 @@ Numbers = NDArray[np.int64]
 _DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
 _AROUND = "{}()[]<>\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb "
 _UUID = re.compile(r"(?:urn:uuid:)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})")
+_ADDRESS = re.compile(r"(?:mailto:|.*<)([^<>@\s]+@[^<>@\s]+)>?", re.IGNORECASE)
 # Words that `person_name` may change: others are as short as a number and have letters, digits and dashes alone.
 _UNUSUAL = r"[^0-9A-Za-z_.-]|^.{32,}$"
+_GROUPED = r"^[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+$|^[+-]?[1-9][0-9]{0,2}(?:[.' ][0-9]{3})+$"  # 100,001
 _LONG_NUMBER = r"^(?:[^0-9]*[0-9]){7}"  # two persons hardly have its digits in one order, whatever stands between them
 
 
@@ -27,16 +29,17 @@ def person_name(word: str) -> str:
     r"""Returns the one name of whoever a word names: two words with one name are one person.
 
     Values are spelled one way, as `one_spelling` does. Every dash is a hyphen, brackets and quotes around a word are no
-    part of it, a UUID is 32 digits, and an address with @ has small letters. 007 is not 7, and a-1 not A-1: these look
-    alike, and a word of it is said.
+    part of it, a UUID is 32 digits, and an address with @ has small letters, and no name or mailto: before it. 007 is
+    not 7, and a-1 not A-1: these look alike, and a word of it is said.
 
-    >>> [person_name(word) for word in (" 7.0", "P\u20137", "{x}", "Ann@Example.org", "007")]
+    >>> [person_name(word) for word in (" 7.0", "P\u20137", "{x}", "Ann <Ann@Example.org>", "007")]
     ['7', 'P-7', 'x', 'ann@example.org', '007']
     >>> person_name("{6F9619FF-8B86-D011-B42D-00CF4FC964FF}")
     '6f9619ff8b86d011b42d00cf4fc964ff'
     """
     word = _DASHES.sub("-", one_spelling(word))
-    inner = word.strip(_AROUND) or word
+    address = _ADDRESS.fullmatch(word)
+    inner = word.strip(_AROUND) or word if address is None else address[1]
     uuid = _UUID.fullmatch(inner.lower())
     if uuid is not None:
         return "".join(uuid.groups())
@@ -53,18 +56,29 @@ def names_of(words: Any, spelling: Spelling = USUAL) -> Any:
 
 
 def looks_of(names: Any) -> Any:
-    """Returns what names `[n]` look like: equal ones differ in letter case, signs and leading zeros alone.
+    """Returns what names `[n]` look like: equal ones differ in letter case, accents, signs and leading zeros alone.
 
-    Signs between digits count where there are few digits: 1-11 and 11-1 are different people.
+    Signs between digits count where there are few digits: 1-11 and 11-1 are different people. They do not between
+    thousands, as in 100,001. What an address has from a + to the @ does not count.
     """
     compute = arrow().compute
-    plain = compute.utf8_trim(compute.replace_substring_regex(compute.utf8_lower(names), r"[^\p{L}\p{N}]+", "-"), "-")
+    letters = compute.replace_substring_regex(_folded(compute.utf8_normalize(names, "NFKD")), r"\p{M}+", "")
+    letters = compute.replace_substring_regex(letters, r"\+[^@]*@", "@")
+    grouped = compute.match_substring_regex(letters, _GROUPED)
+    letters = compute.if_else(grouped, compute.replace_substring_regex(letters, r"[,.' ]", ""), letters)
+    plain = compute.utf8_trim(compute.replace_substring_regex(letters, r"[^\p{L}\p{N}]+", "-"), "-")
     apart = compute.replace_substring_regex(
         compute.replace_substring_regex(plain, r"([^0-9])-", r"\1"), r"-([^0-9])", r"\1"
     )
     is_long = compute.match_substring_regex(plain, _LONG_NUMBER)
     looks = compute.if_else(is_long, compute.replace_substring_regex(plain, "-", ""), apart)
     return compute.replace_substring_regex(looks, r"(^|[^0-9])0+([0-9])", r"\1\2")
+
+
+def _folded(names: Any) -> Any:
+    """Returns names `[n]` in small letters: STRASSE is straße then, as it is in capital ones."""
+    compute = arrow().compute
+    return compute.replace_substring(compute.utf8_lower(names), "\u00df", "ss")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +104,7 @@ class People:
         ends = np.cumsum([len(column) for column in columns])[:-1]
         return cls(
             tuple(np.split(numbers, ends)),
-            folds=_codes(pa.compute.utf8_lower(names.dictionary)),
+            folds=_codes(_folded(names.dictionary)),
             looks=_codes(looks_of(names.dictionary)),
         )
 
@@ -109,7 +123,7 @@ class People:
 
     def remarks(self, setting: str) -> Iterator[str]:
         """Yields lines for the owner of the records on persons that look alike, with counts and no name."""
-        differ = "in letter case, signs or leading zeros alone"
+        differ = "in letter case, accents, signs or leading zeros alone"
         remedy = "where two are one person, write them alike"
         persons = [np.unique(numbers) for numbers in self.numbers]
         for first in range(len(persons)):
