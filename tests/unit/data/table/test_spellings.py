@@ -474,7 +474,7 @@ def test_a_group_that_a_file_lacks_is_not_to_be_dropped(tmp_path: Path) -> None:
     """Somebody who dropped it would have privacy for rows where it was meant for people."""
     given = files(tmp_path, "who,age,ill", ["x,3,1", "y,4,0"])
     Path(given["public"]).write_text("age,ill\n3,1\n4,0\n")
-    with pytest.raises(InvalidValue, match=r"^data\.group=who: expected a column of data\.public, where .* one of age"):
+    with pytest.raises(InvalidValue, match=r"^data\.group=who: expected a column of data\.public, one of "):
         Table(**given, group="who").load()
 
 
