@@ -30,6 +30,7 @@ from pate.validation import lazily
 
 if TYPE_CHECKING:
     from pate.accounting.auto import AutoAccountant
+    from pate.accounting.budget import Budget
     from pate.accounting.calibration import calibrate
     from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, zcdp_to_epsilon
     from pate.accounting.exact import ExactAccountant
@@ -48,6 +49,7 @@ __all__ = [
     "AutoAccountant",
     "BoundarySessionEvent",
     "BoundedRangeEvent",
+    "Budget",
     "BudgetExceeded",
     "ComposedEvent",
     "DamagedLedger",
@@ -84,6 +86,7 @@ __all__ = [
 
 _LATER = {
     "auto": "AutoAccountant",
+    "budget": "Budget",
     "calibration": "calibrate",
     "conversion": "gaussian_delta gaussian_epsilon zcdp_to_epsilon",
     "exact": "ExactAccountant",

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import validation
-from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPrivateEvent, NoOpEvent, calibrate
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Budget, Event, NonPrivateEvent, NoOpEvent, calibrate
 from pate.aggregators.release import Release
 from pate.files.values import full_text
 from pate.mechanisms.parameters import Parameters
@@ -343,7 +343,6 @@ class Aggregator(Parameters, ABC):
         target. A `failure_prob` of None takes at most half of the failures that are left, so that later releases have
         room. Without a target the cap is it; delta is the ledger's.
 
-        A class with several noises overrides `_calibrated`, to find their proportion first, as `StableTopK` does.
         Raises `InvalidValue` where no noise reaches the target, or failure probabilities use up delta, and
         `BudgetExceeded` where no noise fits.
 
@@ -357,55 +356,47 @@ class Aggregator(Parameters, ABC):
         >>> 4.0 < ledger.spent_epsilon <= 5.0
         True
         """
+        shape = VoteShape(num_queries, num_labels, num_teachers)
         if ledger is not None:
             return self._within(
                 ledger,
+                shape,
                 target_epsilon=target_epsilon,
                 target_delta=target_delta,
-                num_queries=num_queries,
-                num_labels=num_labels,
-                num_teachers=num_teachers,
                 accountant=accountant,
             )
         if target_epsilon is None or target_delta is None:
             name = "target_epsilon" if target_epsilon is None else "target_delta"
             raise InvalidValue(f"{name}=None: expected a number > 0, or a ledger= beside it")
-        return self._calibrated(
-            target_epsilon=target_epsilon,
-            target_delta=target_delta,
-            num_queries=num_queries,
-            num_labels=num_labels,
-            num_teachers=num_teachers,
-            accountant=accountant,
-        )
+        return self.fitted(Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant), shape)
 
-    def _calibrated(
-        self,
-        *,
-        target_epsilon: float,
-        target_delta: float,
-        num_queries: int,
-        num_labels: int,
-        num_teachers: int,
-        accountant: Callable[[], Accountant] = AutoAccountant,
-    ) -> Self:
-        """Returns what `calibrated` does without a ledger."""
-        shape = VoteShape(num_queries, num_labels, num_teachers)
-        settled = self.settled(num_queries=num_queries, target_delta=target_delta)
-        require_delta_left(settled, num_queries=num_queries, target_delta=target_delta)
-        target = {"target_epsilon": target_epsilon, "target_delta": target_delta}
-        factor = calibrate(lambda noise: settled.scaled(noise).event(shape), **target, accountant=accountant)
+    def fitted(self, budget: Budget, shape: VoteShape) -> Self:
+        """Returns the same aggregator with the least noise that meets a budget.
+
+        A class with several noises overrides it, to find their proportion first, as `StableTopK` does. Raises
+        `InvalidValue` where no noise meets the budget, or failure probabilities use up its delta.
+        """
+        return self.scaled_to(budget, shape)
+
+    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
+        """Returns the same aggregator with all noise multiplied by the least factor that meets a budget."""
+        settled = self.settled(num_queries=shape.num_queries, target_delta=budget.delta)
+        require_delta_left(settled, num_queries=shape.num_queries, target_delta=budget.delta)
+        factor = calibrate(
+            lambda factor: settled.scaled(factor).event(shape),
+            target_epsilon=budget.epsilon,
+            target_delta=budget.delta,
+            accountant=budget.accountant,
+        )
         return settled.scaled(factor)
 
     def _within(
         self,
         ledger: Ledger,
+        shape: VoteShape,
         *,
         target_epsilon: float | None,
         target_delta: float | None,
-        num_queries: int,
-        num_labels: int,
-        num_teachers: int,
         accountant: Callable[[], Accountant],
     ) -> Self:
         """Returns what `calibrated` does for a ledger."""
@@ -419,22 +410,15 @@ class Aggregator(Parameters, ABC):
             raise InvalidValue("target_epsilon=None: expected a number > 0, as the ledger has no max_epsilon")
         rule = f"{ledger.target_delta}, as the ledger counts"
         require(target_delta in (None, ledger.target_delta), "target_delta", target_delta, rule)
-        shape = VoteShape(num_queries, num_labels, num_teachers)
-        settled = self.settled(num_queries=num_queries, target_delta=ledger.target_delta)
-        tests = self.num_tests(num_queries)
+        settled = self.settled(num_queries=shape.num_queries, target_delta=ledger.target_delta)
+        tests = self.num_tests(shape.num_queries)
         if ledger.entries and vars(self).get("failure_prob", 0.0) is None and tests > 0:
             each = float(f"{_LATER_SHARE * ledger.failures_left / tests:.1e}")
             if _LEAST_FAILURE <= each < vars(settled)["failure_prob"]:
                 changes: dict[str, Any] = {"failure_prob": each}
                 settled = replace(settled, **changes)
-        made = settled.calibrated(
-            target_epsilon=target,
-            target_delta=ledger.target_delta,
-            num_queries=num_queries,
-            num_labels=num_labels,
-            num_teachers=num_teachers,
-            accountant=accountant,
-        )
+        budget = Budget(epsilon=target, delta=ledger.target_delta, accountant=accountant)
+        made = settled.fitted(budget, shape)
         if ledger.affords(made.event(shape)) >= 1:
             return made
         return made.scaled(_least_factor_that_fits(made, ledger, shape))

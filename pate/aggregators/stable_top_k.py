@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import mechanisms
-from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, NoOpEvent, SelfComposedEvent, calibrate
+from pate.accounting import Budget, ComposedEvent, Event, NoOpEvent, SelfComposedEvent, calibrate
 from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_classic
 from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
@@ -24,7 +24,7 @@ from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
 from pate.mechanisms.top_k import SubsetPeeling, TopKMechanism
-from pate.validation import InvalidValue, require, require_kind, require_positive, require_probability
+from pate.validation import InvalidValue, require, require_kind, require_probability
 from pate.votes.shape import VoteShape
 
 Rank = tuple[float, float]
@@ -156,13 +156,17 @@ class StableAggregator(PerQueryAggregator):
         own: dict[str, Any] = {name: getattr(self, name) * factor for name in self._beside_test}
         return replace(self, **own)
 
-    def _calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> Self:
-        """The least noise for a target; beside a ready table, which stays as it is, that of the other steps."""
+    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
+        """As `Aggregator.scaled_to`; a ready table stays as it is, and the noise of the other steps is solved for."""
         if self.table is None:
-            return super()._calibrated(**release, accountant=accountant)
-        target = {name: release.pop(name) for name in ("target_epsilon", "target_delta")} | {"accountant": accountant}
-        scaled = self._beside_test_scaled
-        return scaled(calibrate(lambda noise: scaled(noise).event_for(**release), **target))
+            return super().scaled_to(budget, shape)
+        factor = calibrate(
+            lambda factor: self._beside_test_scaled(factor).event(shape),
+            target_epsilon=budget.epsilon,
+            target_delta=budget.delta,
+            accountant=budget.accountant,
+        )
+        return self._beside_test_scaled(factor)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """The formula behind the paper's 3.6: all steps as sensitivity-1 Gaussian noise, classic zCDP; not a bound."""
@@ -235,16 +239,19 @@ class StableTopK(StableAggregator):
         steps = settled.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return SelfComposedEvent(steps.event, shape.num_queries)
 
-    def _calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableTopK:
-        """The least noise for a target; first a table's order, or the best of an open split and an even one."""
+    def fitted(self, budget: Budget, shape: VoteShape) -> StableTopK:
+        """As `Aggregator.fitted`; first a table's order is found, or the better of an open split and an even one."""
         if self.table is not None or (self.test != "table" and self.selection_share is not None):
-            return super()._calibrated(**release, accountant=accountant)
+            return self.scaled_to(budget, shape)
         shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
-        settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
-        splits = [_best_split(settled, selection_share=share, **release) for share in shares]
-        made = [super(StableTopK, split)._calibrated(**release, accountant=accountant) for split in splits]
-        shape = {name: release[name] for name in ("num_labels", "num_teachers")}
-        return min(made, key=lambda aggregator: aggregator.steps(**shape).rank())
+        settled = self.settled(num_queries=shape.num_queries, target_delta=budget.delta)
+        splits = [_best_split(settled, budget, shape, selection_share=share) for share in shares]
+        candidates = [split.scaled_to(budget, shape) for split in splits]
+
+        def rank(candidate: StableTopK) -> Rank:
+            return candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers).rank()
+
+        return min(candidates, key=rank)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
         """The exact distribution for one histogram `[L]`: each released set of labels, and None for a refusal."""
@@ -347,21 +354,33 @@ class StableFixedTopK(StableAggregator):
         query_event = ComposedEvent((*steps.event.events, self.peeling.event))
         return SelfComposedEvent(query_event, shape.num_queries)
 
-    def _calibrated(self, *, accountant: Callable[[], Accountant] = AutoAccountant, **release: Any) -> StableFixedTopK:
-        """The least noise for a target; a table's order and the split of its budget are found first."""
-        if self.table is not None or self.test != "table" or self.k >= release["num_labels"]:
-            return super()._calibrated(**release, accountant=accountant)
-        share, given = self.peel_share, self.selection_share  # the peel costs its share at the table's order
-        settled = self.settled(num_queries=release["num_queries"], target_delta=release["target_delta"])
-        adaptive = _best_split(settled.stable_top_k, selection_share=given, budget_share=1 - share, **release)
-        steps = adaptive.steps(num_labels=release["num_labels"], num_teachers=release["num_teachers"])
-        order = float(adaptive.table_order or 0)
-        spent = float(rdp_curve(count_leaves(steps.event), np.array([order]))[0])
-        peel_range = math.sqrt(8 * spent * share / (1 - share) / order)
-        names = ("failure_prob", "selection_scale", "table_order", "table_budget")
-        found: dict[str, Any] = {name: getattr(adaptive, name) for name in names}
-        made = replace(self, **found, peel_scale=self.adjacency.gap_sensitivity / peel_range)
-        return super(StableFixedTopK, made)._calibrated(**release, accountant=accountant)
+    def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
+        """As `Aggregator.fitted`; a table's order and the split of its budget are found first."""
+        if self.table is not None or self.test != "table" or self.k >= shape.num_labels:
+            return self.scaled_to(budget, shape)
+        settled = self.settled(num_queries=shape.num_queries, target_delta=budget.delta)
+        stable_top_k = _best_split(
+            settled.stable_top_k,
+            budget,
+            shape,
+            selection_share=self.selection_share,
+            budget_share=1 - self.peel_share,
+        )
+        steps = stable_top_k.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        order = float(stable_top_k.table_order or 0)
+        rdp_of_steps = float(rdp_curve(count_leaves(steps.event), np.array([order]))[0])
+        # a pick of range r costs order * r**2 / 8; the peel costs its share at the table's order
+        peel_rdp = rdp_of_steps * self.peel_share / (1 - self.peel_share)
+        peel_range = math.sqrt(8 * peel_rdp / order)
+        split = replace(
+            self,
+            failure_prob=stable_top_k.failure_prob,
+            selection_scale=stable_top_k.selection_scale,
+            table_order=stable_top_k.table_order,
+            table_budget=stable_top_k.table_budget,
+            peel_scale=self.adjacency.gap_sensitivity / peel_range,
+        )
+        return split.scaled_to(budget, shape)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...], float]:
         """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""
@@ -396,28 +415,28 @@ def _plan(stable: Bits, k: int) -> tuple[Bits, Bits, Counts]:
 
 def _best_split(
     aggregator: StableTopK,
+    budget: Budget,
+    shape: VoteShape,
     *,
-    num_labels: int,
-    num_teachers: int,
     selection_share: float | None,
-    target_epsilon: float,
-    target_delta: float,
-    num_queries: int,
     budget_share: float = 1.0,
 ) -> StableTopK:
-    """The aggregator with the order, the selection scale and the test that suit a target; public parameters only.
+    """Returns the aggregator with the order, selection scale and test that suit a budget; public parameters only.
 
-    At each order the target leaves a Renyi budget for every query. Both steps get `budget_share` of it, and of that
+    At each order the budget leaves a Renyi budget for every query. Both steps get `budget_share` of it, and of that
     `selection_share` goes to the selection. Given that share, the best order is the one whose table rises to 0.95 in
     the fewest levels. Without it, order and share are those at which the smallest lone gap is released with
     probability 1/2 (`SelectThenTest.gap_to_release`).
     """
-    require_positive("target_epsilon", target_epsilon)
-    base.require_delta_left(aggregator, num_queries=num_queries, target_delta=target_delta)
-    left = target_delta - num_queries * float(aggregator.failure_prob or 0)
-    budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) * budget_share / num_queries  # [A]
-    fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
-    require(bool(fits), "target_epsilon", target_epsilon, "an epsilon that some noise can reach")
+    num_queries = shape.num_queries
+    num_labels = shape.num_labels
+    num_teachers = shape.num_teachers
+    base.require_delta_left(aggregator, num_queries=num_queries, target_delta=budget.delta)
+    delta_left = budget.delta - num_queries * float(aggregator.failure_prob or 0)
+    rdp_left = budget.epsilon - conversion_penalty(_ORDERS, target_delta=delta_left)  # [A], for all queries
+    rdp_of_query = rdp_left * budget_share / num_queries
+    fits = [(float(order), float(rdp)) for order, rdp in zip(_ORDERS, rdp_of_query, strict=True) if rdp > 0]
+    require(bool(fits), "target_epsilon", budget.epsilon, "an epsilon that some noise can reach")
     spend = partial(_spend, aggregator, num_labels=num_labels, num_teachers=num_teachers)
     if (share := selection_share) is not None:
         failure = aggregator.failure_prob or aggregator.usual_failure_prob

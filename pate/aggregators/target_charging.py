@@ -167,10 +167,9 @@ class TargetChargedAggregator(base.HistogramAggregator):
         expected = base.ExpectedRelease.counted(outcome.labels, outcome.answered, votes.labels)
         return replace(expected, answered=asked * expected.answered)
 
-    def _calibrated(self, *, target_delta: float, **release: Any) -> Self:
-        """The least noise for a target, with `target_hits` as it is and `session_delta` set to the target's delta."""
-        made = replace(self, session_delta=target_delta)
-        return super(TargetChargedAggregator, made)._calibrated(target_delta=target_delta, **release)
+    def fitted(self, budget: pa.Budget, shape: VoteShape) -> Self:
+        """As `Aggregator.fitted`, with `target_hits` as it is and `session_delta` set to the budget's delta."""
+        return replace(self, session_delta=budget.delta).scaled_to(budget, shape)
 
     @final
     def aggregate(
@@ -527,21 +526,28 @@ class NotPriorTopK(TargetChargedAggregator):
         """All noises multiplied by `factor`; the table's budget divided by its square."""
         return replace(self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor)
 
-    def _calibrated(self, *, target_delta: float, **release: Any) -> NotPriorTopK:
-        """The releases' noise for their share of the target, then the checks'; `session_delta` becomes its delta."""
-        shape = {name: release.pop(name) for name in ("num_queries", "num_labels", "num_teachers")}
-        target_epsilon = release.pop("target_epsilon")
-        checked = shape["num_queries"] > self.first_queries
-        share = target_epsilon * (self.release_share if checked else 1.0)
-        first = shape | {"num_queries": self.num_tests(shape["num_queries"])} | release
-        released = self.release_step.calibrated(target_epsilon=share, target_delta=target_delta, **first)
-        made = replace(self._with(released), session_delta=target_delta)
-        if not checked:
-            return made
-        target = {"target_epsilon": target_epsilon, "target_delta": target_delta, "start": self.prior_scale}
-        target["accountant"] = release.get("accountant", pa.AutoAccountant)
-        scale = pa.calibrate(lambda scale: replace(made, prior_scale=scale).event_for(**shape), **target)
-        return replace(made, prior_scale=scale)
+    def fitted(self, budget: pa.Budget, shape: VoteShape) -> NotPriorTopK:
+        """As `Aggregator.fitted`: the releases' noise for their share of the budget, then the noise of the checks.
+
+        `session_delta` becomes the budget's delta.
+        """
+        has_checks = shape.num_queries > self.first_queries
+        epsilon_of_releases = budget.epsilon * (self.release_share if has_checks else 1.0)
+        release_step = self.release_step.fitted(
+            replace(budget, epsilon=epsilon_of_releases),
+            replace(shape, num_queries=self.num_tests(shape.num_queries)),
+        )
+        with_releases = replace(self._with(release_step), session_delta=budget.delta)
+        if not has_checks:
+            return with_releases
+        prior_scale = pa.calibrate(
+            lambda scale: replace(with_releases, prior_scale=scale).event(shape),
+            target_epsilon=budget.epsilon,
+            target_delta=budget.delta,
+            accountant=budget.accountant,
+            start=self.prior_scale,
+        )
+        return replace(with_releases, prior_scale=prior_scale)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None) -> base.ExpectedRelease:
         """The prior is taken to be right as often as a release is, else empty."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import validation
+from pate import accounting, validation
 from pate.accounting import DEFAULT_ORDERS, Accountant, AutoAccountant, Event, RdpAccountant
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import failure_probability
@@ -302,8 +302,9 @@ def _spread(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> tuple[A
 
 
 def _calibrated(aggregator: Aggregator, shape: VoteShape, budget: Budget, epsilon: float) -> Aggregator:
-    delta, make = budget.target_delta, budget.accountant
-    return aggregator.calibrated(target_epsilon=epsilon, target_delta=delta, accountant=make, **asdict(shape))
+    """Returns the aggregator with the least noise that costs at most an epsilon at the budget's delta."""
+    target = accounting.Budget(epsilon=epsilon, delta=budget.target_delta, accountant=budget.accountant)
+    return aggregator.fitted(target, shape)
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:

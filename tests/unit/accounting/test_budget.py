@@ -1,0 +1,41 @@
+"""Budgets: what they refuse, and that an aggregator fitted to one costs it at most."""
+
+import math
+
+import pytest
+
+from pate.accounting import Budget, RdpAccountant
+from pate.aggregators import GaussianVotes
+from pate.validation import InvalidValue
+from pate.votes import VoteShape
+
+SHAPE = VoteShape(num_queries=60, num_labels=4, num_teachers=200)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
+def test_an_epsilon_that_nothing_can_cost_is_refused(epsilon: float) -> None:
+    with pytest.raises(InvalidValue, match="target_epsilon"):
+        Budget(epsilon=epsilon, delta=1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
+def test_a_delta_outside_of_0_to_1_is_refused(delta: float) -> None:
+    with pytest.raises(InvalidValue, match="target_delta"):
+        Budget(epsilon=1.0, delta=delta)
+
+
+def test_an_accountant_that_makes_nothing_is_refused() -> None:
+    accountant: type[RdpAccountant] = "rdp"  # type: ignore[assignment]
+    with pytest.raises(InvalidValue, match="accountant"):
+        Budget(epsilon=1.0, delta=1e-6, accountant=accountant)
+
+
+def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
+    budget = Budget(epsilon=3.0, delta=1e-6, accountant=RdpAccountant)
+    fitted = GaussianVotes(noise_std=1.0).fitted(budget, SHAPE)
+
+    def epsilon(aggregator: GaussianVotes) -> float:
+        return RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(1e-6)
+
+    assert 2.999 < epsilon(fitted) <= 3.0
+    assert epsilon(fitted.scaled(0.99)) > 3.0
