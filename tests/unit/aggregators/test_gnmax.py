@@ -104,7 +104,7 @@ def test_the_cap_is_what_makes_the_price_smaller_not_the_refusals() -> None:
     for aggregator in (VOTES, capped):
         spent = []
         for votes in ([20, 0, 20], [10, 10, 10]):
-            ledger = Ledger(target_delta=1e-5)
+            ledger = Ledger(target_delta=1e-5, accountant=RdpAccountant)
             released(aggregator, votes, ledger=ledger)
             spent.append(ledger.epsilon)
         assert spent[0] == spent[1] == pytest.approx(epsilon(aggregator))
