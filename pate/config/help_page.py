@@ -38,9 +38,7 @@ _SET_BESIDE = {
 
 
 def page_width() -> int:
-    """Measures the terminal: 80 columns where the output is a pipe or a file, and 110 at most."""
-    if not sys.stdout.isatty():
-        return _IN_A_PIPE
+    """Measures the terminal, or takes the variable COLUMNS: 80 columns in a pipe or a file without it, 110 at most."""
     return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_IN_A_PIPE, 24)).columns))
 
 

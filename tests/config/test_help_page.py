@@ -1,7 +1,7 @@
 """Help pages: as wide as the terminal, and with the settings of the chosen parts in the words of their classes."""
 
 import dataclasses
-import sys
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -73,11 +73,16 @@ def test_a_long_command_goes_on_behind_a_backslash_and_not_within_quotes() -> No
     assert lines[1:3] == ["  pate-train 'name=[two words]' \\", "      second=2 third=3"]
 
 
-def test_the_width_is_that_of_the_terminal_and_80_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
-    monkeypatch.setenv("COLUMNS", "132")
+def test_the_width_is_that_of_the_terminal_or_of_columns_and_80_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_no_terminal(descriptor: int) -> os.terminal_size:
+        raise OSError(25, "Inappropriate ioctl for device")
+
+    monkeypatch.setattr(os, "get_terminal_size", is_no_terminal)
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert page_width() == 80
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((72, 24)))
+    assert page_width() == 72
+    monkeypatch.setattr(os, "get_terminal_size", is_no_terminal)
     for columns, width in (("60", 60), ("100", 100), ("300", 110), ("10", 40)):
         monkeypatch.setenv("COLUMNS", columns)
         assert page_width() == width
