@@ -127,7 +127,7 @@ class HuggingFace(TextReader):
         elif column is None:
             known["notes"] += self._remarks_on_dates(schema)
             known |= {"preprocessing": schema, "private_cells": private_cells(self._batches("private"))}
-            known["cells_of"] = lambda split: cell_numbers(self._batches(split), schema.names, schema.spelling)
+            known["cells_of"] = lambda split: cell_numbers(self._batches(split), schema)
         return dataset_of(rows, schema, named, **known)
 
     @cached_property

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
-from pate.data.copies import CellNumbers, remarks_on_copies
+from pate.data.copies import CellNumbers, remarks_on_copies, rounded
 from pate.data.dataset import (
     PLAIN,
     SPLITS,
@@ -352,16 +352,30 @@ def label_word(word: str) -> str:
     return one_spelling(word).casefold()
 
 
-def cell_numbers(batches: Numbered, names: Sequence[str], spelling: Spelling) -> NDArray[np.uint64]:
-    """Returns a number for each row, which rows share whose cells in these columns have the same values."""
+def cell_numbers(batches: Numbered, schema: TableSchema) -> NDArray[np.uint64]:
+    """Returns a number for each row, which rows share whose cells in the schema's columns have the same values.
+
+    Numbers that are not whole are equal to 16 bits, as inputs are where copies are looked for.
+    """
     from pandas.util import hash_array  # loads slowly
 
     rows = []
     for _, table in batches:
-        values = [cells.as_values(as_texts(table.column(name)), spelling).fill_null(_GONE) for name in names]
+        values = [_values_of(table.column(column.name), column, schema.spelling) for column in schema.columns]
         lines = arrow().compute.binary_join_element_wise(*values, _BETWEEN)
         rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
     return np.concatenate(rows)
+
+
+def _values_of(array: Any, column: Column, spelling: Spelling) -> Any:
+    """Returns cells as words, one for each value; a missing one has a word, too."""
+    if isinstance(column, NumberColumn):
+        numbers = column.numbers(array, spelling)
+        is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
+        with np.errstate(over="ignore"):
+            values = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
+        return arrow().array(values).cast(arrow().string())
+    return cells.as_values(as_texts(array), spelling).fill_null(_GONE)
 
 
 def private_cells(batches: Numbered, *, of_text: bool = False) -> str:
@@ -536,7 +550,7 @@ class Table(TextReader):
         columns = list(schema.names)
 
         def cells_of(split: str) -> NDArray[np.uint64]:
-            return cell_numbers(self._files[split].rows(columns), columns, spelled.spelling)
+            return cell_numbers(self._files[split].rows(columns), spelled)
 
         return dataset_of(splits, spelled, Named(self._named("group"), self.id), cells_of=cells_of, **how)
 

@@ -124,3 +124,24 @@ def test_every_data_set_tells_its_owner(tmp_path: Path, load: Any) -> None:
     inputs = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
     told = [line for line in load(tmp_path, inputs).notes if "have the inputs" in line]
     assert [line.partition(" have")[0] for line in told] == ["data.public: 40 of 40 records"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face])
+def test_copies_that_were_computed_otherwise_are_told(tmp_path: Path, load: Any) -> None:
+    """Another program, or float32 in place of float64, changes the last digits."""
+    pytest.importorskip("pyarrow")
+    again = (PRIVATE[10:50].astype(np.float64) * (1 + 1e-7)).astype(np.float32)
+    assert not np.isin(again, PRIVATE).all()
+    told = load(tmp_path, {"private": PRIVATE[:60], "public": again, "test": TEST}).notes
+    assert any(line.startswith(("data.public: 39 of 40", "data.public: 40 of 40")) for line in told), told
+
+
+def test_numbers_of_cases_that_are_neighbors_are_no_copies(tmp_path: Path) -> None:
+    """Whole numbers are compared whole: 100,001 is not 100,003, although their first 16 bits agree."""
+    pytest.importorskip("pyarrow")
+    numbers = {
+        split: np.column_stack([np.arange(100000 + place, 101000, 4), np.zeros((250, 2))]).astype(np.float32)
+        for place, split in enumerate(("private", "public", "test"))
+    }
+    assert not any("have the inputs" in line for line in _tables(tmp_path, numbers).notes)
