@@ -389,8 +389,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         said: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "noise": seed_name(noise)}
         said["description"] = f"a fit: {type(priced.aggregator).__name__}"
         drawn = Drawn(partial(ledger.once, uuid.uuid4().hex, priced.event, bytes, **said))
+        price = format_epsilon(priced.epsilon)
         with (
-            stage(f"{self.n_teachers} teachers and their release, epsilon {priced.epsilon:.4g}", self.verbose),
+            stage(f"{self.n_teachers} teachers and their release, epsilon {price}", self.verbose),
             one_blas_thread(),
         ):
             release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, drawn=drawn)

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from pate.files.values import to_json_line
 from pate.report.report import Report, add_words
-from pate.validation import printable, rounded_down
+from pate.validation import printable, rounded_down, rounded_up
 
 _ANY_WIDTH = 10_000
 _CELL, _BREAK = "\N{BROKEN BAR}", "\v"  # of which no value has any
@@ -101,6 +101,7 @@ def _environment() -> Environment:
         "broken": lambda heading: Markup(_value(heading).replace(" ", _BREAK)),
         "cells": lambda values, before="": Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values)),
         "down": rounded_down,
+        "up": rounded_up,
         "small": lambda probability: f"{probability:.3g}".replace("e-0", "e-"),
     }
     made.globals |= {"br": Markup(_BREAK)}

@@ -26,7 +26,7 @@ from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
 from pate.run.totals import PaidRelease, releases_of, share_noise
-from pate.validation import InvalidValue, require, rounded_down
+from pate.validation import InvalidValue, require, rounded_down, rounded_up
 
 Owners = Mapping[str, frozenset[bytes]]
 _MOST = 1000  # folders that are looked at
@@ -390,9 +390,9 @@ def _spent(account: Ledger) -> str:
         total += ", if all prices were fixed beforehand"
     cap = account.guaranteed_epsilon
     if is_one_price and spent > account.spent_epsilon:
-        total += f", by accountant={account.accountant_name}; by a tighter one at most the cap {cap:g}"
+        total += f", by accountant={account.accountant_name}; by a tighter one at most the cap {rounded_up(cap)}"
     elif not is_one_price and cap is not None:
-        total += f"; however prices were chosen, at most the cap {cap:g}"
+        total += f"; however prices were chosen, at most the cap {rounded_up(cap)}"
     if unknown := account.num_without_unit:
         charges = f"{unknown} charges that name no unit are" if unknown > 1 else "1 charge that names no unit is"
         total += f", provided that the {charges} for the same"

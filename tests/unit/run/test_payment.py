@@ -2,13 +2,14 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from pate.accounting import Ledger, RdpAccountant
+from pate.accounting import GaussianEvent, Ledger, RdpAccountant
 from pate.aggregators import StableTopK
 from pate.pricing import Budget, ReleaseShape, plan_release
-from pate.run.payment import require_room
+from pate.run.payment import _spent, require_room
 from pate.validation import InvalidValue
 
 SHAPE = ReleaseShape(num_queries=600, num_labels=4, num_teachers=60)
@@ -28,3 +29,10 @@ def test_a_second_release_whose_failures_do_not_fit_is_told_a_failure_probabilit
     smaller = plan_release(replace(STABLE, failure_prob=float(fitting)), SHAPE, budget)
     require_room(ledger, smaller)
     ledger.charge(smaller.event, adjacency=ledger.adjacency)
+
+
+def test_a_cap_that_is_said_is_not_below_the_cap(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
+    for key in ("a", "b"):
+        ledger.charge(GaussianEvent(3.0), adjacency=ledger.adjacency, key=key)
+    assert "; however prices were chosen, at most the cap 7.12347" in _spent(ledger)
