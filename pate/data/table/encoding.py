@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,11 @@ from typing import BinaryIO, cast
 from pate.validation import InvalidValue
 
 UTF_8 = "utf-8"
+# Bytes of cp1252 that no word has: signs between two letters, and Š, Œ, Ž or Ÿ before or behind a small letter that
+# follows a letter. The apostrophe, dashes and three dots are none of these signs.
+_OF_ANOTHER_PAGE = re.compile(
+    rb"[A-Za-z][\x80\x82-\x84\x86-\x89\x8b\x93-\x95\x98\x99\x9b][A-Za-z]|[A-Za-z][\x8a\x8c\x8e\x9f][a-z]|[a-z][\x8a\x8c\x8e\x9f]"
+)
 _BLOCK_BYTES = 2**20
 _BYTE_ORDER_MARKS = (  # those of UTF-32 before those of UTF-16, which they begin with
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -91,6 +97,30 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
                 others += 1
                 first_other = first_other or number
     return MixedLines(utf_8, others, first_other)
+
+
+def lines_of_another_page(path: Path, encoding: str) -> int:
+    """Counts the lines of a file in cp1252 that look as if they were in another encoding; 0 of any other encoding.
+
+    There, letters with accents of mac-roman and cp850 are signs and capital letters within words, as in KšŠln.
+    """
+    if codecs.lookup(encoding).name != "cp1252":
+        return 0
+    with opened(path) as file:
+        return sum(_OF_ANOTHER_PAGE.search(line) is not None for line in file)
+
+
+def likely_utf_16(head: bytes) -> str | None:
+    """Returns which UTF-16 the beginning of a text is in that has no mark, None where it is in neither.
+
+    >>> likely_utf_16("age,ill".encode("utf-16-le"))
+    'utf-16-le'
+    """
+    low_zeros = head[::2].count(0)
+    high_zeros = head[1::2].count(0)
+    if 2 * max(low_zeros, high_zeros) < len(head) // 2 or not head:
+        return None
+    return "utf-16-be" if low_zeros > high_zeros else "utf-16-le"
 
 
 def opened(path: Path) -> BinaryIO:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from pate.data.dataset import SPLITS
 from pate.data.table import cells
 from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name
-from pate.data.table.encoding import UTF_8, encoding_of, mixed_lines, require_encoding
+from pate.data.table.encoding import (
+    UTF_8,
+    encoding_of,
+    likely_utf_16,
+    lines_of_another_page,
+    mixed_lines,
+    opened,
+    require_encoding,
+)
 from pate.data.table.people import People
 from pate.files.disk import replacing
 from pate.validation import InvalidValue, require, require_count
@@ -140,6 +148,9 @@ class TableFile:
             return None if self.encoding == UTF_8 else f"{self.name}: read in UTF-8, which it is in"
         lines = mixed_lines(self.path, self.read_in)
         doubt = f"; {lines.utf_8} of its lines beyond ASCII could be UTF-8, too" if lines.utf_8 else ""
+        if count := lines_of_another_page(self.path, self.read_in):
+            doubt += f"; {count} of its lines have signs within words, as text in mac-roman or cp850 has when it is "
+            doubt += "read so; see how names look, and name its encoding"
         return f"{self.name}: read in {self.read_in}, as it is not in UTF-8{doubt}"
 
     @property
@@ -152,14 +163,24 @@ class TableFile:
                 f"text in one encoding, {lines.utf_8} of {total} lines beyond ASCII are UTF-8 and "
                 f"line {lines.first_other} is the first that is not: mend these lines in the file"
             )
+        likely = self._likely_utf_16
+        if likely is not None and likely != self.encoding:
+            found = "it looks like UTF-16 without a byte-order mark"
+            return f"text in {self.encoding}, and {found}: {self._setting('encoding')}={likely}"
         return (
-            f"text in {self.encoding}; name its encoding: {self._setting('encoding')}=latin-1 or utf-16, say"
-            "; files in UTF-8 beside it are read as such"
+            f"text in {self.encoding}; name its encoding: {self._setting('encoding')}=latin-1 or utf-16, say, of old "
+            "programs mac-roman or cp850; files in UTF-8 beside it are read as such"
         )
 
     @property
     def _no_nul_rule(self) -> str:
-        return f"text in UTF-16 with {self._setting('encoding')}=utf-16-le, or else text without NUL bytes"
+        likely = self._likely_utf_16 or "utf-16-le"
+        return f"text in UTF-16 with {self._setting('encoding')}={likely}, or else text without NUL bytes"
+
+    @property
+    def _likely_utf_16(self) -> str | None:
+        with opened(self.path) as file:
+            return likely_utf_16(file.read(_LONGEST_HEAD))
 
     @cached_property
     def names(self) -> list[str]:  # of all columns but that of splits
@@ -254,6 +275,7 @@ class TableFile:
                     try:
                         row = json.loads(content)
                     except (ValueError, RecursionError) as error:
+                        require("\0" not in content, self.name, self.path, self._no_nul_rule)
                         raise self._wrong(f"an object of JSON in each line ({type(error).__name__})") from None
                     if not isinstance(row, dict):
                         raise self._wrong(f"an object of JSON in each line, and one holds a {type(row).__name__}")
@@ -355,9 +377,10 @@ class Dealing:
         for path in paths.values():
             require(not path.exists(), "output", path, "a folder without such a file, which is kept as it is")
         part_of_row = self.part_of_row()
+        file = replace(self.file, whole_lists=tuple(self.file.names))  # joined ones would be split elsewhere
         with ExitStack() as stack:
-            writers = [stack.enter_context(_writer(self.file, paths[split])) for split in SPLITS]
-            for numbers, batch in self.file.rows():
+            writers = [stack.enter_context(_writer(file, paths[split])) for split in SPLITS]
+            for numbers, batch in file.rows():
                 for place, write in enumerate(writers):
                     write(batch.filter(arrow().array(part_of_row[numbers] == place)))
         return paths

@@ -149,3 +149,18 @@ def test_the_line_of_one_file(whole: Path, monkeypatch: pytest.MonkeyPatch, word
     ended = call("schema", "data=all.csv", "output=s.yaml", "thousands=.", "drop=[who]", *words)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1] == line
+
+
+def test_lists_of_labels_are_dealt_as_lists(tmp_path: Path) -> None:
+    """Joined by ; they would be split at every ; that a label has."""
+    import json
+
+    lists = [["pain; chest"], ["pain; chest", "flu"], []]
+    rows = [{"who": str(row), "age": row, "dx": lists[row % 3]} for row in range(60)]
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Dealing(TableFile(tmp_path / "all.jsonl", "data"), "who", 0.3, 0.3).write(tmp_path)
+    files = {split: str(tmp_path / f"{split}.jsonl") for split in ("private", "public", "test")}
+    dataset = Table(**files, labels=("dx",), label_separator=";", group="who").load()
+    assert dataset.label_names == ("flu", "pain; chest")
+    splits = (dataset.private, dataset.public, dataset.test)
+    assert sum(split.labels.sum(axis=0) for split in splits).tolist() == [20, 40]

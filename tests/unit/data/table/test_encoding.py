@@ -150,3 +150,36 @@ def test_names_of_columns_are_read_without_a_block_of_rows(tmp_path: Path, monke
     path.write_text("a,b\n1,2\n")
     monkeypatch.setattr(csv, "open_csv", lambda *_, **__: pytest.fail("a block was read"))
     assert TableFile(path, "data.private").names == ["a", "b"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("named", ["utf-8", "utf-16", "latin-1"])
+def test_utf_16_without_a_mark_is_named(tmp_path: Path, encoding: str, named: str) -> None:
+    settings = written(tmp_path, {"private": encoding, "public": "utf-8", "test": "utf-8"})
+    rule = rf"data\.encoding={encoding}\b"
+    with pytest.raises(InvalidValue, match=rule):
+        Table(**settings, encoding=named).load()
+    assert Table(**settings, encoding=encoding).load().private.inputs.shape[0] == len(NAMES)
+
+
+@pytest.mark.parametrize(("encoding", "is_told"), [("mac-roman", True), ("cp850", True), ("cp1252", False)])
+def test_names_with_signs_in_them_are_told(tmp_path: Path, encoding: str, is_told: bool) -> None:
+    """Read as latin-1, M\u00fcller of mac-roman is M\u0178ller, and of cp850 no letter at all: another person."""
+    path = tmp_path / "a.csv"
+    text = (
+        "person,age\nAndr\u00e9,1\nB\u00e4r,2\nDu\u0161an,3\n"
+        if encoding == "cp1252"
+        else "person,age\nRen\u00e9e,1\nB\u00e4r,2\nX,3\n"
+    )
+    path.write_bytes(text.encode(encoding))
+    remark = TableFile(path, "data.private", "latin-1").encoding_remark()
+    assert remark is not None
+    assert remark.startswith("data.private: read in cp1252, as it is not in UTF-8")
+    assert ("2 of its lines have signs within words" in remark) == is_told
+
+
+def test_lines_of_json_in_utf_16_name_the_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes('{"age": 1}\n'.encode("utf-16-be"))
+    with pytest.raises(InvalidValue, match=r"^data\.private=.*data\.encoding=utf-16-be"):
+        list(TableFile(path, "data.private").rows())
