@@ -389,10 +389,10 @@ def _spent(account: Ledger) -> str:
     if not is_one_price:
         total += ", if all prices were fixed beforehand"
     cap = account.guaranteed_epsilon
-    if is_one_price and spent > account.spent_epsilon:
-        total += f", by accountant={account.accountant_name}; by a tighter one at most the cap {rounded_up(cap)}"
-    elif not is_one_price and cap is not None:
+    if cap is not None and not is_one_price:
         total += f"; however prices were chosen, at most the cap {rounded_up(cap)}"
+    elif cap is not None and spent > cap:
+        total += f", by accountant={account.accountant_name}; by a tighter one at most the cap {rounded_up(cap)}"
     if unknown := account.num_without_unit:
         charges = f"{unknown} charges that name no unit are" if unknown > 1 else "1 charge that names no unit is"
         total += f", provided that the {charges} for the same"

@@ -25,7 +25,7 @@ from pate.pricing.quote import charges_of, ledgers_in
 from pate.report import format_epsilon
 from pate.run.payment import epsilon_of_all
 from pate.run.plan import Plan
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, rounded_up
 from tests.e2e.small_run import (
     NUM_LABELS,
     NUM_QUERIES,
@@ -179,7 +179,7 @@ def test_a_second_price_of_one_run_has_its_reason(ledger: Path, tmp_path: Path) 
     cap = (price + tighter) / 2
     lines = stopped(plan_of(ledger, max_total_epsilon=cap), tmp_path / "run", "training the student").lines
     assert f"costs epsilon {format_epsilon(price)} at" in lines[-1]
-    assert lines[-1].endswith(f", by accountant=rdp; by a tighter one at most the cap {cap:g}")
+    assert lines[-1].endswith(f", by accountant=rdp; by a tighter one at most the cap {rounded_up(cap)}")
     (account,) = map(charges_of, ledgers_in(ledger))
     assert (account["spent_epsilon"], account["accountant"], account["accountant_epsilon"]) == (cap, "rdp", price)
 
