@@ -328,6 +328,17 @@ class Ledger:
         shared = SharedLedger.stored(path)
         return cls(shared, target_delta=shared.target_delta, data=data)
 
+    def __repr__(self) -> str:
+        """Its terms, and how many charges were there when it was last read; their sum may take seconds."""
+        shown = {
+            "path": self.path,
+            "adjacency": self.adjacency,
+            "target_delta": self.target_delta,
+            "max_epsilon": self.max_epsilon,
+            "num_charges": len(self._entries),
+        }
+        return f"Ledger({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies compose anew: an accountant need not be one that can be sent to another process."""
         return vars(self) | {"_composed": (None, [], 0)}

@@ -617,3 +617,10 @@ def test_charges_that_name_no_unit_are_taken_to_be_for_that_of_the_account(tmp_p
     assert (ledger.unit, ledger.num_without_unit, len(ledger.entries)) == (PATIENT, 1, 2)
     with pytest.raises(InvalidValue, match=r"^unit=one row: expected one value of the column mrn"):
         Ledger(tmp_path / "ledger.db", target_delta=DELTA, unit=VISIT)
+
+
+def test_a_ledger_is_shown_by_its_terms_and_its_number_of_charges(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=3.0)
+    ledger.charge(PureDpEvent(0.5), adjacency=Adjacency.REPLACE_ONE)
+    terms = f"path={tmp_path / 'ledger.db'}, adjacency=replace_one, target_delta=1e-06, max_epsilon=3.0"
+    assert repr(ledger) == f"Ledger({terms}, num_charges=1)"
