@@ -157,7 +157,8 @@ def _require_parameters(cls: type, path: str, given: Mapping[str, Any]) -> None:
     known = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
     for name in given:
         if name not in known:
-            near = papers_words.hint(name, tuple(known)) or nearest(name, tuple(known))
+            part = path.partition(".")[0]
+            near = papers_words.hint(name, tuple(known), part=part) or nearest(name, tuple(known))
             rule = f"a key of {cls.__name__}: one of {', '.join(known)}{near}"
             raise InvalidValue(f"{path}.{name}: expected {rule}")
     for name, each in known.items():

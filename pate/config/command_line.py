@@ -319,7 +319,8 @@ def _key_hint(error: Exception, key: str) -> str:
         return "; --help lists them"
     known = tuple(str(key) for key in cause.parent_node if key not in ("_target_", "hydra"))
     if known:
-        near = papers_words.hint(str(cause.key), known) or nearest(str(cause.key), known)
+        part = key.partition(".")[0] if "." in key else ""
+        near = papers_words.hint(str(cause.key), known, part=part) or nearest(str(cause.key), known)
         return f": one of {', '.join(known)}{near}"
     return _HINTS["data"] if key.startswith("data.") else f"; with + before it, it becomes one: +{key}=…"
 
@@ -329,7 +330,7 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
     fields = {field.name: field for field in dataclasses.fields(schema)}
     for key in map(str, config):
         if key not in fields:
-            near = papers_words.hint(key, tuple(fields)) or nearest(key, tuple(fields))
+            near = papers_words.hint(key, tuple(fields), part="") or nearest(key, tuple(fields))
             rule = f"a key of the configuration, + or not: one of {', '.join(fields)}{near}"
             raise InvalidValue(f"{key}: expected {rule}")
     for name, field in fields.items():

@@ -26,17 +26,23 @@ def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
     return words
 
 
-def hint(word: str, known: tuple[str, ...]) -> str:
+def hint(word: str, known: tuple[str, ...], *, part: str = "aggregator") -> str:
     """Returns what a paper's word is called here, as the end of a refusal; empty for a word of no paper.
 
     The settings that there are at this place, `known`, come first: a word means another one for another aggregator.
+    `part` is the part of the configuration that the word was written in, "" for none. Within a part that is no
+    aggregator, such as `student`, the word of a paper about aggregators is told only where it names one of the part's.
 
     >>> hint("sigma_1", ("selection_scale", "test_std"))
     "; the papers' sigma_1 is aggregator.selection_scale (docs/papers-words.md)"
     >>> hint("delta_t", ("noise_std",))
     "; the papers' delta_t is aggregator.failure_prob of stable_top_k (docs/papers-words.md)"
+    >>> hint("threshold", ("num_directions",), part="student")
+    ''
     """
     settings = settings_by_word().get(_spelled_plainly(word), {})
+    if part not in ("", "aggregator"):
+        settings = {name: owner for name, owner in settings.items() if name.startswith(f"{part}.")}
     here = [name for name in settings if name.rpartition(".")[2] in known]
     below = [name for name, owner in settings.items() if owner is None and name.partition(".")[0] in known]
     elsewhere = [name if owner is None else f"{name} of {owner}" for name, owner in settings.items()]

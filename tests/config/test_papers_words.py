@@ -52,6 +52,13 @@ def test_other_words_are_told_as_before() -> None:
     assert hint("selection_scal", ("selection_scale",)) == ""
 
 
+def test_a_part_that_is_no_aggregator_is_not_told_of_aggregators() -> None:
+    assert hint("threshold", ("num_directions",), part="student") == ""
+    assert hint("k", ("patch", "grid"), part="features") == ""
+    told = hint("n", ("num_teachers", "batch_size"), part="teacher")
+    assert told == "; the papers' n is teacher.num_teachers (docs/papers-words.md)"
+
+
 def test_the_table_of_the_page_names_every_setting_that_a_refusal_names(composed: Callable[..., Any]) -> None:
     page = PAGE.read_text(encoding="utf-8")
     for word, settings in settings_by_word().items():
