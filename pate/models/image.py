@@ -40,7 +40,10 @@ class ImageTeacher(net.Recipe, Teacher):
         """The architecture for such images."""
 
     def check(self, input_shape: tuple[int, ...]) -> None:
-        rule = "pictures, which this teacher looks at: features=none, or a teacher that reads features"
+        rule = (
+            "pictures, which this teacher looks at: data of pictures with features=none, or a teacher of features, "
+            "such as teacher=linear"
+        )
         require(len(input_shape) == 3, "inputs", "features", rule)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:

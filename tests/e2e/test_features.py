@@ -140,7 +140,7 @@ def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_quer
     [
         (["num_queries=51", "teacher.num_teachers=6"], "num_queries=51: expected at most 50, the public pool"),
         (["teacher=linear", "teacher.num_teachers=121"], "num_teachers=121: expected at most 120"),
-        (["teacher=cnn", "teacher.num_teachers=6"], "inputs=features: expected pictures, which this teacher looks at"),
+        (["teacher=cnn", "teacher.num_teachers=6"], "looks at: data of pictures with features=none, or a teacher of"),
         (["teacher=linear", "teacher.num_teachers=6", "student=cnn"], "expected images"),
         (["features.patch_size=13"], "features.patch_size=13: expected at most 12"),
         (["features=backbone", "features.weights=none.pth"], "features.weights=none.pth: expected a file of weights"),
