@@ -87,7 +87,7 @@ def test_the_page_says_what_was_solved_for_and_what_passes() -> None:
     assert "epsilon <= 8.00 at" in text.splitlines()[0]  # 7.999…, rounded up
     assert "one private record changes" in text
     assert f"{quote.gap_at_50} votes with probability 1/2, {quote.gap_at_95} votes with 0.95" in text
-    assert f"{quote.lone_gap_at_50} votes with probability 1/2, all other gaps being 0" in text
+    assert f"{quote.lone_gap_at_50} votes with probability 1/2, if all other gaps are 0" in text
     assert "600 x 1e-9 = 6e-7; 4e-7 of delta is left" in text
 
 
