@@ -99,6 +99,7 @@ def test_the_student_has_learned_and_what_is_published_is_not_private(finished: 
         assert [word for word in (CANARY, "private.csv", str(tables), *scores) if word in text] == [], path
         assert re.search(r"\bp\d{5}\b", text) is None, f"{path} names a patient"
     _, head, body = (finished / "release" / "README.md").read_text().split("---\n", 2)
+    assert "model.predict_proba(data)   # data is a DataFrame with the columns below\n" in body
     said = yaml.safe_load(head)
     assert said["pipeline_tag"] == "tabular-classification"
     (result,) = said["model-index"][0]["results"]
