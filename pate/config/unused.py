@@ -6,6 +6,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from pate.aggregators import Aggregator, CenteredVotes, NotPriorTopK, StableFixedTopK, StableTopK
+from pate.aggregators.aggregator import declared
 from pate.aggregators.stable_top_k import StableAggregator
 from pate.config.schema import members
 
@@ -39,6 +40,10 @@ def _reasons(config: DictConfig, given: Mapping[str, str], command: str, make: M
     if config.get("aggregator") is not None and groups & {"aggregator", "student", "teacher", "num_teachers"}:
         aggregator = make("aggregator")
         reasons |= _within("aggregator", of_aggregator(aggregator, is_solved=is_solved))
+        noise = declared(type(aggregator))
+        if is_solved and len(noise) == 1:  # of several noises their ratio counts
+            why = "the noise follows from the budget; target_epsilon=null takes it as it is given"
+            reasons |= _within("aggregator", dict.fromkeys(noise, why))
     asks_cost = "data_dependent" in given and command == "train" and config.data_dependent
     if asks_cost and type(make("aggregator")).cost_on is Aggregator.cost_on:
         reasons["data_dependent"] = "no theorem says what this aggregator costs on given votes"

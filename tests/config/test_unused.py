@@ -197,6 +197,12 @@ def test_a_frozen_backbone_and_methods() -> None:
             "student=linear student.threshold=0.3 student.threshold_each_label=true",
             ["student.threshold_each_label=true"],
         ),
+        (
+            "aggregator=gaussian_votes target_epsilon=3 aggregator.noise_std=100",
+            ["aggregator.noise_std=100"],
+        ),
+        ("aggregator=gaussian_votes noise=given aggregator.noise_std=100", []),
+        ("aggregator=stable_top_k target_epsilon=3 aggregator.test_std=4", []),  # the ratio of two noises counts
         ("new_account=true", ["new_account=true"]),
         ("data_dependent=true", ["data_dependent=true"]),
         ("data_dependent=true aggregator=gaussian_votes", []),
