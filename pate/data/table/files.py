@@ -216,7 +216,8 @@ class TableFile:
             require(bool(line), self.name, self.path, "a line of names and rows below it, and the file is empty")
             while line.count('"') % 2 and len(line) < _LONGEST_HEAD and (more := text.readline()):
                 line += more  # a name with a line break
-        require("\0" not in line, self.name, self.path, self._no_nul_rule)
+        if "\0" in line:
+            raise self._wrong(self._no_nul_rule)
         require(line.count('"') % 2 == 0, self.name, self.path, _QUOTES)
         separator = separator or max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
         names = [column_name(name) for name in next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))]
@@ -275,7 +276,8 @@ class TableFile:
                     try:
                         row = json.loads(content)
                     except (ValueError, RecursionError) as error:
-                        require("\0" not in content, self.name, self.path, self._no_nul_rule)
+                        if "\0" in content:
+                            raise self._wrong(self._no_nul_rule) from None
                         raise self._wrong(f"an object of JSON in each line ({type(error).__name__})") from None
                     if not isinstance(row, dict):
                         raise self._wrong(f"an object of JSON in each line, and one holds a {type(row).__name__}")
@@ -305,7 +307,8 @@ class TableFile:
             for batch in (each.slice(at, _BATCH_ROWS) for each in blocks for at in range(0, len(each), _BATCH_ROWS)):
                 for column in batch.columns:
                     has_nul = pa.compute.any(pa.compute.match_substring(column, "\0")).as_py()
-                    require(not has_nul, self.name, self.path, self._no_nul_rule)
+                    if has_nul:  # the rule reads the file once more
+                        raise self._wrong(self._no_nul_rule)
                 if any(column.null_count < len(column) for column in batch.columns[len(names) :]):
                     raise self._wrong("a name for each column, one at the end has cells and no name")
                 count += batch.num_rows
