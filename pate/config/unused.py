@@ -1,14 +1,18 @@
 """Settings that were given and change nothing beside the others: each is named, before anything is spent."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from pate.aggregators import Aggregator, CenteredVotes, NotPriorTopK, StableFixedTopK, StableTopK
+from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared
-from pate.aggregators.stable_top_k import StableAggregator
 from pate.config.schema import members
+
+if TYPE_CHECKING:
+    from pate.aggregators.stable_top_k import StableAggregator
 
 Make = Callable[[str], Any]  # the part of a group, as `maker` makes it
 Reasons = dict[str, str]  # why a setting changes nothing, by its name
@@ -39,6 +43,7 @@ def _reasons(config: DictConfig, given: Mapping[str, str], command: str, make: M
     aggregator: Aggregator | None = None
     if config.get("aggregator") is not None and groups & {"aggregator", "student", "teacher", "num_teachers"}:
         aggregator = make("aggregator")
+    if aggregator is not None and any(name.startswith("aggregator.") for name in given):
         reasons |= _within("aggregator", of_aggregator(aggregator, is_solved=is_solved))
         noise = declared(type(aggregator))
         if is_solved and len(noise) == 1:  # of several noises their ratio counts
@@ -71,6 +76,9 @@ def of_aggregator(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
 
     `is_solved` says whether noise is solved for: shares of a budget are read then alone.
     """
+    from pate.aggregators import CenteredVotes, NotPriorTopK  # which no page of help, and no price, needs
+    from pate.aggregators.stable_top_k import StableAggregator
+
     reasons: Reasons = {}
     if isinstance(aggregator, StableAggregator):
         reasons |= _of_stable_top_k(aggregator, is_solved=is_solved)
@@ -85,6 +93,8 @@ def of_aggregator(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
 
 
 def _of_stable_top_k(aggregator: StableAggregator, *, is_solved: bool) -> Reasons:
+    from pate.aggregators import StableFixedTopK, StableTopK
+
     reasons: Reasons = {}
     if aggregator.table is not None:
         why = "the ready table brings its own"
@@ -107,6 +117,7 @@ def _of_stable_top_k(aggregator: StableAggregator, *, is_solved: bool) -> Reason
 
 def of_teacher(teacher: Any, aggregator: Aggregator | None) -> Reasons:
     """Returns which fields of a recipe for teachers change nothing, and why."""
+    from pate.aggregators import CenteredVotes
     from pate.teachers import KernelTeacher, ResNet50Teacher
 
     if isinstance(teacher, ResNet50Teacher):

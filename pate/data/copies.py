@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from pate.data.dataset import Pixels, Split
 from pate.files.arrays import row_blocks
@@ -124,4 +123,6 @@ def rounded(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _is_unlikely(count: int, total: int, chance: float) -> bool:
     """Says if `count` or more of `total` records agree by chance less often than a line is for."""
+    from scipy.special import betainc  # loads slowly
+
     return count > 0 and bool(betainc(count, total - count + 1, chance) < _UNLIKELY)

@@ -402,7 +402,7 @@ def test_what_an_entry_point_names_is_judged_as_any_target(parts_of_theirs: None
         (opened, "aggregator", r"their_parts\.Opened: expected a subclass of pate\.aggregators\.Aggregator"),
         (beside, "aggregator", r"their_parts\.majority\.Beside: expected a name that begins with pate\."),
         (node_of("their_parts.TheirVotes"), "student", r"\.TheirVotes: expected a subclass of pate\.student"),
-        (node_of("pate.aggregators.PerQueryAggregator"), "aggregator", "expected a class with _draw and event_for"),
+        (node_of("pate.aggregators.PerQueryAggregator"), "aggregator", "expected a class with _draw and event$"),
     ):
         with pytest.raises(InvalidValue, match=f"^_target_=.*{rule}"):
             build(OmegaConf.create(node), group)

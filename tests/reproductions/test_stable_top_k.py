@@ -87,7 +87,7 @@ def test_the_table_and_the_csv_say_the_same(
     main([])
     table = capsys.readouterr().out
     assert FALSE in table
-    assert "1.235" in table  # a bound is rounded up
+    assert "1.24 " in table  # a bound is rounded up
     assert "1.234 " in table  # what is given away at least is rounded down
 
 
