@@ -28,7 +28,6 @@ __all__ = [
     "PricedRelease",
     "Quote",
     "ReleaseParameters",
-    "ReleaseShape",
     "SettingNames",
     "accounts_left",
     "audit_votes",

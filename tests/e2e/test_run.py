@@ -19,7 +19,7 @@ import pate
 from pate import PATEClassifier
 from pate.accounting import Ledger, PrivacyUnit, RdpAccountant
 from pate.aggregators import GaussianVotes
-from pate.classifier import DoubtfulPlan
+from pate.classifier import DoubtfulPlan, RepeatedRelease
 from pate.comparison import ComparisonPlan, PATEMethod, compare
 from pate.files.disk import Manifest
 from pate.pipeline import train
@@ -276,7 +276,10 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
     epsilon = works(refused.value, "epsilon")
     model = PATEClassifier(RidgeClassifier(), epsilon=epsilon, **given).fit(**data)
     assert (model.predict(inputs[2000:]) == labels[2000:]).mean() > 0.85
-    with pytest.warns(DoubtfulPlan, match="allowed by allow_useless=True"):
+    with (
+        pytest.warns(RepeatedRelease, match="fit 2 of this process on the same records"),
+        pytest.warns(DoubtfulPlan, match="allowed by allow_useless=True"),
+    ):
         PATEClassifier(RidgeClassifier(), n_teachers=20, epsilon=0.1, allow_useless=True).fit(**data)
 
 

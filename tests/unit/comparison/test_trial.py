@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import pytest
 
+from pate import accounting
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.comparison import Contender
 from pate.comparison.comparison import Calibration, Trial, calibrated
@@ -14,6 +15,7 @@ from pate.comparison.frontier import Run
 from pate.files.disk import DamagedFile
 from pate.pricing import Budget
 from pate.validation import InvalidValue
+from pate.votes import VoteShape
 from tests.e2e.damage import WAYS, Way, flipped_once, gone
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS
 from tests.unit.comparison.conftest import method, small_bench
@@ -52,8 +54,8 @@ def test_a_touched_file_makes_nothing_cheaper(tmp_path: Path) -> None:
 class Overshooting(GaussianVotes):
     """A calibrator that stops short."""
 
-    def calibrated(self, **target: Any) -> Self:
-        return replace(self, noise_std=0.99 * super().calibrated(**target).noise_std)
+    def fitted(self, budget: accounting.Budget, shape: VoteShape) -> Self:
+        return replace(self, noise_std=0.99 * super().fitted(budget, shape).noise_std)
 
 
 def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
