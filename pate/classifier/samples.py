@@ -68,8 +68,12 @@ class Pools:
         if groups is None:
             require(num_rows > 1, "n_samples", num_rows, _BOTH)
             first_public = num_rows - max(int(share * num_rows), 1)
-            private, shown = inputs[:first_public], inputs[first_public:]
-            return cls(private, targets[:first_public], ids[:first_public], shown)
+            return cls(
+                inputs[:first_public],
+                targets[:first_public],
+                ids[:first_public],
+                inputs[first_public:],
+            )
         is_public = _rows_of_last_groups(ids, share)
         located: Any = getattr(inputs, "iloc", inputs)
         private_rows = np.flatnonzero(~is_public)

@@ -50,9 +50,17 @@ def predict(config: DictConfig) -> None:
     require(not same, "output", output, "another file than data=, which would be overwritten")
     inside = output.resolve().is_relative_to(Path(str(config.release)).resolve())
     require(not inside, "output", output, "a file outside the folder of the model, which is published")
-    spelled = config.encoding, config.decimal, config.get("thousands"), tuple(config.get("missing") or ())
-    dates: dict[str, Any] = {"date_order": config.get("date_order"), "first_year": config.get("first_year")}
-    table, count = TableFile(Path(str(config.data)), "data", *spelled, **dates), 0
+    table = TableFile(
+        path=Path(str(config.data)),
+        name="data",
+        encoding=config.encoding,
+        decimal=config.decimal,
+        thousands=config.get("thousands"),
+        missing=tuple(config.get("missing") or ()),
+        date_order=config.get("date_order"),
+        first_year=config.get("first_year"),
+    )
+    count = 0
     with replacing(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         write = row_writer(text)
