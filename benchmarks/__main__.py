@@ -37,7 +37,9 @@ def main() -> None:
     """Prints the tables, or one part of them; `--json FILE` writes the figures of the jobs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
     parser.add_argument(
-        "part", nargs="?", choices=["busy", "teachers", "generators", "growth", "quick", "rounds", "starts", "table"]
+        "part",
+        nargs="?",
+        choices=["busy", "teachers", "generators", "growth", "quick", "rounds", "starts", "table"],
     )
     parser.add_argument("--json", type=Path, help="a file for the figures of the jobs")
     parser.add_argument("--rows", type=int, default=NUM_ROWS, help="of the large table")
@@ -64,7 +66,9 @@ def main() -> None:
     if chosen.part in (None, "table"):
         print_table(console, chosen.rows)
     if chosen.json:
-        chosen.json.write_text(json.dumps({**surroundings(), "jobs": figures}, indent=1) + "\n", encoding="utf-8")
+        chosen.json.write_text(
+            json.dumps({**surroundings(), "jobs": figures}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 def print_table(console: Console, rows: int) -> None:
@@ -73,7 +77,9 @@ def print_table(console: Console, rows: int) -> None:
     held, *peaks = (size / 2**30 for size in (cost.held, cost.before, cost.loaded, cost.largest))
     what = f"data=table, {cost.rows:,} rows of 100 columns: {cost.features} features a row, {held:.2f} GB of float32"
     took = f"{cost.seconds:,.0f} s to load, {cost.training:,.0f} s for 400 linear teachers"
-    said = "memory at the most {:.2f} GB before, {:.2f} GB after loading, {:.2f} GB after training".format(*peaks)
+    said = "memory at the most {:.2f} GB before, {:.2f} GB after loading, {:.2f} GB after training".format(
+        *peaks
+    )
     console.print(f"{what}, {took}, {said}", soft_wrap=True)
 
 
@@ -81,9 +87,13 @@ def print_busy(console: Console) -> None:
     """A line on a run beside a busy core; ends the program where it burns processors or leaves other bytes."""
     busy = measured()
     what = f"pate-train experiment=centered_votes, {ROWS:,} rows: {busy.one.seconds:.0f} s of a processor on one thread"
-    console.print(f"{what}, {busy.beside.seconds:.0f} s as it comes beside a busy core", soft_wrap=True)
+    console.print(
+        f"{what}, {busy.beside.seconds:.0f} s as it comes beside a busy core", soft_wrap=True
+    )
     if busy.ratio > MOST:
-        raise SystemExit(f"busy: expected at most {MOST} times the processor time, found {busy.ratio:.2f}")
+        raise SystemExit(
+            f"busy: expected at most {MOST} times the processor time, found {busy.ratio:.2f}"
+        )
     if busy.one.digest != busy.beside.digest:
         raise SystemExit("busy: expected the bytes that one thread leaves, found others")
 
@@ -91,7 +101,14 @@ def print_busy(console: Console) -> None:
 def print_growth(console: Console) -> None:
     """How time and memory grow: an exponent of 1 doubles the time for twice the size."""
     table = Table(title="growth: seconds of a processor, and MiB beyond the inputs")
-    for heading in ("what grows", "sizes", "seconds", "exponent", "MiB", "ratio to the floor at the largest"):
+    for heading in (
+        "what grows",
+        "sizes",
+        "seconds",
+        "exponent",
+        "MiB",
+        "ratio to the floor at the largest",
+    ):
         table.add_column(heading, no_wrap=True)
     for each in grown():
         growth, ratio = each.growth, each.seconds[-1] / max(each.floor, 1e-9)
@@ -122,13 +139,17 @@ def print_jobs(console: Console, jobs: Iterable[Job]) -> list[dict[str, object]]
     """A row for each; returns the figures in seconds."""
     figures: list[dict[str, object]] = []
     title = "Each job beside the least work it needs"
-    table = Table("job", "median", "floor", "ratio", "the floor leaves out", "peak memory", title=title)
+    table = Table(
+        "job", "median", "floor", "ratio", "the floor leaves out", "peak memory", title=title
+    )
     for job in jobs:
         run, floor = _alternating_medians(job)
         figures.append({"name": job.name, "median_s": run, "floor_s": floor, "ratio": run / floor})
         figures[-1] |= {"floor": job.floor_name, "left_out": job.left_out}
         least = f"{_duration(floor)} ({job.floor_name})"
-        table.add_row(job.name, _duration(run), least, f"{run / floor:.1f}", job.left_out, _peak(job.run))
+        table.add_row(
+            job.name, _duration(run), least, f"{run / floor:.1f}", job.left_out, _peak(job.run)
+        )
     if figures:
         console.print(table)
     return figures
@@ -139,15 +160,29 @@ def print_teachers(console: Console) -> None:
     before = os.getloadavg()[0]
     console.print(_teachers())
     console.print(_products())
-    console.print(f"Load average {before:.1f} before and {os.getloadavg()[0]:.1f} after, {cpu_count()} cores.")
+    console.print(
+        f"Load average {before:.1f} before and {os.getloadavg()[0]:.1f} after, {cpu_count()} cores."
+    )
 
 
 def _teachers() -> Table:
     """Engines beside loops: more teachers per second are better."""
-    columns = ("teachers", "all cores", "one after the other", "ratio", "of sgemm", "one core: ratio", "of sgemm")
+    columns = (
+        "teachers",
+        "all cores",
+        "one after the other",
+        "ratio",
+        "of sgemm",
+        "one core: ratio",
+        "of sgemm",
+    )
     table = Table(*columns, title="Teachers per second, beside the loop that a user would write")
     for result in results():
-        rates = f"{result.ours:,.1f} / s", f"{result.loop:,.2f} / s", f"{result.ours / result.loop:.1f}"
+        rates = (
+            f"{result.ours:,.1f} / s",
+            f"{result.loop:,.2f} / s",
+            f"{result.ours / result.loop:.1f}",
+        )
         core = f"{result.core_ratio:.1f}", _share(result.core_sgemm_share)
         table.add_row(result.name, *rates, _share(result.sgemm_share), *core)
     return table
@@ -159,7 +194,9 @@ def _share(share: float) -> str:
 
 def _products() -> Table:
     """What the shares are of, and what the layers' shapes allow."""
-    table = Table("product", "operations per second", title="Products of matrices in float32, one core")
+    table = Table(
+        "product", "operations per second", title="Products of matrices in float32, one core"
+    )
     for name, rate in product_rates():
         table.add_row(name, f"{rate / 1e9:,.0f} G")
     return table

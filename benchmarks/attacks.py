@@ -56,12 +56,24 @@ _ALLOWED = 0.99  # quantile of how many honest attacks exceed their price
 def main() -> None:
     """Prints the table, or how many honest attacks exceeded their price; exit code 1 where too many did."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=main.__doc__)
-    parser.add_argument("--keep", type=Path, help="a file of attacks that were made: they are not made again")
-    parser.add_argument("--record", action="store_true", help="write the table's figures and the picture of the page")
-    parser.add_argument("--honest", type=int, metavar="N", help="so many small attacks on honest releases instead")
+    parser.add_argument(
+        "--keep", type=Path, help="a file of attacks that were made: they are not made again"
+    )
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="write the table's figures and the picture of the page",
+    )
+    parser.add_argument(
+        "--honest", type=int, metavar="N", help="so many small attacks on honest releases instead"
+    )
     chosen = parser.parse_args()
     console, kept = Console(width=120), Kept(chosen.keep)
-    sys.exit(honest(chosen.honest, kept, console) if chosen.honest else table(kept, console, record=chosen.record))
+    sys.exit(
+        honest(chosen.honest, kept, console)
+        if chosen.honest
+        else table(kept, console, record=chosen.record)
+    )
 
 
 class Kept:
@@ -69,7 +81,11 @@ class Kept:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
+        lines = (
+            path.read_text(encoding="utf-8").splitlines()
+            if path is not None and path.exists()
+            else []
+        )
         self._found: dict[str, dict[str, Any]] = {
             key: value for line in lines for key, value in json.loads(line).items()
         }
@@ -95,13 +111,17 @@ def table(kept: Kept, console: Console, *, record: bool) -> int:
             found[name] = kept.once(name, lambda made=aggregator: attacked(made, dataset))
             console.print(f"{name}: {found[name]}", style="dim")
     centered = CenteredVotes(noise_multiplier=5.0)
-    found[TABLE] = kept.once(TABLE, lambda: attacked(centered, digits_of_a_table(), num_canaries=500))
+    found[TABLE] = kept.once(
+        TABLE, lambda: attacked(centered, digits_of_a_table(), num_canaries=500)
+    )
     rows = [cells(name, each) for name, each in found.items()]
     shown = TextTable(
         title=f"{QUERIES} queries, {TEACHERS} teachers, WordNet-40: epsilon {EPSILON:g} at delta {DELTA:g}"
     )
     for heading in _COLUMNS:
-        shown.add_column(heading, justify="left" if heading == _COLUMNS[0] else "right", no_wrap=True)
+        shown.add_column(
+            heading, justify="left" if heading == _COLUMNS[0] else "right", no_wrap=True
+        )
     for row in rows:
         shown.add_row(*row)
     console.print(shown)
@@ -116,7 +136,9 @@ def table(kept: Kept, console: Console, *, record: bool) -> int:
 def attacked(aggregator: Aggregator, dataset: Dataset, **settings: Any) -> dict[str, Any]:
     """What an attack found; a price that it refutes is attacked once more, with twice as many runs."""
     budget = Budget(target_delta=DELTA, target_epsilon=EPSILON)
-    attack = Attack(aggregator=aggregator, budget=budget, num_queries=QUERIES, num_teachers=TEACHERS, **settings)
+    attack = Attack(
+        aggregator=aggregator, budget=budget, num_queries=QUERIES, num_teachers=TEACHERS, **settings
+    )
     try:
         found = attack.run(dataset)
         if found.refuted:
@@ -143,7 +165,9 @@ def recorded(found: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
     """Writes the figures where the page's table and picture come from."""
     path = DOCS / "results.json"
     sets = json.loads(path.read_text(encoding="utf-8"))
-    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True
+    )
     about = f"WordNet-40, {QUERIES} queries, {TEACHERS:,} teachers, epsilon {EPSILON:g}, delta {DELTA:g}, replace-one"
     sets["attack"] = {"about": about, "command": "make attack", "commit": commit.stdout.strip()}
     sets["attack"] |= {"columns": list(_COLUMNS), "rows": rows}
@@ -170,9 +194,21 @@ def draw(output: Path, found: dict[str, dict[str, Any]]) -> None:
     figure = Figure(figsize=(4.8, 0.26 * len(order) + 0.9), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     places = range(len(order))
-    axes.hlines(places, 0, [shown[name]["lower_bound"] for name in order], color="#b8c4c9", linewidth=1)
-    axes.plot([shown[name]["lower_bound"] for name in order], places, "o", color="#0072B2", label="by attack")
-    exact = [(shown[name]["exact"], place) for place, name in enumerate(order) if shown[name]["exact"] is not None]
+    axes.hlines(
+        places, 0, [shown[name]["lower_bound"] for name in order], color="#b8c4c9", linewidth=1
+    )
+    axes.plot(
+        [shown[name]["lower_bound"] for name in order],
+        places,
+        "o",
+        color="#0072B2",
+        label="by attack",
+    )
+    exact = [
+        (shown[name]["exact"], place)
+        for place, name in enumerate(order)
+        if shown[name]["exact"] is not None
+    ]
     axes.plot(*zip(*exact, strict=True), "|", color="#b84a00", markersize=9, label="by exact laws")
     axes.axvline(EPSILON, color="#4d5a61", linewidth=1, label="the price")
     axes.set(xlim=(0, 1.08 * EPSILON), yticks=places, yticklabels=order, xlabel="epsilon, at least")
@@ -185,13 +221,23 @@ def draw(output: Path, found: dict[str, dict[str, Any]]) -> None:
 def digits_of_a_table() -> Dataset:
     """Scikit-learn's digits, written to CSV files and read as a table: a column for each pixel and each digit."""
     digits = load_digits()
-    names = [*(f"pixel{number}" for number in range(64)), *(f"digit{number}" for number in range(10))]
+    names = [
+        *(f"pixel{number}" for number in range(64)),
+        *(f"digit{number}" for number in range(10)),
+    ]
     rows = np.column_stack([digits.data, digits.target[:, None] == np.arange(10)]).astype(int)
     ends, files = {"private": (0, 1300), "public": (1300, 1600), "test": (1600, None)}, {}
     with tempfile.TemporaryDirectory() as folder:
         for split, (first, last) in ends.items():
             files[split] = Path(folder) / f"{split}.csv"
-            np.savetxt(files[split], rows[first:last], fmt="%d", delimiter=",", header=",".join(names), comments="")
+            np.savetxt(
+                files[split],
+                rows[first:last],
+                fmt="%d",
+                delimiter=",",
+                header=",".join(names),
+                comments="",
+            )
         return Table(**{name: str(path) for name, path in files.items()}, labels=names[64:]).load()
 
 
@@ -206,14 +252,18 @@ def honest(count: int, kept: Kept, console: Console) -> int:
     started = time.process_time()
     for number in track(range(count), "attacking honest releases", console=console):
         name = [*kinds][number % len(kinds)]
-        found = kept.once(f"honest {number}", lambda name=name, number=number: small(kinds[name], dataset, number))
+        found = kept.once(
+            f"honest {number}", lambda name=name, number=number: small(kinds[name], dataset, number)
+        )
         for bound in beyond:
             beyond[bound] += found[bound] > found["epsilon"]
     allowed = int(binom.ppf(_ALLOWED, count, 0.05))
     console.print(
         f"{count} attacks at 95%: {beyond['lower_bound']} exceed the price, {beyond['lower_bound_any']} by any"
     )
-    console.print(f"mechanism; chance allows {allowed}; {time.process_time() - started:.0f} s of a processor")
+    console.print(
+        f"mechanism; chance allows {allowed}; {time.process_time() - started:.0f} s of a processor"
+    )
     return 1 if max(beyond.values()) > allowed else 0
 
 
@@ -228,10 +278,15 @@ def drawn_dataset() -> Dataset:
     """A thousand private records of normal features, of which some are labels."""
     rng, start, splits = np.random.default_rng(0), 0, []
     for count in (1000, 300, 50):
-        inputs, ids = rng.normal(size=(count, 20)).astype(np.float32), np.arange(start, start + count)
+        inputs, ids = (
+            rng.normal(size=(count, 20)).astype(np.float32),
+            np.arange(start, start + count),
+        )
         splits.append(Split(inputs, inputs[:, :10] > 1.5, ids, ids))
         start += count
-    return Dataset("drawn", False, "features", tuple(f"label{number}" for number in range(10)), *splits)
+    return Dataset(
+        "drawn", False, "features", tuple(f"label{number}" for number in range(10)), *splits
+    )
 
 
 if __name__ == "__main__":

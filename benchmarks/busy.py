@@ -65,13 +65,31 @@ def write_arrays_of(rows: int, folder: Path) -> None:
 def train(folder: Path, name: str, threads: dict[str, str], *settings: str) -> Ended:
     """Runs `pate-train experiment=centered_votes` on the arrays in a folder; raises where it fails."""
     words = [f"data.{split}={folder}/{split}.npz" for split in ("private", "public", "test")]
-    words += [f"output_dir={folder}/{name}", f"ledger={folder}/{name}.db", "all_records=false", "seed=1"]
-    command = [sys.executable, "-m", "pate.cli.train", "experiment=centered_votes", "data=arrays", "target_epsilon=1"]
-    environment = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    words += [
+        f"output_dir={folder}/{name}",
+        f"ledger={folder}/{name}.db",
+        "all_records=false",
+        "seed=1",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "pate.cli.train",
+        "experiment=centered_votes",
+        "data=arrays",
+        "target_epsilon=1",
+    ]
+    environment = {
+        key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")
+    }
     environment["PYTHONPATH"] = str(Path(__file__).parents[1])
     before = _children_seconds()
     subprocess.run(
-        [*command, *words, *settings], cwd=folder, env=environment | threads, check=True, capture_output=True
+        [*command, *words, *settings],
+        cwd=folder,
+        env=environment | threads,
+        check=True,
+        capture_output=True,
     )
     seconds = _children_seconds() - before
     digest = hashlib.sha256()
@@ -85,7 +103,10 @@ def train(folder: Path, name: str, threads: dict[str, str], *settings: str) -> E
 @contextmanager
 def busy_core() -> Iterator[None]:
     """Keeps half of the cores busy."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(max(1, _cores() // 2))]
+    loops = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(max(1, _cores() // 2))
+    ]
     try:
         yield
     finally:

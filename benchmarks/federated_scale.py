@@ -35,10 +35,18 @@ def dataset(seed: int, queries: int) -> Dataset:
     def split(rows: slice) -> Split:
         return Split(inputs[rows], labels[rows], ids[rows], ids[rows])
 
-    private, public, test = (split(slice(*ends)) for ends in ((0, RECORDS), (RECORDS, -1), (-1, None)))
+    private, public, test = (
+        split(slice(*ends)) for ends in ((0, RECORDS), (RECORDS, -1), (-1, None))
+    )
     names = tuple(f"label_{number}" for number in range(LABELS))
     return Dataset(
-        name="scale", real=False, kind="features", label_names=names, private=private, public=public, test=test
+        name="scale",
+        real=False,
+        kind="features",
+        label_names=names,
+        private=private,
+        public=public,
+        test=test,
     )
 
 
@@ -74,7 +82,11 @@ def main() -> None:
     absent = max(1, given.holders // 10)
     roll = Roll.numbered(given.holders, 1, max_absent=absent)
     public = dataset(0, given.queries)
-    request = Request(inputs=public.public.inputs, record_ids=np.arange(given.queries), label_names=public.label_names)
+    request = Request(
+        inputs=public.public.inputs,
+        record_ids=np.arange(given.queries),
+        label_names=public.label_names,
+    )
     noise = DistributedVotes(noise_std=20.0, num_holders=given.holders, max_dropouts=absent)
     aggregator = noise if given.way == "noise" else GaussianVotes(noise_std=20.0)
     plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=1)
@@ -83,15 +95,23 @@ def main() -> None:
     given.folder.mkdir(parents=True)
     plans, started = Holders(given.folder / "holders", given.queries), time.monotonic()
     if given.way == "votes":
-        simulate(release_app(FederatedRelease(**shared), seconds=3000), holder_app(plans), given.holders)
+        simulate(
+            release_app(FederatedRelease(**shared), seconds=3000), holder_app(plans), given.holders
+        )
     else:
         made = SummedRelease(**shared, dataset="scale", real=False, shares=given.shares)
         own = HolderSum(made.terms, made.noise)
         simulate(summed_app(made, seconds=3000), secure_holder_app(plans, own), given.holders)
     sizes = [path.stat().st_size for path in (given.folder / "holders").glob("*/*/votes.npz")]
     found = {"way": given.way, "holders": given.holders, "queries": given.queries}
-    found |= {"seconds": round(time.monotonic() - started), "request_bytes": len(request.to_bytes())}
-    found |= {"vote_bytes": int(np.mean(sizes)), "released": (given.folder / "release" / "manifest.json").exists()}
+    found |= {
+        "seconds": round(time.monotonic() - started),
+        "request_bytes": len(request.to_bytes()),
+    }
+    found |= {
+        "vote_bytes": int(np.mean(sizes)),
+        "released": (given.folder / "release" / "manifest.json").exists(),
+    }
     print(json.dumps(found))  # noqa: T201 - the script's product
 
 

@@ -66,7 +66,9 @@ class WordNetHolders:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--way", choices=("votes", "sum", "noise", "rounds", "secure_rounds"), default="votes")
+    parser.add_argument(
+        "--way", choices=("votes", "sum", "noise", "rounds", "secure_rounds"), default="votes"
+    )
     given = parser.parse_args()
     given.folder.mkdir(parents=True)
     if given.way.endswith("rounds"):
@@ -78,14 +80,19 @@ def main() -> None:
         record_ids=dataset.published_ids[:QUERIES],
         label_names=dataset.label_names,
     )
-    roll, holders = Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT), WordNetHolders(given.folder / "holders")
+    roll, holders = (
+        Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT),
+        WordNetHolders(given.folder / "holders"),
+    )
     noise = DistributedVotes(noise_std=100.0, num_holders=HOLDERS, max_dropouts=ABSENT)
     aggregator = noise if given.way == "noise" else GaussianVotes(noise_std=100.0)
     plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=SEED)
     shared: dict[str, Any] = {"plan": plan, "roll": roll, "request": request}
     shared |= {"inbox": given.folder / "inbox", "output_dir": given.folder / "release"}
     if given.way == "votes":
-        simulate(release_app(FederatedRelease(**shared), seconds=3000), holder_app(holders), HOLDERS)
+        simulate(
+            release_app(FederatedRelease(**shared), seconds=3000), holder_app(holders), HOLDERS
+        )
     else:
         made = SummedRelease(**shared, dataset="wordnet", real=True)
         own = HolderSum(made.terms, made.noise)
@@ -106,7 +113,12 @@ def main() -> None:
 def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
     """Twenty rounds over Flower, and the same in one process."""
     dataset, aggregator = WordNet40().load(), CenteredVotes(noise_multiplier=1.0)
-    shared: dict[str, Any] = {"aggregator": aggregator, "target_delta": 1e-6, "target_epsilon": 3.6, "seed": SEED}
+    shared: dict[str, Any] = {
+        "aggregator": aggregator,
+        "target_delta": 1e-6,
+        "target_epsilon": 3.6,
+        "seed": SEED,
+    }
     shared |= {"accountant": ExactAccountant, "student": LowRankStudent()}
     made = RoundsOfHolders(
         plan=ReleasePlan(**shared),

@@ -21,5 +21,8 @@ def simulate(server_app: Any, client_app: Any, num_nodes: int, *, cpus: int = 2)
             server_app,
             client_app,
             num_nodes,
-            backend_config={"init_args": init, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
+            backend_config={
+                "init_args": init,
+                "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            },
         )

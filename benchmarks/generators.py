@@ -17,11 +17,15 @@ _NORMALS = 1_000_000
 
 def generator_jobs() -> list[Job]:
     """Jobs of milliseconds; the ratio is what the cipher costs."""
-    votes = np.random.default_rng(0).integers(0, NUM_TEACHERS + 1, size=(NUM_QUERIES, NUM_LABELS), dtype=np.uint16)
+    votes = np.random.default_rng(0).integers(
+        0, NUM_TEACHERS + 1, size=(NUM_QUERIES, NUM_LABELS), dtype=np.uint16
+    )
     jobs = [
         _beside(
             f"{name}, {NUM_QUERIES} x {NUM_LABELS}",
-            lambda rng, aggregator=aggregator: aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng),
+            lambda rng, aggregator=aggregator: aggregator.aggregate(
+                votes, num_teachers=NUM_TEACHERS, rng=rng
+            ),
         )
         for name, aggregator in aggregators().items()
     ]
@@ -34,7 +38,10 @@ def generator_jobs() -> list[Job]:
             lambda rng: centered.aggregate(confidences, num_teachers=_BLOCK_TEACHERS, rng=rng),
         ),
         _beside("1,000,000 standard normals", lambda rng: rng.standard_normal(_NORMALS)),
-        _beside("1,000,000 words of 64 bits", lambda rng: rng.integers(2**64, size=_NORMALS, dtype=np.uint64)),
+        _beside(
+            "1,000,000 words of 64 bits",
+            lambda rng: rng.integers(2**64, size=_NORMALS, dtype=np.uint64),
+        ),
     ]
 
 

@@ -65,7 +65,9 @@ def _records(size: int) -> KernelVotes:
         return Split(inputs, inputs[:, :_LABELS] > 1, np.arange(rows), np.arange(rows))
 
     private, of = split(size), np.arange(size)
-    return KernelVotes(private=private, teacher_of=of, num_teachers=size, public=split(2000), num_queries=_QUERIES)
+    return KernelVotes(
+        private=private, teacher_of=of, num_teachers=size, public=split(2000), num_queries=_QUERIES
+    )
 
 
 def _rounds(votes: KernelVotes) -> object:
@@ -77,7 +79,8 @@ def _products(votes: KernelVotes) -> object:
 
 
 def _price(num_teachers: int) -> object:
-    aggregator = GaussianVotes(noise_std=100.0 + next(_calls) / 1000)  # a price that was asked for is remembered
+    # a price that was asked for is remembered
+    aggregator = GaussianVotes(noise_std=100.0 + next(_calls) / 1000)
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=num_teachers)
     return AutoAccountant().compose(event).get_epsilon(1e-6)
 
@@ -99,8 +102,14 @@ def _gaussian(counts: Any) -> object:
 
 
 def _stable(counts: Any) -> object:
-    settings: dict[str, Any] = {"selection_noise": "gumbel", "selection_scale": 39.0, "test": "gaussian"}
-    return StableTopK(**settings, test_std=60.0, failure_prob=1e-12).aggregate(counts, num_teachers=1000, rng=_rng())
+    settings: dict[str, Any] = {
+        "selection_noise": "gumbel",
+        "selection_scale": 39.0,
+        "test": "gaussian",
+    }
+    return StableTopK(**settings, test_std=60.0, failure_prob=1e-12).aggregate(
+        counts, num_teachers=1000, rng=_rng()
+    )
 
 
 def _normal(counts: Any) -> object:
@@ -124,11 +133,31 @@ def _sum(bits: Any) -> object:
 
 
 GROWTHS = (
-    Growth("records: a release in 20 rounds", (10**4, 10**5, 10**6), _records, _rounds, _products, "20 products"),
-    Growth("teachers: a price", (10**3, 10**4, 10**5), _nothing, _price, _one_price, "that of 1,000"),
-    Growth("teachers: counting votes", (10**3, 10**4, 10**5), _bits, histogram, _sum, "a sum of bits"),
-    Growth("queries: Gaussian votes", (10**4, 10**5, 10**6), _counts, _gaussian, _normal, "a noise draw"),
-    Growth("labels: stable top-k", (10, 100, 1000), _wide, _stable, _sorted, "a noise draw and a sort"),
+    Growth(
+        "records: a release in 20 rounds",
+        (10**4, 10**5, 10**6),
+        _records,
+        _rounds,
+        _products,
+        "20 products",
+    ),
+    Growth(
+        "teachers: a price", (10**3, 10**4, 10**5), _nothing, _price, _one_price, "that of 1,000"
+    ),
+    Growth(
+        "teachers: counting votes", (10**3, 10**4, 10**5), _bits, histogram, _sum, "a sum of bits"
+    ),
+    Growth(
+        "queries: Gaussian votes",
+        (10**4, 10**5, 10**6),
+        _counts,
+        _gaussian,
+        _normal,
+        "a noise draw",
+    ),
+    Growth(
+        "labels: stable top-k", (10, 100, 1000), _wide, _stable, _sorted, "a noise draw and a sort"
+    ),
 )
 
 
@@ -158,5 +187,7 @@ def grown() -> list[Grown]:
         for size in growth.sizes:
             with get_context("spawn").Pool(1) as pool:
                 rows.append(pool.apply(_measured, (growth, size)))
-        found.append(Grown(growth, tuple(row[0] for row in rows), tuple(row[1] for row in rows), rows[-1][2]))
+        found.append(
+            Grown(growth, tuple(row[0] for row in rows), tuple(row[1] for row in rows), rows[-1][2])
+        )
     return found

@@ -22,7 +22,12 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.accounting.conversion import rdp_to_epsilons
-from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, gnmax_smooth_sensitivity, one_bit_cost
+from pate.accounting.data_dependent import (
+    gap_selection_cost,
+    gnmax_cost,
+    gnmax_smooth_sensitivity,
+    one_bit_cost,
+)
 from pate.accounting.events import leaves
 from pate.accounting.exact import composed
 from pate.accounting.joint_law import joint_rdp
@@ -50,7 +55,10 @@ class Job:
 def quick_jobs() -> list[Job]:
     """Jobs of milliseconds."""
     return [
-        *(_aggregation(name, aggregator, num_queries=600) for name, aggregator in aggregators().items()),
+        *(
+            _aggregation(name, aggregator, num_queries=600)
+            for name, aggregator in aggregators().items()
+        ),
         *_compositions(),
         *_optimal_compositions(),
         *_costs(),
@@ -73,14 +81,20 @@ def aggregators() -> dict[str, Aggregator]:
     """Those whose releases are timed."""
     return {
         "StableTopK gumbel": StableTopK(selection_scale=39.0, test_std=60.0),
-        "StableTopK gaussian": StableTopK(selection_noise="gaussian", selection_scale=50.0, test_std=60.0),
-        "StableTopK table": StableTopK(selection_scale=160.0, test="table", table_order=4.0, table_budget=5e-3),
+        "StableTopK gaussian": StableTopK(
+            selection_noise="gaussian", selection_scale=50.0, test_std=60.0
+        ),
+        "StableTopK table": StableTopK(
+            selection_scale=160.0, test="table", table_order=4.0, table_budget=5e-3
+        ),
         "GaussianVotes": GaussianVotes(noise_std=100.0),
     }
 
 
 def _aggregation(name: str, aggregator: Aggregator, *, num_queries: int, rounds: int = 30) -> Job:
-    votes = np.random.default_rng(0).integers(0, NUM_TEACHERS + 1, size=(num_queries, NUM_LABELS), dtype=np.uint16)
+    votes = np.random.default_rng(0).integers(
+        0, NUM_TEACHERS + 1, size=(num_queries, NUM_LABELS), dtype=np.uint16
+    )
     rng = np.random.default_rng(1)
 
     sorts = isinstance(aggregator, StableTopK)
@@ -118,12 +132,16 @@ def _costs() -> list[Job]:
     test = StabilityTest.gaussian(test_std=60.0, failure_prob=1e-9, num_teachers=NUM_TEACHERS)
     bit = next(leaf for leaf, _ in leaves(test.event) if isinstance(leaf, OneBitEvent))
     query, gnmax = BoundedRangeEvent(4 / 39), partial(gnmax_cost, noise_std=40.0, num_teachers=250)
-    smooth = partial(gnmax_smooth_sensitivity, noise_std=40.0, num_teachers=250, order=8.0, beta=0.02)
+    smooth = partial(
+        gnmax_smooth_sensitivity, noise_std=40.0, num_teachers=250, order=8.0, beta=0.02
+    )
     orders = DEFAULT_ORDERS
     return [
         _cost("GNMax, 6,000 x 10", lambda: gnmax(classes, orders=orders), classes),
         _cost(
-            "gap selection, 6,000 x 40", lambda: gap_selection_cost(utilities, event=query, orders=orders), utilities
+            "gap selection, 6,000 x 40",
+            lambda: gap_selection_cost(utilities, event=query, orders=orders),
+            utilities,
         ),
         _cost("6,000 bits", lambda: one_bit_cost(gaps, event=bit, orders=orders), gaps),
         _cost("GNMax, its smooth sensitivity", lambda: smooth(classes), classes),
@@ -138,7 +156,10 @@ def _cost(name: str, run: Callable[[], object], data: NDArray[np.generic]) -> Jo
         for _ in range(0, len(data), len(exponents)):
             np.exp(exponents)
 
-    least, left_out = "one sort, one exponential per query and order", "sums and logarithms, and moments beyond one"
+    least, left_out = (
+        "one sort, one exponential per query and order",
+        "sums and logarithms, and moments beyond one",
+    )
     return Job(f"cost of {name}", run, sort_and_exponentials, least, left_out, rounds=10)
 
 
@@ -152,10 +173,23 @@ def _compositions() -> list[Job]:
         return float(rdp_to_epsilons(DEFAULT_ORDERS, rdp, target_delta=1e-6).min())
 
     return [
-        Job(name, run, vectorized, "the same sum in one array", "reading the events one by one", rounds=5)
+        Job(
+            name,
+            run,
+            vectorized,
+            "the same sum in one array",
+            "reading the events one by one",
+            rounds=5,
+        )
         for name, run in (
-            ("epsilon of 100,000 different Gaussians", lambda: RdpAccountant().compose(event).get_epsilon(1e-6)),
-            ("epsilon of 100,000 different Gaussians, an array", lambda: _array_epsilon(multipliers)),
+            (
+                "epsilon of 100,000 different Gaussians",
+                lambda: RdpAccountant().compose(event).get_epsilon(1e-6),
+            ),
+            (
+                "epsilon of 100,000 different Gaussians, an array",
+                lambda: _array_epsilon(multipliers),
+            ),
         )
     ]
 
@@ -183,7 +217,11 @@ def _optimal_compositions() -> list[Job]:
             rounds=3,
         )
 
-    return [job(name, event, kind) for name, event in events.items() for kind in (ExactAccountant, AutoAccountant)]
+    return [
+        job(name, event, kind)
+        for name, event in events.items()
+        for kind in (ExactAccountant, AutoAccountant)
+    ]
 
 
 def _array_epsilon(multipliers: NDArray[np.float64]) -> float:
@@ -196,7 +234,9 @@ def _dp_accounting() -> Job:
     from dp_accounting.rdp import RdpAccountant as TheirAccountant
 
     multipliers = _noise_multipliers()
-    event = dp_accounting.ComposedDpEvent([dp_accounting.GaussianDpEvent(float(z)) for z in multipliers])
+    event = dp_accounting.ComposedDpEvent(
+        [dp_accounting.GaussianDpEvent(float(z)) for z in multipliers]
+    )
     return Job(
         name="epsilon of 100,000 different Gaussians, by dp-accounting",
         run=lambda: TheirAccountant().compose(event).get_epsilon(1e-6),
@@ -215,10 +255,18 @@ def _top_k() -> list[Job]:
     noise = "one noise draw, one partition"
     return [
         *(
-            _selection(f"Joint, 166,000 counts, k={k}", JointTopK(k=k, epsilon=1.0), large, _sort, sorting)
+            _selection(
+                f"Joint, 166,000 counts, k={k}", JointTopK(k=k, epsilon=1.0), large, _sort, sorting
+            )
             for k in (100, 200)
         ),
-        _selection("Joint, 600 x 40, k=9", JointTopK(k=9, epsilon=1.0), small, partial(_partition, 9), noise),
+        _selection(
+            "Joint, 600 x 40, k=9",
+            JointTopK(k=9, epsilon=1.0),
+            small,
+            partial(_partition, 9),
+            noise,
+        ),
         *(
             _selection(
                 f"Canonical, gamma={gamma}, 100,000 counts, k=100",
@@ -237,7 +285,11 @@ def _top_k() -> list[Job]:
             noise,
         ),
         _selection(
-            "Permute-and-flip, 166,000 counts, k=100", PermuteAndFlipTopK(k=100, epsilon=1.0), large, _sort, sorting
+            "Permute-and-flip, 166,000 counts, k=100",
+            PermuteAndFlipTopK(k=100, epsilon=1.0),
+            large,
+            _sort,
+            sorting,
         ),
     ]
 

@@ -48,7 +48,11 @@ SETTINGS = (
 )
 RELEASES = {
     "labels": ("aggregator=gaussian_votes", "target_epsilon=100"),
-    "session": ("aggregator=stable_top_k_boundary", "aggregator.target_hits=20", "target_epsilon=200"),
+    "session": (
+        "aggregator=stable_top_k_boundary",
+        "aggregator.target_hits=20",
+        "target_epsilon=200",
+    ),
 }
 _MILESTONES = (
     "partition.json",
@@ -68,13 +72,17 @@ _SAVED_S = 3.0  # a teacher trained so long before a kill is on the disk
 class Kills:
     """What happened."""
 
-    of: Counter[str] = field(default_factory=Counter)  # how many kills of a "run", "worker" or "node"
+    # how many kills of a "run", "worker" or "node"
+    of: Counter[str] = field(default_factory=Counter)
     finished: int = 0  # runs that got to their end
     continued: int = 0  # runs that lost a worker or node and got to their end by themselves
     stopped: int = 0  # runs that lost one and ended with a line that says what to do
-    hung: int = 0  # runs that did not get on without what they lost within two minutes, so that they were killed
-    unsaved: int = 0  # trainings that a kill cut off from their saving, so that they were done again
-    faults: list[str] = field(default_factory=list)  # what went wrong, one line each; empty if all is well
+    # runs that did not get on without what they lost within two minutes, so that they were killed
+    hung: int = 0
+    # trainings that a kill cut off from their saving, so that they were done again
+    unsaved: int = 0
+    # what went wrong, one line each; empty if all is well
+    faults: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -84,16 +92,30 @@ class Kills:
 
 def main() -> None:
     """Prints what happened; exit code 1 where anything is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--engine", default="processes", choices=["sequential", "stacked", "processes", "ray"])
-    parser.add_argument("--nodes", action="store_true", help="with --engine ray: on a cluster of two nodes")
-    parser.add_argument("--release", default="labels", choices=[*RELEASES], help="all at once, or a session in rounds")
+    parser.add_argument(
+        "--engine", default="processes", choices=["sequential", "stacked", "processes", "ray"]
+    )
+    parser.add_argument(
+        "--nodes", action="store_true", help="with --engine ray: on a cluster of two nodes"
+    )
+    parser.add_argument(
+        "--release",
+        default="labels",
+        choices=[*RELEASES],
+        help="all at once, or a session in rounds",
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     os.environ["PYTHONPATH"] = os.getcwd()  # a cluster's workers need the witness
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, RayNodes() if given.nodes else contextlib.nullcontext() as nodes:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        RayNodes() if given.nodes else contextlib.nullcontext() as nodes,
+    ):
         disturbed = Disturbed(Path(folder), given.engine, RELEASES[given.release], nodes)
         kills = disturbed.kill(given.kills, random.Random(given.seed))
     say = Console(highlight=False, soft_wrap=True).print
@@ -102,8 +124,13 @@ def main() -> None:
     say(
         f"{kills.continued} runs went on without what they lost, {kills.stopped} stopped and said so, {kills.hung} hung"
     )
-    say(f"{kills.finished} runs got to their end; {kills.unsaved} teachers were cut off from their saving")
-    say("\n".join(kills.faults) or "same release, votes and teachers; none trained again once saved; ledger complete")
+    say(
+        f"{kills.finished} runs got to their end; {kills.unsaved} teachers were cut off from their saving"
+    )
+    say(
+        "\n".join(kills.faults)
+        or "same release, votes and teachers; none trained again once saved; ledger complete"
+    )
     sys.exit(1 if kills.faults or (kills.hung and given.engine != "ray") else 0)
 
 
@@ -142,13 +169,22 @@ class Disturbed:
         return self.kills
 
     def _start(self, path: Path) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "pate.cli.train", *SETTINGS, *self.release, f"+teacher.log={self.log}"]
+        command = [
+            sys.executable,
+            "-m",
+            "pate.cli.train",
+            *SETTINGS,
+            *self.release,
+            f"+teacher.log={self.log}",
+        ]
         command += [f"engine={self.engine}", f"output_dir={path}"]
         command += [f"engine.address={self.nodes.address}"] if self.nodes else []
         with self.errors.open("wb") as errors:
             return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
 
-    def _wait_for_a_moment(self, run: subprocess.Popen[bytes], length: float, rng: random.Random) -> None:
+    def _wait_for_a_moment(
+        self, run: subprocess.Popen[bytes], length: float, rng: random.Random
+    ) -> None:
         """A uniform moment, or one just after the next of the files that are not there yet."""
         ahead = [name for name in _MILESTONES if not (self.path / name).exists()]
         if ahead and rng.random() < 0.5:
@@ -163,7 +199,9 @@ class Disturbed:
     def _kill_one(self, run: subprocess.Popen[bytes], rng: random.Random) -> str:
         """Kills the run or something of it, and says which."""
         workers = self.nodes.workers() if self.nodes else descendants(run.pid)
-        kind = rng.choice(["run", *(["worker"] if workers else []), *(["node"] if self.nodes else [])])
+        kind = rng.choice(
+            ["run", *(["worker"] if workers else []), *(["node"] if self.nodes else [])]
+        )
         pid = rng.choice(workers) if kind == "worker" else run.pid
         name = command_of(pid).split(" -")[0] if kind == "worker" else ""
         self.moments.append(time.time())
@@ -188,7 +226,9 @@ class Disturbed:
         if last != "run":
             lines = self.errors.read_text().splitlines()
             if code != 0 and (last == "" or any(line.startswith("Traceback") for line in lines)):
-                self.kills.faults.append(f"exit code {code}, {lines[-1:]}, after {last or 'no kill'}")
+                self.kills.faults.append(
+                    f"exit code {code}, {lines[-1:]}, after {last or 'no kill'}"
+                )
             self.kills.continued += code == 0 and last != ""
             self.kills.stopped += code != 0
         if (self.path / "report.json").exists():
@@ -212,13 +252,21 @@ class Disturbed:
     def _compare(self) -> None:
         """A run that got to its end with the undisturbed one; then everything begins anew."""
         if _drawn(self.path) != _drawn(self.calm):
-            self.kills.faults.append("the charges, or what they paid for, differ from an undisturbed run's")
+            self.kills.faults.append(
+                "the charges, or what they paid for, differ from an undisturbed run's"
+            )
         names = ["votes.npz", "partition.json", "release/release.npz"]
-        names += [str(path.relative_to(self.calm)) for path in sorted((self.calm / "release/student").iterdir())]
+        names += [
+            str(path.relative_to(self.calm))
+            for path in sorted((self.calm / "release/student").iterdir())
+        ]
         if _teachers(self.path) != _teachers(self.calm):
             self.kills.faults.append("teachers differ from an undisturbed run's")
         for name in names:
-            if not (self.path / name).exists() or (self.calm / name).read_bytes() != (self.path / name).read_bytes():
+            if (
+                not (self.path / name).exists()
+                or (self.calm / name).read_bytes() != (self.path / name).read_bytes()
+            ):
                 self.kills.faults.append(f"{name} differs from an undisturbed run's")
         self._count_trainings()
         self.kills.finished += 1
@@ -235,12 +283,16 @@ class Disturbed:
             ends.setdefault(seed, []).append(float(ended))
         for seed, moments in ends.items():
             for moment in moments[:-1]:
-                lost = any(moment - _SAVED_S < killed < moment + _SAVED_S for killed in self.moments)
+                lost = any(
+                    moment - _SAVED_S < killed < moment + _SAVED_S for killed in self.moments
+                )
                 self.kills.unsaved += lost
                 if not lost:
                     near = min((killed - moment for killed in self.moments), key=abs, default=0.0)
                     rule = f"its first end was {abs(near):.1f} s {'before' if near > 0 else 'after'} a kill"
-                    self.kills.faults.append(f"the teacher of seed {seed} was trained to its end again: {rule}")
+                    self.kills.faults.append(
+                        f"the teacher of seed {seed} was trained to its end again: {rule}"
+                    )
 
 
 def _drawn(folder: Path) -> list[tuple[str, str, bytes]]:

@@ -28,7 +28,12 @@ def mlp_loop(teacher: MLPTeacher, parts: Sequence[Shard]) -> None:
     """Networks with one hidden layer."""
     for part in parts:
         hidden = nn.Linear(part.inputs.shape[1], teacher.hidden)
-        _fit(nn.Sequential(hidden, nn.ReLU(), nn.Linear(teacher.hidden, part.labels.shape[1])), part, teacher, "cpu")
+        _fit(
+            nn.Sequential(hidden, nn.ReLU(), nn.Linear(teacher.hidden, part.labels.shape[1])),
+            part,
+            teacher,
+            "cpu",
+        )
 
 
 def logistic_loop(parts: Sequence[Shard]) -> None:
@@ -59,7 +64,9 @@ def _fit(model: nn.Module, part: Shard, teacher: CNNTeacher | MLPTeacher, device
     model.to(device)
     inputs = torch.from_numpy(part.inputs).to(device)
     labels = torch.from_numpy(part.labels.astype(np.float32)).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay
+    )
     for _ in range(teacher.epochs):
         for rows in torch.randperm(len(inputs), device=device).split(teacher.batch_size):
             loss = functional.binary_cross_entropy_with_logits(model(inputs[rows]), labels[rows])

@@ -19,7 +19,14 @@ from rich.console import Console
 from rich.table import Table
 
 from pate.votes import VoteStore
-from pate.votes.vote_file import BitSums, GatheredVotes, SumFile, VoteFile, VoteManifest, queries_digest
+from pate.votes.vote_file import (
+    BitSums,
+    GatheredVotes,
+    SumFile,
+    VoteFile,
+    VoteManifest,
+    queries_digest,
+)
 
 _FILES = 8
 _FULL = (10_000, 1_000_000, 1_000)
@@ -42,7 +49,8 @@ class Cost:
     file_bytes: int  # of one holder's file
     add_s: float  # seconds of a processor to open, check, read and add all files
     count_s: float  # seconds to make counts of the sums
-    plain_s: float  # seconds that the same files take where votes are unpacked, measured on some of them
+    # seconds that the same files take where votes are unpacked, measured on some of them
+    plain_s: float
 
     @property
     def votes(self) -> float:
@@ -53,8 +61,12 @@ class Cost:
 def main() -> None:
     """Prints a line for each size, and the law."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--largest", action="store_true", help="also the last size, a hundredth of all: minutes")
-    parser.add_argument("--tree", action="store_true", help="also a tree of sums, at a hundredth of all")
+    parser.add_argument(
+        "--largest", action="store_true", help="also the last size, a hundredth of all: minutes"
+    )
+    parser.add_argument(
+        "--tree", action="store_true", help="also a tree of sums, at a hundredth of all"
+    )
     chosen, console = parser.parse_args(), Console(width=150)
     sizes = _SIZES if chosen.largest else _SIZES[:-1]
     costs = []
@@ -78,12 +90,17 @@ def main() -> None:
         f"{holders:,} holders, {queries:,} queries, {labels:,} labels: {each / 1e6:.0f} MB a holder, "
         f"{holders * each / 1e12:.2f} TB at the server, {full / 3600:.1f} h on one core"
     )
-    console.print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB")
+    console.print(
+        f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB"
+    )
 
 
 def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
     """Writes a few files, and adds as many as there are holders, one of these after the other."""
-    paths = [_written(folder / f"{number}.npz", queries, labels, number) for number in range(min(_FILES, holders))]
+    paths = [
+        _written(folder / f"{number}.npz", queries, labels, number)
+        for number in range(min(_FILES, holders))
+    ]
     sums, started = BitSums((queries, -(-labels // 8))), time.process_time()
     for number in range(holders):
         for block in VoteStore.open(paths[number % len(paths)]).packed_blocks():
@@ -99,7 +116,9 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
             plain += bits.sum(axis=0)
     plain_s = (time.process_time() - counted) * holders / some
     assert some < holders or (plain == counts).all()
-    cost = Cost(holders, queries, labels, paths[0].stat().st_size, added - started, counted - added, plain_s)
+    cost = Cost(
+        holders, queries, labels, paths[0].stat().st_size, added - started, counted - added, plain_s
+    )
     for path in paths:
         path.unlink()
     return cost
@@ -134,7 +153,9 @@ def _copied(first: Path, folder: Path, number: int) -> Path:
     file = VoteFile.open(first)
     votes, path = next(iter(file.bits())), folder / f"{number}.npz"
     head = replace(file.manifest, holder=str(number))
-    VoteFile.write(path, head, bits=lambda: [votes], record_ids=file.record_ids, label_names=file.label_names)
+    VoteFile.write(
+        path, head, bits=lambda: [votes], record_ids=file.record_ids, label_names=file.label_names
+    )
     return path
 
 
@@ -173,7 +194,16 @@ def _written(path: Path, queries: int, labels: int, seed: int) -> Path:
 
 def _table(costs: list[Cost]) -> Table:
     table = Table(box=None)
-    for heading in ("holders", "queries", "labels", "a file", "at the server", "added", "counts", "unpacked instead"):
+    for heading in (
+        "holders",
+        "queries",
+        "labels",
+        "a file",
+        "at the server",
+        "added",
+        "counts",
+        "unpacked instead",
+    ):
         table.add_column(heading, justify="right")
     for cost in costs:
         table.add_row(

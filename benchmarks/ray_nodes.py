@@ -22,7 +22,9 @@ class RayNodes:
         from ray.cluster_utils import Cluster
 
         self._cluster: Any = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}, shutdown_at_exit=True
+            initialize_head=True,
+            head_node_args={"num_cpus": 1, "include_dashboard": False},
+            shutdown_at_exit=True,
         )
         self._second: Any = self._cluster.add_node(num_cpus=1)
         self.address = str(self._cluster.address)
@@ -31,7 +33,10 @@ class RayNodes:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._cluster.shutdown()
 

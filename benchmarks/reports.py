@@ -37,21 +37,42 @@ class _LargeRun:
 
         def split(start: int, size: int) -> Split:
             ids = np.arange(start, start + size)
-            return Split(np.zeros((size, 1), np.float32), rng.random((size, num_labels)) < frequencies, ids, ids)
+            return Split(
+                np.zeros((size, 1), np.float32),
+                rng.random((size, num_labels)) < frequencies,
+                ids,
+                ids,
+            )
 
         queries, test = split(0, self.num_queries), split(self.num_queries, self.num_test)
         votes = rng.binomial(_NUM_TEACHERS, 0.2 + 0.5 * queries.labels)
         names = tuple(f"label_{index}" for index in range(num_labels))
-        parts = {"private": split(self.num_queries + self.num_test, 4000), "public": queries, "test": test}
+        parts = {
+            "private": split(self.num_queries + self.num_test, 4000),
+            "public": queries,
+            "test": test,
+        }
         aggregator = GaussianVotes(noise_std=100.0)
         found = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
         release = found if isinstance(found, Release) else found[0]
-        shape = VoteShape(num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS)
-        bits = SimpleNamespace(
-            gives_bits=True, counts=lambda: votes.astype(np.int64), accuracies=lambda true: np.full(_NUM_TEACHERS, 0.8)
+        shape = VoteShape(
+            num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS
         )
-        priced, budget = PricedRelease(aggregator, shape, release.event, 100.0), Budget(target_delta=1e-6)
-        told = {"accountant": budget.accountant, "seed": 0, "heading": Heading(), "data_dependent": False}
+        bits = SimpleNamespace(
+            gives_bits=True,
+            counts=lambda: votes.astype(np.int64),
+            accuracies=lambda true: np.full(_NUM_TEACHERS, 0.8),
+        )
+        priced, budget = (
+            PricedRelease(aggregator, shape, release.event, 100.0),
+            Budget(target_delta=1e-6),
+        )
+        told = {
+            "accountant": budget.accountant,
+            "seed": 0,
+            "heading": Heading(),
+            "data_dependent": False,
+        }
         made: dict[str, Any] = {  # what stands for a plan, a payment, votes and models
             "plan": SimpleNamespace(target_delta=1e-6, **told),
             "payment": SimpleNamespace(priced=priced, budget=budget, epsilon=100.0, seed=0),
@@ -59,11 +80,21 @@ class _LargeRun:
             "models": {name: self._model(rng, test) for name in _MODELS},
         }
         data = Dataset(name="large", real=False, kind="features", label_names=names, **parts)
-        return Results(dataset=data, queries=queries, priced=priced, release=release, curve=(), membership=None, **made)
+        return Results(
+            dataset=data,
+            queries=queries,
+            priced=priced,
+            release=release,
+            curve=(),
+            membership=None,
+            **made,
+        )
 
     def _model(self, rng: np.random.Generator, test: Split) -> SimpleNamespace:
         scores = rng.random(test.labels.shape, dtype=np.float32) * 0.8 + 0.2 * test.labels
-        return SimpleNamespace(predict=lambda _: scores > 0.8, predict_proba=lambda _: scores, threshold=0.8)
+        return SimpleNamespace(
+            predict=lambda _: scores > 0.8, predict_proba=lambda _: scores, threshold=0.8
+        )
 
     def write(self) -> str:
         """All that a run does for its report, but for the files."""
@@ -82,4 +113,13 @@ def report_jobs() -> list[Job]:
     """A thousand labels and twenty thousand queries; under 15 seconds."""
     large = _LargeRun(num_queries=20_000, num_labels=1_000, num_test=10_000)
     name = "a report, 20,000 queries x 1,000 labels, 10,000 test samples"
-    return [Job(name, large.write, large.sort, "one sort of the votes and of each model's scores", LEFT_OUT, rounds=1)]
+    return [
+        Job(
+            name,
+            large.write,
+            large.sort,
+            "one sort of the votes and of each model's scores",
+            LEFT_OUT,
+            rounds=1,
+        )
+    ]

@@ -28,9 +28,13 @@ def round_jobs() -> list[Job]:
         "public_inputs": inputs[:1000],
         "records_per_teacher": 1.0,
     }
-    convex = ConvexVotes(learner_of=groups % _TEACHERS, num_learners=_TEACHERS, penalty=10.0, **given)
+    convex = ConvexVotes(
+        learner_of=groups % _TEACHERS, num_learners=_TEACHERS, penalty=10.0, **given
+    )
     return [
-        _round("one kernel teacher per record", MomentVotes(**given), "bits to residuals, clips, grid"),
+        _round(
+            "one kernel teacher per record", MomentVotes(**given), "bits to residuals, clips, grid"
+        ),
         _round(f"{_TEACHERS} convex teachers", convex, "some ten steps of training, in doubles"),
     ]
 

@@ -38,7 +38,13 @@ def _charges() -> Job:
         for hit in hits:
             opened.charge(hit)
 
-    return Job(f"{NUM_CALLS:,} charges of a session", charge, count, "adding up the hits", "the lock and the checks")
+    return Job(
+        f"{NUM_CALLS:,} charges of a session",
+        charge,
+        count,
+        "adding up the hits",
+        "the lock and the checks",
+    )
 
 
 def _batch() -> Job:
@@ -59,7 +65,9 @@ def _price() -> Job:
     return Job(
         name=f"price of a session of {NUM_CALLS:,} hits",
         run=lambda: best_session_price(target, target_hits=NUM_CALLS, target_delta=1e-6),
-        floor=lambda: pure_dp_composition_epsilon(target.epsilon, count=price.num_accesses, target_delta=5e-7),
+        floor=lambda: pure_dp_composition_epsilon(
+            target.epsilon, count=price.num_accesses, target_delta=5e-7
+        ),
         floor_name="one optimal composition",
         left_out="the search for the split of delta",
         rounds=5,

@@ -25,7 +25,9 @@ _ROUNDS = 3
 def main() -> None:
     """Prints a line for each precision."""
     settings, console = _settings(), Console(width=140)
-    teacher = CNNTeacher(epochs=settings.epochs, batch_size=50, stacked=True, device=settings.device)
+    teacher = CNNTeacher(
+        epochs=settings.epochs, batch_size=50, stacked=True, device=settings.device
+    )
     parts = _parts(settings.num_teachers)
     for precision in ("float32", "auto"):
         ours, loop = _rates(replace(teacher, precision=precision), parts, settings)
@@ -35,7 +37,9 @@ def main() -> None:
         )
 
 
-def _rates(teacher: CNNTeacher, parts: list[Shard], settings: argparse.Namespace) -> tuple[float, float]:
+def _rates(
+    teacher: CNNTeacher, parts: list[Shard], settings: argparse.Namespace
+) -> tuple[float, float]:
     """Teachers a second, stacked and in the loop; they take turns."""
     looped, chunk_size, device = parts[: settings.num_looped], settings.chunk_size, settings.device
     _stacked(teacher, parts[:chunk_size], chunk_size)
@@ -74,11 +78,18 @@ def _seconds(call: Callable[[], object], device: str) -> float:
 
 def _parts(count: int) -> list[Shard]:
     rng = np.random.default_rng(0)
-    return [Shard(rng.random((200, 3, 32, 32), np.float32), rng.random((200, 40)) < 0.2) for _ in range(count)]
+    return [
+        Shard(rng.random((200, 3, 32, 32), np.float32), rng.random((200, 40)) < 0.2)
+        for _ in range(count)
+    ]
 
 
 def _device(device: str) -> str:
-    return torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} thread(s) of the processor"
+    return (
+        torch.cuda.get_device_name()
+        if device == "cuda"
+        else f"{torch.get_num_threads()} thread(s) of the processor"
+    )
 
 
 if __name__ == "__main__":

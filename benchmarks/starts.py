@@ -14,15 +14,27 @@ from benchmarks.jobs import Job
 _COMMANDS = f"{Path(sys.executable).parent}{os.sep}"
 _NUMBERS = ("-c", "import numpy, scipy.special")
 _HYDRA = ("-c", "import numpy, scipy.special, hydra")
-_EMPTY = ("-c", "import numpy, scipy.special, hydra; hydra.main(version_base=None)(lambda settings: None)()")
-_SILENT = ("hydra.output_subdir=null", "hydra.run.dir=.", "hydra/job_logging=none", "hydra/hydra_logging=none")
+_EMPTY = (
+    "-c",
+    "import numpy, scipy.special, hydra; hydra.main(version_base=None)(lambda settings: None)()",
+)
+_SILENT = (
+    "hydra.output_subdir=null",
+    "hydra.run.dir=.",
+    "hydra/job_logging=none",
+    "hydra/hydra_logging=none",
+)
 _STARTS = {
     "all names of pate.aggregators": (
         ("-c", "from pate.aggregators import *"),
         _NUMBERS,
         "numpy and scipy.special",
     ),
-    "a Hydra command without settings": ((*_EMPTY, *_SILENT), _HYDRA, "numpy, scipy.special, hydra"),
+    "a Hydra command without settings": (
+        (*_EMPTY, *_SILENT),
+        _HYDRA,
+        "numpy, scipy.special, hydra",
+    ),
     "pate-account aggregator=gaussian_votes": (
         (_COMMANDS + "pate-account", "aggregator=gaussian_votes"),
         _HYDRA,
@@ -34,8 +46,16 @@ _STARTS = {
         "numpy, scipy.special, hydra",
     ),
     "pate-account": ((_COMMANDS + "pate-account",), _HYDRA, "numpy, scipy.special, hydra"),
-    "pate-train --help": ((_COMMANDS + "pate-train", "--help"), _HYDRA, "numpy, scipy.special, hydra"),
-    "pate-train teachers=x, a typo": ((_COMMANDS + "pate-train", "teachers=x"), _HYDRA, "numpy, scipy.special, hydra"),
+    "pate-train --help": (
+        (_COMMANDS + "pate-train", "--help"),
+        _HYDRA,
+        "numpy, scipy.special, hydra",
+    ),
+    "pate-train teachers=x, a typo": (
+        (_COMMANDS + "pate-train", "teachers=x"),
+        _HYDRA,
+        "numpy, scipy.special, hydra",
+    ),
 }
 
 

@@ -30,7 +30,8 @@ class TableCost:
     seconds: float  # of `Table.load`
     training: float  # seconds of the partition and of linear teachers, a few at a time
     held: int  # bytes of the private features, float32: in memory, or in a file where they are many
-    before: int  # bytes of the process at its largest before it read anything, torch and pyarrow among them
+    # bytes of the process at its largest before it read anything, torch and pyarrow among them
+    before: int
     loaded: int  # the same after reading
     largest: int  # the same at the end
 
@@ -60,7 +61,10 @@ def _blocks(rows: int) -> Iterator[dict[str, Any]]:
     rng, words = np.random.default_rng(0), np.array(["north", "east", "south", "west"])
     for first in range(0, rows, _BLOCK):
         count = min(_BLOCK, rows - first)
-        numbers = {f"x{each}": rng.standard_normal(count).astype(np.float32) for each in range(_COLUMNS - 10)}
+        numbers = {
+            f"x{each}": rng.standard_normal(count).astype(np.float32)
+            for each in range(_COLUMNS - 10)
+        }
         texts = {f"w{each}": rng.choice(words, count) for each in range(10)}
         yield numbers | texts | {"flu": rng.integers(0, 2, count)}
 
@@ -78,7 +82,9 @@ def _read(folder: Path) -> TableCost:
     _train(private)
     training = time.perf_counter() - started
     rows, features = private.inputs.shape
-    return TableCost(rows, features, seconds, training, private.inputs.nbytes, before, loaded, _largest())
+    return TableCost(
+        rows, features, seconds, training, private.inputs.nbytes, before, loaded, _largest()
+    )
 
 
 def _train(private: Split) -> None:
@@ -86,7 +92,10 @@ def _train(private: Split) -> None:
     partition = Partition.draw(private.group_ids, _TEACHERS, np.random.default_rng(0))
     teacher = LinearTeacher(device="cpu")
     for first in range(0, _TEACHERS, _AT_ONCE):
-        parts = [private.take(partition.indices(each)) for each in range(first, min(first + _AT_ONCE, _TEACHERS))]
+        parts = [
+            private.take(partition.indices(each))
+            for each in range(first, min(first + _AT_ONCE, _TEACHERS))
+        ]
         teacher.fit_many([Shard(part.inputs, part.labels) for part in parts], [0] * len(parts))
 
 

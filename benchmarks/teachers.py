@@ -46,9 +46,11 @@ class Race:
     teacher: Teacher  # ours
     engine: ProcessesEngine  # ours
     parts: list[Shard]  # what ours train on
-    loop: Callable[[Sequence[Shard]], None]  # trains on the parts that it is given, one after the other
+    # trains on the parts that it is given, one after the other
+    loop: Callable[[Sequence[Shard]], None]
     num_looped: int  # how many parts it is given
-    flops: float = 0.0  # of one teacher's products, those that have to be done; 0 where nobody counts them
+    # of one teacher's products, those that have to be done; 0 where nobody counts them
+    flops: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,22 @@ def races() -> list[Race]:
     images, features = _parts(24, 200, (3, 32, 32)), _parts(256, 155, (128,))
     cnns = {
         "CNN, one 5 x 5 layer": CNNTeacher(epochs=6, batch_size=50, device="cpu"),
-        "CNN, two 3 x 3 layers": CNNTeacher(epochs=6, batch_size=50, blocks=2, kernel_size=3, grid=4, device="cpu"),
+        "CNN, two 3 x 3 layers": CNNTeacher(
+            epochs=6, batch_size=50, blocks=2, kernel_size=3, grid=4, device="cpu"
+        ),
     }
     mlp = MLPTeacher(device="cpu")
     return [
         *(_cnn_race(name, teacher, images) for name, teacher in cnns.items()),
-        Race("MLP", mlp, _engine(), features, lambda parts: mlp_loop(mlp, parts), 8, _mlp_flops(mlp, features[0])),
+        Race(
+            "MLP",
+            mlp,
+            _engine(),
+            features,
+            lambda parts: mlp_loop(mlp, parts),
+            8,
+            _mlp_flops(mlp, features[0]),
+        ),
         Race("linear", LinearTeacher(device="cpu"), _engine(), features, logistic_loop, 3),
     ]
 
@@ -87,14 +99,22 @@ def results() -> list[Result]:
 def product_rates() -> list[tuple[str, float]]:
     """Floating-point operations a second on one core: of large products, and of the shapes in the CNN's layers."""
     pixels = 50 * 8 * 8
-    shapes = [(_SQUARE, _SQUARE, _SQUARE), (pixels, 48, 32), (pixels, 288, 64), (pixels, 576, 64), (pixels, 800, 64)]
+    shapes = [
+        (_SQUARE, _SQUARE, _SQUARE),
+        (pixels, 48, 32),
+        (pixels, 288, 64),
+        (pixels, 576, 64),
+        (pixels, 800, 64),
+    ]
     with one_thread():
         return [(f"{m} x {k} x {n}", _core_rate((m, k, n), time.thread_time)) for m, k, n in shapes]
 
 
 def _cnn_race(name: str, teacher: CNNTeacher, parts: list[Shard]) -> Race:
     flops = _cnn_flops(teacher, parts[0])
-    return Race(name, teacher, ProcessesEngine(), parts, lambda parts: cnn_loop(teacher, parts), 4, flops)
+    return Race(
+        name, teacher, ProcessesEngine(), parts, lambda parts: cnn_loop(teacher, parts), 4, flops
+    )
 
 
 def _engine() -> ProcessesEngine:
@@ -114,9 +134,16 @@ def _result(race: Race) -> Result:
         loop, loop_core = _seconds(lambda: race.loop(looped))
         _, core = _seconds(lambda: race.teacher.fit_many(chunk, range(len(chunk))))
         rates = _all_cores_rate(), _core_rate((_SQUARE,) * 3, time.thread_time)
-        times = engine / len(race.parts), loop / len(looped), loop_core / len(looped), core / len(chunk)
+        times = (
+            engine / len(race.parts),
+            loop / len(looped),
+            loop_core / len(looped),
+            core / len(chunk),
+        )
         rounds.append((*times, *rates))
-    engine, loop, loop_core, core, rate, core_rate = (median(column) for column in zip(*rounds, strict=True))
+    engine, loop, loop_core, core, rate, core_rate = (
+        median(column) for column in zip(*rounds, strict=True)
+    )
     shares = race.flops / engine / rate, race.flops / core / core_rate
     return Result(race.name, 1 / engine, 1 / loop, shares[0], loop_core / core, shares[1])
 
@@ -124,7 +151,8 @@ def _result(race: Race) -> Result:
 def _all_cores_rate() -> float:
     """Floating-point operations a second in large products, one thread on each core at once."""
     cores = cpu_count()
-    with one_thread(), ThreadPoolExecutor(cores) as pool:  # products do not hold the interpreter's lock
+    # products do not hold the interpreter's lock
+    with one_thread(), ThreadPoolExecutor(cores) as pool:
         return sum(pool.map(lambda _: _core_rate((_SQUARE,) * 3, time.perf_counter), range(cores)))
 
 
@@ -147,7 +175,10 @@ def _train(engine: Engine, race: Race, parts: Sequence[Shard]) -> None:
 
 def _parts(count: int, size: int, shape: tuple[int, ...]) -> list[Shard]:
     rng = np.random.default_rng(0)
-    return [Shard(rng.random((size, *shape), np.float32), rng.random((size, NUM_LABELS)) < 0.2) for _ in range(count)]
+    return [
+        Shard(rng.random((size, *shape), np.float32), rng.random((size, NUM_LABELS)) < 0.2)
+        for _ in range(count)
+    ]
 
 
 def _cnn_flops(teacher: CNNTeacher, part: Shard) -> float:
@@ -159,7 +190,8 @@ def _cnn_flops(teacher: CNNTeacher, part: Shard) -> float:
     kernels = network.kernels
     inside = _inside(side, teacher.kernel_size)
     layers = [
-        2.0 * side**2 * channels * inputs * (inside if layer else 1.0)  # the first layer sees patches, without edges
+        # the first layer sees patches, without edges
+        2.0 * side**2 * channels * inputs * (inside if layer else 1.0)
         for layer, (channels, inputs) in enumerate(kernels)
     ]
     head = 2.0 * NUM_LABELS * network.cells**2 * kernels[-1][0]

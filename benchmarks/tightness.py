@@ -55,7 +55,10 @@ ROWS: dict[str, tuple[Aggregator, int]] = {
     "Powerset, std 50": (PowersetGNMax(noise_std=50.0), 40),
     "Gaussian votes, std 100": (GaussianVotes(noise_std=100.0), 40),
     "clipped votes, l1, 4 labels of std 50": (ClippedVotes(noise_std=50.0, vote_clip=4), 40),
-    "clipped votes, l2, 4 labels of std 50": (ClippedVotes(noise_std=50.0, vote_clip=4, norm="l2"), 40),
+    "clipped votes, l2, 4 labels of std 50": (
+        ClippedVotes(noise_std=50.0, vote_clip=4, norm="l2"),
+        40,
+    ),
     "stable top-k, Gumbel 39, Gaussian test 60": (StableTopK(**_GUMBEL), 40),
     "the same, add/remove": (StableTopK(**_GUMBEL, adjacency="add_remove"), 40),
     "stable top-k, optimal table": (
@@ -77,8 +80,12 @@ ROWS: dict[str, tuple[Aggregator, int]] = {
 
 def main() -> None:
     """Prints the table; exit code 1 where a price is below its lower bound or looser than recorded."""
-    recorded: dict[str, dict[str, float]] = json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
-    table = Table(title=f"{QUERIES} queries, {TEACHERS} teachers, delta {DELTA:g}: epsilon at most and at least")
+    recorded: dict[str, dict[str, float]] = (
+        json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
+    )
+    table = Table(
+        title=f"{QUERIES} queries, {TEACHERS} teachers, delta {DELTA:g}: epsilon at most and at least"
+    )
     for heading in ("release", "at least", *(f"{name}, ratio" for name in ACCOUNTANTS)):
         table.add_column(heading, justify="left" if heading == "release" else "right", no_wrap=True)
     found, faults = dict[str, dict[str, float]](), list[str]()
@@ -119,17 +126,25 @@ def measured(aggregator: Aggregator, num_labels: int) -> tuple[float, dict[str, 
     if shown is None:
         raise TypeError(f"{type(aggregator).__name__}: no lower bound is known")
     event = aggregator.event(shape)
-    return shown.epsilon, {name: make().compose(event).get_epsilon(DELTA) for name, make in ACCOUNTANTS.items()}
+    return shown.epsilon, {
+        name: make().compose(event).get_epsilon(DELTA) for name, make in ACCOUNTANTS.items()
+    }
 
 
 def faults_of(least: float, prices: dict[str, float], recorded: dict[str, float]) -> list[str]:
     """What is wrong with prices beside a lower bound and the ratios that were recorded."""
-    faults = [f"{name} says {price:.4f}, refuted by {least:.4f}" for name, price in prices.items() if price < least]
+    faults = [
+        f"{name} says {price:.4f}, refuted by {least:.4f}"
+        for name, price in prices.items()
+        if price < least
+    ]
     for name, price in prices.items():
         if name not in recorded:
             faults.append(f"{name} has no recorded ratio; see --record")
         elif price / least > recorded[name] * _SLACK:
-            faults.append(f"{name} is {price / least:.4f} times its lower bound, recorded {recorded[name]:.4f}")
+            faults.append(
+                f"{name} is {price / least:.4f} times its lower bound, recorded {recorded[name]:.4f}"
+            )
     return faults
 
 

@@ -41,7 +41,9 @@ except ImportError:
 else:
     tensor = torch.from_numpy(counts)
     release = aggregator.aggregate(tensor, num_teachers=NUM_TEACHERS, rng=secret_generator())
-    print(f"tensor: labels for a student {tuple(torch.from_numpy(release.labels[release.answered]).shape[1:])}")
+    print(
+        f"tensor: labels for a student {tuple(torch.from_numpy(release.labels[release.answered]).shape[1:])}"
+    )
 
 # 3. Aggregators that read what each teacher says take the batches themselves, one after the other.
 powerset = PowersetGNMax(noise_std=1.0).calibrated(**TARGET, **SHAPE)

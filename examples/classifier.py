@@ -37,4 +37,6 @@ with tempfile.TemporaryDirectory() as folder, sklearn.config_context(enable_meta
     search = GridSearchCV(model, {"epsilon": [2.0, 4.0]}, cv=GroupKFold(2))
     search.fit(inputs[private], labels[private], X_public=inputs[public], groups=persons)
     best = search.best_estimator_
-    print(f"the best costs epsilon {best.epsilon_:.2f}, the search that found it {best.spent_epsilon_:.2f}")
+    print(
+        f"the best costs epsilon {best.epsilon_:.2f}, the search that found it {best.spent_epsilon_:.2f}"
+    )

@@ -35,7 +35,8 @@ class LaplaceQuorum(PerQueryAggregator):
     def _draw(
         self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        noisy = votes + DiscreteLaplace.at_most(1 / self.noise_scale).sample(votes.shape, rng)  # doubles are no proof
+        # doubles are no proof
+        noisy = votes + DiscreteLaplace.at_most(1 / self.noise_scale).sample(votes.shape, rng)
         return noisy > self.quorum * num_teachers, np.ones(len(votes), dtype=np.bool_)
 
 

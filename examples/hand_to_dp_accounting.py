@@ -16,7 +16,9 @@ print(type(theirs).__name__)
 # dp-accounting knows Gaussians, so it gets one of all counts: a bound, dearer than the winner alone. Events for which
 # it has no bound raise.
 epsilon = PLDAccountant().compose(theirs).get_epsilon(1e-6)
-print(f"here {RdpAccountant().compose(event).get_epsilon(1e-6):.3f}, by their loss distributions {epsilon:.3f}")
+print(
+    f"here {RdpAccountant().compose(event).get_epsilon(1e-6):.3f}, by their loss distributions {epsilon:.3f}"
+)
 
 # Beside a noisy histogram of the same records, whose noise is 25 times what replacing one record moves it by. Both
 # prices must be for the same change: that of the aggregator is for the replacement of one record.

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pate.accounting import ComposedEvent, ExactAccountant, GaussianEvent, RdpAccountant, SelfComposedEvent, calibrate
+from pate.accounting import (
+    ComposedEvent,
+    ExactAccountant,
+    GaussianEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    calibrate,
+)
 from pate.aggregators import StableTopK
 
 # The price of 600 queries of 40 labels: a value, which knows neither votes nor accountant.
@@ -13,10 +20,16 @@ print(f"StableTopK: epsilon {RdpAccountant().compose(event).get_epsilon(target_d
 # Mechanisms of other projects: say what they are. Here 1,000 Gaussian releases of noise 50 sensitivities.
 gaussians = SelfComposedEvent(GaussianEvent(50.0), 1000)
 for accountant in (RdpAccountant(), ExactAccountant()):
-    print(f"Gaussians by {accountant.name}: epsilon {accountant.compose(gaussians).get_epsilon(1e-6):.3f}")
+    print(
+        f"Gaussians by {accountant.name}: epsilon {accountant.compose(gaussians).get_epsilon(1e-6):.3f}"
+    )
 
 # The noise for a budget.
-noise = calibrate(lambda noise: SelfComposedEvent(GaussianEvent(noise), 1000), target_epsilon=2.0, target_delta=1e-6)
+noise = calibrate(
+    lambda noise: SelfComposedEvent(GaussianEvent(noise), 1000),
+    target_epsilon=2.0,
+    target_delta=1e-6,
+)
 print(f"for epsilon 2: noise {noise:.1f} sensitivities")
 
 # Two releases from the same records cost their composition, which is less than the sum of their epsilons.

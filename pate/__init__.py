@@ -36,7 +36,9 @@ def __dir__() -> list[str]:
 
 # the other distribution `pate` owns a file `pate/__init__.py`, too; importlib.metadata would take twenty milliseconds
 _pattern = os.path.join("{}", "[Pp][Aa][Tt][Ee]-*.*-info")
-if _found := [path for folder in sys.path for path in glob.glob(_pattern.format(glob.escape(folder or ".")))]:
+if _found := [
+    path for folder in sys.path for path in glob.glob(_pattern.format(glob.escape(folder or ".")))
+]:
     import warnings
 
     _mend = "pip uninstall pate, then install pate-multilabel again: both own pate/__init__.py"

@@ -27,7 +27,15 @@ from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
 from pate.run.kept_models import Curve, KeptModels
 from pate.run.payment import Payment, require_entered
-from pate.run.plan import Plan, plan_warnings, price, record_weights, said_of_weights, student_is_the_prior, taught
+from pate.run.plan import (
+    Plan,
+    plan_warnings,
+    price,
+    record_weights,
+    said_of_weights,
+    student_is_the_prior,
+    taught,
+)
 from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
@@ -36,7 +44,8 @@ from pate.run.sources import Sources, require_same_data
 from pate.run.student import membership, train_on_all_records
 from pate.student import StudentModel
 
-_CHEAP = {"features": 2 * 10**8, "images": 2 * 10**7}  # values that all private inputs have together
+# values that all private inputs have together
+_CHEAP = {"features": 2 * 10**8, "images": 2 * 10**7}
 
 
 @all_cores()
@@ -53,7 +62,9 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             if plan.ledger is not None:
                 require_entered(plan.ledger, folder)
             require_same_data(folder, plan.settings, plan.load_dataset, monitor)
-            monitor.say(f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again")
+            monitor.say(
+                f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again"
+            )
             return Report.read(folder.report)
         return _run(plan, folder, monitor)
 
@@ -61,15 +72,20 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     """All stages in order. What a stage needs is an argument, what it leaves is a value."""
     started = time.monotonic()
-    sources = Sources.of(plan.settings, folder.path)  # before they are read: what changes meanwhile is seen later
+    # before they are read: what changes meanwhile is seen later
+    sources = Sources.of(plan.settings, folder.path)
     with monitor.stage("reading the data"):
         dataset = require_dataset(plan.load_dataset(), weighted=True)
     asked, plan = plan.num_queries, plan.fitted(dataset)
     if plan.num_queries != asked:
-        monitor.say(f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked")
+        monitor.say(
+            f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked"
+        )
     priced = price(plan, dataset, monitor)
     private = dataset.private_digest()
-    payment = Payment(priced, plan, folder, data=private, unit=plan.unit(dataset), owners=dataset.owners)
+    payment = Payment(
+        priced, plan, folder, data=private, unit=plan.unit(dataset), owners=dataset.owners
+    )
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     sources.write(folder)
     parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
@@ -83,14 +99,22 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         partition = deal(learned.private, num_teachers, randomness)
         asked_of = plan.teacher, partition, learned, priced.shape.num_queries
         by = randomness, plan.engine, monitor
-        ensemble = Ensemble(*asked_of, *by, on_losses=events.teacher, weights=record_weights(dataset, priced))
+        ensemble = Ensemble(
+            *asked_of, *by, on_losses=events.teacher, weights=record_weights(dataset, priced)
+        )
         kept = KeptModels(folder.path / "models")
         _say_what_is_there(folder, ensemble, kept, monitor)
         votes, queries = ensemble.votes(), ensemble.queries
         votes.prepare()
         events.teachers()
-        how: dict[str, Any] = {"streams": randomness, "student": plan.student, "inputs": queries.inputs}
-        release = release_once(payment, votes, names=ensemble.public_names, monitor=monitor, events=events, **how)
+        how: dict[str, Any] = {
+            "streams": randomness,
+            "student": plan.student,
+            "inputs": queries.inputs,
+        }
+        release = release_once(
+            payment, votes, names=ensemble.public_names, monitor=monitor, events=events, **how
+        )
         training = release.training_set(queries.inputs)
         curves: dict[str, Curve] = {}
         (seed,) = randomness.seeds("student", 1)
@@ -99,7 +123,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             """A student under a name of report.json: all are trained alike, and watched while they learn."""
 
             def train(on_epoch: Callable[[int, dict[str, float]], None]) -> StudentModel:
-                pool = dataset.public.take(slice(ensemble.num_queries, None)).inputs  # behind those that were asked
+                # behind those that were asked
+                pool = dataset.public.take(slice(ensemble.num_queries, None)).inputs
                 with monitor.stage(f"training the {name.replace('_', ' ')}") as advance:
 
                     def told(epoch: int, values: dict[str, float]) -> None:
@@ -109,7 +134,9 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
                     return plan.student.learn(training, pool=pool, seed=seed, on_epoch=told)
 
             on_epoch = partial(events.epoch, model=name)
-            model, curves[name] = kept.train(name, training, seed=seed, train=train, on_epoch=on_epoch)
+            model, curves[name] = kept.train(
+                name, training, seed=seed, train=train, on_epoch=on_epoch
+            )
             return model
 
         models = {"student": trained("student", training)}
@@ -121,7 +148,9 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         models["majority_vote_student"] = trained("majority_vote_student", majority)
         left_out: dict[str, str] = {}
         if dataset.public_labeled:
-            models["true_label_student"] = trained("true_label_student", TrainingSet(queries.inputs, queries.labels))
+            models["true_label_student"] = trained(
+                "true_label_student", TrainingSet(queries.inputs, queries.labels)
+            )
         else:
             left_out["true_label_student"] = "the public samples have no labels"
         reason = reason_without_ceiling(plan.all_records, dataset)
@@ -151,7 +180,9 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         return report
 
 
-def _say_what_is_there(folder: RunFolder, ensemble: Ensemble, kept: KeptModels, monitor: Monitor) -> None:
+def _say_what_is_there(
+    folder: RunFolder, ensemble: Ensemble, kept: KeptModels, monitor: Monitor
+) -> None:
     """Says what a run that was stopped has done, none of which is done again."""
     done = [ensemble.found()]
     if os.path.lexists(folder.release / "release.npz"):
@@ -160,7 +191,9 @@ def _say_what_is_there(folder: RunFolder, ensemble: Ensemble, kept: KeptModels, 
     if names:
         done.append(f"trained: {', '.join(name.replace('_', ' ') for name in names)}")
     if any(done):
-        monitor.say(f"output_dir={folder.path}: continues a run that was stopped; {'; '.join(filter(None, done))}")
+        monitor.say(
+            f"output_dir={folder.path}: continues a run that was stopped; {'; '.join(filter(None, done))}"
+        )
 
 
 def reason_without_ceiling(asked: bool | None, dataset: Dataset) -> str | None:
@@ -180,7 +213,9 @@ def _has_ceiling(folder: RunFolder) -> bool:
     return (folder.path / "all_records_model" / "student.json").exists()
 
 
-def _ceiling(plan: Plan, dataset: Dataset, folder: RunFolder, monitor: Monitor, seed: int) -> StudentModel:
+def _ceiling(
+    plan: Plan, dataset: Dataset, folder: RunFolder, monitor: Monitor, seed: int
+) -> StudentModel:
     """The model of all private records, trained or read back."""
     path = folder.path / "all_records_model"
     if _has_ceiling(folder):

@@ -37,7 +37,9 @@ def pool_of(num_threads: int, *, start: Callable[[], object] | None = None) -> I
     if num_threads < 2 or _POOL.get() is not None:
         yield
         return
-    with ThreadPoolExecutor(num_threads, thread_name_prefix="blocks", initializer=start) as executor:
+    with ThreadPoolExecutor(
+        num_threads, thread_name_prefix="blocks", initializer=start
+    ) as executor:
         token = _POOL.set(_Pool(executor, num_threads))
         try:
             yield

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-Advance = Callable[..., None]  # told how many steps of a stage are done, in their order, and a few words about them
+# told how many steps of a stage are done, in their order, and a few words about them
+Advance = Callable[..., None]
 
 _FIRST_MOMENT = 0.1  # seconds
 

@@ -28,14 +28,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pate.files.disk import OWNERS_FILE, PLAIN_FILE, make_folder, replacing, require_posix, sync_folder
+from pate.files.disk import (
+    OWNERS_FILE,
+    PLAIN_FILE,
+    make_folder,
+    replacing,
+    require_posix,
+    sync_folder,
+)
 from pate.validation import InvalidValue, require
 
 __all__ = ["DamagedLedger", "Line", "Store"]
 
 _IN_MEMORY = "ledger.path=None: expected a file, through which copies know of each other's charges"
 REMEDY = "restore the ledger from a backup; nothing is released until then"
-LARGEST_INSIDE = 2**20  # bytes: a release from there on lies in a file of its own, so that the ledger stays small
+# bytes: a release from there on lies in a file of its own, so that the ledger stays small
+LARGEST_INSIDE = 2**20
 _WAIT_S = 600.0  # for other processes, each of which holds the lock for some milliseconds
 _SCHEMA = """
 CREATE TABLE head (number INTEGER NOT NULL, digest TEXT NOT NULL, settings TEXT NOT NULL);
@@ -49,7 +57,8 @@ CREATE TRIGGER charges_stay BEFORE DELETE ON line BEGIN SELECT RAISE(ABORT, 'cha
 CREATE TRIGGER charges_are BEFORE UPDATE ON line BEGIN SELECT RAISE(ABORT, 'charges stay as they are'); END;
 """
 _COLUMNS = "number, data, key, under, event, about, sha256, digest"
-_OF_SYSTEM = {13: errno.ENOSPC, 10: errno.EIO, 8: errno.EACCES, 14: errno.EACCES}  # by SQLite's result codes
+# by SQLite's result codes
+_OF_SYSTEM = {13: errno.ENOSPC, 10: errno.EIO, 8: errno.EACCES, 14: errno.EACCES}
 _BUSY = 5
 
 
@@ -62,7 +71,8 @@ class Line:
     """One line of the file: a charge, or something more that was drawn under an earlier charge."""
 
     number: int  # 1, 2, …
-    data: str  # the account, a digest of the private data; empty where the file counts for one data set
+    # the account, a digest of the private data; empty where the file counts for one data set
+    data: str
     key: str  # names the release within its account
     under: str  # of the charge that paid for it; empty for a charge
     event: str  # the price as JSON; empty where `under` is not
@@ -79,9 +89,13 @@ class Store:
     for a file that was changed or never was one.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None
+    ) -> None:
         if path is not None:
-            require_posix(f"ledger={path}", "without a file, as Ledger(target_delta=…), it works here, too")
+            require_posix(
+                f"ledger={path}", "without a file, as Ledger(target_delta=…), it works here, too"
+            )
         named = None if path is None else Path(path).expanduser()
         self.path = None if named is None else named.resolve()  # links followed
         astray = named is not None and named.is_symlink() and not os.path.lexists(named.resolve())
@@ -95,7 +109,10 @@ class Store:
         if settings is not None:
             made = json.dumps({**settings, "name": secrets.token_hex(16)})
             if self.path is None:
-                self._memory = os.getpid(), sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                self._memory = (
+                    os.getpid(),
+                    sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False),
+                )
                 _fill(self._memory[1], made)
             elif not os.path.lexists(self.path):
                 _make(self.path, made)
@@ -115,7 +132,9 @@ class Store:
     def release(self, line: Line) -> bytes:
         """The bytes that a line paid for; raises where they are not what was committed, or their file is gone."""
         with self._opened() as db:
-            (content,) = db.execute("SELECT release FROM line WHERE number = ?", (line.number,)).fetchone() or ("",)
+            (content,) = db.execute(
+                "SELECT release FROM line WHERE number = ?", (line.number,)
+            ).fetchone() or ("",)
         if content is None and self.path is not None:
             with suppress(FileNotFoundError):
                 content = self._file(line.sha256).read_bytes()
@@ -149,7 +168,9 @@ class Store:
             release = draw()
             digest = hashlib.sha256(release).hexdigest()
             outside = self.path is not None and len(release) >= LARGEST_INSIDE
-            if outside:  # a large release in its file, before the line that names it; without one it was never shown
+            # a large release in its file, before the line that names it; without one it was never
+            # shown
+            if outside:
                 path = self._file(digest)
                 make_folder(path.parent, within=path.parent.parent)
                 with replacing(path) as file:
@@ -157,7 +178,9 @@ class Store:
             with self._transaction("BEGIN IMMEDIATE") as db:
                 if place not in self.places:
                     if under and (data, under) not in self.places:
-                        raise InvalidValue(f"under={under}: expected the key of a charge in ledger={self.path}")
+                        raise InvalidValue(
+                            f"under={under}: expected the key of a charge in ledger={self.path}"
+                        )
                     stated = (data, key, under, event, json.dumps(about()))
                     line = self._insert(db, stated, digest, None if outside else release)
                     db.execute("COMMIT")  # from here on it is shown
@@ -165,11 +188,16 @@ class Store:
                     return line, release
         found = self.places[place]
         require(
-            (found.event, found.under) == (event, under), "key", key, "a new key, this one stands for another price"
+            (found.event, found.under) == (event, under),
+            "key",
+            key,
+            "a new key, this one stands for another price",
         )
         return found, self.release(found)
 
-    def introduce(self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool) -> dict[str, int]:
+    def introduce(
+        self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool
+    ) -> dict[str, int]:
         """Enters the owners of a new account; of one that others know, only where that is wanted (`anyway`).
 
         Owners are names of people or records as bytes, by kind; two kinds are never compared. What is kept of a name is
@@ -178,24 +206,38 @@ class Store:
         """
         secret = self.settings["name"].encode()
         keyed = [
-            (kind, hashlib.blake2b(kind.encode() + b"\0" + name, key=secret, digest_size=16).digest())
+            (
+                kind,
+                hashlib.blake2b(kind.encode() + b"\0" + name, key=secret, digest_size=16).digest(),
+            )
             for kind, names in owners.items()
             for name in names
         ]
         with self._transaction("BEGIN IMMEDIATE") as db:
-            if not keyed or db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone():
+            if (
+                not keyed
+                or db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone()
+            ):
                 return {}
             known = "SELECT data FROM owner WHERE kind = ? AND name = ?"
-            found = Counter(other for row in keyed if not anyway for (other,) in db.execute(known, row))
+            found = Counter(
+                other for row in keyed if not anyway for (other,) in db.execute(known, row)
+            )
             if not found:
-                db.executemany("INSERT INTO owner VALUES (?, ?, ?)", [(data, *row) for row in keyed])
+                db.executemany(
+                    "INSERT INTO owner VALUES (?, ?, ?)", [(data, *row) for row in keyed]
+                )
                 db.execute("COMMIT")
         return found
 
-    def _insert(self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None) -> Line:
+    def _insert(
+        self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None
+    ) -> Line:
         number, previous = self._state
         line = Line(number + 1, *values, sha256, _chained(previous, number + 1, *values, sha256))  # type: ignore[call-arg]
-        db.execute("INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*vars(line).values(), inside))
+        db.execute(
+            "INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*vars(line).values(), inside)
+        )
         db.execute("UPDATE head SET number = ?, digest = ?", (line.number, line.digest))
         return line
 
@@ -226,24 +268,38 @@ class Store:
         try:
             status = os.lstat(self.path)
         except (FileNotFoundError, NotADirectoryError):
-            raise InvalidValue(f"ledger={self.path}: expected a ledger, found no file; {REMEDY}") from None
+            raise InvalidValue(
+                f"ledger={self.path}: expected a ledger, found no file; {REMEDY}"
+            ) from None
         rule = "a plain file, not a link or a folder; name the file itself"
-        require(stat.S_ISREG(status.st_mode), "ledger", self.path, rule)  # SQLite would make one, or wait for a pipe
+        # SQLite would make one, or wait for a pipe
+        require(stat.S_ISREG(status.st_mode), "ledger", self.path, rule)
         if status.st_size == 0:
             raise damaged(self.path, "a ledger, found an empty file")
         name = f"file:{quote(str(self.path))}?mode=rw"
-        with _by_its_path(self.path), closing(sqlite3.connect(name, _WAIT_S, isolation_level=None, uri=True)) as db:
+        with (
+            _by_its_path(self.path),
+            closing(sqlite3.connect(name, _WAIT_S, isolation_level=None, uri=True)) as db,
+        ):
             db.executescript("PRAGMA synchronous=EXTRA; PRAGMA fullfsync=ON")
             yield db
 
     def _read(self, db: sqlite3.Connection) -> None:
-        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        names = {
+            name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
         if not {"head", "line", "owner"} <= names:
             raise damaged(self.path, "a ledger; its tables are gone, or it never was one")
         try:
-            ((number, digest, text),) = db.execute("SELECT number, digest, settings FROM head").fetchall()
+            ((number, digest, text),) = db.execute(
+                "SELECT number, digest, settings FROM head"
+            ).fetchall()
             settings = json.loads(text)
-            number, digest, settings = int(number), str(digest), {**settings, "name": str(settings["name"])}
+            number, digest, settings = (
+                int(number),
+                str(digest),
+                {**settings, "name": str(settings["name"])},
+            )
         except (ValueError, TypeError, KeyError, RecursionError):
             raise damaged(self.path, "the settings of a ledger in its head") from None
         if not self.settings:
@@ -258,14 +314,23 @@ class Store:
         if number < known or settings != self.settings:
             raise damaged(self.path, "a file that only grows; charges that were in it are gone")
         fresh: list[Line] = []
-        for row in db.execute(f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)):
+        for row in db.execute(
+            f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)
+        ):
             line = Line(*row)
-            if line.number != known + len(fresh) + 1 or line.digest != _chained(previous, *row[:-1]):
-                raise damaged(self.path, f"line {known + len(fresh) + 1} as it was written; it was changed or cut out")
+            if line.number != known + len(fresh) + 1 or line.digest != _chained(
+                previous, *row[:-1]
+            ):
+                raise damaged(
+                    self.path,
+                    f"line {known + len(fresh) + 1} as it was written; it was changed or cut out",
+                )
             previous = line.digest
             fresh.append(line)
         if (known + len(fresh), previous) != (number, digest):
-            raise damaged(self.path, f"{number} lines, found {known + len(fresh)}; the last ones were cut off")
+            raise damaged(
+                self.path, f"{number} lines, found {known + len(fresh)}; the last ones were cut off"
+            )
         self._take(fresh)
 
     def _take(self, fresh: list[Line]) -> None:
@@ -328,5 +393,6 @@ def _by_its_path(path: Path) -> Iterator[None]:
         if code == _BUSY:
             rule = f"a lock within {_WAIT_S:.0f} s; another process holds it, or the file system has none"
             raise InvalidValue(f"ledger={path}: expected {rule}") from error
-        said = " ".join(str(error).partition(" with text ")[0].split())  # what comes after it is the damaged text
+        # what comes after it is the damaged text
+        said = " ".join(str(error).partition(" with text ")[0].split())
         raise damaged(path, f"a ledger in a sound file ({said})") from None

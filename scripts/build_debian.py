@@ -71,7 +71,14 @@ def write(found: list[Package], folder: Path, num_labels: int) -> list[str]:
             rows.writerow(["package", "source", "description", *names])
             for each in found:
                 if each.split == split:
-                    rows.writerow([each.name, each.source, each.description, *(int(tag in each.tags) for tag in tags)])
+                    rows.writerow(
+                        [
+                            each.name,
+                            each.source,
+                            each.description,
+                            *(int(tag in each.tags) for tag in tags),
+                        ]
+                    )
     return names
 
 
@@ -79,21 +86,37 @@ def main() -> int:
     """Builds the files; returns 0, or 2 after one line about what is wrong."""
     given = dict(word.partition("=")[::2] for word in sys.argv[1:])
     try:
-        require(given.keys() <= {"output", "lists", "labels"}, "arguments", sys.argv[1:], "output=FOLDER, lists=FOLDER")
+        require(
+            given.keys() <= {"output", "lists", "labels"},
+            "arguments",
+            sys.argv[1:],
+            "output=FOLDER, lists=FOLDER",
+        )
         require(bool(given.get("output")), "output", None, "the folder to write the files into")
-        require(given.get("labels", "40").isdigit(), "labels", given.get("labels"), "a whole number")
+        require(
+            given.get("labels", "40").isdigit(), "labels", given.get("labels"), "a whole number"
+        )
         lists = Path(given.get("lists", _LISTS))
         files = [each for each in lists.glob("*") if _FILE.search(each.name)]
-        require(len(files) > 0, "lists", lists, "a folder with a Packages file, as apt-get update leaves it")
+        require(
+            len(files) > 0,
+            "lists",
+            lists,
+            "a folder with a Packages file, as apt-get update leaves it",
+        )
         largest = max(files, key=lambda each: each.stat().st_size)
         command = ["/usr/lib/apt/apt-helper", "cat-file", str(largest)]
-        text = subprocess.run(command, capture_output=True, check=True).stdout.decode("utf-8", "replace")
+        text = subprocess.run(command, capture_output=True, check=True).stdout.decode(
+            "utf-8", "replace"
+        )
         folder = Path(given["output"])
         names = write(list(packages(text)), folder, int(given.get("labels", "40")))
     except (InvalidValue, OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    paths = " ".join(f"data.{split}={folder / split}.csv" for split in ("private", "public", "test"))
+    paths = " ".join(
+        f"data.{split}={folder / split}.csv" for split in ("private", "public", "test")
+    )
     roles = f"'data.text=[description]' data.id=package data.group=source 'data.labels=[{','.join(names)}]'"
     sys.stdout.write(f"pate-train data=table data.name=debian {paths} {roles}\n")
     return 0

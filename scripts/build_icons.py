@@ -27,7 +27,9 @@ def main() -> int:
         with ended_by_signals():
             recipe = Recipe(arguments.pixels, arguments.color, not arguments.shown_only)
             jobs = require_count("jobs", arguments.jobs)
-            path = recipe.build(IconPackage(arguments.package), arguments.output, ConsoleMonitor().stage, jobs=jobs)
+            path = recipe.build(
+                IconPackage(arguments.package), arguments.output, ConsoleMonitor().stage, jobs=jobs
+            )
     except InvalidValue as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -35,7 +37,9 @@ def main() -> int:
         sys.stderr.write(f"{error}; the same command continues once that is mended\n")
         return 1
     except BrokenProcessPool:
-        sys.stderr.write("a drawing process was killed, as for want of memory; the same command continues, --jobs 1\n")
+        sys.stderr.write(
+            "a drawing process was killed, as for want of memory; the same command continues, --jobs 1\n"
+        )
         return 1
     except Stopped as stopped:
         end_descendants()
@@ -43,7 +47,9 @@ def main() -> int:
         leave(stopped.code)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    sys.stdout.write(f"{path}: {path.stat().st_size:,} bytes, sha256 {digest}; {path.with_suffix('.json').name}\n")
+    sys.stdout.write(
+        f"{path}: {path.stat().st_size:,} bytes, sha256 {digest}; {path.with_suffix('.json').name}\n"
+    )
     return 0
 
 
@@ -53,14 +59,28 @@ def _path(text: str) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("package", type=Path, help="what npm packed, a .tgz, or the folder that it unpacks to")
-    parser.add_argument("--output", type=_path, default=Path("data/icons"), help="the folder to write (%(default)s)")
-    parser.add_argument("--pixels", type=int, default=Recipe.pixels, help="height and width (%(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "package", type=Path, help="what npm packed, a .tgz, or the folder that it unpacks to"
+    )
+    parser.add_argument(
+        "--output", type=_path, default=Path("data/icons"), help="the folder to write (%(default)s)"
+    )
+    parser.add_argument(
+        "--pixels", type=int, default=Recipe.pixels, help="height and width (%(default)s)"
+    )
     parser.add_argument("--color", default=Recipe.color, help="grey or rgb (%(default)s)")
-    parser.add_argument("--shown-only", action="store_true", help="no label is a style, such as outline or bold")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    parser.add_argument("--jobs", type=int, default=cores, help="processes that draw (%(default)s, all cores)")
+    parser.add_argument(
+        "--shown-only", action="store_true", help="no label is a style, such as outline or bold"
+    )
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=cores, help="processes that draw (%(default)s, all cores)"
+    )
     return parser
 
 

@@ -22,9 +22,15 @@ def _path(text: str) -> Path:
 
 def main() -> int:
     """Builds the archive; returns 0, or 2 after one line about what is wrong with the dictionary."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dictionary", type=Path, nargs="?", default=Path("/usr/share/wordnet/data.noun"))
-    parser.add_argument("--output", type=_path, default=ARCHIVE, help="the file to write (%(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "dictionary", type=Path, nargs="?", default=Path("/usr/share/wordnet/data.noun")
+    )
+    parser.add_argument(
+        "--output", type=_path, default=ARCHIVE, help="the file to write (%(default)s)"
+    )
     arguments = parser.parse_args()
     try:
         lines = _read(arguments.dictionary)
@@ -34,7 +40,9 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     digest = hashlib.sha256(arguments.output.read_bytes()).hexdigest()
-    sys.stdout.write(f"{arguments.output}: {arguments.output.stat().st_size:,} bytes, sha256 {digest}\n")
+    sys.stdout.write(
+        f"{arguments.output}: {arguments.output.stat().st_size:,} bytes, sha256 {digest}\n"
+    )
     return 0
 
 

@@ -28,7 +28,8 @@ from reproductions.stable_top_k.celeba_prices import (
 STATED = (3.6, TARGET_DELTA)
 RANKS = np.arange(NUM_LABELS)
 FALLING = 760 * RANKS[::-1]
-CURVES = (  # text and its place, adjacency, two neighboring histograms, color of Okabe and Ito, dashes
+# text and its place, adjacency, two neighboring histograms, color of Okabe and Ito, dashes
+CURVES = (
     ("800 teachers:\none record replaced", (5.4, 2e-4), Adjacency.REPLACE_ONE,
      (np.array([799, 401, *[1] * 38]), np.array([800, 400, *[2] * 38])), "#0072B2", "-"),
     ("29,640 teachers:\none more", (3.0, 1e-8), Adjacency.ADD_REMOVE,
@@ -37,14 +38,17 @@ CURVES = (  # text and its place, adjacency, two neighboring histograms, color o
 EPSILONS = np.linspace(0, 9, 181)
 
 
-def true_deltas(neighbors: tuple[NDArray[np.int64], ...], adjacency: Adjacency) -> NDArray[np.float64]:
+def true_deltas(
+    neighbors: tuple[NDArray[np.int64], ...], adjacency: Adjacency
+) -> NDArray[np.float64]:
     """The delta of all releases at each epsilon, the larger of both directions; merging outcomes only lowers it."""
     aggregator = celeba_aggregator(adjacency, noise="gaussian", scale=SELECTION_STD)
     teachers = max(NUM_TEACHERS, *(int(counts[0]) for counts in neighbors))
     laws = tuple(aggregator.distribution(counts, num_teachers=teachers) for counts in neighbors)
     first, second = compose(*distribution_table(laws, ("one", "two")), NUM_QUERIES, num_cells=512)
     return np.maximum(
-        hockey_stick(first[None], second[None], EPSILONS)[0], hockey_stick(second[None], first[None], EPSILONS)[0]
+        hockey_stick(first[None], second[None], EPSILONS)[0],
+        hockey_stick(second[None], first[None], EPSILONS)[0],
     )
 
 
@@ -56,8 +60,17 @@ def main(output: str) -> None:
         axes.plot(EPSILONS, true_deltas(neighbors, adjacency), dashes, color=color, linewidth=2)
         axes.annotate(text, place, color=color)
     axes.plot(*STATED, "o", color="#D55E00", markersize=8)
-    axes.annotate("stated: (3.6, 1e-6)", STATED, (-8, 0), textcoords="offset points", color="#b84a00", ha="right")
-    axes.set(yscale="log", ylim=(1e-9, 1.5), xlim=(0, 9), xlabel="epsilon", ylabel="delta of 600 queries")
+    axes.annotate(
+        "stated: (3.6, 1e-6)",
+        STATED,
+        (-8, 0),
+        textcoords="offset points",
+        color="#b84a00",
+        ha="right",
+    )
+    axes.set(
+        yscale="log", ylim=(1e-9, 1.5), xlim=(0, 9), xlabel="epsilon", ylabel="delta of 600 queries"
+    )
     axes.spines[["top", "right"]].set_visible(False)
     FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})
 

@@ -19,9 +19,14 @@ LAST, EARLIER = "#0072B2", "#b8c4c9"
 
 def main(output: str) -> None:
     """Draws all versions that are there."""
-    files = sorted(HISTORY.glob("*.json"), key=lambda path: [int(part) for part in path.stem.split(".")])
+    files = sorted(
+        HISTORY.glob("*.json"), key=lambda path: [int(part) for part in path.stem.split(".")]
+    )
     versions = {path.stem: json.loads(path.read_text(encoding="utf-8"))["jobs"] for path in files}
-    draw(output, {name: {job["name"]: job["ratio"] for job in jobs} for name, jobs in versions.items()})
+    draw(
+        output,
+        {name: {job["name"]: job["ratio"] for job in jobs} for name, jobs in versions.items()},
+    )
 
 
 def draw(output: str, ratios: dict[str, dict[str, float]]) -> None:
@@ -32,13 +37,29 @@ def draw(output: str, ratios: dict[str, dict[str, float]]) -> None:
     axes = figure.add_subplot()
     for version, found in ratios.items():
         places = [(found[job], row) for row, job in enumerate(jobs) if job in found]
-        axes.plot(*zip(*places, strict=True), "o", color=LAST if version == last else EARLIER, markersize=5)
+        axes.plot(
+            *zip(*places, strict=True),
+            "o",
+            color=LAST if version == last else EARLIER,
+            markersize=5,
+        )
     for row, job in enumerate(jobs):
         text = f"{ratios[last][job]:.1f}"
-        axes.annotate(text, (ratios[last][job], row), (7, 0), textcoords="offset points", va="center", fontsize=9)
+        axes.annotate(
+            text,
+            (ratios[last][job], row),
+            (7, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+        )
         axes.annotate(job, (1, row), (4, 5), textcoords="offset points", va="bottom", fontsize=9)
     axes.axvline(1, color="#4d5a61", linewidth=1)
-    axes.set(xscale="log", xlim=(0.8, 400), xlabel=f"time over the time of the floor, version {last} in blue")
+    axes.set(
+        xscale="log",
+        xlim=(0.8, 400),
+        xlabel=f"time over the time of the floor, version {last} in blue",
+    )
     axes.set_xticks([1, 10, 100], ["1", "10", "100"])
     axes.set(yticks=[], ylim=(-0.7, len(jobs) - 0.1))
     axes.minorticks_off()

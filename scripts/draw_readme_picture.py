@@ -35,8 +35,14 @@ def chosen(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
     there = {f"{line.name}@{line.num_teachers}": line for line in frontier.lines}
     if unknown := [name for name in names if not any(_is_named(key, (name,)) for key in there)]:
         raise InvalidValue(f"name={unknown[0]}: expected one of {', '.join(there)}")
-    kept = {(line.name, line.num_teachers) for key, line in there.items() if not names or _is_named(key, names)}
-    drawn = [(run, (run.aggregator.partition("@")[0], run.num_teachers or 0)) for run in frontier.runs]
+    kept = {
+        (line.name, line.num_teachers)
+        for key, line in there.items()
+        if not names or _is_named(key, names)
+    }
+    drawn = [
+        (run, (run.aggregator.partition("@")[0], run.num_teachers or 0)) for run in frontier.runs
+    ]
     runs = [run for run, entrant in drawn if run.is_baseline or entrant in kept]
     return replace(frontier, runs=tuple(runs))
 
@@ -46,25 +52,50 @@ def draw(output: str, frontier: Frontier) -> None:
     figure = Figure(figsize=(5.4, 4.6), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     ceiling = frontier.ceiling_name.replace("_", " ")
-    levels = ((frontier.floor(), "a constant", -3, "top"), (frontier.ceiling(), f"{ceiling}, no privacy", 3, "bottom"))
+    levels = (
+        (frontier.floor(), "a constant", -3, "top"),
+        (frontier.ceiling(), f"{ceiling}, no privacy", 3, "bottom"),
+    )
     for level, text, shift, side in levels:
         axes.axhline(level, color="#b8c4c9", linewidth=1.2)
-        place = {"xy": (0.005, level), "xycoords": ("axes fraction", "data"), "ha": "left", "va": side}
+        place = {
+            "xy": (0.005, level),
+            "xycoords": ("axes fraction", "data"),
+            "ha": "left",
+            "va": side,
+        }
         axes.annotate(text, **place, xytext=(0, shift), textcoords="offset points", fontsize=TEXT)
     axes.set_ylim(frontier.floor() - 2 * GAP, frontier.ceiling() + 2 * GAP)
     ends: list[tuple[float, str, str]] = []
     for index, line in enumerate(frontier.ranked):
-        found = [(point.epsilon, point.mean, point.std or 0.0) for point in line.points if point.mean is not None]
+        found = [
+            (point.epsilon, point.mean, point.std or 0.0)
+            for point in line.points
+            if point.mean is not None
+        ]
         if found:
-            look = {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "markersize": 4.5}
+            look = {
+                "color": COLORS[index % len(COLORS)],
+                "marker": MARKERS[index % len(MARKERS)],
+                "markersize": 4.5,
+            }
             epsilons, means, bars = zip(*found, strict=True)
             axes.errorbar(epsilons, means, bars, capsize=1.8, linewidth=1.6, **look)
             ends.append((means[-1], line.title, str(look["color"])))
-    for place, (level, title, color) in zip(apart([end[0] for end in sorted(ends)]), sorted(ends), strict=True):
+    for place, (level, title, color) in zip(
+        apart([end[0] for end in sorted(ends)]), sorted(ends), strict=True
+    ):
         to = {"xycoords": ("axes fraction", "data"), "textcoords": ("axes fraction", "data")}
-        line_to = {"arrowprops": {"arrowstyle": "-", "color": color, "linewidth": 0.6}, "va": "center"}
-        axes.annotate(title, (1.0, level), xytext=(1.03, place), color=color, fontsize=TEXT, **to, **line_to)
-    axes.set(xscale="log", xlabel="epsilon, replace-one, delta 1e-6", ylabel="mean average precision")
+        line_to = {
+            "arrowprops": {"arrowstyle": "-", "color": color, "linewidth": 0.6},
+            "va": "center",
+        }
+        axes.annotate(
+            title, (1.0, level), xytext=(1.03, place), color=color, fontsize=TEXT, **to, **line_to
+        )
+    axes.set(
+        xscale="log", xlabel="epsilon, replace-one, delta 1e-6", ylabel="mean average precision"
+    )
     axes.set_xticks(frontier.epsilons, [f"{epsilon:g}" for epsilon in frontier.epsilons])
     axes.minorticks_off()
     axes.spines[["top", "right"]].set_visible(False)
@@ -92,16 +123,29 @@ def table(frontier: Frontier) -> str:
     """Markdown: mean average precision / micro-F1 by epsilon between the two ends without privacy, the best first."""
     empty = [""] * len(frontier.epsilons)
     ends = [
-        [name.replace("_", " "), "", _both([frontier.baseline(name, metric) for metric in METRICS]), *empty[1:]]
+        [
+            name.replace("_", " "),
+            "",
+            _both([frontier.baseline(name, metric) for metric in METRICS]),
+            *empty[1:],
+        ]
         for name in ("best_constant", frontier.ceiling_name)
     ]
     head = ["method", "teachers", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
-    lines = [head, ["---"] * len(head), ends[1], *(_cells(frontier, line) for line in frontier.ranked), ends[0]]
+    lines = [
+        head,
+        ["---"] * len(head),
+        ends[1],
+        *(_cells(frontier, line) for line in frontier.ranked),
+        ends[0],
+    ]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def _cells(frontier: Frontier, line: Line) -> list[str]:
-    by_metric = [{point.epsilon: point.mean for point in _line(frontier, line, metric)} for metric in METRICS]
+    by_metric = [
+        {point.epsilon: point.mean for point in _line(frontier, line, metric)} for metric in METRICS
+    ]
     scores = [_both([means.get(epsilon) for means in by_metric]) for epsilon in frontier.epsilons]
     return [f"`{line.name}`", f"{line.num_teachers:,}" if line.num_teachers else "", *scores]
 

@@ -38,7 +38,9 @@ def table(sets: dict[str, Any], name: str) -> str:
     """A figure set in Markdown."""
     columns, rows = resolved(sets, name)
     lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|\n" for cells in lines)
+    return "".join(
+        f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|\n" for cells in lines
+    )
 
 
 def drawn(text: str, sets: dict[str, Any]) -> str:
@@ -49,7 +51,9 @@ def drawn(text: str, sets: dict[str, Any]) -> str:
 def main(arguments: list[str]) -> int:
     """Writes the pages, or names those that are stale; returns the exit code."""
     sets = json.loads(RESULTS.read_text(encoding="utf-8"))
-    stale = [page for page in pages() if drawn(text := page.read_text(encoding="utf-8"), sets) != text]
+    stale = [
+        page for page in pages() if drawn(text := page.read_text(encoding="utf-8"), sets) != text
+    ]
     for page in stale:
         sys.stdout.write(f"{page.relative_to(ROOT)}\n")
         if "--check" not in arguments:

@@ -22,7 +22,8 @@ from pate.votes import VoteShape
 EPSILONS = (8.0, 4.0, 2.0, 1.0, 0.5)
 QUERIES = (100, 600)
 NUM_LABELS = 40
-LOOKS = {  # colors of Okabe and Ito, two of them darker; markers; points by which a name is moved up
+# colors of Okabe and Ito, two of them darker; markers; points by which a name is moved up
+LOOKS = {
     "stable_top_k": ("#D55E00", "v", 0),
     "stable_top_k_table": ("#a0508a", "s", 3),
     "gaussian_votes": ("#0072B2", "o", 0),
@@ -36,14 +37,18 @@ def main(output: str) -> None:
     """Searches, draws and prints."""
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        needed = {(name, count): fewest_teachers(name, count) for name in LOOKS for count in QUERIES}
+        needed = {
+            (name, count): fewest_teachers(name, count) for name in LOOKS for count in QUERIES
+        }
     draw(output, needed)
     sys.stdout.write(table(needed))
 
 
 def fewest_teachers(name: str, num_queries: int) -> list[int]:
     """The numbers at each epsilon, which grow as epsilon falls."""
-    aggregator = build_aggregator(compose("train", [f"aggregator={name}"])["aggregator"], adjacency="replace_one")
+    aggregator = build_aggregator(
+        compose("train", [f"aggregator={name}"])["aggregator"], adjacency="replace_one"
+    )
     found: list[int] = []
     for epsilon in EPSILONS:
         low = high = found[-1] if found else 20
@@ -51,7 +56,11 @@ def fewest_teachers(name: str, num_queries: int) -> list[int]:
             low, high = high, int(high * 1.5)
         while high / low > STEP:
             middle = round((low * high) ** 0.5)
-            low, high = (low, middle) if is_right(aggregator, num_queries, epsilon, middle) else (middle, high)
+            low, high = (
+                (low, middle)
+                if is_right(aggregator, num_queries, epsilon, middle)
+                else (middle, high)
+            )
         found.append(high)
     return found
 
@@ -79,7 +88,14 @@ def panel(axes: Axes, num_queries: int, needed: dict[str, list[int]]) -> None:
     for name, counts in needed.items():
         color, marker, up = LOOKS[name]
         axes.plot(EPSILONS, counts, color=color, marker=marker, markersize=4.5, linewidth=1.6)
-        axes.annotate(name, (EPSILONS[0], counts[0]), (6, up), textcoords="offset points", color=color, va="center")
+        axes.annotate(
+            name,
+            (EPSILONS[0], counts[0]),
+            (6, up),
+            textcoords="offset points",
+            color=color,
+            va="center",
+        )
     axes.set(xscale="log", yscale="log", title=f"{num_queries} queries, {NUM_LABELS} labels")
     axes.set_xlim(0.42, 45)
     axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
@@ -92,7 +108,10 @@ def panel(axes: Axes, num_queries: int, needed: dict[str, list[int]]) -> None:
 def table(needed: dict[tuple[str, int], list[int]]) -> str:
     """Markdown: a row for each line."""
     head = ["aggregator", "queries", *(f"epsilon {epsilon:g}" for epsilon in reversed(EPSILONS))]
-    rows = [[f"`{name}`", str(q), *(f"{n:,}" for n in reversed(counts))] for (name, q), counts in needed.items()]
+    rows = [
+        [f"`{name}`", str(q), *(f"{n:,}" for n in reversed(counts))]
+        for (name, q), counts in needed.items()
+    ]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, ["---"] * len(head), *rows))
 
 

@@ -17,12 +17,18 @@ from pate.validation import InvalidValue
 
 def main() -> int:
     """Writes the folder; returns 0, or 2 after one line about a wrong argument, or 1 after one about the disk."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("output", type=Path, help="the folder to write, for example data/celeba")
     parser.add_argument("--count", type=int, default=FaceCopy.count, help="faces (%(default)s)")
-    parser.add_argument("--size", type=int, default=FaceCopy.image_size, help="pixels a side (%(default)s)")
+    parser.add_argument(
+        "--size", type=int, default=FaceCopy.image_size, help="pixels a side (%(default)s)"
+    )
     parser.add_argument("--format", default=FaceCopy.form, help="text or csv (%(default)s)")
-    parser.add_argument("--seed", type=int, default=FaceCopy.seed, help="of all faces (%(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=FaceCopy.seed, help="of all faces (%(default)s)"
+    )
     arguments = parser.parse_args()
     try:
         copy = FaceCopy(arguments.count, arguments.size, arguments.format, arguments.seed)
@@ -33,7 +39,9 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(f"{error}; the same command continues once that is mended\n")
         return 1
-    sys.stdout.write(f"{arguments.output}: {copy.count:,} synthetic faces; pate-train data=celeba data.root=…\n")
+    sys.stdout.write(
+        f"{arguments.output}: {copy.count:,} synthetic faces; pate-train data=celeba data.root=…\n"
+    )
     return 0
 
 

@@ -30,7 +30,11 @@ def stripped(text: str) -> str:
 
 def _cell(cell: dict[str, Any], taken: set[str]) -> dict[str, Any]:
     source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-    kept = {"cell_type": cell["cell_type"], "id": cell.get("id") or _new_id(source, taken), "metadata": {}}
+    kept = {
+        "cell_type": cell["cell_type"],
+        "id": cell.get("id") or _new_id(source, taken),
+        "metadata": {},
+    }
     if cell["cell_type"] == "code":
         kept |= {"execution_count": None, "outputs": []}
     return kept | {"source": source.splitlines(keepends=True)}

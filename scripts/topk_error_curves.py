@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # reproductions/ is no part of the package
+# reproductions/ is no part of the package
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from reproductions.top_k.error_curves import main
 

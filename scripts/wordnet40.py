@@ -31,7 +31,8 @@ class Synset:
 
     offset: int  # the synset's byte offset in its file, which WordNet uses as its identifier
     lemma: str  # its first word, blanks written as underscores
-    hypernyms: tuple[int, ...]  # offsets of the synsets right above it; several are possible, the root has none
+    # offsets of the synsets right above it; several are possible, the root has none
+    hypernyms: tuple[int, ...]
     definition: str  # the gloss without its quoted examples
 
     @property
@@ -56,7 +57,9 @@ def parse_dictionary(lines: Iterable[str]) -> tuple[Synset, ...]:
     for synset in synsets:
         for hypernym in synset.hypernyms:
             if hypernym not in known:
-                raise InvalidValue(f"hypernym={hypernym:08d}: expected a synset of the same dictionary")
+                raise InvalidValue(
+                    f"hypernym={hypernym:08d}: expected a synset of the same dictionary"
+                )
     return synsets
 
 
@@ -81,7 +84,8 @@ def _parse(number: int, line: str) -> Synset:
     try:
         data, gloss = line.split("|", 1)
         fields = data.split()
-        pointers_at = 4 + 2 * int(fields[3], 16)  # offset, file, type, word count, then (word, lexical id) pairs
+        # offset, file, type, word count, then (word, lexical id) pairs
+        pointers_at = 4 + 2 * int(fields[3], 16)
         pointers = fields[pointers_at + 1 : pointers_at + 1 + 4 * int(fields[pointers_at])]
         symbols, targets, kinds = pointers[0::4], pointers[1::4], pointers[2::4]
         hypernyms = tuple(
@@ -91,7 +95,9 @@ def _parse(number: int, line: str) -> Synset:
         )
         return Synset(int(fields[0]), fields[4], hypernyms, _EXAMPLE.sub("", gloss).strip(" ;\n"))
     except (ValueError, IndexError) as error:
-        raise InvalidValue(f"dictionary line {number}={line[:40]!r}: expected a synset of data.noun") from error
+        raise InvalidValue(
+            f"dictionary line {number}={line[:40]!r}: expected a synset of data.noun"
+        ) from error
 
 
 def choose_labels(
@@ -116,7 +122,9 @@ def label_matrix(
     ancestors: dict[int, frozenset[int]], records: Sequence[int], labels: Sequence[int]
 ) -> NDArray[np.bool_]:
     """Returns bool `[n, num_labels]`: whether each record is, or lies below, each label."""
-    return np.array([[label in ancestors[record] for label in labels] for record in records], dtype=np.bool_)
+    return np.array(
+        [[label in ancestors[record] for label in labels] for record in records], dtype=np.bool_
+    )
 
 
 def label_names(synsets: Iterable[Synset], labels: Sequence[int]) -> tuple[str, ...]:
@@ -125,7 +133,9 @@ def label_names(synsets: Iterable[Synset], labels: Sequence[int]) -> tuple[str, 
     sharing: dict[str, list[int]] = {}
     for label in sorted(labels):
         sharing.setdefault(lemma_of[label], []).append(label)
-    return tuple(_name(lemma_of[label], sharing[lemma_of[label]].index(label), sharing) for label in labels)
+    return tuple(
+        _name(lemma_of[label], sharing[lemma_of[label]].index(label), sharing) for label in labels
+    )
 
 
 def _name(lemma: str, place: int, sharing: dict[str, list[int]]) -> str:
@@ -176,7 +186,8 @@ def _rank(unit: str, number: int) -> bytes:
 STEPS = 127
 """Quantization steps on each side of zero: a feature x in [-1, 1] is stored as round(127 x)."""
 
-_NO_LENGTH = 1e-6  # a projection this short is rounding error; on WordNet the next longer one is 1e-3
+# a projection this short is rounding error; on WordNet the next longer one is 1e-3
+_NO_LENGTH = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +201,10 @@ class Representation:
           turned so that its largest entry is positive.
     """
 
-    vectorizer: TfidfVectorizer  # the fitted tf-idf (words seen in at least two texts, logarithmic term frequency)
-    components: NDArray[np.float64]  # float64 `[vocabulary, num_dims]`, right singular vectors, the strongest first
+    # the fitted tf-idf (words seen in at least two texts, logarithmic term frequency)
+    vectorizer: TfidfVectorizer
+    # float64 `[vocabulary, num_dims]`, right singular vectors, the strongest first
+    components: NDArray[np.float64]
 
     @classmethod
     def fit(cls, texts: Sequence[str], *, num_dims: int) -> Representation:

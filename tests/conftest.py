@@ -8,8 +8,10 @@ import pytest
 
 from tests.processes import ProcessGuard
 
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # equal bytes are promised on a processor; before torch is loaded
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's job in the background has it, and its children
+# equal bytes are promised on a processor; before torch is loaded
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+# as a shell's job in the background has it, and its children
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as under nohup
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -8,10 +8,21 @@ from typing import Any
 
 import pytest
 
-FOLDERS = ("browser", "e2e", "notebooks")  # whole runs, commands, kernels, a browser: marked as they are found
-_UNHEARD = "_posixsubprocess.fork_exec"  # by which multiprocessing and joblib start theirs, without an audit event
-_STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system", _UNHEARD}
-_COUNTS_CORES = "lscpu"  # joblib asks it once per process, in whichever test is the first to fit in parallel
+# whole runs, commands, kernels, a browser: marked as they are found
+FOLDERS = ("browser", "e2e", "notebooks")
+# by which multiprocessing and joblib start theirs, without an audit event
+_UNHEARD = "_posixsubprocess.fork_exec"
+_STARTS = {
+    "subprocess.Popen",
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "os.exec",
+    "os.system",
+    _UNHEARD,
+}
+# joblib asks it once per process, in whichever test is the first to fit in parallel
+_COUNTS_CORES = "lscpu"
 
 
 class ProcessGuard:

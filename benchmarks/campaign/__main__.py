@@ -32,17 +32,25 @@ KINDS: dict[str, Any] = {"kills": Kills, "faults": Faults, "damage": Damage, "in
 
 def main() -> None:
     """Runs the kinds asked for, one after the other, and prints a line for each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tries", type=int, default=100, help="of each kind")
     parser.add_argument("--kind", choices=[*KINDS, "all"], default="all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--try", dest="only", type=int, default=None, help="only the try of this number")
+    parser.add_argument(
+        "--try", dest="only", type=int, default=None, help="only the try of this number"
+    )
     given = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
     if given.kind in ("faults", "all") and not is_loaded():
         with tempfile.TemporaryDirectory() as folder:
             again = [sys.executable, "-m", "benchmarks.campaign", *sys.argv[1:]]
-            sys.exit(subprocess.run(again, env={**os.environ, **preload(Path(folder))}, check=False).returncode)
+            sys.exit(
+                subprocess.run(
+                    again, env={**os.environ, **preload(Path(folder))}, check=False
+                ).returncode
+            )
     warm_up()
     say = Console(highlight=False, soft_wrap=True).print
     wrong = False
@@ -54,11 +62,22 @@ def main() -> None:
     sys.exit(1 if wrong else 0)
 
 
-def campaign(kind: str, tries: range | list[int], *, seed: int, console: Console | None = None) -> Tally:
+def campaign(
+    kind: str, tries: range | list[int], *, seed: int, console: Console | None = None
+) -> Tally:
     """Some tries of one kind. Each has a generator of its own, so that one of them can be tried again alone."""
-    columns = (TextColumn(kind), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[found]} findings"))
+    columns = (
+        TextColumn(kind),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[found]} findings"),
+    )
     bar = Progress(
-        *columns, TimeRemainingColumn(), console=console, auto_refresh=False, disable=console is None
+        *columns,
+        TimeRemainingColumn(),
+        console=console,
+        auto_refresh=False,
+        disable=console is None,
     )  # its thread would not live on in forks
     tally = Tally(kind)
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder, bar:

@@ -8,7 +8,15 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.campaign.runs import SETTINGS, Kind, Truth, committed, faults_of, refusal_faults, release_of
+from benchmarks.campaign.runs import (
+    SETTINGS,
+    Kind,
+    Truth,
+    committed,
+    faults_of,
+    refusal_faults,
+    release_of,
+)
 from benchmarks.campaign.tally import LOW_PRICE, WRONG_RELEASE, Finding
 
 DAMAGES = ("truncate", "empty", "flip", "garbage", "no text", "delete", "folder", "swap", "lines")
@@ -59,11 +67,16 @@ class Damage:
             else:
                 damage(path, how, self._other(kind) / name, rng)
             found = self._continued(kind, folder, path, release_of(state.folder))
-            return [Finding(f.sort, f"{kind.name} of {len(files)} files, {name}, {how}: {f.text}") for f in found]
+            return [
+                Finding(f.sort, f"{kind.name} of {len(files)} files, {name}, {how}: {f.text}")
+                for f in found
+            ]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _continued(self, kind: Kind, folder: Path, path: Path, shown: bytes | None) -> list[Finding]:
+    def _continued(
+        self, kind: Kind, folder: Path, path: Path, shown: bytes | None
+    ) -> list[Finding]:
         """What is wrong with the run after the damage, given what it had published.
 
         An older ledger with nothing published beside it is one that nobody can tell from the newest.
@@ -141,7 +154,10 @@ def _damaged(content: bytes, how: str, rng: random.Random) -> bytes:
 
 def _damage_lines(path: Path, content: bytes, rng: random.Random) -> None:
     """Drops, repeats or reorders lines, or changes one digit."""
-    lines, how = content.splitlines(keepends=True), rng.choice(["drop", "drop last", "repeat", "reorder", "digit"])
+    lines, how = (
+        content.splitlines(keepends=True),
+        rng.choice(["drop", "drop last", "repeat", "reorder", "digit"]),
+    )
     if how == "drop last" and lines:
         lines.pop()
     elif how == "drop" and lines:

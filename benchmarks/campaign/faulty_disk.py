@@ -17,7 +17,9 @@ _SOURCE = Path(__file__).with_name("faulty_disk.c")
 def preload(folder: Path) -> dict[str, str]:
     """Compiles the disk, and returns what the environment of an interpreter needs to have it."""
     made = folder / "faulty_disk.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(made), str(_SOURCE), "-ldl"], check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-O1", "-o", str(made), str(_SOURCE), "-ldl"], check=True
+    )
     return {"LD_PRELOAD": str(made)}
 
 
@@ -43,4 +45,6 @@ class FaultyDisk:
         """For the rest of this process."""
         log = -1 if self.log is None else os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         place = ctypes.c_char_p(os.fsencode(self.folder))
-        ctypes.CDLL(None).faulty_disk(place, ctypes.c_long(self.at), FAILURES.index(self.failure), log)
+        ctypes.CDLL(None).faulty_disk(
+            place, ctypes.c_long(self.at), FAILURES.index(self.failure), log
+        )

@@ -27,14 +27,70 @@ _PATIENCE_S = 30.0
 _MEMORY = 12 * 2**30
 _KILLED = -9
 _NO_PRICE = 3
-_SMALL = ("data=digits_grid", "data.num_private=120", "data.num_public=30", "data.num_test=20", "num_queries=20")
+_SMALL = (
+    "data=digits_grid",
+    "data.num_private=120",
+    "data.num_public=30",
+    "data.num_test=20",
+    "num_queries=20",
+)
 _VALUES = (
-    *("nan", "inf", "-inf", "-1", "0", "1", "2.5", "1e308", "-1e-300", "1e-320", "1e400", "2147483648", "9" * 30),
-    *("''", "null", "[]", "[1,2]", "[nan]", "{a: 1}", "true", "abc", "1_0", "0x10", "٣", "'", '"', "[", "{", "a b"),
-    *("${oc.env:HOME}", "${missing}", "???", "x" * 3000, "/dev/null", "/proc/none", "a/../b", "é", "🙂", "\\", "="),
+    *(
+        "nan",
+        "inf",
+        "-inf",
+        "-1",
+        "0",
+        "1",
+        "2.5",
+        "1e308",
+        "-1e-300",
+        "1e-320",
+        "1e400",
+        "2147483648",
+        "9" * 30,
+    ),
+    *(
+        "''",
+        "null",
+        "[]",
+        "[1,2]",
+        "[nan]",
+        "{a: 1}",
+        "true",
+        "abc",
+        "1_0",
+        "0x10",
+        "٣",
+        "'",
+        '"',
+        "[",
+        "{",
+        "a b",
+    ),
+    *(
+        "${oc.env:HOME}",
+        "${missing}",
+        "???",
+        "x" * 3000,
+        "/dev/null",
+        "/proc/none",
+        "a/../b",
+        "é",
+        "🙂",
+        "\\",
+        "=",
+    ),
 )
 _TARGETS = (
-    *("os.system", "builtins.eval", "pate.pipeline.train", "pate", "pate.none.None", "pate.files.disk.write_text"),
+    *(
+        "os.system",
+        "builtins.eval",
+        "pate.pipeline.train",
+        "pate",
+        "pate.none.None",
+        "pate.files.disk.write_text",
+    ),
     *(
         "sklearn.utils.parallel.joblib.load",
         "pate.data.DigitsGrid",
@@ -66,7 +122,10 @@ class Mistakes:
             return self._faults(self._limited(act).wait(_PATIENCE_S), name)
         if kind == "audit":
             path = self._folder / f"votes.{rng.choice(['npy', 'npz', 'csv', 'txt', 'pkl', 'json'])}"
-            arguments, named = [f"votes={strange_file(path, rng)}", *_overrides("audit", rng, 0.3)], f"{path.suffix} "
+            arguments, named = (
+                [f"votes={strange_file(path, rng)}", *_overrides("audit", rng, 0.3)],
+                f"{path.suffix} ",
+            )
         else:
             arguments = [*(_SMALL if kind == "train" else ()), *_overrides(kind, rng, 1.0)]
             named = ""
@@ -114,11 +173,19 @@ def _overrides(kind: str, rng: random.Random, share: float) -> list[str]:
         if how < 0.7:
             words.append(f"{rng.choice(_keys(kind))}={rng.choice(_VALUES)}")
         elif how < 0.8:
-            words.append(f"{rng.choice(['', '+', '++', '~'])}{rng.choice(_GROUPS)}._target_={rng.choice(_TARGETS)}")
+            words.append(
+                f"{rng.choice(['', '+', '++', '~'])}{rng.choice(_GROUPS)}._target_={rng.choice(_TARGETS)}"
+            )
         elif how < 0.9:
-            words.append(rng.choice(["", "+", "++", "~", "@"]) + rng.choice(_keys(kind)) + rng.choice(["", "=", "=1"]))
+            words.append(
+                rng.choice(["", "+", "++", "~", "@"])
+                + rng.choice(_keys(kind))
+                + rng.choice(["", "=", "=1"])
+            )
         else:
-            words.append(f"{rng.choice([*_GROUPS, 'experiment'])}={rng.choice([*_choices(), 'none', '', '[linear]'])}")
+            words.append(
+                f"{rng.choice([*_GROUPS, 'experiment'])}={rng.choice([*_choices(), 'none', '', '[linear]'])}"
+            )
     return words
 
 
@@ -129,7 +196,9 @@ def _keys(kind: str) -> list[str]:
     for path in [CONFIG_FOLDER / f"{name}.yaml" for name in names]:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
         keys += [key for key in loaded if key not in ("defaults", "hydra", "output_dir")]
-    groups = {"train": _GROUPS, "account": ("aggregator", "accountant"), "audit": ("aggregator",)}[kind]
+    groups = {"train": _GROUPS, "account": ("aggregator", "accountant"), "audit": ("aggregator",)}[
+        kind
+    ]
     for group in groups:
         for path in sorted((CONFIG_FOLDER / group).glob("*.yaml")):
             loaded = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
@@ -138,10 +207,17 @@ def _keys(kind: str) -> list[str]:
 
 
 def _choices() -> list[str]:
-    return sorted({path.stem for group in _GROUPS for path in (CONFIG_FOLDER / group).glob("*.yaml")})
+    return sorted(
+        {path.stem for group in _GROUPS for path in (CONFIG_FOLDER / group).glob("*.yaml")}
+    )
 
 
-_MODULES = ("pate.aggregators", "pate.mechanisms", "pate.accounting", "pate.accounting.target_charging")
+_MODULES = (
+    "pate.aggregators",
+    "pate.mechanisms",
+    "pate.accounting",
+    "pate.accounting.target_charging",
+)
 _ARGUMENTS: tuple[Any, ...] = (
     *(
         math.nan,
@@ -163,8 +239,32 @@ _ARGUMENTS: tuple[Any, ...] = (
         2**63,
         10**400,
     ),
-    *(True, None, "", "abc", "gumbel", "gaussian", b"x", [], [1], (), (1.0, 2.0), {}, {"a": 1}, object(), print, 1j),
-    *(np.float64(2.0), np.int64(3), np.float32("nan"), np.array(2.0), np.zeros(3), np.ones((2, 2), bool)),
+    *(
+        True,
+        None,
+        "",
+        "abc",
+        "gumbel",
+        "gaussian",
+        b"x",
+        [],
+        [1],
+        (),
+        (1.0, 2.0),
+        {},
+        {"a": 1},
+        object(),
+        print,
+        1j,
+    ),
+    *(
+        np.float64(2.0),
+        np.int64(3),
+        np.float32("nan"),
+        np.array(2.0),
+        np.zeros(3),
+        np.ones((2, 2), bool),
+    ),
 )
 _PLAUSIBLE: dict[str, Any] = {
     "accountant": None,
@@ -187,7 +287,8 @@ _PLAUSIBLE: dict[str, Any] = {
     "target_hits": 3,
     "test_std": 2.0,
 }
-_SKIPPED = ("Adjacency", "Ledger", "calibrate", "optimal_stability_table")  # an enum; files; searches that take time
+# an enum; files; searches that take time
+_SKIPPED = ("Adjacency", "Ledger", "calibrate", "optimal_stability_table")
 _STRANGE = 0.4
 
 
@@ -198,9 +299,17 @@ def public_calls() -> list[tuple[str, str]]:
         module = importlib.import_module(path)
         names = getattr(module, "__all__", None)
         if names is None:  # a module of a package: what it defines itself
-            own = (name for name, value in vars(module).items() if getattr(value, "__module__", "") == path)
+            own = (
+                name
+                for name, value in vars(module).items()
+                if getattr(value, "__module__", "") == path
+            )
             names = [name for name in own if not name.startswith("_")]
-        calls += [(path, name) for name in names if callable(getattr(module, name)) and name not in _SKIPPED]
+        calls += [
+            (path, name)
+            for name in names
+            if callable(getattr(module, name)) and name not in _SKIPPED
+        ]
     return calls
 
 
@@ -220,8 +329,14 @@ def call_of(path: str, name: str, rng: random.Random) -> tuple[str, Callable[[],
         parameters = list(inspect.signature(made).parameters.values())
     except ValueError:
         parameters = []
-    arguments = {p.name: _argument(p, rng) for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
-    arguments = {key: value for key, value in arguments.items() if value is not inspect.Parameter.empty}
+    arguments = {
+        p.name: _argument(p, rng)
+        for p in parameters
+        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    }
+    arguments = {
+        key: value for key, value in arguments.items() if value is not inspect.Parameter.empty
+    }
     votes, teachers = strange_array(rng), rng.choice([7, 7, *_ARGUMENTS])
 
     def act() -> None:
@@ -284,7 +399,9 @@ def strange_array(rng: random.Random) -> Any:
         lambda: np.full(shape, None, dtype=object),
         lambda: np.zeros(shape, dtype=[("a", int), ("b", float)]),
         lambda: np.full(shape, np.datetime64("2020-01-01")),
-        lambda: fill.integers(0, 2, shape).astype(rng.choice(["uint8", "int8", "float16", ">i4", "uint64"])),
+        lambda: fill.integers(0, 2, shape).astype(
+            rng.choice(["uint8", "int8", "float16", ">i4", "uint64"])
+        ),
         lambda: np.asfortranarray(np.zeros(shape)).T,
         lambda: [[1, 2], [3]],
     ]
@@ -297,7 +414,19 @@ def strange_file(path: Path, rng: random.Random) -> Path:
         path.rmdir()
     path.unlink(missing_ok=True)
     how = rng.choice(
-        ["array", "arrays", "cut", "garbage", "text", "header", "pickle", "zip", "folder", "nothing", "empty"]
+        [
+            "array",
+            "arrays",
+            "cut",
+            "garbage",
+            "text",
+            "header",
+            "pickle",
+            "zip",
+            "folder",
+            "nothing",
+            "empty",
+        ]
     )
     if how in ("array", "cut"):
         _save(path, _as_array(strange_array(rng)))
@@ -310,7 +439,9 @@ def strange_file(path: Path, rng: random.Random) -> Path:
     elif how == "garbage":
         path.write_bytes(rng.randbytes(rng.randrange(3000)))
     elif how == "text":
-        path.write_text(rng.choice(["a,b\n1,2\n", "1,0\n0\n", "\n\n", "nan,inf\n", "{}", "[[1,0],[1]]", "é\n"]))
+        path.write_text(
+            rng.choice(["a,b\n1,2\n", "1,0\n0\n", "\n\n", "nan,inf\n", "{}", "[[1,0],[1]]", "é\n"])
+        )
     elif how == "header":
         shape = rng.choice(["(99999999999, 99999999)", "(-1,)", "(3, 'a')", "()", "(2, 2"])
         text = f"{{'descr': '|b1', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
@@ -319,7 +450,10 @@ def strange_file(path: Path, rng: random.Random) -> Path:
         path.write_bytes(pickle.dumps({"votes": [1, 2]}))
     elif how == "zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(rng.choice(["votes.npy", "a.txt", "../votes.npy"]), b"\0" * rng.choice([0, 10, 10**7]))
+            archive.writestr(
+                rng.choice(["votes.npy", "a.txt", "../votes.npy"]),
+                b"\0" * rng.choice([0, 10, 10**7]),
+            )
     elif how == "folder":
         path.mkdir()
     elif how == "empty":

@@ -21,15 +21,37 @@ from benchmarks.campaign.tally import LOW_PRICE, TRACEBACK, UNCLEAR, WRONG_RELEA
 from benchmarks.campaign.warm import Child, Ended, command
 
 _SIZE = (
-    *("data=digits_grid", "data.num_private=120", "data.num_public=30", "data.num_test=20", "num_queries=20"),
-    *("all_records=false", "allow_useless=true", "accountant=rdp"),  # small runs, which teach no student
+    *(
+        "data=digits_grid",
+        "data.num_private=120",
+        "data.num_public=30",
+        "data.num_test=20",
+        "num_queries=20",
+    ),
+    # small runs, which teach no student
+    *("all_records=false", "allow_useless=true", "accountant=rdp"),
 )
 _TEACHERS = "teacher.num_teachers=8"
 SETTINGS = {
     "labels": (_TEACHERS, "aggregator=gaussian_votes", "target_epsilon=200"),
-    "top_k": (_TEACHERS, "aggregator=stable_top_k", "aggregator.selection_scale=2", "aggregator.test_std=1"),
-    "session": (_TEACHERS, "aggregator=stable_top_k_boundary", "aggregator.target_hits=5", "target_epsilon=200"),
-    "centered": ("aggregator=centered_votes", "teacher=kernel", "student=low_rank", "target_epsilon=20"),
+    "top_k": (
+        _TEACHERS,
+        "aggregator=stable_top_k",
+        "aggregator.selection_scale=2",
+        "aggregator.test_std=1",
+    ),
+    "session": (
+        _TEACHERS,
+        "aggregator=stable_top_k_boundary",
+        "aggregator.target_hits=5",
+        "target_epsilon=200",
+    ),
+    "centered": (
+        "aggregator=centered_votes",
+        "teacher=kernel",
+        "student=low_rank",
+        "target_epsilon=20",
+    ),
 }
 _SLACK = 1e-9
 _LONGEST_LINE = 1500
@@ -45,7 +67,9 @@ class Kind:
     def start(self, folder: Path, prepare: Callable[[], None] | None = None) -> Child:
         """Starts or continues the run in a folder."""
         seed = () if self.seed is None else (f"seed={self.seed}",)
-        return command("train", (*_SIZE, *SETTINGS[self.name], *seed, f"output_dir={folder}"), prepare)
+        return command(
+            "train", (*_SIZE, *SETTINGS[self.name], *seed, f"output_dir={folder}"), prepare
+        )
 
     def kill(self, folder: Path, after: float) -> None:
         """Starts or continues it and kills it after so many seconds, if it has not ended."""
@@ -86,7 +110,11 @@ def release_of(folder: Path) -> bytes | None:
 def epsilon_of(folder: Path) -> float | None:
     """What the report says, None without a report."""
     path = folder / "report.json"
-    return float(json.loads(path.read_text(encoding="utf-8"))["privacy"]["epsilon"]) if path.is_file() else None
+    return (
+        float(json.loads(path.read_text(encoding="utf-8"))["privacy"]["epsilon"])
+        if path.is_file()
+        else None
+    )
 
 
 Row = tuple[str, str, str, bytes]
@@ -103,8 +131,12 @@ def rows_of(folder: Path) -> list[Row]:
                 shutil.copyfile(folder / name, Path(copied) / name)
         db = sqlite3.connect(Path(copied) / "ledger.db")
         try:
-            found = db.execute("SELECT key, under, event, release FROM line ORDER BY number").fetchall()
-            rows: list[Row] = [(*said, drawn if isinstance(drawn, bytes) else b"") for *said, drawn in found]
+            found = db.execute(
+                "SELECT key, under, event, release FROM line ORDER BY number"
+            ).fetchall()
+            rows: list[Row] = [
+                (*said, drawn if isinstance(drawn, bytes) else b"") for *said, drawn in found
+            ]
         except (sqlite3.Error, UnicodeDecodeError):
             rows = []
         finally:
@@ -122,7 +154,9 @@ def committed(folder: Path) -> dict[str, str]:
     return {str(key): hashlib.sha256(release).hexdigest() for key, _, _, release in rows_of(folder)}
 
 
-def faults_of(folder: Path, truth: Truth, kept: Mapping[str, str], shown: bytes | None = None) -> list[Finding]:
+def faults_of(
+    folder: Path, truth: Truth, kept: Mapping[str, str], shown: bytes | None = None
+) -> list[Finding]:
     """What is wrong with a run that ended with code 0.
 
     Args:
@@ -132,7 +166,10 @@ def faults_of(folder: Path, truth: Truth, kept: Mapping[str, str], shown: bytes 
         shown: the bytes that were published before it went on.
     """
     found, release = [], release_of(folder)
-    for known, whose in ((truth.release, "an undisturbed run"), (shown, "the one that was published before")):
+    for known, whose in (
+        (truth.release, "an undisturbed run"),
+        (shown, "the one that was published before"),
+    ):
         if release is None or (known is not None and release != known):
             found.append(Finding(WRONG_RELEASE, f"release.npz is not that of {whose}"))
     if any(committed(folder).get(key) != digest for key, digest in kept.items()):
@@ -150,14 +187,20 @@ def faults_of(folder: Path, truth: Truth, kept: Mapping[str, str], shown: bytes 
     if len(charges) < len(truth.charges):
         found.append(Finding(LOW_PRICE, f"{len(charges)} charges for {len(truth.charges)}"))
     elif charges != truth.charges:
-        found.append(Finding(UNCLEAR, f"{len(charges)} charges for {len(truth.charges)}, or others"))
+        found.append(
+            Finding(UNCLEAR, f"{len(charges)} charges for {len(truth.charges)}, or others")
+        )
     return found
 
 
 def _is_committed(release: bytes, rows: list[Row]) -> bool:
     """Whether the labels of a file are those that the ledger holds: of the whole release, or of a session's rounds."""
     parts = {key.partition(":")[2]: drawn for key, _, _, drawn in rows}
-    names = ["release"] if "release" in parts else sorted((n for n in parts if n.startswith("round-")), key=_number)
+    names = (
+        ["release"]
+        if "release" in parts
+        else sorted((n for n in parts if n.startswith("round-")), key=_number)
+    )
     try:
         said = _labels(release)
         known = np.concatenate([_labels(parts[name]) for name in names])
@@ -190,9 +233,14 @@ def unpaid(folder: Path, truth: Truth) -> list[Finding]:
     return []
 
 
-def refusal_faults(ended: Ended, *, codes: tuple[int, ...] = (1, 2), named: tuple[str, ...] = ()) -> list[Finding]:
+def refusal_faults(
+    ended: Ended, *, codes: tuple[int, ...] = (1, 2), named: tuple[str, ...] = ()
+) -> list[Finding]:
     """What is wrong with how a command ended that did not get to its end."""
-    if "Traceback (most recent call last)" in ended.err or "Traceback (most recent call last)" in ended.out:
+    if (
+        "Traceback (most recent call last)" in ended.err
+        or "Traceback (most recent call last)" in ended.out
+    ):
         return [Finding(TRACEBACK, f"code {ended.code}: {ended.line[:300]}")]
     if ended.code not in codes:
         return [Finding(UNCLEAR, f"exit code {ended.code}, {ended.line[:300]!r}")]

@@ -8,7 +8,16 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from benchmarks.campaign.faulty_disk import FAILURES, FaultyDisk
-from benchmarks.campaign.runs import SETTINGS, Kind, Truth, committed, faults_of, refusal_faults, release_of, unpaid
+from benchmarks.campaign.runs import (
+    SETTINGS,
+    Kind,
+    Truth,
+    committed,
+    faults_of,
+    refusal_faults,
+    release_of,
+    unpaid,
+)
 from benchmarks.campaign.tally import Finding
 
 _AGAIN = 0.4  # how often a run that was stopped is stopped once more
@@ -29,7 +38,11 @@ class Stops(ABC):
 
     def attempt(self, rng: random.Random) -> list[Finding]:
         """One run, stopped and continued: what was committed or shown at any stop is what it ends with."""
-        kind, folder, found = Kind(rng.choice(list(SETTINGS)), rng.choice([1, None])), self._folder / "run", []
+        kind, folder, found = (
+            Kind(rng.choice(list(SETTINGS)), rng.choice([1, None])),
+            self._folder / "run",
+            [],
+        )
         if kind not in self._truths:
             self._truths[kind] = Truth.of(kind, self._folder / f"calm-{kind.name}-{kind.seed}")
         truth, kept, shown, stops = self._truths[kind], dict[str, str](), None, list[str]()
@@ -38,26 +51,33 @@ class Stops(ABC):
                 how, faults = self._stop(kind, truth, folder, rng)
                 stops.append(how)
                 found += faults + unpaid(folder, truth)
-                kept, shown = committed(folder) | kept, shown or release_of(folder)  # the first counts
+                # the first counts
+                kept, shown = committed(folder) | kept, shown or release_of(folder)
                 if rng.random() >= _AGAIN:
                     break
             ended = kind.start(folder).wait()
             ok = ended.code == 0
-            found += faults_of(folder, truth, kept, shown) if ok else refusal_faults(ended, codes=(0,))
+            found += (
+                faults_of(folder, truth, kept, shown) if ok else refusal_faults(ended, codes=(0,))
+            )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         where = f"{kind.name}, seed {kind.seed}, {', '.join(stops)}"
         return [Finding(each.sort, f"{where}: {each.text}") for each in found]
 
     @abstractmethod
-    def _stop(self, kind: Kind, truth: Truth, folder: Path, rng: random.Random) -> tuple[str, list[Finding]]:
+    def _stop(
+        self, kind: Kind, truth: Truth, folder: Path, rng: random.Random
+    ) -> tuple[str, list[Finding]]:
         """Starts the run and stops it; returns how, and what was wrong with it."""
 
 
 class Kills(Stops):
     """SIGKILL at random moments."""
 
-    def _stop(self, kind: Kind, truth: Truth, folder: Path, rng: random.Random) -> tuple[str, list[Finding]]:
+    def _stop(
+        self, kind: Kind, truth: Truth, folder: Path, rng: random.Random
+    ) -> tuple[str, list[Finding]]:
         after = rng.uniform(_FIRST_S, truth.duration_s)
         kind.kill(folder, after)
         return f"killed after {after:.2f} s", []
@@ -70,7 +90,9 @@ class Faults(Stops):
         super().__init__(folder)
         self._calls: dict[Kind, int] = {}
 
-    def _stop(self, kind: Kind, truth: Truth, folder: Path, rng: random.Random) -> tuple[str, list[Finding]]:
+    def _stop(
+        self, kind: Kind, truth: Truth, folder: Path, rng: random.Random
+    ) -> tuple[str, list[Finding]]:
         if kind not in self._calls:
             self._calls[kind] = num_disk_calls(kind, self._folder / "counted")
         disk = FaultyDisk(folder, rng.randrange(self._calls[kind]), rng.choice(FAILURES))

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 WRONG_RELEASE = "wrong releases"
 LOW_PRICE = "prices below the truth"
 TRACEBACK = "tracebacks"
-UNCLEAR = "unclear endings"  # a wrong exit code, more than a line, a line that does not name what is wrong
+# a wrong exit code, more than a line, a line that does not name what is wrong
+UNCLEAR = "unclear endings"
 SORTS = (WRONG_RELEASE, LOW_PRICE, TRACEBACK, UNCLEAR)
 
 
@@ -27,7 +28,8 @@ class Tally:
 
     kind: str  # kills, faults, damage or input
     tries: int = 0  # so far
-    findings: list[tuple[int, Finding]] = field(default_factory=list)  # with the number of their try
+    # with the number of their try
+    findings: list[tuple[int, Finding]] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
     def add(self, found: list[Finding]) -> None:
@@ -38,9 +40,13 @@ class Tally:
     @property
     def counts(self) -> Counter[str]:
         """Tries with a finding, by its sort."""
-        return Counter(sort for _, sort in {(number, finding.sort) for number, finding in self.findings})
+        return Counter(
+            sort for _, sort in {(number, finding.sort) for number, finding in self.findings}
+        )
 
     def summary(self) -> str:
         """The line of this kind."""
         counted = ", ".join(f"{self.counts[sort]} {sort}" for sort in SORTS)
-        return f"{self.kind}: {self.tries} tries, {counted}, {time.monotonic() - self.started:.0f} s"
+        return (
+            f"{self.kind}: {self.tries} tries, {counted}, {time.monotonic() - self.started:.0f} s"
+        )

@@ -111,14 +111,20 @@ def warm_up() -> None:
             importlib.import_module(name)
 
 
-def command(module: str, arguments: Sequence[str], prepare: Callable[[], None] | None = None) -> Child:
+def command(
+    module: str, arguments: Sequence[str], prepare: Callable[[], None] | None = None
+) -> Child:
     """`python -m pate.cli.MODULE ARGUMENTS`, after `prepare` changed what it is to change in that process."""
 
     def act() -> None:
         sys.argv = [f"pate-{module}", *arguments]
         warnings.resetwarnings()  # a test's filters, say, and its handlers
         handlers: Any = logging
-        logging.root.handlers, handlers._handlers, handlers._handlerList = [], WeakValueDictionary(), []
+        logging.root.handlers, handlers._handlers, handlers._handlerList = (
+            [],
+            WeakValueDictionary(),
+            [],
+        )
         os.environ |= _SURROUNDINGS
         importlib.import_module("torch").set_num_threads(1)
         _leave_pictures_out()

@@ -28,8 +28,13 @@ class Blobs:
 
     def load(self) -> Dataset:
         rng = np.random.default_rng(0)
-        inputs = rng.standard_normal((self.num_private + 800, self.num_labels + 2)).astype(np.float32)
-        labels = inputs[:, : self.num_labels] + 0.1 * rng.standard_normal((len(inputs), self.num_labels)) > 0
+        inputs = rng.standard_normal((self.num_private + 800, self.num_labels + 2)).astype(
+            np.float32
+        )
+        labels = (
+            inputs[:, : self.num_labels] + 0.1 * rng.standard_normal((len(inputs), self.num_labels))
+            > 0
+        )
         ids = np.arange(len(inputs))
 
         def split(first: int, last: int) -> Split:
@@ -37,7 +42,11 @@ class Blobs:
             return Split(inputs[rows], labels[rows], record_ids=ids[rows], group_ids=ids[rows])
 
         end = self.num_private
-        parts = {"private": split(0, end), "public": split(end, end + 400), "test": split(end + 400, end + 800)}
+        parts = {
+            "private": split(0, end),
+            "public": split(end, end + 400),
+            "test": split(end + 400, end + 800),
+        }
         names = tuple(f"positive_{index}" for index in range(self.num_labels))
         return Dataset(name="blobs", real=False, kind="features", label_names=names, **parts)
 
@@ -55,7 +64,9 @@ class Centroids(Teacher):
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         return [self._fit(shard) for shard in shards]
 
-    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def predict_many(
+        self, states: Sequence[State], inputs: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         return np.stack([self._confidences(state, inputs) for state in states]).astype(np.float32)
 
     def _fit(self, shard: Shard) -> State:

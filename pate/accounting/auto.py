@@ -13,14 +13,20 @@ from pate.accounting.rdp import Accountant, AccountantBesideRenyi
 from pate.validation import require_probability
 
 # Kinds that optimal composition does not know, or is not the tightest for.
-_OTHERS = (events.ZCdpEvent, events.NoisyMaxGaussianEvent, events.SmoothSensitivityEvent, events.SessionEvent)
+_OTHERS = (
+    events.ZCdpEvent,
+    events.NoisyMaxGaussianEvent,
+    events.SmoothSensitivityEvent,
+    events.SessionEvent,
+)
 _STEPS = {kind for kind in events.KINDS.values() if not issubclass(kind, _OTHERS)}
 _MOST_DIFFERENT = 64  # events
 _MOST_STEPS = 200_000
 _MOST_WORK = 3000  # of `ExactAccountant.work`: half a second or so
 _MOST_OF_PLD = 12  # different events
 _MOST_OF_JOINT_LAW = 2  # different events
-_MOST_SCALES = 60.0  # teachers over the scale of the selection's noise: beyond, the joint law saves little
+# teachers over the scale of the selection's noise: beyond, the joint law saves little
+_MOST_SCALES = 60.0
 
 
 class AutoAccountant(AccountantBesideRenyi):
@@ -76,7 +82,10 @@ class AutoAccountant(AccountantBesideRenyi):
         """The least epsilon, and the accountant that found it."""
         require_probability("target_delta", target_delta)
         if target_delta not in self._found:
-            found = [(accountant.get_epsilon(target_delta), accountant) for accountant in self._accountants()]
+            found = [
+                (accountant.get_epsilon(target_delta), accountant)
+                for accountant in self._accountants()
+            ]
             self._found[target_delta] = min(found, key=lambda pair: pair[0])
         return self._found[target_delta]
 
@@ -85,7 +94,9 @@ class AutoAccountant(AccountantBesideRenyi):
         if self._asked is not None:
             return self._asked
         asked = self._asked = [self._rdp]
-        kinds = {kind for event, count in self._composed for kind in select_then_tests(event, count)}
+        kinds = {
+            kind for event, count in self._composed for kind in select_then_tests(event, count)
+        }
         if 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(
             kind.num_teachers <= MOST_TEACHERS
             and kind.num_teachers * kind.selection.epsilon / (2 * kind.bit.reach) <= _MOST_SCALES

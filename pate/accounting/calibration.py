@@ -48,8 +48,13 @@ def calibrate(
         return math.log(epsilon / target_epsilon) if epsilon > 0 else -math.inf
 
     if not isinstance(accountant(), RdpAccountant):
-        with suppress(InvalidValue):  # Renyi's answer is near and costs little: a few secants from there on
-            options = {"target_epsilon": target_epsilon, "target_delta": target_delta, "start": start}
+        # Renyi's answer is near and costs little: a few secants from there on
+        with suppress(InvalidValue):
+            options = {
+                "target_epsilon": target_epsilon,
+                "target_delta": target_delta,
+                "start": start,
+            }
             start, slope = calibrate(event_for, accountant=RdpAccountant, **options), _USUAL_SLOPE
             for _ in range(_SECANTS):
                 here = excess(start)
@@ -63,7 +68,9 @@ def calibrate(
     return _narrowed(excess, *_bracket(excess, start, target_epsilon), tolerance)
 
 
-def _bracket(excess: Callable[[float], float], start: float, target_epsilon: float) -> tuple[Point, Point]:
+def _bracket(
+    excess: Callable[[float], float], start: float, target_epsilon: float
+) -> tuple[Point, Point]:
     """Two noises, the first too small and the second enough (the first is tiny where any noise is enough)."""
     here = (start, excess(start))
     grow = here[1] > 0

@@ -18,7 +18,8 @@ Curve = Callable[[Array], Array]
 _ORDERS_OF_PAPERS: Array = 1 + np.geomspace(1e-3, 1e4, 4001)  # 0.4% apart
 _LARGEST_EXPONENT = 700.0
 _LARGEST_RHO = 1e20  # beyond it the best order cannot be told from 1
-_SMALLEST_RHO = 1e-290  # a smaller one is rounded up: the best order would be none that a float holds
+# a smaller one is rounded up: the best order would be none that a float holds
+_SMALLEST_RHO = 1e-290
 _NODES = 12
 _SMALL_MU = 0.5  # up to here the difference of Mills ratios is integrated
 _LEFT = -5.0  # farther left the first probability is nearly 1, and nothing cancels
@@ -100,7 +101,11 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
 def _least(function: Callable[[float], float], low: float, high: float) -> float:
     from scipy.optimize import minimize_scalar  # loads slowly
 
-    return float(minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": 1e-10}).fun)
+    return float(
+        minimize_scalar(
+            function, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+        ).fun
+    )
 
 
 def zcdp_to_epsilon_classic(rho: float, *, target_delta: float) -> float:
@@ -136,9 +141,12 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     if mu == 0 or _log_delta(mu, lowest) <= log_delta:
         return 0.0
     highest = math.sqrt(-2 * log_delta) + 1e-3  # there delta is less than half
-    while highest - lowest > 1e-14 + 4 * _ULP * abs(highest):  # delta is too large at the lowest alone
+    # delta is too large at the lowest alone
+    while highest - lowest > 1e-14 + 4 * _ULP * abs(highest):
         middle = (lowest + highest) / 2
-        lowest, highest = (middle, highest) if _log_delta(mu, middle) > log_delta else (lowest, middle)
+        lowest, highest = (
+            (middle, highest) if _log_delta(mu, middle) > log_delta else (lowest, middle)
+        )
     return mu * (highest + mu / 2) * (1 + _ROUNDING)
 
 
@@ -162,7 +170,11 @@ def _log_delta(mu: float, place: float) -> float:
         near = float(_mills(place))
         difference = near - float(_mills(place + mu))
         log_difference, lost = math.log(difference), 16 * near / difference
-    return log_density + log_difference + _ULP * (place * place + abs(log_density + log_difference) + lost + 16)
+    return (
+        log_density
+        + log_difference
+        + _ULP * (place * place + abs(log_density + log_difference) + lost + 16)
+    )
 
 
 def _mills(x: float | np.ndarray) -> np.ndarray:

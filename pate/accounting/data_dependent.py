@@ -17,12 +17,24 @@ from numpy.typing import NDArray
 
 from pate import validation
 from pate.accounting.conversion import rdp_to_epsilons
-from pate.accounting.events import Adjacency, BitEvent, BoundedRangeEvent, GaussianEvent, SmoothSensitivityEvent
+from pate.accounting.events import (
+    Adjacency,
+    BitEvent,
+    BoundedRangeEvent,
+    GaussianEvent,
+    SmoothSensitivityEvent,
+)
 from pate.accounting.rdp import RdpAccountant, order_array
 from pate.accounting.renyi import bernoulli_rdp, bounded_range_rdp
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.accounting.special import Array, log_expit, log_ndtr, ndtri, ndtri_exp
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_positive,
+    require_probability,
+)
 
 if TYPE_CHECKING:
     from pate.accounting.ledger import Ledger
@@ -42,7 +54,8 @@ __all__ = [
 
 _CELLS_AT_ONCE = 16384
 _LARGEST_EXPONENT = 600.0
-_SMALLEST_MASS = 1e-300  # a smaller one is rounded up; times exp(_LARGEST_EXPONENT) it is still nothing
+# a smaller one is rounded up; times exp(_LARGEST_EXPONENT) it is still nothing
+_SMALLEST_MASS = 1e-300
 _CANCELS_BELOW = 1e-6
 _SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
 _CELLS_OF_LOG_Q, _CELLS_OF_LOG_ODDS = 4096, 60_000
@@ -68,7 +81,12 @@ class DataDependentCost:
 
     def __post_init__(self) -> None:
         orders, rdp = order_array(self.orders).copy(), np.array(self.rdp, dtype=np.float64)
-        require(rdp.shape == orders.shape, "rdp.shape", rdp.shape, f"{orders.shape}, one number for each order")
+        require(
+            rdp.shape == orders.shape,
+            "rdp.shape",
+            rdp.shape,
+            f"{orders.shape}, one number for each order",
+        )
         bad = int((~(rdp >= 0)).sum())  # their number only: the cost is private
         require(bad == 0, "rdp", f"{bad} of {rdp.size} numbers", "numbers >= 0")
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
@@ -81,12 +99,16 @@ class DataDependentCost:
             return NotImplemented
         same = np.array_equal(self.orders, other.orders)
         require(same, "orders", f"{self.orders}, {other.orders}", "the same orders in both costs")
-        return DataDependentCost(self.orders, self.rdp + other.rdp, self.failure_prob + other.failure_prob)
+        return DataDependentCost(
+            self.orders, self.rdp + other.rdp, self.failure_prob + other.failure_prob
+        )
 
     def epsilon(self, target_delta: float) -> DataDependentEpsilon:
         """What it comes to at a delta, failures included; as private as the cost."""
         left = target_delta - self.failure_prob
-        require(0 < left < 1, "target_delta", target_delta, f"more than {self.failure_prob}, below 1")
+        require(
+            0 < left < 1, "target_delta", target_delta, f"more than {self.failure_prob}, below 1"
+        )
         epsilons = rdp_to_epsilons(self.orders, self.rdp, target_delta=left)
         return DataDependentEpsilon(float(epsilons.min()), target_delta)
 
@@ -103,7 +125,8 @@ class DataDependentEpsilon:
 
     def __str__(self) -> str:
         return (
-            f"{format_epsilon(self.value)} at delta = {format_delta(self.delta)} on these votes: private, no guarantee"
+            f"{format_epsilon(self.value)} at delta = {format_delta(self.delta)} on "
+            "these votes: private, no guarantee"
         )
 
 
@@ -120,22 +143,40 @@ def one_bit_cost(
     """
     array, logits = order_array(orders), event.log_odds
     last = len(logits) - 1
-    actual = validation.require_histogram("statistics", np.atleast_1d(statistics), num_teachers=last)
+    actual = validation.require_histogram(
+        "statistics", np.atleast_1d(statistics), num_teachers=last
+    )
 
     def both_ways(levels: NDArray[np.int64]) -> tuple[Array, Array]:
-        low, high = logits[np.maximum(levels - event.reach, 0)], logits[np.minimum(levels + event.reach, last)]
-        curves = np.zeros((2, 2, len(levels), len(array)))  # of a bit and its neighbor, and of the two exchanged
-        for made, first, second in zip(curves, (low, logits[levels]), (logits[levels], high), strict=True):
+        low, high = (
+            logits[np.maximum(levels - event.reach, 0)],
+            logits[np.minimum(levels + event.reach, last)],
+        )
+        # of a bit and its neighbor, and of the two exchanged
+        curves = np.zeros((2, 2, len(levels), len(array)))
+        for made, first, second in zip(
+            curves, (low, logits[levels]), (logits[levels], high), strict=True
+        ):
             moved = first != second
-            one, two = ((log_expit(odds), log_expit(-odds)) for odds in (first[moved, None], second[moved, None]))
-            made[0, moved], made[1, moved] = bernoulli_rdp(*one, *two, array), bernoulli_rdp(*two, *one, array)
+            one, two = (
+                (log_expit(odds), log_expit(-odds))
+                for odds in (first[moved, None], second[moved, None])
+            )
+            made[0, moved], made[1, moved] = (
+                bernoulli_rdp(*one, *two, array),
+                bernoulli_rdp(*two, *one, array),
+            )
         (rising_here, falling_here), (rising, falling) = curves
         return np.maximum(falling_here, rising), np.maximum(rising_here, falling)
 
-    return DataDependentCost(array, _summed(actual.astype(np.int64), array, both_ways), failure_prob)
+    return DataDependentCost(
+        array, _summed(actual.astype(np.int64), array, both_ways), failure_prob
+    )
 
 
-def _summed(queries: NDArray[Any], orders: Array, divergences: Callable[[NDArray[Any]], tuple[Array, ...]]) -> Array:
+def _summed(
+    queries: NDArray[Any], orders: Array, divergences: Callable[[NDArray[Any]], tuple[Array, ...]]
+) -> Array:
     """The larger of the sums over all queries of their divergences, one way and the other, `[A]`.
 
     Equal queries are looked at once, and few at a time, so that what is computed of them stays small.
@@ -148,7 +189,9 @@ def _summed(queries: NDArray[Any], orders: Array, divergences: Callable[[NDArray
     return np.asarray(sums.max(axis=0))
 
 
-def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: object) -> DataDependentCost:
+def gap_selection_cost(
+    utilities: Array, *, event: BoundedRangeEvent, orders: object
+) -> DataDependentCost:
     """The realized cost of gap selection on all queries asked, answered and refused alike, in the larger direction.
 
     `utilities` `[Q, n]` are what competed: (gap + regularizer) / noise scale. The event's epsilon is the range of a
@@ -162,7 +205,12 @@ def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: ob
 def top_log_odds(utilities: Array) -> Array:
     """Log odds of the likeliest candidate of the exponential mechanism: `[Q]` from utilities `[Q, n]`."""
     values = np.array(utilities, dtype=np.float64)
-    require(values.ndim == 2 and values.shape[1] >= 2, "utilities.shape", values.shape, "[num_queries, at least 2]")
+    require(
+        values.ndim == 2 and values.shape[1] >= 2,
+        "utilities.shape",
+        values.shape,
+        "[num_queries, at least 2]",
+    )
     validation.require_entries("utilities", np.isfinite(values), "finite numbers")
     rows, best = np.arange(len(values)), values.argmax(axis=1)
     largest = values[rows, best]
@@ -170,12 +218,15 @@ def top_log_odds(utilities: Array) -> Array:
     return np.asarray(largest - np.logaddexp.reduce(values, axis=1))
 
 
-def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: object) -> tuple[Array, Array]:
+def gap_selection_rdp(
+    log_odds: Array, *, event: BoundedRangeEvent, orders: object
+) -> tuple[Array, Array]:
     """The suprema of D_a(P || P') and of D_a(P' || P) over all neighbors P' of a distribution P: `[Q, A]` each."""
     # All that is known of P is its largest probability. At most the data-independent price, which it is where no
     # candidate has more than half.
     array, epsilon = order_array(orders), event.epsilon
-    log_rest = -np.logaddexp(0.0, np.maximum(np.asarray(log_odds, dtype=np.float64), 0.0))  # of the others, <= log(1/2)
+    # of the others, <= log(1/2)
+    log_rest = -np.logaddexp(0.0, np.maximum(np.asarray(log_odds, dtype=np.float64), 0.0))
     ceiling = bounded_range_rdp(epsilon, array)
     if epsilon < _CANCELS_BELOW or math.isinf(epsilon):
         return np.tile(ceiling, (len(log_rest), 1)), np.tile(ceiling, (len(log_rest), 1))
@@ -194,8 +245,11 @@ def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: obje
 
 def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: Array) -> Array:
     """Power times log(1 + t expm1(shift)), plus log(1 + t expm1(exponent)): `[Q, A]`."""
-    rest, factor = np.maximum(np.exp(log_rest), _SMALLEST_MASS)[:, None], math.expm1(shift)  # [Q, 1]
-    capped = (np.minimum if shift > 0 else np.maximum)(np.log1p(rest * factor), np.log1p(peak * factor)) * power
+    # [Q, 1]
+    rest, factor = np.maximum(np.exp(log_rest), _SMALLEST_MASS)[:, None], math.expm1(shift)
+    capped = (np.minimum if shift > 0 else np.maximum)(
+        np.log1p(rest * factor), np.log1p(peak * factor)
+    ) * power
     near, mass = np.abs(exponent) < _LARGEST_EXPONENT, np.minimum(rest, peak)
     capped[:, near] += np.log1p(mass[:, near] * np.expm1(exponent[near]))
     with np.errstate(divide="ignore"):
@@ -204,7 +258,9 @@ def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: 
     return np.asarray(capped)
 
 
-def gnmax_cost(votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object) -> DataDependentCost:
+def gnmax_cost(
+    votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object
+) -> DataDependentCost:
     """The realized cost of GNMax on the queries that drew its noise: `votes` `[Q, L]`, L >= 2, one of each teacher.
 
     Where a noisy threshold decides which queries are answered, these are the queries that passed. The cost of the
@@ -244,7 +300,8 @@ def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
     slope = 2 * x / std - 1 / std**2  # of log m in the order
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_p, log_p_most = np.log1p(-np.exp(-x * x)), np.log1p(-np.exp(-np.square(x + 1 / std)))
-        fall, rise = log_p - np.log1p(-np.exp(-above * above)), log_p_most - log_p  # of log p, by a change
+        # of log p, by a change
+        fall, rise = log_p - np.log1p(-np.exp(-above * above)), log_p_most - log_p
         # The likeliest outcome's part; its sharper bound where that never falls with q, the note's condition on dm/dq.
         inverse = 1 / (std * x)
         tight = np.log1p(inverse) <= slope + 2 / std**2
@@ -272,7 +329,8 @@ def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
         if (
             mu_2 <= 1
             or -value <= rho_2
-            or value > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1))
+            or value
+            > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1))
         ):
             continue
         log_not_q = math.log1p(-math.exp(value))
@@ -305,7 +363,9 @@ def gnmax_smooth_sensitivity(
     # the least log q of neighbors: all deficits equal, and each two votes larger
     each = np.minimum(edges - log_others, -1e-12)
     least = log_others + log_ndtr(ndtri_exp(each) - math.sqrt(2) / noise_std)
-    cost, after = (gnmax_rdp(log_q, noise_std=noise_std, orders=order)[:, 0] for log_q in (edges, least))
+    cost, after = (
+        gnmax_rdp(log_q, noise_std=noise_std, orders=order)[:, 0] for log_q in (edges, least)
+    )
     drops = np.concatenate([cost[:1], cost[1:] - after[:-1], [order / noise_std**2 - after[-1]]])
     up_to, from_on = np.maximum.accumulate(drops), np.maximum.accumulate(drops[::-1])[::-1]
     most = int((counts.max(axis=1) - counts.min(axis=1)).max())  # by which a class trails
@@ -313,7 +373,10 @@ def gnmax_smooth_sensitivity(
     for distance in range(farthest):
         if math.exp(-beta * distance) * at_most <= best:
             return best
-        log_qs = (gnmax_log_q(counts, noise_std=noise_std, farther=way * (distance + 1)) for way in (-2, 2))
+        log_qs = (
+            gnmax_log_q(counts, noise_std=noise_std, farther=way * (distance + 1))
+            for way in (-2, 2)
+        )
         likely, unlikely = (np.searchsorted(edges, log_q, side="right") for log_q in log_qs)
         total = float(np.minimum(up_to[likely], from_on[np.maximum(unlikely - 1, 0)]).sum())
         best = max(best, math.exp(-beta * distance) * total)
@@ -370,18 +433,27 @@ class GapCostSanitizer:
         """Standard deviation of the noise; public."""
         return self.noise_multiplier * self.sensitivity
 
-    def __call__(self, utilities: Array, *, rng: np.random.Generator, ledger: Ledger | None = None) -> float:
+    def __call__(
+        self, utilities: Array, *, rng: np.random.Generator, ledger: Ledger | None = None
+    ) -> float:
         """The cost at `order` plus noise, possibly negative: from utilities `[num_queries, n]` as for the cost."""
         validation.require_generator(rng)
         values = np.asarray(utilities, dtype=np.float64)
         costs = self._costs(top_log_odds(values))
-        require(costs.shape[1] == self.num_queries, "utilities.shape", values.shape, f"{self.num_queries} queries")
+        require(
+            costs.shape[1] == self.num_queries,
+            "utilities.shape",
+            values.shape,
+            f"{self.num_queries} queries",
+        )
         _charge(self, ledger)
         return float(costs.sum(axis=1).max() + self.noise_std * rng.standard_normal())
 
     def upper_bound(self, released: float, *, failure_prob: float) -> float:
         """A number that the true cost exceeds with at most this probability over the draw of the noise."""
-        return released - self.noise_std * float(ndtri(require_probability("failure_prob", failure_prob)))
+        return released - self.noise_std * float(
+            ndtri(require_probability("failure_prob", failure_prob))
+        )
 
     def _costs(self, log_odds: Array) -> Array:
         """Forward and backward divergence of each query: `[2, Q]`; neither rises with the log odds."""
@@ -417,7 +489,9 @@ class GnmaxCostSanitizer:
         """The price of the release, beside that of the queries themselves."""
         return SmoothSensitivityEvent(self.noise_multiplier, self.beta)
 
-    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator, ledger: Ledger | None = None) -> float:
+    def __call__(
+        self, votes: NDArray[np.integer], *, rng: np.random.Generator, ledger: Ledger | None = None
+    ) -> float:
         """The cost at `order` plus noise, possibly negative: from votes `[Q, L]`."""
         validation.require_generator(rng)
         shape: dict[str, Any] = {"noise_std": self.noise_std, "num_teachers": self.num_teachers}
@@ -440,7 +514,9 @@ def _charge(sanitizer: Sanitizer, ledger: Ledger | None) -> None:
     if ledger is not None:
         rule = "a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
         require(hasattr(ledger, "charge"), "ledger", ledger, rule)
-        ledger.charge(sanitizer.event, adjacency=sanitizer.adjacency, description=f"cost, {sanitizer!r}")
+        ledger.charge(
+            sanitizer.event, adjacency=sanitizer.adjacency, description=f"cost, {sanitizer!r}"
+        )
 
 
 def estimated_epsilon(sanitizer: Sanitizer, released: float, *, target_delta: float) -> float:

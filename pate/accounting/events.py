@@ -24,7 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from pate import validation
 from pate.accounting.special import few_log_ndtr
-from pate.validation import InvalidValue, require, require_count, require_non_negative, require_positive
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_non_negative,
+    require_positive,
+)
 
 
 class Adjacency(StrEnum):
@@ -85,10 +91,15 @@ class Event:
                 return dp.NonPrivateDpEvent()
             case GaussianEvent():
                 return dp.GaussianDpEvent(self.noise_multiplier)
-            case WinnerEvent():  # that of all noisy counts: a bound, up to a quarter dearer than the winner
-                return dp.GaussianDpEvent(self.noise_multiplier / math.sqrt(self.num_moving) * (1 - 2.0**-50))
+            # that of all noisy counts: a bound, up to a quarter dearer than the winner
+            case WinnerEvent():
+                return dp.GaussianDpEvent(
+                    self.noise_multiplier / math.sqrt(self.num_moving) * (1 - 2.0**-50)
+                )
             case SampledGaussianEvent():  # of a replaced unit a bound, but far above the price here
-                return dp.PoissonSampledDpEvent(self.sampling_prob, dp.GaussianDpEvent(self.noise_multiplier))
+                return dp.PoissonSampledDpEvent(
+                    self.sampling_prob, dp.GaussianDpEvent(self.noise_multiplier)
+                )
             case ApproximateEvent(failure_prob=0):
                 return self.event.to_dp_event()
             case ComposedEvent():
@@ -113,21 +124,32 @@ def _require_logits(name: str, logits: tuple[float, ...]) -> None:
 _OURS = "an event of pate.accounting"
 _CHECKS: dict[str, Callable[[str, Any], object]] = {  # what a field of that name has to be
     **dict.fromkeys(("noise_multiplier", "beta"), require_non_negative),
-    **dict.fromkeys(("rho", "epsilon"), lambda name, value: value == math.inf or require_non_negative(name, value)),
+    **dict.fromkeys(
+        ("rho", "epsilon"),
+        lambda name, value: value == math.inf or require_non_negative(name, value),
+    ),
     **dict.fromkeys(("call_epsilon", "noise_std"), require_positive),
     **dict.fromkeys(("num_candidates", "num_values", "target_hits", "reach"), require_count),
     **dict.fromkeys(("num_votes", "count"), partial(require_count, minimum=0)),
-    **dict.fromkeys(("event", "accesses"), lambda name, value: validation.require_kind(name, value, Event, _OURS)),
+    **dict.fromkeys(
+        ("event", "accesses"),
+        lambda name, value: validation.require_kind(name, value, Event, _OURS),
+    ),
     "logits": _require_logits,
     "num_calls": lambda name, value: require(
-        value == math.inf or (value >= 0 and float(value).is_integer()), name, value, "a whole number >= 0 or infinity"
+        value == math.inf or (value >= 0 and float(value).is_integer()),
+        name,
+        value,
+        "a whole number >= 0 or infinity",
     ),
     "hit_prob": validation.require_probability,
     "num_moving": lambda name, value: require(value in (1, 2), name, value, "1 or 2"),
     "lowest": lambda name, value: require(math.isfinite(value), name, value, "a finite number"),
     "sampling_prob": lambda name, value: require(0 < value <= 1, name, value, "a number in (0, 1]"),
     "failure_prob": lambda name, value: require(0 <= value < 1, name, value, "a number in [0, 1)"),
-    "bounded_range": lambda name, value: validation.require_kind(name, value, bool, "True or False"),
+    "bounded_range": lambda name, value: validation.require_kind(
+        name, value, bool, "True or False"
+    ),
 }
 
 
@@ -161,12 +183,20 @@ class GaussianEvent(LeafEvent):
         """
         multipliers = np.asarray(noise_multipliers, dtype=np.float64)
         rule = "one or more finite numbers >= 0"
-        require(multipliers.ndim == 1 and multipliers.size > 0, "noise_multipliers.shape", multipliers.shape, rule)
-        validation.require_each("noise_multipliers", multipliers, np.isfinite(multipliers) & (multipliers >= 0), rule)
+        require(
+            multipliers.ndim == 1 and multipliers.size > 0,
+            "noise_multipliers.shape",
+            multipliers.shape,
+            rule,
+        )
+        validation.require_each(
+            "noise_multipliers", multipliers, np.isfinite(multipliers) & (multipliers >= 0), rule
+        )
         least = float(multipliers.min())
         if least == 0:
             return cls(0.0)
-        total = float(np.square(least / multipliers).sum())  # in 1..N: neither overflows nor vanishes
+        # in 1..N: neither overflows nor vanishes
+        total = float(np.square(least / multipliers).sum())
         return cls(least / math.sqrt(total) * (1 - _SUMMATION))
 
 
@@ -199,7 +229,8 @@ class BoundedRangeEvent(LeafEvent):
 class NoisyMaxGaussianEvent(LeafEvent):
     """The index of the largest of several values with Gaussian noise (report noisy max)."""
 
-    noise_multiplier: float  # noise std / the most by which one value moves, >= 0; values may move in opposite ways
+    # noise std / the most by which one value moves, >= 0; values may move in opposite ways
+    noise_multiplier: float
     num_candidates: int  # how many values compete, >= 1
 
 
@@ -213,7 +244,8 @@ class WinnerEvent(LeafEvent):
     """The index of the largest of several counts with Gaussian noise, where few counts move; no count is shown."""
 
     noise_multiplier: float  # noise std / the most by which one count moves, >= 0
-    num_moving: int  # 1 where one count moves between neighbors, 2 where one falls and another one rises
+    # 1 where one count moves between neighbors, 2 where one falls and another one rises
+    num_moving: int
 
 
 class BitEvent(LeafEvent):
@@ -236,8 +268,10 @@ class BitEvent(LeafEvent):
 class OneBitEvent(BitEvent):
     """The bit of a table of log odds."""
 
-    logits: tuple[float, ...]  # log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing
-    reach: int = field()  # of the statistic, >= 1; required: without this the base's property would be its default
+    # log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing
+    logits: tuple[float, ...]
+    # of the statistic, >= 1; required: without this the base's property would be its default
+    reach: int = field()
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
@@ -298,7 +332,8 @@ class ApproximateEvent(Event):
     """An event whose price holds except with a small probability, which is added to delta."""
 
     event: Event  # the price outside the failure
-    failure_prob: float  # in [0, 1). Outputs of neighbors are conditioned on events of exactly this probability.
+    # in [0, 1). Outputs of neighbors are conditioned on events of exactly this probability.
+    failure_prob: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +366,8 @@ class SelectThenTestEvent(ComposedEvent):
 
     # how many gaps compete, >= 2, without a regularizer. Their sum is at most T; it and each move by `reach` at most.
     num_candidates: int
-    num_votes: int = 0  # T, where larger gaps pass like that of the last of the log odds; 0 where these end at T
+    # T, where larger gaps pass like that of the last of the log odds; 0 where these end at T
+    num_votes: int = 0
 
     def __post_init__(self) -> None:
         ComposedEvent.__post_init__(self)
@@ -341,7 +377,12 @@ class SelectThenTestEvent(ComposedEvent):
                 require(len(logits) > 1, "logits", logits, "those of the gaps 0 to T, T >= 1")
             case _:
                 kinds = f"({', '.join(type(event).__name__ for event in self.events)})"
-                require(False, "events", kinds, "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent")
+                require(
+                    False,
+                    "events",
+                    kinds,
+                    "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent",
+                )
 
     @property
     def selection(self) -> BoundedRangeEvent:
@@ -366,7 +407,8 @@ class SessionEvent(LeafEvent):
     hit_prob: float  # q, the least probability of a hit given an access, in (0, 1)
     target_hits: int  # tau, >= 1; the hit of that number is the last outcome
     num_calls: float  # at most so many, >= 0; infinity is allowed
-    accesses: Event  # the same session as accesses with an overrun, for accountants that do not price hits
+    # the same session as accesses with an overrun, for accountants that do not price hits
+    accesses: Event
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
@@ -395,17 +437,22 @@ def nodes(event: Event, *, count: int = 1) -> Iterator[tuple[Event, int]]:
                 else:
                     pending.append((part, times))
         elif isinstance(node, (SelfComposedEvent, ApproximateEvent)):
-            pending.append((node.event, times * node.count if isinstance(node, SelfComposedEvent) else times))
+            pending.append(
+                (node.event, times * node.count if isinstance(node, SelfComposedEvent) else times)
+            )
         else:
             validation.require_kind("event", node, LeafEvent, _OURS)
 
 
 def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
     """Those that have no parts."""
-    return ((node, times) for node, times in nodes(event, count=count) if isinstance(node, LeafEvent))
+    return (
+        (node, times) for node, times in nodes(event, count=count) if isinstance(node, LeafEvent)
+    )
 
 
-LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]  # by kind: which, and how often each
+# by kind: which, and how often each
+LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
 
 
 def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
@@ -413,7 +460,8 @@ def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
     if isinstance(event, ComposedEvent) and count > 0:
         kinds = set(map(type, event.events))
         if len(kinds) == 1 and issubclass(kind := kinds.pop(), LeafEvent):
-            all_of_it = cast(list[LeafEvent], list(event.events))  # by its kind; looking at 100,000 of them takes long
+            # by its kind; looking at 100,000 of them takes long
+            all_of_it = cast(list[LeafEvent], list(event.events))
             return {kind: (all_of_it, [count] * len(all_of_it))}
     counts: LeafCounts = {}
     for leaf, times in leaves(event, count=count):
@@ -430,9 +478,15 @@ def by_accesses(event: Event) -> Event:
         return event.accesses
     if isinstance(event, ComposedEvent):
         kinds = set(map(type, event.events))  # looking at 100,000 parts takes long
-        if not all(issubclass(kind, LeafEvent) and not issubclass(kind, SessionEvent) for kind in kinds):
+        if not all(
+            issubclass(kind, LeafEvent) and not issubclass(kind, SessionEvent) for kind in kinds
+        ):
             parts = tuple(map(by_accesses, event.events))
-            return event if all(map(operator.is_, parts, event.events)) else replace(event, events=parts)
+            return (
+                event
+                if all(map(operator.is_, parts, event.events))
+                else replace(event, events=parts)
+            )
     if isinstance(event, (SelfComposedEvent, ApproximateEvent)):
         part = by_accesses(event.event)
         return event if part is event.event else replace(event, event=part)
@@ -446,12 +500,16 @@ def failure_probability(event: Event) -> float:
     if isinstance(event, SelfComposedEvent):
         return event.count * failure_probability(event.event)
     if isinstance(event, ComposedEvent):
-        return math.fsum(failure_probability(part) for part in event.events if not isinstance(part, LeafEvent))
+        return math.fsum(
+            failure_probability(part) for part in event.events if not isinstance(part, LeafEvent)
+        )
     return 0.0
 
 
 _KINDS = [kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, Event)]
-KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in _KINDS if kind not in (Event, LeafEvent, BitEvent)}
+KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind for kind in _KINDS if kind not in (Event, LeafEvent, BitEvent)
+}
 """Every kind of event that a ledger may hold, by its class name."""
 
 
@@ -471,7 +529,9 @@ def event_to_json(event: Event) -> dict[str, Any]:
         return str(value) if isinstance(value, float) and math.isinf(value) else value
 
     own = [each for each in fields(cast(Any, event)) if getattr(event, each.name) != each.default]
-    return {"kind": type(event).__name__} | {each.name: plain(getattr(event, each.name)) for each in own}
+    return {"kind": type(event).__name__} | {
+        each.name: plain(getattr(event, each.name)) for each in own
+    }
 
 
 def event_from_json(data: dict[str, Any]) -> Event:

@@ -37,12 +37,20 @@ from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, discreti
 from pate.accounting.rdp import LossAccountant
 from pate.accounting.renyi import bit_pairs
 from pate.accounting.special import Array, convex_minorant, log_expit
-from pate.accounting.winner import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER, Pair, Winner, winner_pairs
+from pate.accounting.winner import (
+    LARGEST_MULTIPLIER,
+    SMALLEST_MULTIPLIER,
+    Pair,
+    Winner,
+    winner_pairs,
+)
 from pate.validation import InvalidValue, require_count
 
-Shift = tuple[int, float, float]  # by how many points a loss moves the grid; weights of the point there and of the next
+# by how many points a loss moves the grid; weights of the point there and of the next
+Shift = tuple[int, float, float]
 Shifts = tuple[Shift, ...]
-WeightedSums = tuple[NDArray[np.int64], Array, Array]  # where rows of moved values start, their weights, what is beyond
+# where rows of moved values start, their weights, what is beyond
+WeightedSums = tuple[NDArray[np.int64], Array, Array]
 CompositionStep = Callable[[Array], Array]
 
 _DIGITS = 32  # of a spacing, binary: its multiples up to 2**21 are exact
@@ -50,8 +58,10 @@ _OUTWARD = 1 + 2.0**-50
 _NEARLY = 1e-8  # relative: a loss this little below a multiple of the spacing is rounded to it
 _TOGETHER, _POINTS_AT_ONCE = 16, 4096
 _ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
-_SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
-_SLACK_OF_A_WINNER = 1e-4  # relative, per step: a pair above many is accepted whose value is this little above a law's
+# relative, per step: a box is accepted whose value is this little above the best pair's
+_SLACK = 3e-5
+# relative, per step: a pair above many is accepted whose value is this little above a law's
+_SLACK_OF_A_WINNER = 1e-4
 _USES_OF_A_COVER = 12
 _MOST_PIECES = 64
 _BENT = 1e-9  # relative, of the nearest value: more than rounding can take from a bend
@@ -61,16 +71,19 @@ _DIGITS_OF_A_LOSS = 36  # of a loss, binary: so few that mirror images are equal
 _OF_BLOCKS = 1e-11  # relative: of a hull's values between its corners, and of the sums of a profile
 CAPACITY = 720
 """Of a block, in quarters of a step: enough that it gives away little, with many divisors, as releases repeat."""
-_MOST_CONVOLVED = 6000  # points up to the reach where the losses of a fixed pair are summed: a second's work at most
+# points up to the reach where the losses of a fixed pair are summed: a second's work at most
+_MOST_CONVOLVED = 6000
 _ENORMOUS = 30.0
 _COST, _COST_OF_A_WINNER = 4, 10
-_WIDENING_BETWEEN_BLOCKS = 3e-4  # of the variance of all losses: what the wider spacing between blocks may add
+# of the variance of all losses: what the wider spacing between blocks may add
+_WIDENING_BETWEEN_BLOCKS = 3e-4
 _DEVIATIONS = 9.2
 _LOGARITHM = 42.0  # of the mass beyond the largest loss of a block
 _WIDENING = 3e-3  # of the variance of all losses: what interpolation may add
 _POINTS_PER_REACH, _MOST_POINTS = 2000, 200_000
 _LEFT_SHARE = 0.25  # of the reach: how far left of 0 the grid begins at least
-_FEW_STEPS = 10  # so few may move delta by much at once: the grid then begins as far left as it ends right
+# so few may move delta by much at once: the grid then begins as far left as it ends right
+_FEW_STEPS = 10
 _NEGLIGIBLE = 1e-3  # of the smallest delta
 _LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
 _MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
@@ -91,7 +104,9 @@ class LossGrid:
 
     @property
     def points(self) -> Array:
-        return np.asarray(np.arange(self.first, self.first + self.size, dtype=np.float64) * self.spacing)
+        return np.asarray(
+            np.arange(self.first, self.first + self.size, dtype=np.float64) * self.spacing
+        )
 
     def padding(self, largest_loss: float) -> int:
         """How many points `padded` has to add on either side for losses up to this."""
@@ -101,13 +116,19 @@ class LossGrid:
         """The bound, on the left the mirror image, at `pad` more points on either side, `[pad + size + pad]`."""
         away, right = self.spacing * np.arange(pad, 0, -1), np.full(pad, values[-1])
         if self.mirrored:
-            near = np.concatenate([values[1 : pad + 1], np.full(max(pad + 1 - self.size, 0), values[-1])])[::-1]
+            near = np.concatenate(
+                [values[1 : pad + 1], np.full(max(pad + 1 - self.size, 0), values[-1])]
+            )[::-1]
             return np.concatenate([-np.expm1(-away) + np.exp(-away) * near, values, right])
         return np.concatenate([values[0] + (1 - values[0]) * -np.expm1(-away), values, right])
 
     def outward(self, loss: float) -> float:
         """The next multiple of the spacing where the loss is nearly that, else the loss; a little farther from 0."""
-        multiple = round(loss / self.spacing) * self.spacing if abs(loss) < self.size * self.spacing else math.inf
+        multiple = (
+            round(loss / self.spacing) * self.spacing
+            if abs(loss) < self.size * self.spacing
+            else math.inf
+        )
         nearly = abs(loss) <= abs(multiple) <= abs(loss) * (1 + _NEARLY)
         return multiple if nearly else loss * _OUTWARD
 
@@ -116,7 +137,8 @@ class LossGrid:
         if abs(loss) > (self.size - 1) * self.spacing:
             return -self.size if loss > 0 else self.size + 1, weight, 0.0
         whole = math.floor(-loss / self.spacing)
-        whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)  # the quotient was rounded
+        # the quotient was rounded
+        whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)
         beyond, before = -loss - whole * self.spacing, (whole + 1) * self.spacing + loss
         scale = weight / math.expm1(self.spacing)
         return whole, scale * math.exp(beyond) * math.expm1(before), scale * math.expm1(beyond)
@@ -129,7 +151,9 @@ class LossGrid:
         here = padded[pad + whole : pad + whole + self.size]
         if upper == 0:
             return here if lower == 1 else lower * here
-        return np.asarray(lower * here + upper * padded[pad + whole + 1 : pad + whole + 1 + self.size])
+        return np.asarray(
+            lower * here + upper * padded[pad + whole + 1 : pad + whole + 1 + self.size]
+        )
 
 
 def rounded_spacing(spacing: float) -> float:
@@ -169,7 +193,9 @@ class Box:
         """The largest second moment of the loss among the pairs: a measure, not a bound."""
         with np.errstate(over="ignore", invalid="ignore"):
             first, second = probabilities(self.ups, self.downs)
-            return float(np.fmax.reduce(first * self.ups * self.ups + second * self.downs * self.downs))
+            return float(
+                np.fmax.reduce(first * self.ups * self.ups + second * self.downs * self.downs)
+            )
 
 
 @dataclass(frozen=True)
@@ -194,7 +220,9 @@ def probabilities(up: Any, down: Any) -> tuple[Any, Any]:
     return np.expm1(down) / scale, np.exp(down) * np.expm1(-up) / scale
 
 
-def composition_step(pairs: DominatingPairs, grid: LossGrid, *, negligible: float) -> CompositionStep:
+def composition_step(
+    pairs: DominatingPairs, grid: LossGrid, *, negligible: float
+) -> CompositionStep:
     """The step of one event's pairs on a grid; an absolute error of `negligible`, upwards, is allowed for speed."""
     match pairs:
         case Box() | Winner():
@@ -202,7 +230,9 @@ def composition_step(pairs: DominatingPairs, grid: LossGrid, *, negligible: floa
         case Span():
             return _span_step(grid, pairs.length)
         case ShiftedMaximum():
-            return fixed_pair_step(grid, *discretized_loss(pairs, grid.spacing, grid.size, missing=negligible))
+            return fixed_pair_step(
+                grid, *discretized_loss(pairs, grid.spacing, grid.size, missing=negligible)
+            )
     raise TypeError(type(pairs).__name__)
 
 
@@ -222,7 +252,8 @@ class _CoveredStep:
         self._pad = grid.padding(pairs.largest)
         self._factor = 1 + _ROUNDING + (2 * self._pad * 2.0**-52 if self._of_winner else 0.0)
         self._known: dict[Box | Pair, Shifts] = {}
-        self._single: list[WeightedSums] = []  # of the pairs without parts that the last split reached
+        # of the pairs without parts that the last split reached
+        self._single: list[WeightedSums] = []
         self._cover: list[WeightedSums] = []
         self._splits = self._uses_left = 0
 
@@ -256,7 +287,9 @@ class _CoveredStep:
                 pending += pair.parts
                 continue
             if not pair.parts:
-                enough = np.maximum(attained, bound, out=attained) * (1 + self._slack) + self._negligible
+                enough = (
+                    np.maximum(attained, bound, out=attained) * (1 + self._slack) + self._negligible
+                )
             np.maximum(best, bound, out=best)
             (several if pair.parts else single).append(shifts)
         self._single = self._summed(single)
@@ -271,7 +304,11 @@ class _CoveredStep:
                 losses = outward(pair.up), outward(pair.down)
                 self._known[pair] = tuple(map(shift, losses, probabilities(*losses)))
             else:
-                shifts = map(shift, map(outward, pair.losses.tolist()), (pair.masses * (1 + pair.excess)).tolist())
+                shifts = map(
+                    shift,
+                    map(outward, pair.losses.tolist()),
+                    (pair.masses * (1 + pair.excess)).tolist(),
+                )
                 self._known[pair] = (*shifts, (-self._grid.size, pair.missing, 0.0))
         return self._known[pair]
 
@@ -282,14 +319,18 @@ class _CoveredStep:
         for starts, weights, beyond in sums:
             for first in range(0, size, _POINTS_AT_ONCE):
                 here = slice(first, first + _POINTS_AT_ONCE)
-                np.maximum(best[here], (weights @ moved[starts, here] + beyond).max(axis=0), out=best[here])
+                np.maximum(
+                    best[here], (weights @ moved[starts, here] + beyond).max(axis=0), out=best[here]
+                )
         return best
 
     def _summed(self, sums: Sequence[Shifts]) -> list[WeightedSums]:
         """Sums of `LossGrid.moved` over tuples of shifts, some at a time: neighbors share most of their rows."""
         made = []
         for some in (sums[first : first + _TOGETHER] for first in range(0, len(sums), _TOGETHER)):
-            inside = {whole for shifts in some for whole, _, _ in shifts if whole > -self._grid.size}
+            inside = {
+                whole for shifts in some for whole, _, _ in shifts if whole > -self._grid.size
+            }
             wholes = sorted(inside | {whole + 1 for whole in inside})
             place = {whole: number for number, whole in enumerate(wholes)}
             weights, beyond = np.zeros((len(some), len(wholes))), np.zeros((len(some), 1))
@@ -319,7 +360,9 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     pad = grid.padding(max(up - down for up, down in pairs))
     moves = [(grid.shift(up), grid.shift(down), *probabilities(up, down)) for up, down in pairs]
     widths = [after - before for before, after in pairwise(ends)]
-    factors = [(-math.expm1(w) / math.expm1(-length), math.expm1(w) / math.expm1(length)) for w in widths]
+    factors = [
+        (-math.expm1(w) / math.expm1(-length), math.expm1(w) / math.expm1(length)) for w in widths
+    ]
 
     def step(values: Array) -> Array:
         padded = grid.padded(values, pad)
@@ -327,11 +370,15 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
         for number, (up, down, p, q) in enumerate(moves):
             first, second = grid.moved(padded, pad, up), grid.moved(padded, pad, down)
             here = (first, second, p * first + q * second)
-            if number > 0:  # the chord + D * share * (1 - share); D is rounded up by more than its terms can be wrong
+            # the chord + D * share * (1 - share); D is rounded up by more than its terms can be
+            # wrong
+            if number > 0:
                 (near, far), rise = factors[number - 1], np.abs(here[2] - before[2])
                 bend = near * (first * (1 + _BENT) - before[0]) - far * (second - before[1])
                 bend = np.maximum(np.maximum(bend, rise), _LEAST)
-                best = np.maximum(best, (before[2] + here[2]) / 2 + (rise * (rise / bend) + bend) / 4)
+                best = np.maximum(
+                    best, (before[2] + here[2]) / 2 + (rise * (rise / bend) + bend) / 4
+                )
             before = here
         return np.minimum(best * (1 + _ROUNDING), 1.0)
 
@@ -345,7 +392,9 @@ def fixed_pair_step(grid: LossGrid, masses: Array, missing: float) -> Compositio
 
     def step(values: Array) -> Array:
         reached = grid.padded(values, last + 1)[1 : 1 + 2 * last + grid.size]
-        return np.minimum((np.convolve(reached, masses, mode="valid") + missing) * (1 + rounding), 1.0)
+        return np.minimum(
+            (np.convolve(reached, masses, mode="valid") + missing) * (1 + rounding), 1.0
+        )
 
     return step
 
@@ -368,9 +417,15 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
             return ShiftedMaximum(1, event.num_moving**0.5 / event.noise_multiplier)
         case events.SampledGaussianEvent():
             # Its own pair, a removed unit's where it may come or go (docs/proofs/alternatives.md).
-            return SampledPair(event.sampling_prob, event.shift, -event.shift if event.is_replaced else 0.0)
+            return SampledPair(
+                event.sampling_prob, event.shift, -event.shift if event.is_replaced else 0.0
+            )
         case events.PureDpEvent():
-            return Box(np.array([event.epsilon]), np.array([-event.epsilon])) if event.epsilon > 0 else None
+            return (
+                Box(np.array([event.epsilon]), np.array([-event.epsilon]))
+                if event.epsilon > 0
+                else None
+            )
         case events.BoundedRangeEvent():
             return Span(event.epsilon) if event.epsilon > 0 else None
         case events.BitEvent():
@@ -389,7 +444,9 @@ def _pairs_of_bit(event: events.BitEvent) -> Box | None:
     for larger, smaller in ((log_expit(far), log_expit(near)), (log_expit(-near), log_expit(-far))):
         difference = larger - smaller - _ULPS * (larger + smaller) + np.finfo(np.float64).tiny
         digits, exponent = np.frexp(difference)
-        losses.append(np.ldexp(np.ceil(np.ldexp(digits, _DIGITS_OF_A_LOSS)), exponent - _DIGITS_OF_A_LOSS))
+        losses.append(
+            np.ldexp(np.ceil(np.ldexp(digits, _DIGITS_OF_A_LOSS)), exponent - _DIGITS_OF_A_LOSS)
+        )
     ups, downs = np.concatenate(losses), -np.concatenate(losses[::-1])
     order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first
     ups, downs = ups[order], downs[order]
@@ -414,18 +471,25 @@ class Block:
         whole = np.concatenate([mirrored[:0:-1], hull])
         before, after = np.append(mirrored[1:2], hull[:-1]), np.append(hull[1:], hull[-1])
         # of the pair whose profile is linear in exp(epsilon) between these values, or nearly
-        right = np.maximum((before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0)
+        right = np.maximum(
+            (before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0
+        )
         missing = float(hull[-1])
-        made = cls(np.concatenate([(right[1:] * np.exp(-losses[1:]))[::-1], right]), missing, spacing)
+        made = cls(
+            np.concatenate([(right[1:] * np.exp(-losses[1:]))[::-1], right]), missing, spacing
+        )
         reached = made.profile()
         lacking = np.divide(whole, reached, out=np.ones_like(whole), where=whole > 0)
-        factor = max(1.0, float(lacking.max()), 1 / (float(made.masses.sum()) + missing)) * (1 + _OF_BLOCKS)
+        factor = max(1.0, float(lacking.max()), 1 / (float(made.masses.sum()) + missing)) * (
+            1 + _OF_BLOCKS
+        )
         return replace(made, masses=made.masses * factor, missing=missing * factor)
 
     def profile(self) -> Array:
         """Its delta at -n..n times the spacing, `[2 n + 1]`, to a relative 1e-11."""
         near, far = -np.expm1(-self.spacing), np.exp(-self.spacing)
-        beyond = [0.0, *np.cumsum(self.masses[:0:-1]).tolist()]  # from the last place down: the mass farther up
+        # from the last place down: the mass farther up
+        beyond = [0.0, *np.cumsum(self.masses[:0:-1]).tolist()]
         deltas = [*accumulate(beyond, lambda delta, mass: near * mass + far * delta)]
         return np.array(deltas[::-1]) + self.missing
 
@@ -469,12 +533,15 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
     most = math.ceil(reach / spacing / coarser) + 1
     between = LossGrid(first=0, size=most, spacing=coarser * rounded_spacing(spacing))
     made: dict[Run, Block] = {}
-    for longest in sorted(runs, key=len, reverse=True):  # a run that another one ends with is read off on the way
+    # a run that another one ends with is read off on the way
+    for longest in sorted(runs, key=len, reverse=True):
         if longest in made:
             continue
         # as far as its losses reach but for a tiny share, which counts as infinite
         far = _DEVIATIONS * math.sqrt(math.fsum(pairs.variance for pairs in longest))
-        beyond = max(_largest(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in longest)
+        beyond = max(
+            _largest(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in longest
+        )
         size = math.ceil(min(far + max(_LOGARITHM / 3 * beyond, 0.0), reach) / spacing) + 3
         grid = LossGrid(first=0, size=size, spacing=rounded_spacing(spacing), mirrored=True)
         profiles = _last_profiles(longest, grid, negligible)
@@ -488,7 +555,9 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
 
 def _repeated(pair: SampledPair, times: int, grid: LossGrid, negligible: float) -> Block:
     """The losses of one fixed pair, summed, as nobody chooses between its steps; infinite beyond the grid."""
-    block = Block(*discretized_loss(pair, grid.spacing, grid.size, missing=negligible), grid.spacing)
+    block = Block(
+        *discretized_loss(pair, grid.spacing, grid.size, missing=negligible), grid.spacing
+    )
     return block.power(times, most=grid.first + grid.size)
 
 
@@ -508,13 +577,21 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> Array:
 def _in_one(steps: Steps) -> bool:
     """Whether steps are taken one by one: few, or with rare losses beside which the usual ones are tiny."""
     whole = sum(times * _cost(pairs) for pairs, times in steps)
-    rare = any(_largest(pairs, otherwise=0.0) > _ENORMOUS * math.sqrt(pairs.variance) for pairs, _ in steps)
+    rare = any(
+        _largest(pairs, otherwise=0.0) > _ENORMOUS * math.sqrt(pairs.variance) for pairs, _ in steps
+    )
     return whole <= CAPACITY or rare
 
 
 def _cost(pairs: DominatingPairs) -> int:
     """How long a step takes, in the units of `CAPACITY`; those of a fixed pair are one convolution."""
-    return 0 if isinstance(pairs, SampledPair) else _COST_OF_A_WINNER if isinstance(pairs, Winner) else _COST
+    return (
+        0
+        if isinstance(pairs, SampledPair)
+        else _COST_OF_A_WINNER
+        if isinstance(pairs, Winner)
+        else _COST
+    )
 
 
 def _runs(steps: Steps) -> Iterator[Run]:
@@ -533,7 +610,13 @@ def _runs(steps: Steps) -> Iterator[Run]:
 
 def _largest(pairs: DominatingPairs, *, otherwise: float) -> float:
     """The largest loss of one step where it has one."""
-    return pairs.up if isinstance(pairs, Box) else pairs.length if isinstance(pairs, Span) else otherwise
+    return (
+        pairs.up
+        if isinstance(pairs, Box)
+        else pairs.length
+        if isinstance(pairs, Span)
+        else otherwise
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -550,33 +633,51 @@ class Profile:
             return float(self.values[-1])
         index = max(math.floor(position), 0)
         share = math.expm1(epsilon - (grid.first + index) * grid.spacing) / math.expm1(grid.spacing)
-        return float(self.values[index] + min(max(share, 0.0), 1.0) * (self.values[index + 1] - self.values[index]))
+        return float(
+            self.values[index]
+            + min(max(share, 0.0), 1.0) * (self.values[index + 1] - self.values[index])
+        )
 
     def epsilon(self, delta: float) -> float:
         """Where the values fall to `delta`; 0 where they are there from the start, infinity where never."""
-        above = np.flatnonzero((self.values > delta) & (np.arange(self.grid.size) + self.grid.first >= 0))
+        above = np.flatnonzero(
+            (self.values > delta) & (np.arange(self.grid.size) + self.grid.first >= 0)
+        )
         if above.size == 0:
             return 0.0
         last = int(above[-1])
         if last + 1 == self.grid.size:
             return math.inf
         share = float((self.values[last] - delta) / (self.values[last] - self.values[last + 1]))
-        return (self.grid.first + last) * self.grid.spacing + math.log1p(share * math.expm1(self.grid.spacing))
+        return (self.grid.first + last) * self.grid.spacing + math.log1p(
+            share * math.expm1(self.grid.spacing)
+        )
 
 
 @lru_cache(maxsize=16)
-def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bool = True) -> Profile:
+def composed(
+    steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bool = True
+) -> Profile:
     """The profile of steps taken in this order; remembered, as the same release is priced again and again."""
     num_steps = sum(times for _, times in steps)
     negligible = _NEGLIGIBLE * smallest_delta / num_steps
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
-    narrow = math.sqrt(4 * _WIDENING * variance / num_steps)  # the widest spacing at which interpolation adds little
+    # the widest spacing at which interpolation adds little
+    narrow = math.sqrt(4 * _WIDENING * variance / num_steps)
     if in_blocks and not _in_one(steps):
-        block = composed_in_blocks(steps, spacing=_aligned(narrow, steps), reach=reach, negligible=negligible)
+        block = composed_in_blocks(
+            steps, spacing=_aligned(narrow, steps), reach=reach, negligible=negligible
+        )
         deltas = block.profile()[len(block.masses) // 2 :]
-        return Profile(LossGrid(first=0, size=len(deltas), spacing=block.spacing), np.minimum(deltas, 1.0))
+        return Profile(
+            LossGrid(first=0, size=len(deltas), spacing=block.spacing), np.minimum(deltas, 1.0)
+        )
     # Spaced so that interpolation widens the losses little, and that the widest steps move by whole points.
-    most = _MOST_CONVOLVED if any(isinstance(pairs, SampledPair) for pairs, _ in steps) else _MOST_POINTS
+    most = (
+        _MOST_CONVOLVED
+        if any(isinstance(pairs, SampledPair) for pairs, _ in steps)
+        else _MOST_POINTS
+    )
     spacing = _aligned(max(min(reach / _POINTS_PER_REACH, narrow), reach / most), steps)
     first = -math.ceil(min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0) * reach / spacing) - 1
     grid = LossGrid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
@@ -598,7 +699,8 @@ def _aligned(spacing: float, steps: Steps) -> float:
     """About this spacing, one that divides the widest steps."""
     spacing = rounded_spacing(spacing)
     weights = {0.0: 0.0}
-    for pairs, times in steps:  # what should be a multiple: the length of a span, the loss of a single pair
+    # what should be a multiple: the length of a span, the loss of a single pair
+    for pairs, times in steps:
         length = 0.0 if isinstance(pairs, Box) and pairs.parts else _largest(pairs, otherwise=0.0)
         if length >= spacing:
             weights[length] = weights.get(length, 0.0) + times * length * length
@@ -646,7 +748,12 @@ class ExactAccountant(LossAccountant):
         for leaf, times in _in_order(by_accesses(event), require_count("count", count, minimum=0)):
             price, noise = getattr(leaf, "epsilon", 0.0), getattr(leaf, "noise_multiplier", 1.0)
             # No pair dominates what has no protection; the Renyi accountant prices it, at infinity.
-            if times == 0 or noise == 0 or price == math.inf or isinstance(leaf, events.NonPrivateEvent):
+            if (
+                times == 0
+                or noise == 0
+                or price == math.inf
+                or isinstance(leaf, events.NonPrivateEvent)
+            ):
                 continue
             if isinstance(leaf, events.GaussianEvent):
                 mu_squared = _up(mu_squared + _mu_squared(noise, times))
@@ -670,16 +777,25 @@ class ExactAccountant(LossAccountant):
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
         alone = partial(gaussian_epsilon, target_delta=target_delta)
-        least = self._least(alone, lambda profile: profile.epsilon(target_delta), target_delta * _MARGIN)
+        least = self._least(
+            alone, lambda profile: profile.epsilon(target_delta), target_delta * _MARGIN
+        )
         return least * (1 + _ROUNDING_OF_A_FIGURE)
 
     def _delta(self, target_epsilon: float, bound: float) -> float:
         def read(profile: Profile) -> float:
             return max(profile.delta(target_epsilon), _LEAST_DELTA) * (1 + _ROUNDING_OF_A_FIGURE)
 
-        return self._least(partial(gaussian_delta, epsilon=target_epsilon), read, bound * _RENYI_MARGIN)
+        return self._least(
+            partial(gaussian_delta, epsilon=target_epsilon), read, bound * _RENYI_MARGIN
+        )
 
-    def _least(self, alone: Callable[[float], float], read: Callable[[Profile], float], smallest_delta: float) -> float:
+    def _least(
+        self,
+        alone: Callable[[float], float],
+        read: Callable[[Profile], float],
+        smallest_delta: float,
+    ) -> float:
         """The least figure of what composes to a bound: that of mu where Gaussians are alone, else the profiles'."""
         bounds = [(self._steps, _up(math.sqrt(self._mu_squared)))]
         if winners := self._mu_squared_of_winners:  # by their counts, as Gaussians
@@ -688,14 +804,19 @@ class ExactAccountant(LossAccountant):
         found = []
         for steps, mu in bounds:
             # and with two neighbors exchanged where that makes a difference: a unit comes or goes
-            exchanged = [(step.exchanged if isinstance(step, SampledPair) else step, times) for step, times in steps]
+            exchanged = [
+                (step.exchanged if isinstance(step, SampledPair) else step, times)
+                for step, times in steps
+            ]
             ways = (steps,) if exchanged == steps else (steps, exchanged)
             profiles = [self._profile(way, mu, smallest_delta) for way in ways if way]
             each = [math.inf if profile is None else read(profile) for profile in profiles]
             found.append(max(each) if each else alone(mu))
         return min(found)
 
-    def _profile(self, parts: list[tuple[DominatingPairs, int]], mu: float, smallest_delta: float) -> Profile | None:
+    def _profile(
+        self, parts: list[tuple[DominatingPairs, int]], mu: float, smallest_delta: float
+    ) -> Profile | None:
         """The profile down to a delta, one for many questions; None where no grid can hold it."""
         level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
         if level is None:
@@ -704,9 +825,14 @@ class ExactAccountant(LossAccountant):
         for pairs, times in parts:
             fixed[pairs] += times * isinstance(pairs, SampledPair)
         gaussians = [(ShiftedMaximum(1, mu), 1)] if mu > 0 else []
-        steps: Steps = (*gaussians, *(+fixed).items(), *(step for step in parts if not fixed[step[0]]))
+        steps: Steps = (
+            *gaussians,
+            *(+fixed).items(),
+            *(step for step in parts if not fixed[step[0]]),
+        )
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
-        beyond = math.fsum(times * _largest(pairs, otherwise=math.inf) for pairs, times in steps)  # there delta is 0
+        # there delta is 0
+        beyond = math.fsum(times * _largest(pairs, otherwise=math.inf) for pairs, times in steps)
         reach = min(float(epsilons.min()), beyond)
         if not _SMALLEST_REACH < reach < _LARGEST_REACH:
             return None

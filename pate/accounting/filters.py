@@ -15,20 +15,49 @@ import numpy as np
 
 from pate import validation
 from pate.accounting import events
-from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp_to_epsilons, zcdp_to_epsilon
-from pate.accounting.events import Event, LeafEvent, by_accesses, count_leaves, failure_probability, leaves
+from pate.accounting.conversion import (
+    conversion_penalty,
+    gaussian_epsilon,
+    rdp_to_epsilons,
+    zcdp_to_epsilon,
+)
+from pate.accounting.events import (
+    Event,
+    LeafEvent,
+    by_accesses,
+    count_leaves,
+    failure_probability,
+    leaves,
+)
 from pate.accounting.rdp import DEFAULT_ORDERS, Accountant, rdp_curve, total_rho
 from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import log_expit
-from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability, rounded_up
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_positive,
+    require_probability,
+    rounded_up,
+)
 
-__all__ = ["GaussianFilter", "GaussianOrRenyi", "PrivacyFilter", "RenyiFilter", "Spent", "ZCdpFilter", "default_filter"]
+__all__ = [
+    "GaussianFilter",
+    "GaussianOrRenyi",
+    "PrivacyFilter",
+    "RenyiFilter",
+    "Spent",
+    "ZCdpFilter",
+    "default_filter",
+]
 
-FilterMaker = Callable[[float, float], "PrivacyFilter"]  # for (max_epsilon, target_delta): a class, a partial of one
+# for (max_epsilon, target_delta): a class, a partial of one
+FilterMaker = Callable[[float, float], "PrivacyFilter"]
 
 _FEW_FAILURES, _MANY_FAILURES = 0.01, 0.5  # shares of delta that are set apart for failures
 _MOST_TIMES = 2**60
-_AMOUNTS = range(1, int(np.float64(1e300).view(np.int64)))  # the bits of floats > 0, which are ordered as integers
+# the bits of floats > 0, which are ordered as integers
+_AMOUNTS = range(1, int(np.float64(1e300).view(np.int64)))
 # Ten times the float .1 are more than 1.0 by 2^-54, though the numbers that were meant are equal. A cap, and a share of
 # failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md).
 _DECIMAL = 2.0**-51
@@ -42,8 +71,10 @@ class Spent:
 
     amount: float = 0.0  # in the filter's unit, rounded up
     failure_prob: Fraction = Fraction(0)  # the sum of the failure probabilities, exact
-    pure: Fraction | float = Fraction(0)  # of the epsilons of pure DP, exact; infinity where an event is not pure
-    second: float = 0.0  # in the second unit of a filter that has two; infinity where an event has no price in it
+    # of the epsilons of pure DP, exact; infinity where an event is not pure
+    pure: Fraction | float = Fraction(0)
+    # in the second unit of a filter that has two; infinity where an event has no price in it
+    second: float = 0.0
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
         return Spent(
@@ -86,7 +117,8 @@ class PrivacyFilter(ABC):
 
     name: ClassVar[str]
     _unit: ClassVar[str]  # of which braces are filled with the filter
-    prices_hits: ClassVar[bool] = False  # whether a session is counted by its hits; else by its accesses
+    # whether a session is counted by its hits; else by its accesses
+    prices_hits: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_positive("max_epsilon", self.max_epsilon)
@@ -104,7 +136,9 @@ class PrivacyFilter(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Its name and parameters, without cap and delta."""
-        return {"name": self.name} | {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+        return {"name": self.name} | {
+            field.name: getattr(self, field.name) for field in fields(self)[2:]
+        }
 
     @property
     def unit(self) -> str:
@@ -122,7 +156,11 @@ class PrivacyFilter(ABC):
     @property
     def failures_allowed(self) -> float:
         """The share of delta that failures may use up, as a number."""
-        return _FEW_FAILURES * self.target_delta if self.max_failure_prob is None else self.max_failure_prob
+        return (
+            _FEW_FAILURES * self.target_delta
+            if self.max_failure_prob is None
+            else self.max_failure_prob
+        )
 
     @property
     def conversion_delta(self) -> float:
@@ -142,14 +180,23 @@ class PrivacyFilter(ABC):
         def amount(bits: int) -> float:
             return float(np.int64(bits).view(np.float64))
 
-        return amount(bisect_left(_AMOUNTS, True, key=lambda bits: self.epsilon(amount(bits)) > self.max_epsilon))
+        return amount(
+            bisect_left(
+                _AMOUNTS, True, key=lambda bits: self.epsilon(amount(bits)) > self.max_epsilon
+            )
+        )
 
     def fixed_by(self, first: Event) -> PrivacyFilter:
         """The filter of a data set of which this is the first event, with the share of failures that it asks for."""
         if self.max_failure_prob is not None:
             return self
-        delta, failure = self.target_delta, failure_probability(first if self.prices_hits else by_accesses(first))
-        most = (failure + delta) / 2 if self.plans_failures else max(_MANY_FAILURES * delta, failure)
+        delta, failure = (
+            self.target_delta,
+            failure_probability(first if self.prices_hits else by_accesses(first)),
+        )
+        most = (
+            (failure + delta) / 2 if self.plans_failures else max(_MANY_FAILURES * delta, failure)
+        )
         most = min(most, math.nextafter(delta, 0))
         return replace(self, max_failure_prob=most if failure else _FEW_FAILURES * delta)
 
@@ -158,7 +205,9 @@ class PrivacyFilter(ABC):
         event = event if self.prices_hits else by_accesses(event)
         try:
             found = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
-            pure: Fraction | float = sum((Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0))
+            pure: Fraction | float = sum(
+                (Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0)
+            )
         except (InvalidValue, OverflowError):  # no pure DP; an infinite epsilon
             pure = math.inf
         return Spent(self.amount(event), Fraction(failure_probability(event)), pure)
@@ -175,13 +224,17 @@ class PrivacyFilter(ABC):
 
     def affords(self, spent: Spent, event: Event) -> float:
         price = self.price(event)
-        fits = largest_count(lambda count: self._holds(spent.plus(price, count)), maximum=_MOST_TIMES)
+        fits = largest_count(
+            lambda count: self._holds(spent.plus(price, count)), maximum=_MOST_TIMES
+        )
         return math.inf if fits == _MOST_TIMES else fits
 
     def _holds(self, spent: Spent) -> bool:
         """Whether all that was spent is within one bound: never a part within the one and a part within the other."""
         pure = spent.pure <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
-        return self.allows_failures(spent) and (pure or self.epsilon(spent.amount) <= self.max_epsilon)
+        return self.allows_failures(spent) and (
+            pure or self.epsilon(spent.amount) <= self.max_epsilon
+        )
 
 
 @dataclass(frozen=True)
@@ -207,13 +260,20 @@ class RenyiFilter(PrivacyFilter):
             object.__setattr__(self, "order", best_order(self.max_epsilon, self.target_delta))
         require(1 < self._orders[0] < math.inf, "order", self.order, "a finite number > 1")
         least = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
-        require(least < self.max_epsilon, "order", self.order, f"one at which max_epsilon is above {rounded_up(least)}")
+        require(
+            least < self.max_epsilon,
+            "order",
+            self.order,
+            f"one at which max_epsilon is above {rounded_up(least)}",
+        )
 
     def amount(self, event: Event) -> float:
         return float(rdp_curve(count_leaves(event), self._orders)[0])
 
     def epsilon(self, amount: float) -> float:
-        found = rdp_to_epsilons(self._orders, np.array([amount]), target_delta=self.conversion_delta)
+        found = rdp_to_epsilons(
+            self._orders, np.array([amount]), target_delta=self.conversion_delta
+        )
         return float(found[0]) if amount else 0.0
 
     @property
@@ -226,10 +286,17 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
     """The order at which a cap leaves the most room for Gaussian releases, to four digits."""
 
     def best(orders: np.ndarray) -> int:
-        return int(np.argmax((max_epsilon - conversion_penalty(orders, target_delta=target_delta)) / orders))
+        return int(
+            np.argmax(
+                (max_epsilon - conversion_penalty(orders, target_delta=target_delta)) / orders
+            )
+        )
 
     place = best(DEFAULT_ORDERS)
-    low, high = DEFAULT_ORDERS[max(place - 1, 0)], DEFAULT_ORDERS[min(place + 1, len(DEFAULT_ORDERS) - 1)]
+    low, high = (
+        DEFAULT_ORDERS[max(place - 1, 0)],
+        DEFAULT_ORDERS[min(place + 1, len(DEFAULT_ORDERS) - 1)],
+    )
     near = 1 + np.geomspace(low - 1, high - 1, _REFINED)
     return 1 + float(f"{near[best(near)] - 1:.4g}")
 
@@ -248,7 +315,11 @@ class ZCdpFilter(PrivacyFilter):
         return total_rho(event)
 
     def epsilon(self, amount: float) -> float:
-        return math.inf if math.isinf(amount) else zcdp_to_epsilon(amount, target_delta=self.conversion_delta)
+        return (
+            math.inf
+            if math.isinf(amount)
+            else zcdp_to_epsilon(amount, target_delta=self.conversion_delta)
+        )
 
 
 @dataclass(frozen=True)
@@ -274,7 +345,9 @@ class GaussianFilter(PrivacyFilter):
     def epsilon(self, amount: float) -> float:
         if math.isinf(amount):
             return math.inf
-        return gaussian_epsilon(math.sqrt(amount), target_delta=self.conversion_delta) * (1 + _ROUNDING)
+        return gaussian_epsilon(math.sqrt(amount), target_delta=self.conversion_delta) * (
+            1 + _ROUNDING
+        )
 
 
 def _mu_squared(leaf: LeafEvent) -> float:
@@ -295,7 +368,11 @@ def _mu_squared(leaf: LeafEvent) -> float:
     # least randomized response's, two straight lines that meet where both errors are 1 / (1 + e^epsilon). The curve of
     # that Gaussian goes through the same three points and is convex, so it lies below (Dong, Roth & Su 2022).
     small = epsilon < 1  # where a probability near 1/2 has lost its digits
-    mu = 2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 2)) if small else -2 * ndtri_exp(log_expit(-epsilon))
+    mu = (
+        2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 2))
+        if small
+        else -2 * ndtri_exp(log_expit(-epsilon))
+    )
     return float(mu * mu * (1 + _ROUNDING))
 
 
@@ -312,7 +389,11 @@ class GaussianOrRenyi(RenyiFilter):
         allowed = self.max_failure_prob
         if not count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}:
             return RenyiFilter(
-                self.max_epsilon, self.target_delta, allowed, self.order, plans_failures=self.plans_failures
+                self.max_epsilon,
+                self.target_delta,
+                allowed,
+                self.order,
+                plans_failures=self.plans_failures,
             ).fixed_by(first)
         if allowed is None and failure_probability(first) == 0:
             allowed = 0.0
@@ -350,7 +431,9 @@ class GaussianAndRenyi(RenyiFilter):
         if failure_probability(by_accesses(event)) > failure_probability(event):
             return replace(price, second=math.inf)
         try:
-            second = math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(by_accesses(event)) if times)
+            second = math.fsum(
+                times * _mu_squared(leaf) for leaf, times in leaves(by_accesses(event)) if times
+            )
         except InvalidValue:
             second = math.inf
         return replace(price, second=second)
@@ -389,7 +472,10 @@ class GaussianFirst(RenyiFilter):
         return made.fixed_by(first)
 
 
-FILTERS = {kind.name: kind for kind in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi, GaussianFirst)}
+FILTERS = {
+    kind.name: kind
+    for kind in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi, GaussianFirst)
+}
 
 
 def default_filter(accountant: Accountant) -> FilterMaker:
@@ -403,7 +489,9 @@ def default_filter(accountant: Accountant) -> FilterMaker:
     return GaussianFirst if accountant.name in ("exact", "pld", "auto") else RenyiFilter
 
 
-def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delta: float) -> PrivacyFilter:
+def filter_from_json(
+    data: Mapping[str, Any], *, max_epsilon: float, target_delta: float
+) -> PrivacyFilter:
     """The filter that `PrivacyFilter.to_json` wrote."""
     values = {"plans_failures": False} | dict(data)  # as those decided that do not say it
     kind = FILTERS[require_choice("filter", str(values.pop("name", None)), tuple(FILTERS))]
@@ -425,4 +513,6 @@ def largest_count(affordable: Callable[[int], bool], *, maximum: int, guess: int
     while (high <= maximum if up else low > 0) and affordable(high if up else low) == up:
         step *= 2
         low, high = (high, high + step) if up else (max(low - step, 0), low)
-    return low + bisect_left(range(low + 1, min(high, maximum + 1)), True, key=lambda count: not affordable(count))
+    return low + bisect_left(
+        range(low + 1, min(high, maximum + 1)), True, key=lambda count: not affordable(count)
+    )

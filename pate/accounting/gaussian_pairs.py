@@ -23,9 +23,11 @@ from pate.accounting.special import Array, log_ndtr, ndtr
 _ERROR = 1e-6  # of a Renyi divergence, relative: what the step and the ends of a sum may add to it
 _AT_ONCE = 32  # orders
 _MOST_NODES = 1_000_000  # of one order; beyond it the closed forms stand alone
-_MOST_DIGITS = 200.0  # natural ones, of a smallest divergence: a smaller one is rounded up to e^-200
+# natural ones, of a smallest divergence: a smaller one is rounded up to e^-200
+_MOST_DIGITS = 200.0
 _ULP = 2.0**-49
-_FAR = 25.0  # of (order - 1) C^2 / 2 above the sample's log odds: there the closed form has four digits
+# of (order - 1) C^2 / 2 above the sample's log odds: there the closed form has four digits
+_FAR = 25.0
 _FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in double precision
 _OF_LOSSES = 2.0**-50  # relative rounding error of the terms of a loss
 _NEAR = 9.0  # standard deviations
@@ -56,7 +58,9 @@ class ShiftedMaximum:
 
     def loss_rounding(self, x: Array) -> Array:
         terms = np.abs(x) * self.shift + self.shift * self.shift / 2
-        return np.asarray(_OF_LOSSES * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))))
+        return np.asarray(
+            _OF_LOSSES * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x)))
+        )
 
     @property
     def farthest(self) -> float:
@@ -92,11 +96,16 @@ class SampledPair:
         return float(np.sum(np.diff(self.first(x)[0]) * self.loss(x[1:]) ** 2))
 
     def loss(self, x: Array) -> Array:
-        first, second = (log_mixture_ratio(x, shift, self.sampling_prob) for shift in (self.up, self.down))
+        first, second = (
+            log_mixture_ratio(x, shift, self.sampling_prob) for shift in (self.up, self.down)
+        )
         return np.asarray(first - second)
 
     def loss_rounding(self, x: Array) -> Array:
-        return np.asarray(_OF_LOSSES * sum(2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down)))
+        return np.asarray(
+            _OF_LOSSES
+            * sum(2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down))
+        )
 
     @property
     def farthest(self) -> float:
@@ -106,7 +115,9 @@ class SampledPair:
         return mixture(x, -self.up, self.sampling_prob), mixture(-x, self.up, self.sampling_prob)
 
     def second(self, x: Array) -> tuple[Array, Array]:
-        return mixture(x, -self.down, self.sampling_prob), mixture(-x, self.down, self.sampling_prob)
+        return mixture(x, -self.down, self.sampling_prob), mixture(
+            -x, self.down, self.sampling_prob
+        )
 
 
 def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> list[Array]:
@@ -119,7 +130,11 @@ def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> l
         # Where the mixture is 1 + e times N(0, 1), or -inf: 1 - q + q e^(C x - C^2 / 2) = 1 + e. Removed, it is above
         # γ φ right of it; added, below φ / γ left of it.
         right, left = (
-            np.where(odds > 0, (np.log(np.where(odds > 0, odds, 1.0)) + shift * shift / 2) / shift, -np.inf)
+            np.where(
+                odds > 0,
+                (np.log(np.where(odds > 0, odds, 1.0)) + shift * shift / 2) / shift,
+                -np.inf,
+            )
             for odds in (1 + np.expm1(epsilons) / q, 1 + np.expm1(-epsilons) / q)
         )
         removed = mixture(-right, shift, q) - np.exp(epsilons + log_ndtr(-right))
@@ -128,7 +143,9 @@ def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> l
     # where y - γ / y = (γ - 1) e^(C^2 / 2) (1 - q) / q, so that y = √γ e^(asinh(right side / (2 √γ))).
     size = np.abs(epsilons)
     with np.errstate(divide="ignore"):
-        log_side = np.log(-np.expm1(-size)) + np.log1p(-q) - np.log(q) + shift * shift / 2 + size / 2
+        log_side = (
+            np.log(-np.expm1(-size)) + np.log1p(-q) - np.log(q) + shift * shift / 2 + size / 2
+        )
         y = np.arcsinh(np.exp(np.minimum(log_side, 300.0)) / 2) + np.maximum(log_side - 300.0, 0.0)
         x = (size / 2 + y) / shift
         above = mixture(-x, shift, q) - np.exp(size + np.log(mixture(-x, -shift, q)))
@@ -155,8 +172,13 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         exponent = (orders - 1) * (shift * shift / 2)
         # Minkowski: the norm of order a of 1 - q + q e^(C x - C^2 / 2) is at most 1 - q + q e^((a - 1) C^2 / 2).
-        near, far = np.log1p(q * np.expm1(np.minimum(exponent, 1.0))), np.log(q + (1 - q) * np.exp(-exponent))
-        log_norm = np.where(exponent < 1, near, exponent + far) * (orders / (orders - 1)) * (1 + 4 * _ULP)
+        near, far = (
+            np.log1p(q * np.expm1(np.minimum(exponent, 1.0))),
+            np.log(q + (1 - q) * np.exp(-exponent)),
+        )
+        log_norm = (
+            np.where(exponent < 1, near, exponent + far) * (orders / (orders - 1)) * (1 + 4 * _ULP)
+        )
         found = np.fmin(whole, log_norm - (np.log1p(-q) if event.is_replaced else 0.0))
         near = np.flatnonzero(exponent < _FAR + abs(log_odds))
         number = _steps(event, orders[near])[2]
@@ -179,7 +201,8 @@ def _steps(event: SampledGaussianEvent, orders: Array) -> tuple[Array, Array, Ar
     # integral of |E| along the strip's border is at most e^growth times that of E, and the sum's error at most 2
     # e^growth / (e^(2 pi y / h) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
     q, shift = event.sampling_prob, event.shift
-    small = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)  # about the log of the moment - 1
+    # about the log of the moment - 1
+    small = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)
     digits = np.log(4 * (1 + orders) / _ERROR) - np.clip(small, -_MOST_DIGITS, 0.0)
     height = np.sqrt(2 * digits)
     growth = height * height / 2
@@ -214,14 +237,19 @@ def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     first = np.exp(log_density + log_w - scale)
     small = np.abs(a * loss) < 1
     near = np.where(small, loss, 0.0)
-    terms = np.where(small, base * (np.expm1(a * near) - a * np.expm1(near)), e - a * first + (a - 1) * base)
-    size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)  # of what exponents are made of
+    terms = np.where(
+        small, base * (np.expm1(a * near) - a * np.expm1(near)), e - a * first + (a - 1) * base
+    )
+    # of what exponents are made of
+    size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)
     lost = np.where(small, base * a * np.abs(loss), e + a * (first + base))
     sums = (np.maximum(terms, 0.0) * (1 + _ULP * size) + _ULP * size * lost).sum(axis=1) * width
     scale = scale[:, 0]
     end = np.exp(-0.5 * margin * margin - scale) * (orders - 1)
     beyond = (e[:, 0] + e[:, -1] + 2 * end) / margin
-    total = (sums * (1 + number * _ULP) + beyond + 2 * orders * error * np.exp(-scale)) / (1 - error)
+    total = (sums * (1 + number * _ULP) + beyond + 2 * orders * error * np.exp(-scale)) / (
+        1 - error
+    )
     return np.asarray(np.logaddexp(0.0, scale + np.log(total)) * (1 + _ULP) / (orders - 1))
 
 
@@ -249,12 +277,16 @@ def discretized_loss(
     for below, above in (pair.first(x), pair.second(x)):
         left = below[1:] < above[:-1]
         difference = np.where(left, below[1:] - below[:-1], above[:-1] - above[1:])
-        masses.append((np.maximum(difference, 0.0), _OF_MASSES * np.where(left, below[1:], above[:-1])))
+        masses.append(
+            (np.maximum(difference, 0.0), _OF_MASSES * np.where(left, below[1:], above[:-1]))
+        )
     last = int(np.abs(multiples).max())
     made, middle = np.zeros(2 * last + 3), last + 1
     losses, scale = multiples.astype(np.float64) * spacing, -math.expm1(-spacing)
     images: list[Any] = [(losses[:-1], *masses), (-losses[1:], *masses[::-1])]
-    for low, (here, lost_here), (there, lost_there) in images[: 1 if isinstance(pair, SampledPair) else 2]:
+    for low, (here, lost_here), (there, lost_there) in images[
+        : 1 if isinstance(pair, SampledPair) else 2
+    ]:
         # The mass of an interval goes to its two ends such that both distributions keep theirs: no smaller for whatever
         # is convex in exp(-loss). What rounding and the search for the ends may have moved goes one point farther,
         # where V is larger.
@@ -281,7 +313,11 @@ def _edges(
 
     def inside(x: Array) -> NDArray[np.bool_]:
         above = pair.first(x)[1]
-        begins = pair.loss(x) > -most * spacing if isinstance(pair, SampledPair) else pair.second(x)[0] > above
+        begins = (
+            pair.loss(x) > -most * spacing
+            if isinstance(pair, SampledPair)
+            else pair.second(x)[0] > above
+        )
         return np.where([True, False], begins, above < missing)
 
     def bisected(above: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
@@ -296,6 +332,8 @@ def _edges(
     low, high = np.clip(pair.loss(ends) / spacing, -most, most).tolist()
     multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)
     every = np.zeros(len(multiples))
-    x = bisected(lambda x: pair.loss(x) > multiples * spacing, every + ends[0], every + pair.farthest)
+    x = bisected(
+        lambda x: pair.loss(x) > multiples * spacing, every + ends[0], every + pair.farthest
+    )
     x[0] = ends[0]
     return x, multiples

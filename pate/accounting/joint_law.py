@@ -28,7 +28,8 @@ from pate.accounting.rdp import AccountantBesideRenyi, rdp_curve
 from pate.accounting.special import Array, expit
 
 Places = NDArray[np.int64]
-Divergence = Callable[[Array], Array]  # A convex function >= 0 of Q / P, 0 at 1: what an outcome adds per mass under P
+# A convex function >= 0 of Q / P, 0 at 1: what an outcome adds per mass under P
+Divergence = Callable[[Array], Array]
 Corner = tuple[float, float, float]
 """Logs, in units of the largest move: the ratio of refusals is in the first two, the weights grow by the third."""
 _Span = tuple[float, float, float, float]
@@ -39,7 +40,8 @@ MOST_TEACHERS = 20_000
 
 _OF_RATIOS = 2.0**-50  # of a log, and of each of about eight steps to a ratio
 _PENALTY = 20.0  # the largest price of a row
-_ALLOWED = 1e-7  # by which rows may be missed for nothing: of many prices that are as good, the smallest are found
+# by which rows may be missed for nothing: of many prices that are as good, the smallest are found
+_ALLOWED = 1e-7
 _MORE = 1e-9  # than 0
 _MOST_STEPS = 200
 _ROUNDING = 2.0**-46  # of a sum of at most 16 products, relative to the sum of their sizes
@@ -52,10 +54,12 @@ _FAR_OUT, _FARTHER = 8.0, 1.6  # where such a part is divided no more, and how f
 _HALVINGS, _MOST_SPANS = 10, 300
 _CLOSE_BOUND = 1.01  # of the bound to the programs' values
 _SOLVED_FIRST = 80  # types
-_AT_ONCE = 36_000  # types, in all programs that are looked at together: products so small need one thread
+# types, in all programs that are looked at together: products so small need one thread
+_AT_ONCE = 36_000
 _ROUNDS = 8  # of adding types to the programs, at most
 _UP = 1e-12  # for the rounding of a divergence's values about 1
-_STEP = 1.05  # between two orders minus 1, on one grid for all: what was found serves other readings
+# between two orders minus 1, on one grid for all: what was found serves other readings
+_STEP = 1.05
 _STRIDES = (2, 1)  # of the search on that grid
 _FARTHEST = 24  # places from where it starts
 _LARGEST_RANGE = 20.0  # of a selection; beyond, the parts are as good
@@ -94,11 +98,16 @@ class CandidateTypes:
         before, after = (logits[np.minimum(some, len(logits) - 1)] for some in (gaps, gaps + moves))
         finite = np.isfinite(before) & np.isfinite(after)
         furthest = float(np.abs(after[finite] - before[finite]).max(initial=0.0))
-        other_set = (gaps <= reach) & (gaps + moves <= reach)  # the test's good part refuses where the sets differ
-        before, after = (np.append(side, np.full(other_set.sum(), -np.inf)) for side in (before, after))
+        # the test's good part refuses where the sets differ
+        other_set = (gaps <= reach) & (gaps + moves <= reach)
+        before, after = (
+            np.append(side, np.full(other_set.sum(), -np.inf)) for side in (before, after)
+        )
         gaps, moves = np.append(gaps, gaps[other_set]), np.append(moves, moves[other_set])
         cancel = reach / event.num_candidates
-        rows = np.stack([gaps * event.num_candidates / num_teachers - 1, moves - cancel, -moves - cancel])
+        rows = np.stack(
+            [gaps * event.num_candidates / num_teachers - 1, moves - cancel, -moves - cancel]
+        )
         limits = np.exp(-largest / reach * gaps) * rows
         return cls(
             largest=largest,
@@ -114,7 +123,8 @@ class CandidateTypes:
 
 def row_prices(values: Array, rows: Array) -> Array:
     """What relaxing each row would add to the largest mean of the values, and that mean."""
-    limits = np.full((len(rows), rows.shape[1] + 1), _ALLOWED)  # of the rows and of the ones, with what is allowed
+    # of the rows and of the ones, with what is allowed
+    limits = np.full((len(rows), rows.shape[1] + 1), _ALLOWED)
     limits[:, 0] *= np.sign(rows[:, 0].max(axis=1) + rows[:, 0].min(axis=1))
     limits[:, -1] = 1
     tableau, basis, inverse = _start(values, rows, limits)
@@ -131,7 +141,8 @@ def row_prices(values: Array, rows: Array) -> Array:
             parts = (rising, limits, tableau, basis, inverse, entering)
             rising, limits, tableau, basis, inverse, entering = (part[more] for part in parts)
         each = np.arange(len(basis))  # one column of each basis is exchanged
-        falls = (inverse @ tableau[each, 1:, entering][:, :, None])[:, :, 0]  # of the basis, as the new column rises
+        # of the basis, as the new column rises
+        falls = (inverse @ tableau[each, 1:, entering][:, :, None])[:, :, 0]
         held = (inverse @ limits[:, :, None])[:, :, 0]
         room = np.divide(held, falls, out=np.full_like(falls, np.inf), where=falls > _MORE)
         leaving = room.argmin(axis=1)
@@ -147,7 +158,8 @@ def _start(values: Array, rows: Array, limits: Array) -> tuple[Array, Places, Ar
     above, below, types = slice(num_rows), slice(num_rows, 2 * num_rows), slice(2 * num_rows, None)
     tableau = np.zeros((num_programs, num_rows + 2, 2 * num_rows + num_types))
     tableau[:, 1:-1, above], tableau[:, 1:-1, below] = -np.eye(num_rows), np.eye(num_rows)
-    tableau[:, 0, above], tableau[:, 0, num_rows] = -_PENALTY, -_PENALTY  # the first row may not be below 0 either
+    # the first row may not be below 0 either
+    tableau[:, 0, above], tableau[:, 0, num_rows] = -_PENALTY, -_PENALTY
     tableau[:, 0, types], tableau[:, 1:-1, types], tableau[:, -1, types] = values, rows, 1
     chosen = values.argmax(axis=1)
     entries = np.take_along_axis(rows, chosen[:, None, None], axis=2)[:, :, 0]
@@ -165,7 +177,8 @@ class LinearPrograms:
 
     parts: Array  # `[M, K]`
     weights: Array  # `[B, 1 + R, M]`: of the values, then of the rows
-    sizes: Array  # `[B, 1 + R]`: at least the sum of the sizes of all terms of which an entry is added up
+    # `[B, 1 + R]`: at least the sum of the sizes of all terms of which an entry is added up
+    sizes: Array
     own: Array  # `[B, K]`: what is added to the values of each program
 
     def left(self, multipliers: Array) -> Array:
@@ -200,13 +213,19 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     """An upper bound on the divergence of the laws of any two neighbors, for one query."""
     with np.errstate(all="ignore"):  # what double precision cannot say becomes infinite
         solved = _Solved(types, divergence)
-        bounds = solved.bounds([(*low, *high) for low in pairwise(_REFUSALS) for high in pairwise(_GROWTHS)])
+        bounds = solved.bounds(
+            [(*low, *high) for low in pairwise(_REFUSALS) for high in pairwise(_GROWTHS)]
+        )
         for _ in range(_HALVINGS):
             enough = _CLOSE_BOUND * solved.attained
-            halves = [half for span, bound in bounds.items() if bound > enough for half in _halves(*span)]
+            halves = [
+                half for span, bound in bounds.items() if bound > enough for half in _halves(*span)
+            ]
             if not halves or len(bounds) > _MOST_SPANS:
                 break
-            bounds = {span: bound for span, bound in bounds.items() if bound <= enough} | solved.bounds(halves)
+            bounds = {
+                span: bound for span, bound in bounds.items() if bound <= enough
+            } | solved.bounds(halves)
         return max(bounds.values()) + _UP
 
 
@@ -226,17 +245,24 @@ class _Solved:
         self._types, self._divergence = types, divergence
         # `[2, K]`: by how much a type's weight is multiplied, and its refusals
         self._moved = np.stack([types.moved, types.moved * types.moved_fails])
-        self._parts = np.stack([types.fails, *self._moved, np.ones_like(types.fails), *types.limits])
+        self._parts = np.stack(
+            [types.fails, *self._moved, np.ones_like(types.fails), *types.limits]
+        )
         self._places: dict[Corner, int] = {}  # of each corner in the arrays
-        self._shares = np.zeros(0)  # what the moved weights are multiplied by, so that all together are 1 again
-        self._limited = np.zeros((0, 2), dtype=bool)  # whether refusals are limited from below and from above
+        # what the moved weights are multiplied by, so that all together are 1 again
+        self._shares = np.zeros(0)
+        # whether refusals are limited from below and from above
+        self._limited = np.zeros((0, 2), dtype=bool)
         self._weights, self._sizes = np.zeros((0, 7, 7)), np.zeros((0, 7))
         self._added: list[Array] = []
         self._growth = cache(self._of_growth)
-        self._of_move = [np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))]
+        self._of_move = [
+            np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))
+        ]
         self._some = np.arange(len(types.moved)) % max(1, len(types.moved) // _SOLVED_FIRST) == 0
         self._multipliers, self._bounds = np.zeros((0, 6)), np.zeros(0)
-        self.attained = 0.0  # the largest value where refusals are limited: no finer growths bring a bound below it
+        # the largest value where refusals are limited: no finer growths bring a bound below it
+        self.attained = 0.0
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
         """On the divergence of the laws in each span."""
@@ -247,7 +273,9 @@ class _Solved:
         bent = self._multipliers[second] - self._multipliers[first]
         width = self._shares[second] - self._shares[first]
         weights = np.column_stack([bent[:, 0], bent[:, -1] - bent[:, -2]]) * width[:, None]
-        missed = np.concatenate([(weights[some] @ self._moved).max(axis=1) for some in self._portions(len(weights))])
+        missed = np.concatenate(
+            [(weights[some] @ self._moved).max(axis=1) for some in self._portions(len(weights))]
+        )
         bounds = np.maximum(self._bounds[first], self._bounds[second]) + np.maximum(missed, 0.0) / 4
         wide = np.flatnonzero(~(bounds <= _CLOSE_BOUND * self.attained))
         for here, there in ((first[wide], second[wide]), (second[wide], first[wide])):
@@ -278,16 +306,23 @@ class _Solved:
         for some, bounds, left in self._looked_at(places, multipliers):
             here = places[some]
             better = bounds < self._bounds[here]
-            self._multipliers[here[better]], self._bounds[here[better]] = multipliers[some][better], bounds[better]
+            self._multipliers[here[better]], self._bounds[here[better]] = (
+                multipliers[some][better],
+                bounds[better],
+            )
             wide = np.flatnonzero(~(bounds <= enough[some]))
-            peaks = np.column_stack([of[left[wide[:, None], of].argmax(axis=1)] for of in self._of_move])
+            peaks = np.column_stack(
+                [of[left[wide[:, None], of].argmax(axis=1)] for of in self._of_move]
+            )
             new = (left[wide[:, None], peaks] > attained[some][wide, None]) & ~self._some[peaks]
             added[peaks[new]] = True
             lacking.append(here[wide[new.any(axis=1)]])
         self._some = added
         return np.concatenate(lacking)
 
-    def _looked_at(self, places: Places, multipliers: Array) -> Iterator[tuple[slice, Array, Array]]:
+    def _looked_at(
+        self, places: Places, multipliers: Array
+    ) -> Iterator[tuple[slice, Array, Array]]:
         """Bounds by these multipliers at corners, `[b]`, and what is left of each type, `[b, K]`, some at a time."""
         for some in self._portions(len(places)):
             programs = self._programs(places[some])
@@ -301,7 +336,9 @@ class _Solved:
 
     def _programs(self, places: Places, some: Places | slice = slice(None)) -> LinearPrograms:
         added = np.stack([self._added[place][some] for place in places.tolist()])
-        return LinearPrograms(self._parts[:, some], self._weights[places], self._sizes[places], added)
+        return LinearPrograms(
+            self._parts[:, some], self._weights[places], self._sizes[places], added
+        )
 
     def _make(self, corners: list[Corner]) -> None:
         low, high, growth = np.array(corners).T
@@ -317,11 +354,21 @@ class _Solved:
         weights[:, _EVEN, _MOVED], weights[:, _EVEN, _ONE] = share, -1
         weights[:, _SHARED, _LIMITS] = np.eye(3)
         of_refusals = np.stack([[low, -share], [-high, share]])
-        weights[:, _REFUSED, _FAILS:_ONE:2] = np.where(limited[:, :, None], of_refusals.transpose(2, 0, 1), 0.0)
+        weights[:, _REFUSED, _FAILS:_ONE:2] = np.where(
+            limited[:, :, None], of_refusals.transpose(2, 0, 1), 0.0
+        )
         sizes = np.abs(weights) @ np.abs(self._parts).max(axis=1)
-        sizes[:, _VALUES] += np.where(chord, 2 * np.abs(slope * low), 0.0) + [np.abs(part).max() for part in added]
-        self._shares, self._limited = np.append(self._shares, share), np.append(self._limited, limited, axis=0)
-        self._weights, self._sizes = np.append(self._weights, weights, axis=0), np.append(self._sizes, sizes, axis=0)
+        sizes[:, _VALUES] += np.where(chord, 2 * np.abs(slope * low), 0.0) + [
+            np.abs(part).max() for part in added
+        ]
+        self._shares, self._limited = (
+            np.append(self._shares, share),
+            np.append(self._limited, limited, axis=0),
+        )
+        self._weights, self._sizes = (
+            np.append(self._weights, weights, axis=0),
+            np.append(self._sizes, sizes, axis=0),
+        )
         self._added += added
         self._multipliers = np.append(self._multipliers, np.zeros((len(corners), 6)), axis=0)
         self._bounds = np.append(self._bounds, np.full(len(corners), np.inf))
@@ -330,9 +377,13 @@ class _Solved:
         """What passing adds to the divergence, and refusing where that is not by the chord."""
         types, share = self._types, math.exp(-self._types.largest * growth)
         if by_chord:
-            ratios = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
+            ratios = np.where(
+                types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0
+            )
             return np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
-        refused = types.fails * self._divergence(types.moved * types.moved_fails * share / types.fails)
+        refused = types.fails * self._divergence(
+            types.moved * types.moved_fails * share / types.fails
+        )
         return np.asarray(self._growth(growth, True) + refused)
 
 
@@ -360,7 +411,9 @@ class JointLawAccountant(AccountantBesideRenyi):
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         found = select_then_tests(event, count)
-        self._joint.update({kind: times for kind, times in found.items() if kind.num_teachers <= MOST_TEACHERS})
+        self._joint.update(
+            {kind: times for kind, times in found.items() if kind.num_teachers <= MOST_TEACHERS}
+        )
         return self
 
     def resolution(self, target_delta: float) -> float:
@@ -396,7 +449,8 @@ class JointLawAccountant(AccountantBesideRenyi):
         high = known - self.failure_prob
         while high > low * _CLOSE:
             middle = math.sqrt(low * high)
-            delta = self.failure_prob + middle  # above failures alone, as `low` is more than they are rounded by
+            # above failures alone, as `low` is more than they are rounded by
+            delta = self.failure_prob + middle
             if self.get_epsilon(delta) <= target_epsilon:
                 found, high = delta, middle
             else:
@@ -424,7 +478,11 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
 
     parts = float(rdp_curve(count_leaves(event), np.array([order]))[0])
     lowest = min((logit for logit in event.bit.logits if logit > -math.inf), default=0.0)
-    if not 0 < event.selection.epsilon < _LARGEST_RANGE or lowest < _LOWEST_LOGIT or parts == math.inf:
+    if (
+        not 0 < event.selection.epsilon < _LARGEST_RANGE
+        or lowest < _LOWEST_LOGIT
+        or parts == math.inf
+    ):
         return parts
     types = CandidateTypes.of(event)
     largest = largest_divergence(types, divergence)

@@ -48,13 +48,28 @@ from pate.accounting.total import have_one_order, in_any_order, is_session
 from pate.accounting.unit import PrivacyUnit
 from pate.files.values import number, plain, to_json_line
 from pate.store import DamagedLedger, Line, Store, damaged
-from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_positive,
+    require_probability,
+)
 
 __all__ = ["BudgetExceeded", "DamagedLedger", "Ledger", "LedgerEntry", "SharedLedger"]
 
 _VERSION = 3
-_PUBLISHED = (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant, JointLawAccountant)
-_ACCOUNTANTS: dict[str, type[Accountant]] = {kind.name: kind for kind in (*_PUBLISHED, AutoAccountant)}
+_PUBLISHED = (
+    RdpAccountant,
+    ExactAccountant,
+    PldAccountant,
+    PureDpAccountant,
+    ZCdpAccountant,
+    JointLawAccountant,
+)
+_ACCOUNTANTS: dict[str, type[Accountant]] = {
+    kind.name: kind for kind in (*_PUBLISHED, AutoAccountant)
+}
 _LONGEST = 1000
 _CAPS = range(18 * 900_000)  # places of all numbers of six digits from 1e-12 up to 1e6
 
@@ -63,18 +78,24 @@ _CAPS = range(18 * 900_000)  # places of all numbers of six digits from 1e-12 up
 class LedgerEntry:
     """One charge."""
 
-    key: str  # names the release within its account: the same key again costs nothing and gives the same bytes
+    # names the release within its account: the same key again costs nothing and gives the same
+    # bytes
+    key: str
     event: Event  # its price
     description: str  # for people
     epsilon: float  # the total up to and including this charge, of the charges on the same data
     data: str = ""  # the digest of the private data; empty where the ledger counts for one data set
-    draw: int = 1  # which draw of its run it paid for, from 1 on; a run draws again where `redraw` asks for it
-    noise: str = ""  # names a seed that the noise came from; empty for noise that nothing can repeat
+    # which draw of its run it paid for, from 1 on; a run draws again where `redraw` asks for it
+    draw: int = 1
+    # names a seed that the noise came from; empty for noise that nothing can repeat
+    noise: str = ""
     time: str = ""  # UTC, ISO 8601
     user: str = ""  # the login name, or the number of a user who has none
     host: str = ""  # the machine's name
-    command: str = ""  # the program and its words, as a shell would take them, cut after 1,000 characters
-    unit: PrivacyUnit | None = None  # what the price is for; None where nobody said, as in earlier versions
+    # the program and its words, as a shell would take them, cut after 1,000 characters
+    command: str = ""
+    # what the price is for; None where nobody said, as in earlier versions
+    unit: PrivacyUnit | None = None
 
 
 class BudgetExceeded(InvalidValue):
@@ -91,7 +112,8 @@ class Cap:
 
     def __init__(self, rule: PrivacyFilter, entries: list[LedgerEntry]) -> None:
         self.rule, self._entries = rule, entries
-        self._state: tuple[PrivacyFilter | None, Spent, int] = None, Spent(), 0  # and how many charges are in it
+        # and how many charges are in it
+        self._state: tuple[PrivacyFilter | None, Spent, int] = None, Spent(), 0
 
     def state(self) -> tuple[PrivacyFilter | None, Spent]:
         """The filter, None before the first charge, and what it has counted."""
@@ -100,7 +122,8 @@ class Cap:
             made = made or self.rule.fixed_by(fresh[0].event)
             for event, count in _in_rows((entry.event, 1) for entry in fresh):
                 spent = spent.plus(made.price(event), count)
-            self._state = made, spent, number + len(fresh)  # at once: an interrupt leaves the former state or this one
+            # at once: an interrupt leaves the former state or this one
+            self._state = made, spent, number + len(fresh)
         return made, spent
 
     def affords(self, event: Event, *, first: float) -> float:
@@ -123,13 +146,17 @@ class Cap:
             return
         price = made.price(event)
         if not made.allows_failures(spent.plus(price)):
-            left = validation.rounded_down(max(made.failures_allowed - float(spent.failure_prob), 0.0), 3)
+            left = validation.rounded_down(
+                max(made.failures_allowed - float(spent.failure_prob), 0.0), 3
+            )
             there = validation.rounded_up(float(price.failure_prob), 3)
             rule = f"a release whose failures take at most {left} of target_delta={made.target_delta}, not {there}"
             remedy = "a smaller failure_prob fits, which calibrated(ledger=…) chooses"
             raise BudgetExceeded(f"max_epsilon={made.max_epsilon}: expected {rule}; {remedy}")
         rule = f"at least {self._enough(event, first)}, the total with this release"
-        raise BudgetExceeded(f"max_epsilon={made.max_epsilon}: expected {rule}, by the {made.name} filter")
+        raise BudgetExceeded(
+            f"max_epsilon={made.max_epsilon}: expected {rule}, by the {made.name} filter"
+        )
 
     def _enough(self, event: Event, first: float) -> str:
         """A cap under which all charges and this one would be admitted, to six digits, each tried as it is named.
@@ -147,13 +174,18 @@ class Cap:
         def cap(place: int) -> float:
             return float(f"{100_000 + place % 900_000}e{place // 900_000 - 17}")
 
-        place = bisect_left(_CAPS, True, key=lambda at: cap(at) > self.rule.max_epsilon and admits(cap(at)))
+        place = bisect_left(
+            _CAPS, True, key=lambda at: cap(at) > self.rule.max_epsilon and admits(cap(at))
+        )
         return f"{cap(place):g}" if place in _CAPS else "inf"
 
 
 def _in_rows(counted: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
     """Equal events that follow each other, as one with its count."""
-    return [(event, sum(count for _, count in same)) for event, same in groupby(counted, key=itemgetter(0))]
+    return [
+        (event, sum(count for _, count in same))
+        for event, same in groupby(counted, key=itemgetter(0))
+    ]
 
 
 class SharedLedger:
@@ -189,7 +221,12 @@ class SharedLedger:
         self.target_delta = require_probability("target_delta", target_delta)
         cap = None if max_epsilon is None else require_positive("max_epsilon", max_epsilon)
         require(filter is None or cap is not None, "filter", filter, "a max_epsilon beside it")
-        require(filter is None or callable(filter), "filter", filter, "a class such as RenyiFilter, uncalled")
+        require(
+            filter is None or callable(filter),
+            "filter",
+            filter,
+            "a class such as RenyiFilter, uncalled",
+        )
         empty = accountant()
         counted = filter or (RenyiFilter if usual else default_filter(empty))
         made = None if cap is None else counted(cap, self.target_delta)
@@ -213,8 +250,15 @@ class SharedLedger:
         self.stored_cap: float | None = there  # fixed before the first release
         if there is None or found.get("filter") is None:
             return
-        require(cap is None or cap <= there, "max_epsilon", cap, f"at most {there}, the cap of ledger={self.path}")
-        stored = filter_from_json(found["filter"], max_epsilon=there, target_delta=self.target_delta)
+        require(
+            cap is None or cap <= there,
+            "max_epsilon",
+            cap,
+            f"at most {there}, the cap of ledger={self.path}",
+        )
+        stored = filter_from_json(
+            found["filter"], max_epsilon=there, target_delta=self.target_delta
+        )
         if cap == there and made is not None and filter is not None:
             decides = f"{_words(found['filter'])}, which decides in ledger={self.path}"
             alike = replace(made, plans_failures=stored.plans_failures) == stored
@@ -245,7 +289,12 @@ class SharedLedger:
 
     def account(self, data: str, *, unit: PrivacyUnit | None = None) -> Ledger:
         """The ledger of one data set, by a digest of its records, the same in every run; not of computed features."""
-        require(isinstance(data, str) and data != "", "data", type(data).__name__, "a digest that is not empty")
+        require(
+            isinstance(data, str) and data != "",
+            "data",
+            type(data).__name__,
+            "a digest that is not empty",
+        )
         return Ledger(self, target_delta=self.target_delta, data=data, unit=unit)
 
 
@@ -301,16 +350,32 @@ class Ledger:
         unit: PrivacyUnit | None = None,
     ) -> None:
         if not isinstance(path, SharedLedger):
-            settings: dict[str, Any] = {"adjacency": adjacency, "accountant": accountant, "filter": filter}
-            path = SharedLedger(path, target_delta=target_delta, max_epsilon=max_epsilon, **settings)
-        require(isinstance(data, str), "data", type(data).__name__, "the digest of a data set, as a string")
-        self.adjacency, self.target_delta, self._accountant = path.adjacency, path.target_delta, path.accountant
+            settings: dict[str, Any] = {
+                "adjacency": adjacency,
+                "accountant": accountant,
+                "filter": filter,
+            }
+            path = SharedLedger(
+                path, target_delta=target_delta, max_epsilon=max_epsilon, **settings
+            )
+        require(
+            isinstance(data, str),
+            "data",
+            type(data).__name__,
+            "the digest of a data set, as a string",
+        )
+        self.adjacency, self.target_delta, self._accountant = (
+            path.adjacency,
+            path.target_delta,
+            path.accountant,
+        )
         self.data, self.path, self._store = data, path.path, path.store
         self._entries = list[LedgerEntry]()
         self._looked = (0, 0)
         self._named = data
         self._positions: dict[str, int] = {}  # of charges, by their keys
-        self._interleaved: set[Event] = set()  # prices of charges of which parts were drawn after a later charge
+        # prices of charges of which parts were drawn after a later charge
+        self._interleaved: set[Event] = set()
         self._counted: tuple[Counter[Event], int] = Counter(), 0  # and how many charges are in it
         # Of the total: rows of equal charges that have ended, composed; the last row; the number of charges in both.
         self._composed: tuple[Accountant | None, list[tuple[Event, int]], int] = None, [], 0
@@ -425,7 +490,9 @@ class Ledger:
         self._read()
         if not self._entries:
             return self.target_delta
-        left = self.target_delta - math.fsum(failure_probability(entry.event) for entry in self._entries)
+        left = self.target_delta - math.fsum(
+            failure_probability(entry.event) for entry in self._entries
+        )
         return max(0.0, min([left, *(cap.failures_left or 0.0 for cap in self._caps)]))
 
     def _first_price(self, event: Event) -> float:
@@ -448,7 +515,9 @@ class Ledger:
         except InvalidValue:
             return math.inf
 
-    def charge(self, event: Event, *, adjacency: Adjacency, key: str = "", description: str = "") -> LedgerEntry:
+    def charge(
+        self, event: Event, *, adjacency: Adjacency, key: str = "", description: str = ""
+    ) -> LedgerEntry:
         """Writes a charge for a release that the ledger is not given; only after this may anything be drawn.
 
         Charging the same key and event again costs nothing, so a key has to stand for one release; an empty one makes
@@ -478,7 +547,12 @@ class Ledger:
         Raises `BudgetExceeded`, and charges nothing, where the cap does not allow it; `InvalidValue` where another
         release drew from the seed that `noise` names, or event or key are another adjacency's or event's.
         """
-        require(adjacency == self.adjacency, "adjacency", adjacency, f"{self.adjacency}, as this ledger counts")
+        require(
+            adjacency == self.adjacency,
+            "adjacency",
+            adjacency,
+            f"{self.adjacency}, as this ledger counts",
+        )
         self._require_same_adjacency(event)
         price = event_to_json(event)
         event_from_json(price)  # no charge is written that cannot be read back
@@ -506,7 +580,11 @@ class Ledger:
             values = {"description": description, "epsilon": total, "draw": number, "noise": noise}
             if (unit := self._require_same_unit()) is not None:
                 values["unit"] = unit.to_json()
-            return values | {"time": datetime.now(UTC).isoformat(timespec="milliseconds")} | _process(os.getpid())
+            return (
+                values
+                | {"time": datetime.now(UTC).isoformat(timespec="milliseconds")}
+                | _process(os.getpid())
+            )
 
         self._read()  # which may find out the account's name
         known, text = self._line(key), to_json_line(price)
@@ -534,7 +612,9 @@ class Ledger:
         self._read()
         return [line.key for line in self._store.lines if line.data in ("", self._named)]
 
-    def introduce(self, owners: Mapping[str, frozenset[bytes]], *, anyway: bool = False) -> dict[str, int]:
+    def introduce(
+        self, owners: Mapping[str, frozenset[bytes]], *, anyway: bool = False
+    ) -> dict[str, int]:
         """Makes the owners of this data set known; see `Store.introduce`."""
         return self._store.introduce(self._named, owners, anyway=anyway)
 
@@ -543,7 +623,11 @@ class Ledger:
 
         Keys that begin with `but` are those of the same release. The difference of two sums with one noise has none.
         """
-        others = (line for line in self._store.lines if not line.under and not (but and line.key.startswith(but)))
+        others = (
+            line
+            for line in self._store.lines
+            if not line.under and not (but and line.key.startswith(but))
+        )
         return noise != "" and any(_entry(line, self.path).noise == noise for line in others)
 
     def _total(self, *following: Event) -> float:
@@ -559,17 +643,25 @@ class Ledger:
             self._counted = counts, self._counted[1] + len(fresh)
         if self._any_order is not self._accountant:
             for event in following:
-                self._accountant().compose(event)  # raises for one that the ledger's accountant does not know
+                # raises for one that the ledger's accountant does not know
+                self._accountant().compose(event)
             counts = self._counted[0] + Counter(following)
-            interleaved = frozenset(event for event in counts if event in self._interleaved or is_session(event))
+            interleaved = frozenset(
+                event for event in counts if event in self._interleaved or is_session(event)
+            )
             if have_one_order(counts, interleaved=interleaved):
-                return self._accountant().compose_all(counts.items()).get_epsilon(self.target_delta) if counts else 0.0
+                return (
+                    self._accountant().compose_all(counts.items()).get_epsilon(self.target_delta)
+                    if counts
+                    else 0.0
+                )
         ended, last, number = self._composed
         fresh = self._entries[number:]
         rows = _in_rows([*last, *((entry.event, 1) for entry in fresh)])
         ended = ended or self._any_order()
         ended = ended.copy().compose_all(rows[:-1]) if len(rows) > 1 else ended
-        self._composed = ended, rows[-1:], number + len(fresh)  # at once: an interrupt leaves the former state
+        # at once: an interrupt leaves the former state
+        self._composed = ended, rows[-1:], number + len(fresh)
         rows = _in_rows([*rows[-1:], *((event, 1) for event in following)])
         return ended.copy().compose_all(rows).get_epsilon(self.target_delta) if rows else 0.0
 
@@ -581,7 +673,8 @@ class Ledger:
             account = f"the account of records {self._named[:12]} in " if self._named else ""
             rule = f"{other.words}, as {account}ledger={self.path} counts; prices of two units of privacy have no sum"
             remedy = (
-                "take the same data.group= (and data.budget=, holders=; of a classifier groups=), or another ledger="
+                "take the same data.group= (and data.budget=, holders=; of a "
+                "classifier groups=), or another ledger="
             )
             raise InvalidValue(f"unit={units[0].words}: expected {rule}: {remedy}")
         return next(iter(units), None)
@@ -590,7 +683,12 @@ class Ledger:
         """Of a sampled Gaussian, the one event whose price is not the same for both."""
         for sampled in count_leaves(event).get(SampledGaussianEvent, ([], []))[0]:
             made_for = getattr(sampled, "adjacency", self.adjacency)
-            require(made_for == self.adjacency, "event.adjacency", made_for, f"{self.adjacency}, as this ledger counts")
+            require(
+                made_for == self.adjacency,
+                "event.adjacency",
+                made_for,
+                f"{self.adjacency}, as this ledger counts",
+            )
 
     def _line(self, key: str) -> Line | None:
         """That of a key; a charge that names no data counts for every data set."""
@@ -617,9 +715,12 @@ class Ledger:
                     self._require_same_adjacency(entry.event)
                     self._positions[line.key] = len(self._entries)
                     self._entries.append(entry)
-                elif (position := self._positions.get(line.under)) is not None and position + 1 < len(self._entries):
+                elif (
+                    position := self._positions.get(line.under)
+                ) is not None and position + 1 < len(self._entries):
                     self._interleaved.add(self._entries[position].event)
-            self._looked = looked + len(fresh), len(self._entries)  # at once, and last: an interrupt forgets no charge
+            # at once, and last: an interrupt forgets no charge
+            self._looked = looked + len(fresh), len(self._entries)
             return self._entries
 
 
@@ -644,7 +745,9 @@ def _stored_accountant(path: Any) -> Callable[[], Accountant]:
         if path is None or not os.path.lexists(path):
             return AutoAccountant
         path = Store(path, None)
-    require(path.settings.get("ledger") == _VERSION, "ledger", path.path, "a ledger of this version")
+    require(
+        path.settings.get("ledger") == _VERSION, "ledger", path.path, "a ledger of this version"
+    )
     values = dict(path.settings["accountant"])
     kind = _ACCOUNTANTS[require_choice("accountant", str(values.pop("name")), tuple(_ACCOUNTANTS))]
     return partial(kind, **values) if values else kind
@@ -653,7 +756,9 @@ def _stored_accountant(path: Any) -> Callable[[], Accountant]:
 def require_ledger(ledger: Any) -> Ledger:
     """Returns the ledger, or raises: a path alone names neither adjacency nor delta."""
     if not isinstance(ledger, Ledger):
-        raise InvalidValue(f"ledger={ledger}: expected a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)")
+        raise InvalidValue(
+            f"ledger={ledger}: expected a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
+        )
     return ledger
 
 

@@ -42,7 +42,8 @@ def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) ->
     """An upper bound for the hockey stick of (M + shift, M' - shift) against (M, M'), independent: `[E]`."""
     # M' is cut into cells whose masses go to both ends so that both distributions keep theirs, and M's hockey stick is
     # read off chords: both are upper bounds.
-    x = np.linspace(_HIGHEST, _LOWEST - shift, _CELLS + 1)  # the loss of M' - shift against M' rises as x falls
+    # the loss of M' - shift against M' rises as x falls
+    x = np.linspace(_HIGHEST, _LOWEST - shift, _CELLS + 1)
     losses = -shift * x - shift * shift / 2 + (falling - 1) * (log_ndtr(x + shift) - log_ndtr(x))
     kept = losses <= _LARGEST_LOSS
     x, losses = x[kept], losses[kept]
@@ -68,18 +69,28 @@ def moved_maximum(count: int, shift: float, epsilons: Array) -> Array:
     # At t the noise is x = t, or -t where M is lowered: there the loss, rising in t, meets its target.
     side, size = math.copysign(1.0, shift), abs(shift)
     t = _root(
-        lambda t: t * size - size * size / 2 + (count - 1) * (log_ndtr(side * t - shift) - log_ndtr(side * t)),
+        lambda t: (
+            t * size
+            - size * size / 2
+            + (count - 1) * (log_ndtr(side * t - shift) - log_ndtr(side * t))
+        ),
         epsilons,
         size,
     )
     if shift > 0:
-        return np.asarray(np.exp(epsilons) * np.expm1(count * log_ndtr(t)) - np.expm1(count * log_ndtr(t - shift)))
-    return np.asarray(np.exp(count * log_ndtr(-t - shift)) - np.exp(epsilons + count * log_ndtr(-t)))
+        return np.asarray(
+            np.exp(epsilons) * np.expm1(count * log_ndtr(t)) - np.expm1(count * log_ndtr(t - shift))
+        )
+    return np.asarray(
+        np.exp(count * log_ndtr(-t - shift)) - np.exp(epsilons + count * log_ndtr(-t))
+    )
 
 
 def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Array:
     """Where a rising function of the noise meets its targets, by bisection; an error there costs its square."""
-    farthest = min((float(np.abs(targets).max()) + shift * shift) / shift + shift + _FARTHEST, _FARTHEST_OF_ALL)
+    farthest = min(
+        (float(np.abs(targets).max()) + shift * shift) / shift + shift + _FARTHEST, _FARTHEST_OF_ALL
+    )
     low, high = np.full_like(targets, -farthest), np.full_like(targets, farthest)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
@@ -95,7 +106,8 @@ def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
 
 
 def _profile(event: LeafEvent, epsilons: Array) -> Array:
-    from scipy.special import expit  # loads slowly; to the digits of the totals that ledgers have kept
+    # loads slowly; to the digits of the totals that ledgers have kept
+    from scipy.special import expit
 
     factor = np.exp(epsilons)
     match event:
@@ -105,7 +117,8 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
             mu = 1 / (event.noise_multiplier / getattr(event, "num_moving", 1) ** 0.5)
             near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
             return np.asarray(ndtr(near) - np.exp(epsilons + log_ndtr(far)))
-        case events.SampledGaussianEvent():  # its own pair; the larger of both ways where the unit may come or go
+        # its own pair; the larger of both ways where the unit may come or go
+        case events.SampledGaussianEvent():
             return np.asarray(np.max(both_ways(event, epsilons), axis=0))
         case events.PureDpEvent():  # randomized response
             yes, no = expit(event.epsilon), expit(-event.epsilon)
@@ -115,7 +128,8 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
             inside = np.abs(epsilons) <= event.epsilon
             gap = -np.expm1((np.where(inside, epsilons, 0.0) - event.epsilon) / 2)
             return np.where(inside, gap * gap / -math.expm1(-event.epsilon), 0.0)
-        case events.BitEvent():  # the largest over pairs of statistics `reach` apart, both outcomes, both ways round
+        # the largest over pairs of statistics `reach` apart, both outcomes, both ways round
+        case events.BitEvent():
             (near, far), profile = bit_pairs(event), np.zeros_like(epsilons)
             for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
                 for more, less in zip(expit(p), expit(q), strict=True):
@@ -125,10 +139,17 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
             return _maximum_profile(event, epsilons)
     # The best conversion of the Renyi curve at any order, both ways round. Its convex minorant is what dominates.
     orders, rdp = DEFAULT_ORDERS, rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
-    logs = ((orders - 1) * (rdp - x[:, None] + np.log1p(-1 / orders)) - np.log(orders) for x in (epsilons, -epsilons))
-    forward, backward = (np.exp(np.minimum(log_deltas.min(axis=1), 0.0)) for log_deltas in logs)  # [E]
-    factor = np.exp(np.minimum(epsilons, 0.0))  # above 0 the exchange would magnify rounding errors by e^epsilon
-    return np.asarray(np.minimum(forward, np.where(epsilons < 0, 1 - factor + factor * backward, 1.0)))
+    logs = (
+        (orders - 1) * (rdp - x[:, None] + np.log1p(-1 / orders)) - np.log(orders)
+        for x in (epsilons, -epsilons)
+    )
+    # [E]
+    forward, backward = (np.exp(np.minimum(log_deltas.min(axis=1), 0.0)) for log_deltas in logs)
+    # above 0 the exchange would magnify rounding errors by e^epsilon
+    factor = np.exp(np.minimum(epsilons, 0.0))
+    return np.asarray(
+        np.minimum(forward, np.where(epsilons < 0, 1 - factor + factor * backward, 1.0))
+    )
 
 
 def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array) -> Array:
@@ -142,7 +163,9 @@ def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array) -> Ar
     # A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
     for block in range(blocks):
         last = first + (n - 1) // blocks - (block >= (n - 1) % blocks)
-        least = np.minimum(moved_maximum(last, shift, epsilons), moved_maximum(n - first, -shift, epsilons))
+        least = np.minimum(
+            moved_maximum(last, shift, epsilons), moved_maximum(n - first, -shift, epsilons)
+        )
         if opposed:
             least = np.minimum(least, opposite_maxima(last, n - first, shift / 2, epsilons))
         np.maximum(profile, convex_minorant(np.exp(epsilons), least), out=profile)
@@ -157,7 +180,8 @@ def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
     if not isinstance(event, events.SampledGaussianEvent):
         return [privacy_profile(event, epsilons)]
     trivial = np.maximum(-np.expm1(epsilons), 0.0)
-    profiles = sampled_gaussian_profiles(event, epsilons)  # which rounding may let rise by its last digit
+    # which rounding may let rise by its last digit
+    profiles = sampled_gaussian_profiles(event, epsilons)
     return [np.minimum.accumulate(np.clip(profile, trivial, 1.0)) for profile in profiles]
 
 
@@ -175,7 +199,10 @@ class LossDistribution:
         finest, coarsest = reach / _MOST_POINTS, reach / _FEWEST_POINTS
         spacing = float(np.clip(4 * min(alone) / _POINTS_PER_RELEASE, finest, coarsest))
         each = zip(parts, alone, strict=True)
-        losses = [_discretized(part, spacing, min(most, reach)).self_compose(count) for (part, count), most in each]
+        losses = [
+            _discretized(part, spacing, min(most, reach)).self_compose(count)
+            for (part, count), most in each
+        ]
         self._losses = reduce(lambda one, other: one.compose(other), losses)
         size, releases = 4 * reach / spacing, len(parts) + sum(count for _, count in parts)
         self.allowance = releases * math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
@@ -240,7 +267,8 @@ class PldAccountant(LossAccountant):
         _load("privacy_loss_distribution")
         super().__init__()
         self._spent: Counter[LeafEvent] = Counter()
-        self._composed: LossDistribution | None = None  # of all that was spent, made when it is first asked for
+        # of all that was spent, made when it is first asked for
+        self._composed: LossDistribution | None = None
 
     def compose(self, event: Event, count: int = 1) -> Self:
         spent = list(leaves(by_accesses(event), count=require_count("count", count, minimum=0)))
@@ -267,7 +295,8 @@ class PldAccountant(LossAccountant):
                     multipliers.append(leaf.noise_multiplier / math.sqrt(count))
                 elif isinstance(leaf, events.ZCdpEvent):
                     rhos.append(count * leaf.rho)
-                elif rdp_curve({type(leaf): ([leaf], [1])}, DEFAULT_ORDERS).any():  # else all neighbors' laws are equal
+                # else all neighbors' laws are equal
+                elif rdp_curve({type(leaf): ([leaf], [1])}, DEFAULT_ORDERS).any():
                     parts.append((leaf, count))
             if multipliers:
                 parts.append((events.GaussianEvent.composed(multipliers), 1))

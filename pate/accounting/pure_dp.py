@@ -23,10 +23,12 @@ from pate.validation import require_count, require_non_negative, require_probabi
 _MOST_RELEASES = 1_000_000
 _MOST_KINDS = 64
 _GRID_POINTS = 4096
-_DEVIATIONS = 12.0  # Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
+# Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
+_DEVIATIONS = 12.0
 _LOG_ROUNDING = 2.0**-50
 _DENORMAL = 1e-290
-_ROUNDING = 1e-12  # relative: of the masses, whose logarithms are differences of large ones, and of their sums
+# relative: of the masses, whose logarithms are differences of large ones, and of their sums
+_ROUNDING = 1e-12
 
 
 class PureDpAccountant(AccountantBesideRenyi):
@@ -78,7 +80,9 @@ class PureDpAccountant(AccountantBesideRenyi):
     def _sum(self) -> tuple[float, bool]:
         """The sum of the epsilons, and whether the losses of all releases can be summed."""
         with np.errstate(over="ignore"):
-            total = sum(np.float64(epsilon) * count for epsilon, count in self._counts.items()) * (1 + 1e-12)
+            total = sum(np.float64(epsilon) * count for epsilon, count in self._counts.items()) * (
+                1 + 1e-12
+            )
         few = 0 < sum(self._counts.values()) <= _MOST_RELEASES and len(self._counts) <= _MOST_KINDS
         return float(total), few and math.isfinite(total)
 
@@ -106,7 +110,8 @@ def _log_tails(epsilon: float, count: int) -> tuple[Array, Array]:
     log_mass = log_choices(n) + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
     tail = np.logaddexp.accumulate(log_mass)
     tail_after = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
-    rounding = _LOG_ROUNDING * (math.lgamma(n + 1) + n * (1 + epsilon))  # of terms that cancel in the logarithms
+    # of terms that cancel in the logarithms
+    rounding = _LOG_ROUNDING * (math.lgamma(n + 1) + n * (1 + epsilon))
     return np.minimum(tail + rounding, 0.0), np.asarray(tail_after - rounding)
 
 
@@ -122,20 +127,30 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
         # A loss between two points is split so that both distributions keep their mass; those below the range move up,
         # and those above it count as infinite.
         k = np.arange(count + 1, dtype=np.float64)
-        each = np.exp(log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon))
+        each = np.exp(
+            log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon)
+        )
         at_losses = (2 * k - count) * epsilon
-        middle, reach = count * epsilon * math.tanh(epsilon / 2), _DEVIATIONS * math.sqrt(count) * epsilon
+        middle, reach = (
+            count * epsilon * math.tanh(epsilon / 2),
+            _DEVIATIONS * math.sqrt(count) * epsilon,
+        )
         first, last = math.floor((middle - reach) / spacing), math.ceil((middle + reach) / spacing)
         inside = at_losses <= last * spacing
         position = np.clip(at_losses[inside] / spacing - first, 0.0, float(last - first))
         below = np.minimum(np.floor(position), float(last - first - 1))
-        upper = each[inside] * np.clip(np.expm1(-(position - below) * spacing) / math.expm1(-spacing), 0.0, 1.0)
+        upper = each[inside] * np.clip(
+            np.expm1(-(position - below) * spacing) / math.expm1(-spacing), 0.0, 1.0
+        )
         at, size = below.astype(np.int64), last - first + 1
         group = np.bincount(at, each[inside] - upper, size) + np.bincount(at + 1, upper, size)
         lowest, never = lowest + first, never + float(each[~inside].sum())
         mass = np.asarray(np.convolve(mass, group), dtype=np.float64)
     losses = (lowest + np.arange(len(mass))) * spacing
-    rounding, never = _ROUNDING * (1 + sum(counts.values()) / 100), max(never, float(np.finfo(float).tiny))
+    rounding, never = (
+        _ROUNDING * (1 + sum(counts.values()) / 100),
+        max(never, float(np.finfo(float).tiny)),
+    )
     tail = np.cumsum(mass[::-1]) * (1 + rounding) + never
     kept = mass > _DENORMAL  # the others have no digits, and their neighbors' masses none of theirs
     after = np.exp(np.minimum(np.log(np.where(kept, mass, 1.0)) - losses, 0.0)) * kept

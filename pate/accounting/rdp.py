@@ -11,8 +11,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pate.accounting import events, renyi
-from pate.accounting.conversion import Curve, rdp_to_deltas, rdp_to_epsilons, zcdp_to_delta, zcdp_to_epsilon
-from pate.accounting.events import Event, LeafCounts, LeafEvent, by_accesses, count_leaves, failure_probability, leaves
+from pate.accounting.conversion import (
+    Curve,
+    rdp_to_deltas,
+    rdp_to_epsilons,
+    zcdp_to_delta,
+    zcdp_to_epsilon,
+)
+from pate.accounting.events import (
+    Event,
+    LeafCounts,
+    LeafEvent,
+    by_accesses,
+    count_leaves,
+    failure_probability,
+    leaves,
+)
 from pate.accounting.gaussian_pairs import sampled_gaussian_rdp
 from pate.accounting.special import Array
 from pate.accounting.winner import winner_rdp
@@ -71,7 +85,9 @@ class Accountant(ABC):
 
     def __repr__(self) -> str:
         """Its settings and what it has counted; an epsilon needs a delta, and may take seconds."""
-        shown = {name: shortened(repr(value)) for name, value in self.parameters.items()} | self._counted
+        shown = {
+            name: shortened(repr(value)) for name, value in self.parameters.items()
+        } | self._counted
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     @property
@@ -93,7 +109,9 @@ class Accountant(ABC):
         left = require_probability("target_delta", target_delta) - self.failure_prob
         if left <= 0:
             used = f"{self.failure_prob:.3g} in all uses up target_delta={target_delta}"
-            raise InvalidValue(f"failure_prob: {used}: expected the sum over all queries to stay below it")
+            raise InvalidValue(
+                f"failure_prob: {used}: expected the sum over all queries to stay below it"
+            )
         return left
 
 
@@ -137,7 +155,8 @@ class RdpAccountant(Accountant):
                 all_leaves += parts
                 all_times += times
                 continue
-            for leaf, more in zip(parts, times, strict=True):  # one that was there before is counted, not listed again
+            # one that was there before is counted, not listed again
+            for leaf, more in zip(parts, times, strict=True):
                 if (place := self._places.setdefault(leaf, len(all_leaves))) < len(all_leaves):
                     all_times[place] += more
                 else:
@@ -147,15 +166,23 @@ class RdpAccountant(Accountant):
 
     def copy(self) -> Self:
         made = copy.copy(self)
-        made._spent = {kind: (parts.copy(), times.copy()) for kind, (parts, times) in self._spent.items()}
+        made._spent = {
+            kind: (parts.copy(), times.copy()) for kind, (parts, times) in self._spent.items()
+        }
         made._places = self._places.copy()
         return made
 
     def get_epsilon(self, target_delta: float) -> float:
-        return self._best(partial(rdp_to_epsilons, target_delta=self.remaining_delta(target_delta)))[0]
+        return self._best(
+            partial(rdp_to_epsilons, target_delta=self.remaining_delta(target_delta))
+        )[0]
 
     def get_delta(self, target_epsilon: float) -> float:
-        return min(1.0, self._best(partial(rdp_to_deltas, target_epsilon=target_epsilon))[0] + self.failure_prob)
+        return min(
+            1.0,
+            self._best(partial(rdp_to_deltas, target_epsilon=target_epsilon))[0]
+            + self.failure_prob,
+        )
 
     def curve(self, orders: Array) -> Array:
         """What has been spent at other orders > 1, `[len(orders)]`."""
@@ -163,7 +190,9 @@ class RdpAccountant(Accountant):
 
     def best_order(self, target_delta: float) -> float:
         """The order at which `get_epsilon` attains its value."""
-        return self._best(partial(rdp_to_epsilons, target_delta=self.remaining_delta(target_delta)))[1]
+        return self._best(
+            partial(rdp_to_epsilons, target_delta=self.remaining_delta(target_delta))
+        )[1]
 
     def _best(self, convert: Callable[[Array, Array], Array]) -> tuple[float, float]:
         """The smallest value that a conversion gives at any order, and that order; 0 while nothing was spent."""
@@ -172,12 +201,17 @@ class RdpAccountant(Accountant):
         found, place = self._least(convert, self.orders, self.rdp)
         if not self._refine or not 0 < found[0] < math.inf:
             return found
-        low, high = self.orders[max(place - 1, 0)], self.orders[min(place + 1, len(self.orders) - 1)]
+        low, high = (
+            self.orders[max(place - 1, 0)],
+            self.orders[min(place + 1, len(self.orders) - 1)],
+        )
         near = 1 + np.geomspace(low - 1, high - 1, 2 * _REFINEMENT + 1)
         return min(found, self._least(convert, near, self.curve(near))[0], key=itemgetter(0))
 
     @staticmethod
-    def _least(convert: Callable[[Array, Array], Array], orders: Array, rdp: Array) -> tuple[tuple[float, float], int]:
+    def _least(
+        convert: Callable[[Array, Array], Array], orders: Array, rdp: Array
+    ) -> tuple[tuple[float, float], int]:
         values = convert(orders, rdp)
         place = int(np.argmin(values))
         return (float(values[place]), float(orders[place])), place
@@ -186,7 +220,12 @@ class RdpAccountant(Accountant):
 def order_array(orders: object) -> Array:
     """Orders as an array `[A]`, or raises unless there is one and all are finite and > 1."""
     array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
-    require(array.ndim == 1 and array.size > 0, "orders.shape", array.shape, "[num_orders], at least one order")
+    require(
+        array.ndim == 1 and array.size > 0,
+        "orders.shape",
+        array.shape,
+        "[num_orders], at least one order",
+    )
     require_each("orders", array, (array > 1) & np.isfinite(array), "finite numbers > 1")
     return array
 
@@ -235,7 +274,8 @@ class LossAccountant(AccountantBesideRenyi):
 
     def get_epsilon(self, target_delta: float) -> float:
         by_hits = math.inf if self._by_hits is None else self._by_hits.get_epsilon(target_delta)
-        if self._by_hits is not None and self.failure_prob >= target_delta:  # by overruns of accesses
+        # by overruns of accesses
+        if self._by_hits is not None and self.failure_prob >= target_delta:
             return by_hits
         left = self.remaining_delta(target_delta)
         bound = min(by_hits, self._rdp.get_epsilon(target_delta))
@@ -246,7 +286,9 @@ class LossAccountant(AccountantBesideRenyi):
         bound = min(by_hits, self._rdp.get_delta(target_epsilon))
         if not self.failure_prob < bound < 1:
             return bound
-        return min(bound, self._delta(target_epsilon, bound - self.failure_prob) + self.failure_prob)
+        return min(
+            bound, self._delta(target_epsilon, bound - self.failure_prob) + self.failure_prob
+        )
 
 
 def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
@@ -259,15 +301,22 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
                 each = map(attrgetter("noise_multiplier"), parts)
                 multipliers = np.fromiter(each, dtype=np.float64, count=len(parts))
                 bare = bool((multipliers == 0).any())
-                total += np.inf if bare else orders * math.fsum(numbers * (1 / multipliers) ** 2 / 2)
+                total += (
+                    np.inf if bare else orders * math.fsum(numbers * (1 / multipliers) ** 2 / 2)
+                )
             elif kind is events.ZCdpEvent:
-                rhos = np.fromiter(map(attrgetter("rho"), parts), dtype=np.float64, count=len(parts))
+                rhos = np.fromiter(
+                    map(attrgetter("rho"), parts), dtype=np.float64, count=len(parts)
+                )
                 total += orders * math.fsum(numbers * rhos)
             else:
                 # of an event of somebody else the curve is not known, also where it is a subclass
                 require(kind in _CURVES, "event", kind.__name__, "an event with a Renyi curve")
-                total += sum(number * _curve(leaf, key) for leaf, number in zip(parts, numbers, strict=True))
-    return np.where(np.isnan(total), np.inf, total)  # what double precision cannot say is charged as infinite
+                total += sum(
+                    number * _curve(leaf, key) for leaf, number in zip(parts, numbers, strict=True)
+                )
+    # what double precision cannot say is charged as infinite
+    return np.where(np.isnan(total), np.inf, total)
 
 
 _CURVES: dict[type[Event], Callable[[Any, Array], Array]] = {
@@ -275,8 +324,12 @@ _CURVES: dict[type[Event], Callable[[Any, Array], Array]] = {
     events.NonPrivateEvent: lambda event, orders: np.full_like(orders, np.inf),
     events.PureDpEvent: lambda event, orders: renyi.pure_dp_rdp(event.epsilon, orders),
     events.BoundedRangeEvent: lambda event, orders: renyi.bounded_range_rdp(event.epsilon, orders),
-    **dict.fromkeys((events.NoisyMaxGaussianEvent, events.OpposedMaximaEvent), renyi.noisy_max_gaussian_rdp),
-    events.WinnerEvent: lambda event, orders: winner_rdp(event.noise_multiplier, event.num_moving, orders),
+    **dict.fromkeys(
+        (events.NoisyMaxGaussianEvent, events.OpposedMaximaEvent), renyi.noisy_max_gaussian_rdp
+    ),
+    events.WinnerEvent: lambda event, orders: winner_rdp(
+        event.noise_multiplier, event.num_moving, orders
+    ),
     events.SmoothSensitivityEvent: renyi.smooth_sensitivity_rdp,
     **dict.fromkeys((events.SessionEvent, events.BoundarySessionEvent), renyi.session_rdp),
     events.SampledGaussianEvent: sampled_gaussian_rdp,
@@ -319,7 +372,9 @@ class ZCdpAccountant(Accountant):
 
     def compose(self, event: Event, count: int = 1) -> Self:
         event = by_accesses(event)
-        self.rho = math.fsum([self.rho, total_rho(event, count=require_count("count", count, minimum=0))])
+        self.rho = math.fsum(
+            [self.rho, total_rho(event, count=require_count("count", count, minimum=0))]
+        )
         self.failure_prob += count * failure_probability(event)
         return self
 
@@ -328,7 +383,9 @@ class ZCdpAccountant(Accountant):
         return math.inf if math.isinf(self.rho) else zcdp_to_epsilon(self.rho, target_delta=left)
 
     def get_delta(self, target_epsilon: float) -> float:
-        delta = zcdp_to_delta(min(self.rho, float(np.finfo(float).max)), target_epsilon=target_epsilon)
+        delta = zcdp_to_delta(
+            min(self.rho, float(np.finfo(float).max)), target_epsilon=target_epsilon
+        )
         return 1.0 if math.isinf(self.rho) else min(1.0, delta + self.failure_prob)
 
 
@@ -354,8 +411,13 @@ def zcdp_rho(event: LeafEvent) -> float:
         case events.PureDpEvent() | events.BoundedRangeEvent():
             ratio = 2 if isinstance(event, events.PureDpEvent) else 8
             return min(event.epsilon * event.epsilon / ratio, _searched_rho(event))
-        case events.SessionEvent():  # that of all its calls; the price by hits is no multiple of the order
-            return event.num_calls * zcdp_rho(events.PureDpEvent(event.epsilon)) if event.num_calls else 0.0
+        # that of all its calls; the price by hits is no multiple of the order
+        case events.SessionEvent():
+            return (
+                event.num_calls * zcdp_rho(events.PureDpEvent(event.epsilon))
+                if event.num_calls
+                else 0.0
+            )
         case events.BitEvent():
             return _searched_rho(event)
         case events.NoisyMaxGaussianEvent():
@@ -383,17 +445,21 @@ def _searched_rho(event: LeafEvent, *, beyond: float | None = None) -> float:
     left, low = np.append(1.0, orders[:-1]), np.append(0.0, moments[:-1])
     slope = (moments - low) / (orders - left)
     intercept = low - slope * left
-    first, second = np.maximum(-intercept, 0.0), np.maximum(-(intercept + slope), 0.0)  # both >= 0 but for rounding
+    # both >= 0 but for rounding
+    first, second = np.maximum(-intercept, 0.0), np.maximum(-(intercept + slope), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         peak = 1 / (1 - np.sqrt(np.divide(second, first)))
         at = np.clip(np.where(np.isfinite(peak) & (peak > 0), peak, orders), left, orders)
         ratios = (intercept + slope * at) / (at * (at - 1))
-    ratios[0] = rdp[0]  # the first chord begins at a = 1, where it vanishes: the ratio there is its slope
+    # the first chord begins at a = 1, where it vanishes: the ratio there is its slope
+    ratios[0] = rdp[0]
     return float(max(np.nanmax(ratios), (rdp / orders).max(), beyond))
 
 
 def require_maker(accountant: Any) -> Callable[[], Accountant]:
     """Returns what makes an empty accountant, or raises: neither a name nor an accountant does."""
     if not callable(accountant):
-        raise InvalidValue(f"accountant={accountant}: expected a class such as pate.accounting.RdpAccountant, uncalled")
+        raise InvalidValue(
+            f"accountant={accountant}: expected a class such as pate.accounting.RdpAccountant, uncalled"
+        )
     return accountant  # type: ignore[no-any-return]  # calling it tells

@@ -23,19 +23,24 @@ _MOST_PAIRS = 2**12
 _CENTER = 0.2  # noise stds from the threshold, within which runs are shortest
 _OUTWARD = 2.0**-40
 _LEAST = 1e-300
-_RELATIVE = 2.0**-40  # of costs of hits and calls: added, it covers the rounding of what is made without differences
+# of costs of hits and calls: added, it covers the rounding of what is made without differences
+_RELATIVE = 2.0**-40
 _OF_POWERS = 2.0**-44
 """Per order: added to differences of a few powers, it covers their rounding, as powers lose digits with the order."""
 
 
-def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array) -> Array:
+def bernoulli_rdp(
+    log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array
+) -> Array:
     """D_a(Bern(p) || Bern(q)) from logarithms, broadcast over all arguments, rounded up; sharp for tiny p."""
     ones = orders * log_p - (orders - 1) * log_q
     zeros = orders * log_not_p - (orders - 1) * log_not_q
     log_moment = np.maximum(np.logaddexp(ones, zeros), 0.0)
     lead = ones - zeros  # the smaller of both brings as little of its error as of itself
     logs = ((log_p, log_q), (log_not_p, log_not_q))
-    size, other_size = (np.minimum(-one, _LONGEST) + np.minimum(-two, _LONGEST) for one, two in logs)
+    size, other_size = (
+        np.minimum(-one, _LONGEST) + np.minimum(-two, _LONGEST) for one, two in logs
+    )
     terms = 1 + np.exp(np.minimum(lead, 0)) * size + np.exp(np.minimum(-lead, 0)) * other_size
     return np.asarray((log_moment + _ROUNDING / 4 * orders * terms) / (orders - 1))
 
@@ -47,18 +52,23 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
     pairs, largest = bit_pairs(event), np.zeros_like(orders)
     levels = [pairs]
     if pairs.shape[1] > _FEW:
-        losses = np.stack([log_expit(pairs[1]) - log_expit(pairs[0]), log_expit(-pairs[0]) - log_expit(-pairs[1])])
+        losses = np.stack(
+            [log_expit(pairs[1]) - log_expit(pairs[0]), log_expit(-pairs[0]) - log_expit(-pairs[1])]
+        )
         size = 1
         while (size := size * _SPLIT) * _FEW < pairs.shape[1] * _SPLIT:
             losses = np.maximum.reduceat(losses, np.arange(0, losses.shape[1], _SPLIT), axis=1)
             levels.append(pairs_of_losses(*losses))
-    runs, places = (grid.ravel() for grid in np.meshgrid(np.arange(levels[-1].shape[1]), np.arange(len(orders))))
+    runs, places = (
+        grid.ravel() for grid in np.meshgrid(np.arange(levels[-1].shape[1]), np.arange(len(orders)))
+    )
     for depth in range(len(levels) - 1, -1, -1):
         bounds = _divergences(levels[depth], runs, orders[places])
         if depth == 0:
             np.maximum.at(largest, places, bounds)
             break
-        best = np.lexsort((bounds, places))  # of each order the run with the largest bound: a pair of its middle
+        # of each order the run with the largest bound: a pair of its middle
+        best = np.lexsort((bounds, places))
         best = best[np.flatnonzero(np.append(np.diff(places[best]) > 0, True))]
         middle = np.minimum(runs[best] * _SPLIT**depth + _SPLIT**depth // 2, pairs.shape[1] - 1)
         np.maximum.at(largest, places[best], _divergences(pairs, middle, orders[places[best]]))
@@ -88,7 +98,9 @@ def pairs_of_losses(one: Array, zero: Array) -> Array:
     one, zero = (np.maximum(losses * (1 + _OUTWARD), _LEAST) for losses in (one, zero))
     middle = np.log(-np.expm1(-zero)) - np.log(-np.expm1(-one))
     near, far = middle - one, middle + zero
-    return np.stack([near - _ROUNDING * (np.abs(middle) + one), far + _ROUNDING * (np.abs(middle) + zero)])
+    return np.stack(
+        [near - _ROUNDING * (np.abs(middle) + one), far + _ROUNDING * (np.abs(middle) + zero)]
+    )
 
 
 @lru_cache(maxsize=16)
@@ -101,8 +113,11 @@ def bit_pairs(event: BitEvent) -> Array:
         # The different logits exactly `reach` apart, or less at the end.
         logits = event.log_odds
         farther = logits[np.minimum(np.arange(len(logits)) + event.reach, len(logits) - 1)]
-        pairs = np.stack([logits, farther])[:, logits < farther]  # both rows rise: equal pairs stand side by side
-        return pairs[:, np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0))[: pairs.shape[1]]]
+        # both rows rise: equal pairs stand side by side
+        pairs = np.stack([logits, farther])[:, logits < farther]
+        return pairs[
+            :, np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0))[: pairs.shape[1]]
+        ]
     # A pair above each of some thousands of runs of neighboring pairs, shorter near the threshold. Phi is log-concave:
     # log Phi(z + h) - log Phi(z) falls in z, and the same of Phi(-z) rises. So of a run of values the first pair has
     # the largest loss of a 1, and the last one that of a 0 (docs/proofs/gaussian_votes.md).
@@ -110,11 +125,14 @@ def bit_pairs(event: BitEvent) -> Array:
     unit = _CENTER * event.noise_std
     ends = np.linspace(math.asinh(low / unit), math.asinh(high / unit), _MOST_PAIRS)
     places = np.floor(np.sinh(ends) * unit - event.lowest).astype(np.int64)
-    places = np.unique(np.clip(np.append(places, [0, event.num_values - 1]), 0, event.num_values - 1))
+    places = np.unique(
+        np.clip(np.append(places, [0, event.num_values - 1]), 0, event.num_values - 1)
+    )
     first, last = (event.log_odds_at(at) for at in (places[:-1], places[1:]))
     second, before = event.log_odds_at(places[:-1] + 1), event.log_odds_at(places[1:] - 1)
     logs = (log_expit(second), log_expit(first)), (log_expit(-before), log_expit(-last))
-    one, zero = (more - less - _ROUNDING * (more + less) for more, less in logs)  # never below the true ones
+    # never below the true ones
+    one, zero = (more - less - _ROUNDING * (more + less) for more, less in logs)
     return pairs_of_losses(one, zero)
 
 
@@ -156,7 +174,8 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
     near = orders * shift <= _MAX_SHIFT
     if near.any():
         smallest = np.minimum(*_both_ways(count, shift, orders[near]))
-        if isinstance(event, events.OpposedMaximaEvent):  # also dominated by two maxima that move in opposite ways
+        # also dominated by two maxima that move in opposite ways
+        if isinstance(event, events.OpposedMaximaEvent):
             smallest = np.minimum(smallest, sum(_both_ways(count, shift / 2, orders[near])))
         bound[near] = np.minimum(bound[near], np.maximum(smallest / (orders[near] - 1), 0.0))
     return bound
@@ -174,7 +193,8 @@ def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
         for x in (points - shift, points)
     )
     made = []
-    for one, other in ((moved, still), (still, moved)):  # by trapezoids; the integrand vanishes at both ends
+    # by trapezoids; the integrand vanishes at both ends
+    for one, other in ((moved, still), (still, moved)):
         log_values = orders * one - (orders - 1) * other
         peak = log_values.max(axis=0)
         made.append(np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps)))
@@ -199,7 +219,9 @@ def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: Array) 
     narrower = -a * beta - np.log(left) / 2
     wider = a * beta - np.log1p(a * math.expm1(2 * beta)) / 2
     terms = 1 + a * beta - np.log(left)
-    price[finite] = shift * (1 + _ROUNDING) + (np.maximum(narrower, wider) + _ROUNDING * terms) / (a - 1)
+    price[finite] = shift * (1 + _ROUNDING) + (np.maximum(narrower, wider) + _ROUNDING * terms) / (
+        a - 1
+    )
     return price
 
 
@@ -214,11 +236,16 @@ def pure_epsilon(event: LeafEvent) -> float:
             return event.epsilon
         case SessionEvent():  # all its calls, rounded up
             return event.num_calls * event.epsilon * (1 + 2.0**-50) if event.num_calls else 0.0
-        case BitEvent():  # between statistics within reach, either outcome, either way round; rounded up
+        # between statistics within reach, either outcome, either way round; rounded up
+        case BitEvent():
             near, far = bit_pairs(event)
             logs = [(log_expit(far), log_expit(near)), (log_expit(-near), log_expit(-far))]
-            return max(float(np.max(more - less - _ROUNDING * less, initial=0.0)) for more, less in logs)
-    raise InvalidValue(f"event={type(event).__name__}: expected an event that is pure DP, or another accountant")
+            return max(
+                float(np.max(more - less - _ROUNDING * less, initial=0.0)) for more, less in logs
+            )
+    raise InvalidValue(
+        f"event={type(event).__name__}: expected an event that is pure DP, or another accountant"
+    )
 
 
 def session_rdp(event: SessionEvent, orders: Array) -> Array:
@@ -234,9 +261,15 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
         if math.isinf(event.num_calls):
             return np.asarray(by_hits / (orders - 1))
         per_cost = np.where(limited, call / whole, 0.0)
-        weight = event.target_hits * (1 - (1 - most) * per_cost) / (per_cost * (event.num_calls - event.target_hits))
+        weight = (
+            event.target_hits
+            * (1 - (1 - most) * per_cost)
+            / (per_cost * (event.num_calls - event.target_hits))
+        )
         less = np.clip(np.nan_to_num(1 - weight, nan=0.0), 0.0, most)
-        between = event.num_calls * np.log1p((most - less) * per_cost) * (1 + _RELATIVE) + _of_hits(event, less)
+        between = event.num_calls * np.log1p((most - less) * per_cost) * (1 + _RELATIVE) + _of_hits(
+            event, less
+        )
         by_order = (orders - 1) * pure_dp_rdp(event.epsilon, orders)  # finite where a moment is not
         plain = event.num_calls * np.fmin(np.log1p(call), by_order) * (1 + _RELATIVE)
         best = np.fmin(np.fmin(by_hits, plain), np.where(limited, between, np.inf))
@@ -272,7 +305,9 @@ def call_cost(event: SessionEvent, orders: Array) -> Array:
 def _range_cost(epsilon: float, orders: Array) -> Array:
     """Of a boundary around calls of a bounded range: rare alternatives to a nearly certain outcome, or near ties."""
     gained, lost = (orders - 1) * epsilon, (orders - 1) * math.expm1(epsilon)
-    rare = np.where(lost < 1, -2 * np.expm1(gained + np.log1p(-np.where(lost < 1, lost, 0))), np.inf)
+    rare = np.where(
+        lost < 1, -2 * np.expm1(gained + np.log1p(-np.where(lost < 1, lost, 0))), np.inf
+    )
     rare = rare * (1 + _RELATIVE) + 2.0**-48 * (gained + lost)
     excess = _excess(bounded_range_rdp(epsilon, orders), orders)
     return np.maximum(rare, _near_ties(excess, 1 / (math.exp(epsilon) + 1), orders, answered=0))
@@ -282,13 +317,17 @@ def _pure_cost(epsilon: float, orders: Array) -> Array:
     """Of a boundary around calls of pure DP; infinite at orders for which it is not proved."""
     least = math.exp(-epsilon) / 2
     inside, outside = _weighed(0.5, 1 - least, orders), _weighed(1.5, 1 + least, orders)
-    rises = 2 - (_weighed(1 + least, 1.5, orders) - _weighed(1 - least, 0.5, orders)) / _weighed(least, 0.5, orders)
+    rises = 2 - (_weighed(1 + least, 1.5, orders) - _weighed(1 - least, 0.5, orders)) / _weighed(
+        least, 0.5, orders
+    )
     falls = 2 - (outside - inside) / _weighed(0.5, least, orders)
     ties = _near_ties(_excess(pure_dp_rdp(epsilon, orders), orders), least, orders, answered=0)
     rounding = _OF_POWERS * orders
     cost = np.maximum(ties, np.maximum(rises, falls) + rounding)
     concave = (orders - 2) * math.atanh(0.5) <= (orders + 1) * math.atanh(least) * (1 - _RELATIVE)
-    convex = outside / (1 + least) ** 2 * (1 + _RELATIVE + rounding) <= inside / (1 - least) ** 2 + 2 * (1 - cost)
+    convex = outside / (1 + least) ** 2 * (1 + _RELATIVE + rounding) <= inside / (
+        1 - least
+    ) ** 2 + 2 * (1 - cost)
     return np.where(concave & convex & (cost < 1), cost, np.inf)
 
 

@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 _DEEP = -35.0  # below, four terms of a series have all digits
-_FRACTION_FROM, _FRACTION_DEPTH = 2.5, 40  # of the continued fraction of erfcx: there it has all digits
+# of the continued fraction of erfcx: there it has all digits
+_FRACTION_FROM, _FRACTION_DEPTH = 2.5, 40
 _LARGE = 20
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)  # of 1 / x, 1 / x^3 and so on: all digits where x is large
+# of 1 / x, 1 / x^3 and so on: all digits where x is large
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _LOG_FACTORIALS = np.array([math.log(math.factorial(n)) for n in range(_LARGE)])
 
 
@@ -57,7 +59,9 @@ def few_log_ndtr(x: ArrayLike) -> Any:
         square = far * far
     series = -1 / square * (1 - 3 / square * (1 - 5 / square * (1 - 7 / square)))
     deep = np.log1p(series) - square / 2 - np.log(-far) - 0.5 * math.log(2 * math.pi)
-    return np.where(np.less(x, _DEEP), deep, np.where(np.less(x, 0), np.log(below), np.log1p(-above)))
+    return np.where(
+        np.less(x, _DEEP), deep, np.where(np.less(x, 0), np.log(below), np.log1p(-above))
+    )
 
 
 def few_erfcx(x: ArrayLike) -> Any:
@@ -66,7 +70,11 @@ def few_erfcx(x: ArrayLike) -> Any:
     fraction = far
     for k in range(_FRACTION_DEPTH, 0, -1):
         fraction = far + k / 2 / fraction
-    return np.where(np.less(x, _FRACTION_FROM), np.exp(near * near) * _erfc(near), 1 / (math.sqrt(math.pi) * fraction))
+    return np.where(
+        np.less(x, _FRACTION_FROM),
+        np.exp(near * near) * _erfc(near),
+        1 / (math.sqrt(math.pi) * fraction),
+    )
 
 
 @lru_cache
@@ -88,8 +96,19 @@ def _of_scipy(name: str) -> Callable[..., Any]:
     return called
 
 
-_OF_SCIPY = ("betaincc", "gammaincinv", "gammainccinv", "gammaln", "log_ndtr", "ndtr", "ndtri", "ndtri_exp")
-betaincc, gammaincinv, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, ndtri_exp = map(_of_scipy, _OF_SCIPY)
+_OF_SCIPY = (
+    "betaincc",
+    "gammaincinv",
+    "gammainccinv",
+    "gammaln",
+    "log_ndtr",
+    "ndtr",
+    "ndtri",
+    "ndtri_exp",
+)
+betaincc, gammaincinv, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, ndtri_exp = map(
+    _of_scipy, _OF_SCIPY
+)
 
 
 def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
@@ -99,7 +118,9 @@ def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
     for i in range(len(x)):
         while len(kept) > 1:
             first, second = kept[-2], kept[-1]
-            if (y[second] - y[first]) * (x[i] - x[first]) < (y[i] - y[first]) * (x[second] - x[first]):
+            if (y[second] - y[first]) * (x[i] - x[first]) < (y[i] - y[first]) * (
+                x[second] - x[first]
+            ):
                 break
             kept.pop()
         kept.append(i)

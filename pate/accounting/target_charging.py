@@ -29,7 +29,13 @@ from pate.accounting.rdp import RdpAccountant
 from pate.accounting.special import Array, betaincc
 from pate.files.disk import read_json, write_text
 from pate.files.values import plain, to_json_line
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_positive,
+    require_probability,
+)
 
 _SUM_TOLERANCE = 1e-9
 _MOST_ACCESSES = 2**53
@@ -39,7 +45,8 @@ _LARGEST_EPSILON = 30.0  # of an access
 _CLOSE = 1e-4  # of the epsilon that is known to suffice
 _ROUNDING = 2.0**-44  # relative: of a loss, and per access of products and sums of numbers >= 0
 _FEWEST_SPLITS, _MOST_SPLITS = 8, 64
-_WORK = 400_000  # accesses composed over all splits together: a price comes in less than a fifth of a second
+# accesses composed over all splits together: a price comes in less than a fifth of a second
+_WORK = 400_000
 _MOST_COMPOSED = 50_000  # accesses whose optimal composition is computed
 _SMALLEST_SHARE, _LARGEST_SHARE = 1e-3, 0.999
 _BITS = frozenset((bool, np.bool_))
@@ -66,7 +73,9 @@ def not_prior(epsilon: float) -> QTarget:
 
     The prior may be anything that is known before the call. Also of a conditional release: published if in a set.
     """
-    return QTarget(epsilon, (shrink := math.exp(-require_positive("epsilon", epsilon))) / (1 + shrink))
+    return QTarget(
+        epsilon, (shrink := math.exp(-require_positive("epsilon", epsilon))) / (1 + shrink)
+    )
 
 
 def revise(epsilon: float) -> QTarget:
@@ -83,7 +92,9 @@ def boundary(epsilon: float) -> QTarget:
     q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls. `tight_boundary` costs less.
     """
     wrapped = 4 * require_positive("epsilon", epsilon) / 3
-    return QTarget(wrapped, math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped)))
+    return QTarget(
+        wrapped, math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
+    )
 
 
 def tight_boundary(epsilon: float) -> QTarget:
@@ -92,10 +103,13 @@ def tight_boundary(epsilon: float) -> QTarget:
     t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), below 4/3 epsilon, and
     q = (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t - 2), which rises to 4/13 as epsilon falls.
     """
-    lost = -math.expm1(-require_positive("epsilon", epsilon))  # 1 - e^-epsilon; lost_wrapped is 1 - e^-t
+    # 1 - e^-epsilon; lost_wrapped is 1 - e^-t
+    lost = -math.expm1(-require_positive("epsilon", epsilon))
     wrapped = epsilon - math.log1p(-lost / 3)
     lost_wrapped = -math.expm1(-wrapped)
-    hit_prob = math.exp(-epsilon) * lost_wrapped / (3 * lost + lost_wrapped - 2 * lost * lost_wrapped)
+    hit_prob = (
+        math.exp(-epsilon) * lost_wrapped / (3 * lost + lost_wrapped - 2 * lost * lost_wrapped)
+    )
     return QTarget(wrapped, hit_prob)
 
 
@@ -126,15 +140,21 @@ def common_target(targets: Iterable[QTarget]) -> QTarget:
     require(len(listed) > 0, "targets", listed, "at least one target")
     for target in listed:
         validation.require_kind("targets", target, QTarget, "QTargets")
-    return QTarget(max(target.epsilon for target in listed), min(target.hit_prob for target in listed))
+    return QTarget(
+        max(target.epsilon for target in listed), min(target.hit_prob for target in listed)
+    )
 
 
-def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike, epsilon: float) -> float:
+def exact_hit_prob(
+    first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike, epsilon: float
+) -> float:
     """The largest q for which a set is a q-target of one pair of neighboring distributions; 1 where they are equal.
 
     Both are `[Y]`, within e^epsilon of each other, or it raises; `in_target` is bool `[Y]`.
     """
-    distributions = np.stack([_distributions("first", first, 1), _distributions("second", second, 1)])
+    distributions = np.stack(
+        [_distributions("first", first, 1), _distributions("second", second, 1)]
+    )
     target, shape = np.asarray(in_target, dtype=bool), distributions.shape[1:]
     require(target.shape == shape, "in_target.shape", target.shape, f"{shape}")
     low, high = distributions.min(axis=0), distributions.max(axis=0)
@@ -163,9 +183,12 @@ def boundary_distribution(probabilities: ArrayLike) -> Array:
 def _distributions(name: str, values: Any, rank: int | None = None) -> Array:
     array: Array = validation.require_array(name, values).astype(np.float64)
     require(rank in (None, array.ndim), f"{name}.shape", array.shape, "[num_outcomes]")
-    require(array.ndim > 0 and array.shape[-1] > 0, f"{name}.shape", array.shape, "at least one outcome")
+    require(
+        array.ndim > 0 and array.shape[-1] > 0, f"{name}.shape", array.shape, "at least one outcome"
+    )
     proper = (array >= 0).all(axis=-1) & (np.abs(array.sum(axis=-1) - 1) <= _SUM_TOLERANCE)
-    found = f"{int((~proper).sum())} of {proper.size} distributions"  # their number only: they come from the data
+    # their number only: they come from the data
+    found = f"{int((~proper).sum())} of {proper.size} distributions"
     require(bool(proper.all()), name, found, "probabilities that sum to 1")
     return array
 
@@ -187,14 +210,26 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
     require_probability("overrun_prob", overrun_prob)
 
     def overruns(num_accesses: int) -> bool:
-        return overrun_probability(num_accesses, target_hits=target_hits, hit_prob=hit_prob) > overrun_prob
+        return (
+            overrun_probability(num_accesses, target_hits=target_hits, hit_prob=hit_prob)
+            > overrun_prob
+        )
 
-    found = 1 + largest_count(overruns, maximum=_MOST_ACCESSES, guess=2 * require_count("target_hits", target_hits))
-    require(found <= _MOST_ACCESSES, "hit_prob", hit_prob, f"one that needs at most {_MOST_ACCESSES} accesses")
+    found = 1 + largest_count(
+        overruns, maximum=_MOST_ACCESSES, guess=2 * require_count("target_hits", target_hits)
+    )
+    require(
+        found <= _MOST_ACCESSES,
+        "hit_prob",
+        hit_prob,
+        f"one that needs at most {_MOST_ACCESSES} accesses",
+    )
     return found
 
 
-def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, target_epsilon: float) -> float:
+def best_play_delta(
+    target: QTarget, *, target_hits: int, num_accesses: int, target_epsilon: float
+) -> float:
     """The largest hockey stick of any play of so many accesses at most, rounded up."""
     validation.require_kind("target", target, QTarget, "a QTarget")
     target_hits = require_count("target_hits", target_hits)
@@ -206,7 +241,8 @@ def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, tar
     # e^-epsilon, and the probabilities of a hit on both neighbors lie in a polygon whose corners are tried.
     rise, least = math.expm1(target.epsilon), target.hit_prob
     rare, both = 1 / (rise + 2), math.expm1(2 * target.epsilon)
-    most = min(rise * least, -math.expm1(-target.epsilon) * (1 - least))  # by which a hit can be likelier
+    # by which a hit can be likelier
+    most = min(rise * least, -math.expm1(-target.epsilon) * (1 - least))
     corners = [(1.0, 0.0), (least, 0.0), (least, most), (least + most, -most)]
     if least < rare:
         corners += [(rare, rise * rare), ((rise + 1) * rare, -rise * rare)]
@@ -219,7 +255,8 @@ def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, tar
     moves = dict.fromkeys(split(*hit) + split(1 - hit[0], -hit[1]) for hit in corners)
     losses = target.epsilon * np.arange(-num_accesses - 1, num_accesses + 2)
     beyond = losses - target_epsilon + _ROUNDING * (np.abs(losses) + target_epsilon)  # rounded up
-    values = np.tile(-np.expm1(-np.maximum(beyond, 0.0)), (target_hits + 1, 1))  # [hits that are left + 1, 2 n + 3]
+    # [hits that are left + 1, 2 n + 3]
+    values = np.tile(-np.expm1(-np.maximum(beyond, 0.0)), (target_hits + 1, 1))
     for _ in range(num_accesses):
         best, up, down = values[1:, 1:-1].copy(), values[:, 2:], values[:, :-2]
         for hit_up, hit_down, missed_up, missed_down in moves:
@@ -239,7 +276,8 @@ class SessionPrice:
     epsilon: float  # at `delta`
     delta: float  # of the whole session
     num_accesses: int  # how many accesses an accountant has to compose for it
-    overrun_prob: float  # the probability of more accesses than that, for one counter; a part of `delta`
+    # the probability of more accesses than that, for one counter; a part of `delta`
+    overrun_prob: float
 
     @property
     def event(self) -> Event:
@@ -270,7 +308,9 @@ def best_session_price(
     """
     validation.require_kind("target", target, QTarget, "a QTarget")
     hits = require_count("target_hits", target_hits)
-    left = require_probability("target_delta", target_delta) / require_count("num_counters", num_counters)
+    left = require_probability("target_delta", target_delta) / require_count(
+        "num_counters", num_counters
+    )
     left -= validation.require_non_negative("failure_prob", failure_prob)
     require(left > 0, "failure_prob", failure_prob, "less than target_delta / num_counters")
     epsilon, num_accesses, overrun = _best_split(target, hits, left)
@@ -283,10 +323,15 @@ def best_session_price(
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple[float, int, float]:
     """The least epsilon over splits of delta, with how many accesses it composes and the probability of more."""
     ends, found = (_LARGEST_SHARE * target_delta, _SMALLEST_SHARE * target_delta), []
-    few, many = (min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=end) for end in ends)
+    few, many = (
+        min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=end)
+        for end in ends
+    )
     splits = min(max(_WORK // many, _FEWEST_SPLITS), _MOST_SPLITS)
     for num_accesses in np.unique(np.linspace(few, many, splits).astype(np.int64)).tolist():
-        overrun = overrun_probability(num_accesses, target_hits=target_hits, hit_prob=target.hit_prob)
+        overrun = overrun_probability(
+            num_accesses, target_hits=target_hits, hit_prob=target.hit_prob
+        )
         left, each = target_delta - overrun, target.epsilon
         if num_accesses <= _MOST_COMPOSED:
             epsilon = pure_dp_composition_epsilon(each, count=num_accesses, target_delta=left)
@@ -304,11 +349,15 @@ def _best_play(target: QTarget, target_hits: int, target_delta: float, at_most: 
     accesses = min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=overrun)
     if accesses * accesses * target_hits > _MOST_WORK or target.epsilon > _LARGEST_EPSILON:
         return at_most
-    left = target_delta - overrun_probability(accesses, target_hits=target_hits, hit_prob=target.hit_prob)
+    left = target_delta - overrun_probability(
+        accesses, target_hits=target_hits, hit_prob=target.hit_prob
+    )
     low, high = 0.0, at_most
     while high - low > _CLOSE * at_most:
         middle = (low + high) / 2
-        delta = best_play_delta(target, target_hits=target_hits, num_accesses=accesses, target_epsilon=middle)
+        delta = best_play_delta(
+            target, target_hits=target_hits, num_accesses=accesses, target_epsilon=middle
+        )
         low, high = (low, middle) if delta <= left else (middle, high)
     return high
 
@@ -326,7 +375,8 @@ class HeldBudget:
 
     def _turn(self) -> AbstractContextManager[bool]:
         """A turn of one thread, from looking at what is left to having counted; its owner may take it again."""
-        self._require_own_process()  # before the lock, which another thread of the parent may have held at the fork
+        # before the lock, which another thread of the parent may have held at the fork
+        self._require_own_process()
         return self._lock
 
     def _require_own_process(self) -> None:
@@ -369,19 +419,39 @@ class TargetCharging(HeldBudget):
     ) -> None:
         super().__init__()
         self.target = QTarget(epsilon, hit_prob)
-        shape: dict[str, Any] = {"target_hits": target_hits, "target_delta": target_delta, "num_counters": num_counters}
-        self.price: SessionPrice = best_session_price(self.target, failure_prob=failure_prob, **shape)
-        self.target_hits, self.target_delta, self.failure_prob = target_hits, target_delta, failure_prob
-        self._parameters = plain({"epsilon": epsilon, "hit_prob": hit_prob, **shape, "failure_prob": failure_prob})
+        shape: dict[str, Any] = {
+            "target_hits": target_hits,
+            "target_delta": target_delta,
+            "num_counters": num_counters,
+        }
+        self.price: SessionPrice = best_session_price(
+            self.target, failure_prob=failure_prob, **shape
+        )
+        self.target_hits, self.target_delta, self.failure_prob = (
+            target_hits,
+            target_delta,
+            failure_prob,
+        )
+        self._parameters = plain(
+            {"epsilon": epsilon, "hit_prob": hit_prob, **shape, "failure_prob": failure_prob}
+        )
         self.hits = [0] * num_counters
         self.num_calls = 0
         self._spent_failure_prob = 0.0
 
     @classmethod
-    def of_targets(cls, targets: Iterable[QTarget], target_hits: int, *, target_delta: float, **options: Any) -> Self:
+    def of_targets(
+        cls, targets: Iterable[QTarget], target_hits: int, *, target_delta: float, **options: Any
+    ) -> Self:
         """A session for calls of several targets: the largest epsilon and the smallest q."""
         common = common_target(targets)
-        return cls(common.epsilon, target_hits, hit_prob=common.hit_prob, target_delta=target_delta, **options)
+        return cls(
+            common.epsilon,
+            target_hits,
+            hit_prob=common.hit_prob,
+            target_delta=target_delta,
+            **options,
+        )
 
     @property
     def halted(self) -> bool:
@@ -402,22 +472,41 @@ class TargetCharging(HeldBudget):
         count, overrun, counters = self.price.num_accesses, self.price.overrun_prob, len(self.hits)
         if counters > 1:
             hits = counters * self.target_hits
-            count = min_accesses(target_hits=hits, hit_prob=self.target.hit_prob, overrun_prob=counters * overrun)
+            count = min_accesses(
+                target_hits=hits, hit_prob=self.target.hit_prob, overrun_prob=counters * overrun
+            )
             if count * self.target.epsilon**2 > self.price.epsilon**2:
                 return self.price.event
             overrun = overrun_probability(count, target_hits=hits, hit_prob=self.target.hit_prob)
-        return ApproximateEvent(SelfComposedEvent(PureDpEvent(self.target.epsilon), count), overrun + self.failure_prob)
+        return ApproximateEvent(
+            SelfComposedEvent(PureDpEvent(self.target.epsilon), count), overrun + self.failure_prob
+        )
 
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
         """Raises unless a call with this target and delta may be made now and by this process."""
         self._require_own_process()
-        require(not self.halted, "hits", min(self.hits), f"fewer than target_hits={self.target_hits} for a call")
+        require(
+            not self.halted,
+            "hits",
+            min(self.hits),
+            f"fewer than target_hits={self.target_hits} for a call",
+        )
         covered = target is None or self.target.covers(target)
-        require(covered, "target", target, f"no larger epsilon and no smaller hit_prob than {self.target}")
+        require(
+            covered,
+            "target",
+            target,
+            f"no larger epsilon and no smaller hit_prob than {self.target}",
+        )
         if failure_prob != 0.0:
             require(failure_prob > 0, "failure_prob", failure_prob, "a number >= 0")
             total = self._spent_failure_prob + failure_prob
-            require(total <= self.failure_prob, "failure_prob", total, f"at most {self.failure_prob} over all calls")
+            require(
+                total <= self.failure_prob,
+                "failure_prob",
+                total,
+                f"at most {self.failure_prob} over all calls",
+            )
 
     def charge(
         self,
@@ -431,7 +520,11 @@ class TargetCharging(HeldBudget):
         The outcome is whether it was in the call's target; with several counters, one each. The target is that of this
         call, None for the session's; the failure probability is its delta.
         """
-        outcomes = outcome_in_target if isinstance(outcome_in_target, (list, tuple)) else (outcome_in_target,)
+        outcomes = (
+            outcome_in_target
+            if isinstance(outcome_in_target, (list, tuple))
+            else (outcome_in_target,)
+        )
         with self._turn():
             self.require_open(target, failure_prob=failure_prob)
             good = len(outcomes) == len(self.hits) and _BITS.issuperset(map(type, outcomes))
@@ -454,7 +547,8 @@ class TargetCharging(HeldBudget):
             expected = (outcomes.shape[:1] or (0,)) + ((counters,) if counters > 1 else ())
             rule = "[Q], or [Q, num_counters] with several counters"
             require(outcomes.shape == expected, "outcomes_in_target.shape", outcomes.shape, rule)
-            totals = np.cumsum(np.vstack([self.hits, outcomes.reshape(-1, counters)]), axis=0)  # after 0, 1, … calls
+            # after 0, 1, … calls
+            totals = np.cumsum(np.vstack([self.hits, outcomes.reshape(-1, counters)]), axis=0)
             made = min(int((totals.min(axis=1) < self.target_hits).sum()), len(outcomes))
             self.hits, self.num_calls = totals[made].tolist(), self.num_calls + made
             return made
@@ -463,22 +557,50 @@ class TargetCharging(HeldBudget):
     def state(self) -> dict[str, Any]:
         """Parameters and counts as plain values for JSON, from which `resume` continues."""
         with self._turn():
-            counts = {"hits": [*self.hits], "num_calls": self.num_calls, "spent_failure_prob": self._spent_failure_prob}
+            counts = {
+                "hits": [*self.hits],
+                "num_calls": self.num_calls,
+                "spent_failure_prob": self._spent_failure_prob,
+            }
             return {"target_charging": 1, "parameters": self._parameters} | counts
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Continues from the state of a session with equal parameters; raises if this one has been charged."""
         parameters = state.get("parameters")
-        require(parameters == self._parameters, "parameters", parameters, f"{self._parameters}, as of this session")
-        hits, calls = state.get("hits"), require_count("num_calls", state.get("num_calls", -1), minimum=0)
-        counts = [require_count("hits", count, minimum=0) for count in (hits if isinstance(hits, list) else [])]
-        possible = len(counts) == len(self.hits) and max(counts) <= calls and min(counts) <= self.target_hits
+        require(
+            parameters == self._parameters,
+            "parameters",
+            parameters,
+            f"{self._parameters}, as of this session",
+        )
+        hits, calls = (
+            state.get("hits"),
+            require_count("num_calls", state.get("num_calls", -1), minimum=0),
+        )
+        counts = [
+            require_count("hits", count, minimum=0)
+            for count in (hits if isinstance(hits, list) else [])
+        ]
+        possible = (
+            len(counts) == len(self.hits)
+            and max(counts) <= calls
+            and min(counts) <= self.target_hits
+        )
         rule = f"{len(self.hits)} counts, at most num_calls={calls}, and one at most {self.target_hits}"
         require(possible, "hits", hits, rule)
-        spent = validation.require_non_negative("spent_failure_prob", state.get("spent_failure_prob", -1.0))
-        require(spent <= self.failure_prob, "spent_failure_prob", spent, f"at most {self.failure_prob}")
+        spent = validation.require_non_negative(
+            "spent_failure_prob", state.get("spent_failure_prob", -1.0)
+        )
+        require(
+            spent <= self.failure_prob, "spent_failure_prob", spent, f"at most {self.failure_prob}"
+        )
         with self._turn():
-            require(self.num_calls == 0, "num_calls", self.num_calls, "0: only a session without calls can resume")
+            require(
+                self.num_calls == 0,
+                "num_calls",
+                self.num_calls,
+                "0: only a session without calls can resume",
+            )
             self.hits, self.num_calls, self._spent_failure_prob = counts, calls, spent
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -488,6 +610,8 @@ class TargetCharging(HeldBudget):
     def load(self, path: str | os.PathLike[str]) -> None:
         """Continues from a file that `save` wrote; raises as `resume`, or where the file is no such state."""
         rule = "the state of a session as JSON"
-        state = read_json(Path(path), rule=rule, remedy="restore it from a backup, or charge for a new session")
+        state = read_json(
+            Path(path), rule=rule, remedy="restore it from a backup, or charge for a new session"
+        )
         require(isinstance(state, dict) and state.get("target_charging") == 1, "path", path, rule)
         self.resume(state)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from pate.accounting.auto import AutoAccountant
-from pate.accounting.events import Event, GaussianEvent, NoOpEvent, SessionEvent, by_accesses, leaves, nodes
+from pate.accounting.events import (
+    Event,
+    GaussianEvent,
+    NoOpEvent,
+    SessionEvent,
+    by_accesses,
+    leaves,
+    nodes,
+)
 from pate.accounting.rdp import Accountant, RdpAccountant
 
 AccountantMaker = Callable[[], Accountant]
@@ -29,7 +37,9 @@ def total_epsilon(
     """
     counts = Counter(events)
     interleaved = frozenset(event for event in counts if is_session(event))
-    make = accountant if have_one_order(counts, interleaved=interleaved) else in_any_order(accountant)
+    make = (
+        accountant if have_one_order(counts, interleaved=interleaved) else in_any_order(accountant)
+    )
     return make().compose_all(counts.items()).get_epsilon(target_delta)
 
 
@@ -44,7 +54,9 @@ def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = fr
     different: set[Event] = set()
     for event in counts:
         steps: set[Event] = {
-            leaf for leaf, times in leaves(by_accesses(event)) if times and not isinstance(leaf, _ANYWHERE)
+            leaf
+            for leaf, times in leaves(by_accesses(event))
+            if times and not isinstance(leaf, _ANYWHERE)
         }
         if steps and event not in interleaved:
             steps = {event}
@@ -64,4 +76,8 @@ def in_any_order(accountant: AccountantMaker) -> AccountantMaker:
     made = accountant()
     if made.any_order:
         return accountant
-    return partial(AutoAccountant, any_order=True) if isinstance(made, AutoAccountant) else RdpAccountant
+    return (
+        partial(AutoAccountant, any_order=True)
+        if isinstance(made, AutoAccountant)
+        else RdpAccountant
+    )

@@ -33,13 +33,17 @@ class PrivacyUnit:
     @classmethod
     def of_column(cls, column: str, *, records: str = "rows") -> Self:
         """Makes the unit of records that have one value in a column, such as all rows of one person."""
-        return cls(f"one value of the column {printable(column)}, with all its {records}", (column,))
+        return cls(
+            f"one value of the column {printable(column)}, with all its {records}", (column,)
+        )
 
     @classmethod
     def of_owners(cls, columns: tuple[str, ...]) -> Self:
         """Makes the unit of rows that have several owners each, such as a patient and a doctor."""
         owners = ", or one of the column ".join(map(printable, columns))
-        words = f"one value of the column {owners}, with all its rows (who belongs with whom is public)"
+        words = (
+            f"one value of the column {owners}, with all its rows (who belongs with whom is public)"
+        )
         return cls(words, columns)
 
     @classmethod

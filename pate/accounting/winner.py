@@ -22,22 +22,28 @@ SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 0.25, 1e7
 """With less noise, or more, the counts themselves are priced."""
 _MANY_NODES, _FEW_NODES = 64, 16
 _FARTHEST_PLACE = 9.0
-_FARTHEST = 8.3  # standard deviations: what lies beyond has a mass of 5e-17 and is missing, or by a closed form
+# standard deviations: what lies beyond has a mass of 5e-17 and is missing, or by a closed form
+_FARTHEST = 8.3
 _LEAST_EXCESS = -1 + 2.0**-50  # below it is rounding
-_TANGENTS = np.array([-_FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, _FARTHEST])
+_TANGENTS = np.array(
+    [-_FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, _FARTHEST]
+)
 _LOWEST = -1.8  # of a place: below it its count is censored
 _HIGHEST_SUM = 2.8  # of both places: above it one bit is released, but for a share
-_FAR_BIT = 2.4  # where the threshold of a bit is farther off than this, the censored statistic is released
+# where the threshold of a bit is farther off than this, the censored statistic is released
+_FAR_BIT = 2.4
 _HALF = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
 _THRESHOLDS = np.append(-_HALF[:0:-1], _HALF)
 _SMALL = 1e-3  # a shift so small that the squares for it are good for all
 _TARGET = 1.3  # of a corner's cost; no law's second moment over shift**2 exceeds 1.2800
 _SKEW = 0.1  # what large losses count extra
-_STEEPEST = 4.0  # slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off
+# slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off
+_STEEPEST = 4.0
 _WIDEST, _NARROWEST = 0.64, 0.16
 _CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
 _OF_CORNERS = 1e-13
-_BEND_OF_NORMAL, _BEND_OF_DENSITY = 0.2420, 0.3990  # the largest first and second derivative of the normal density
+# the largest first and second derivative of the normal density
+_BEND_OF_NORMAL, _BEND_OF_DENSITY = 0.2420, 0.3990
 _ROUNDING, _UP = 2.0**-50, 1 + 1e-12
 _STEPS = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, _FARTHEST])
 _EDGES = np.append(-_STEPS[:0:-1], _STEPS)
@@ -67,13 +73,17 @@ def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
     rest = shift / 2 * ((rises - falls) @ weights)
     # Q of the first is P(X > max(0, Y)), by quadrature; wrong by about 1e-15.
     own, other = (a - shift)[:, None], (b + shift)[:, None]
-    low, high = np.maximum(0.0, own - _FARTHEST_PLACE), np.maximum(own + _FARTHEST_PLACE, _FARTHEST_PLACE)
+    low, high = (
+        np.maximum(0.0, own - _FARTHEST_PLACE),
+        np.maximum(own + _FARTHEST_PLACE, _FARTHEST_PLACE),
+    )
     many_nodes, many_weights = gauss_legendre(_MANY_NODES)
     half = (high - low) / 2
     x = half * many_nodes + (high + low) / 2
     q_first = half[:, 0] * ((density(x - own) * ndtr(x - other)) @ many_weights)
     q_rest = ndtr(-a + shift) * ndtr(-b - shift)
-    masses = np.stack([q_first, q_first + q_rest, q_rest, 1 - q_rest])  # first; first or rest; rest; either count
+    # first; first or rest; rest; either count
+    masses = np.stack([q_first, q_first + q_rest, q_rest, 1 - q_rest])
     return masses, np.stack([first, first + rest, rest, -rest])
 
 
@@ -110,8 +120,11 @@ def polygon(q: Array, height: Array, *, shift: float) -> Pair:
     width = np.diff(x)
     tangent_q, tangent_height, tangent_slope = _curve(_TANGENTS, shift)
     slopes = np.concatenate([np.diff(y) / width, tangent_slope])
-    offsets = np.concatenate([y[:-1], tangent_height]) - slopes * np.concatenate([x[:-1], tangent_q])
-    needed = (slopes >= tangent_slope[0]) & (slopes <= tangent_slope[-1])  # fewer lines are higher ones
+    offsets = np.concatenate([y[:-1], tangent_height]) - slopes * np.concatenate(
+        [x[:-1], tangent_q]
+    )
+    # fewer lines are higher ones
+    needed = (slopes >= tangent_slope[0]) & (slopes <= tangent_slope[-1])
     # The pair whose curve is the least of these lines on [0, 1], which are the corners of a hull.
     slopes, raised = (side[::-1] for side in _upper_hull(slopes[needed], -offsets[needed]))
     corners = np.concatenate([[0.0], np.diff(raised) / np.diff(slopes), [1.0]]).clip(0, 1)
@@ -146,7 +159,11 @@ def gaussian_pair(shift: float, edges: Array) -> Pair:
 
 
 def _curve(z: Array, shift: float) -> tuple[Array, Array, Array]:
-    return np.asarray(ndtr(-z)), moved_mass(z, shift), np.asarray(np.expm1(z * shift - shift * shift / 2))
+    return (
+        np.asarray(ndtr(-z)),
+        moved_mass(z, shift),
+        np.asarray(np.expm1(z * shift - shift * shift / 2)),
+    )
 
 
 def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
@@ -170,9 +187,13 @@ def bend_of_change(own: Range, other: Range, difference: Range, total: Range) ->
     """Of the derivative of P(X > max(0, Y)) as a falls and b rises, downwards: the sum of both second derivatives."""
     # It is φ(a) Φ(-b) + √2 φ(d) Φ(t); its second derivatives are, in a, φ''(a) Φ(-b) and, in b, φ(a) b φ(b), and of the
     # other term (φ'' Φ ± 2 φ' φ + φ φ') / √2.
-    bulge = _bulge(difference) * ndtr(total[1]) + 2 * _slope(difference) * density(np.clip(0.0, *total))
+    bulge = _bulge(difference) * ndtr(total[1]) + 2 * _slope(difference) * density(
+        np.clip(0.0, *total)
+    )
     crossed = (bulge + density(np.clip(0.0, *difference)) * _rise(total)) / 2**0.5
-    alone = _bulge(own) * ndtr(-other[0]) + density(np.clip(0.0, *own)) * _rise((-other[1], -other[0]))
+    alone = _bulge(own) * ndtr(-other[0]) + density(np.clip(0.0, *own)) * _rise(
+        (-other[1], -other[0])
+    )
     return np.asarray(alone + 2 * crossed)
 
 
@@ -182,7 +203,9 @@ def bend_of_rest(own: Range, other: Range) -> Array:
     top = 2 * density(np.sqrt([3.0]))
     dip = _largest(lambda x: (x * x - 1) * density(x), own, (-(3**0.5), 3**0.5), top)
     falling = dip * ndtr(-other[0]) + density(np.clip(0.0, *own)) * _rise(other)
-    rising = _rise((-own[1], -own[0])) * density(np.clip(0.0, *other)) + ndtr(-own[0]) * _bulge(other)
+    rising = _rise((-own[1], -own[0])) * density(np.clip(0.0, *other)) + ndtr(-own[0]) * _bulge(
+        other
+    )
     return np.asarray(falling + rising)
 
 
@@ -196,7 +219,9 @@ def _rise(places: Range) -> Array:
     return _largest(lambda x: x * density(x), places, (1.0,), density(np.ones(1)))
 
 
-def _largest(function: Callable[[Array], Array], places: Range, tops: tuple[float, ...], top: Array) -> Array:
+def _largest(
+    function: Callable[[Array], Array], places: Range, tops: tuple[float, ...], top: Array
+) -> Array:
     """The largest value between two places, at least 0: at an end, or the top where it lies between."""
     inside = np.any([(places[0] <= x) & (x <= places[1]) for x in tops], axis=0)
     return np.maximum(np.maximum(*map(function, places)), np.where(inside, top, 0.0))
@@ -249,7 +274,11 @@ def _squares() -> tuple[Array, Array]:
         masses = np.stack([q[0] - slack[0], q[1] - q[0] - 2 * slack[0], 1 - q[1] - slack[0]])
         rises = np.stack([above[0], above[1] - above[0], -above[1]])
         masses = np.maximum(masses, np.abs(rises) / _STEEPEST)
-        costs = (rises**2 / masses * np.maximum(1 + _SKEW * rises / masses, 1)).sum(axis=0).reshape(-1, 4)
+        costs = (
+            (rises**2 / masses * np.maximum(1 + _SKEW * rises / masses, 1))
+            .sum(axis=0)
+            .reshape(-1, 4)
+        )
         good = (costs <= _TARGET).all(axis=1) | (width < 1.5 * _NARROWEST)
         done.append((lowest[good], np.full(int(good.sum()), width)))
         width /= 2
@@ -265,9 +294,14 @@ def _slacks(lowest: Array, width: Array, shift: float) -> Array:
     difference = (a[0] - b[1]) / 2**0.5, (a[1] - b[0]) / 2**0.5
     total = (a0 + b0) / 2**0.5, (a1 + b1) / 2**0.5
     share = width**2 / 8
-    sideways = share * np.maximum(bend_of_mass(a, b, difference, total), bend_of_mass(b, a, difference, total))
+    sideways = share * np.maximum(
+        bend_of_mass(a, b, difference, total), bend_of_mass(b, a, difference, total)
+    )
     first, second = (bend_of_change(x, y, difference, total) for x, y in ((a, b), (b, a)))
-    upwards = share * shift * np.stack([first, second, bend_of_rest(a, b), bend_of_rest(b, a)]) + _OF_CORNERS * shift
+    upwards = (
+        share * shift * np.stack([first, second, bend_of_rest(a, b), bend_of_rest(b, a)])
+        + _OF_CORNERS * shift
+    )
     return np.concatenate([sideways[None] + _OF_CORNERS, upwards])
 
 
@@ -286,10 +320,14 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
     counts = orders * (num_moving * shift * shift / 2)
     if not SMALLEST_MULTIPLIER < noise_multiplier < LARGEST_MULTIPLIER:
         return counts
-    log_moment = orders * (orders - 1) * (shift * shift / 2) * _UP  # log E[(P/Q)^a] of N(shift, 1) and N(0, 1)
+    # log E[(P/Q)^a] of N(shift, 1) and N(0, 1)
+    log_moment = orders * (orders - 1) * (shift * shift / 2) * _UP
     with np.errstate(over="ignore", invalid="ignore"):
-        one = math.sqrt(num_moving) * shift  # of the worst bit of N(one, 1) and N(0, 1): E[(P/Q)^a] - 1
-        excess = np.maximum(np.expm1(_log_censored(orders, one, _FAR_BIT)), _excess(bits(one), orders, one))
+        # of the worst bit of N(one, 1) and N(0, 1): E[(P/Q)^a] - 1
+        one = math.sqrt(num_moving) * shift
+        excess = np.maximum(
+            np.expm1(_log_censored(orders, one, _FAR_BIT)), _excess(bits(one), orders, one)
+        )
         if num_moving == 2:
             wide = math.sqrt(2) * shift
             rare = math.exp(log_ndtr(-_HIGHEST_SUM / math.sqrt(2))) * _UP
@@ -309,7 +347,9 @@ def _excess(pairs: Iterable[Pair], orders: Array, shift: float) -> Array:
         grown = orders[:, None] * losses
         terms = np.expm1(grown) - orders[:, None] * pair.excess
         rounding = _ROUNDING * (np.abs(np.expm1(grown)) + np.abs(grown))
-        total = (terms + rounding) @ pair.masses + orders * max(float(pair.masses @ pair.excess) + pair.missing, 0.0)
+        total = (terms + rounding) @ pair.masses + orders * max(
+            float(pair.masses @ pair.excess) + pair.missing, 0.0
+        )
         np.maximum(worst, total + far if pair.missing > 0 else total, out=worst)
     return worst
 

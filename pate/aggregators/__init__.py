@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     )
     from pate.aggregators.release import Release, TrainingSet
     from pate.aggregators.stable_top_k import FixedTopK, StableFixedTopK, StableTopK
-    from pate.aggregators.target_charging import BoundaryMax, BoundaryTopK, NotPriorTopK, TargetChargedAggregator
+    from pate.aggregators.target_charging import (
+        BoundaryMax,
+        BoundaryTopK,
+        NotPriorTopK,
+        TargetChargedAggregator,
+    )
 
 __all__ = [
     "Aggregator",

@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import validation
-from pate.accounting import Accountant, Adjacency, AutoAccountant, Budget, Event, NonPrivateEvent, NoOpEvent, calibrate
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    AutoAccountant,
+    Budget,
+    Event,
+    NonPrivateEvent,
+    NoOpEvent,
+    calibrate,
+)
 from pate.aggregators.release import Release
 from pate.files.values import full_text
 from pate.mechanisms.parameters import Parameters
@@ -35,7 +44,8 @@ Rng = np.random.Generator
 Arrays = dict[str, NDArray[Any]]
 Counts = NDArray[np.int64]
 Bits = NDArray[np.bool_]
-Watch = Callable[[int, int, int], None]  # told how far a session is: queries asked, hits among them, hits left
+# told how far a session is: queries asked, hits among them, hits left
+Watch = Callable[[int, int, int], None]
 # what `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` a block; or centered votes
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 
@@ -43,7 +53,8 @@ LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
 _USUAL_DELTA = 1e-6
 _FAILURE_SHARE = 0.6  # of delta: what the usual 1e-9 takes for 600 queries at 1e-6
 _LEAST_FAILURE = 2.0**-53  # of a draw
-_LATER_SHARE = 0.45  # of the failures that a ledger has left: less than half, as they are rounded to two digits
+# of the failures that a ledger has left: less than half, as they are rounded to two digits
+_LATER_SHARE = 0.45
 _LARGEST_FACTOR = 2.0**10  # by which noise grows to fit into a ledger
 _FACTOR_TOLERANCE = 1e-3
 _STACK_LEVEL = 5  # of whoever called `aggregate`
@@ -177,13 +188,17 @@ def remembered(function: Callable[..., Any], most: int = 4096) -> Callable[..., 
 
 
 @remembered
-def _warn_if_useless(aggregator: Aggregator, num_queries: int, num_labels: int, num_teachers: int) -> None:
+def _warn_if_useless(
+    aggregator: Aggregator, num_queries: int, num_labels: int, num_teachers: int
+) -> None:
     shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
     with suppress(InvalidValue):  # of an aggregator of one's own that takes no made-up votes
         if (expected := aggregator.expected_release(**shape)).is_useless:
             heard = f"unanimous votes of {num_teachers} teachers would be heard in {expected.success:.0%} of the cases"
             remedy = "take more teachers or less noise; pate-account suggest=true finds numbers that work"
-            said = f"aggregator={type(aggregator).__name__}: {heard}, where chance has 50%; {remedy}"
+            said = (
+                f"aggregator={type(aggregator).__name__}: {heard}, where chance has 50%; {remedy}"
+            )
             warnings.warn(said, UselessReleaseWarning, stacklevel=_STACK_LEVEL)
 
 
@@ -255,8 +270,15 @@ class Aggregator(Parameters, ABC):
     def scaled(self, factor: float) -> Self:
         """The same aggregator with every noise multiplied by `factor` > 0; `calibrated` solves for it."""
         if not (noise := declared(type(self))):
-            raise InvalidValue(f'{type(self).__name__}: expected a dataclass with field(metadata={{"noise": True}})')
-        return replace(self, **{name: value * factor for name in noise if (value := getattr(self, name)) is not None})
+            raise InvalidValue(
+                f'{type(self).__name__}: expected a dataclass with field(metadata={{"noise": True}})'
+            )
+        return replace(
+            self,
+            **{
+                name: value * factor for name in noise if (value := getattr(self, name)) is not None
+            },
+        )
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
         """The test that an answer has to pass, for that many teachers; None where there is none."""
@@ -316,7 +338,11 @@ class Aggregator(Parameters, ABC):
         require_count("num_labels", num_labels)
         usual = min(USUAL_LABELS, num_labels // 2, self.max_labels or num_labels)
         present = max(1, min(self.exact_labels or usual, num_labels))
-        shape = {"num_queries": _NUM_MADE_UP, "num_labels": num_labels, "num_teachers": num_teachers}
+        shape = {
+            "num_queries": _NUM_MADE_UP,
+            "num_labels": num_labels,
+            "num_teachers": num_teachers,
+        }
         votes = MadeUpVotes(**shape, agreement=agreement, num_present=present)
         return self.settled(num_queries=num_queries)._expected(votes, num_queries)
 
@@ -368,7 +394,9 @@ class Aggregator(Parameters, ABC):
         if target_epsilon is None or target_delta is None:
             name = "target_epsilon" if target_epsilon is None else "target_delta"
             raise InvalidValue(f"{name}=None: expected a number > 0, or a ledger= beside it")
-        return self.fitted(Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant), shape)
+        return self.fitted(
+            Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant), shape
+        )
 
     def fitted(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns the same aggregator with the least noise that meets a budget.
@@ -407,7 +435,9 @@ class Aggregator(Parameters, ABC):
         require(ledger.adjacency == self.adjacency, "ledger.adjacency", ledger.adjacency, rule)
         target = ledger.max_epsilon if target_epsilon is None else target_epsilon
         if target is None:
-            raise InvalidValue("target_epsilon=None: expected a number > 0, as the ledger has no max_epsilon")
+            raise InvalidValue(
+                "target_epsilon=None: expected a number > 0, as the ledger has no max_epsilon"
+            )
         rule = f"{ledger.target_delta}, as the ledger counts"
         require(target_delta in (None, ledger.target_delta), "target_delta", target_delta, rule)
         settled = self.settled(num_queries=shape.num_queries, target_delta=ledger.target_delta)
@@ -427,17 +457,23 @@ class Aggregator(Parameters, ABC):
         """What the mechanism's own paper would print; not a bound. None where the paper's accounting gives nothing."""
         return None
 
-    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost:
+    def cost_on(
+        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> Cost:
         """Computes what a release of these counts `[Q, L]` cost, which is private and no guarantee.
 
         At Renyi orders > 1. Without `answered`, `[Q]`, all queries are taken for answered, which costs most. Raises
         `UnknownCost` where no theorem says what votes cost.
         """
         rule = "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost"
-        raise UnknownCost(f"aggregator={type(self).__name__}: expected {rule}; event_for gives the price for all votes")
+        raise UnknownCost(
+            f"aggregator={type(self).__name__}: expected {rule}; event_for gives the price for all votes"
+        )
 
     @abstractmethod
-    def aggregate(self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None) -> Release:
+    def aggregate(
+        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
+    ) -> Release:
         """Releases labels for all queries.
 
         Args:
@@ -455,14 +491,17 @@ class Aggregator(Parameters, ABC):
         drawn = self._drawn(source, context)
         arrays = drawn.read("release")
         if arrays is None:
-            draw = self._gathered_for(source, context.rng)  # before it is paid for: teachers may fail
+            # before it is paid for: teachers may fail
+            draw = self._gathered_for(source, context.rng)
             arrays = drawn.once("release", lambda: _of_priced_shape(draw(), source).arrays())
         return Release.of_arrays(arrays, event=self.event(source.shape), adjacency=self.adjacency)
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """What the votes say by themselves, given what was drawn: every label's majority. No epsilon covers it."""
         majority = 2 * source.counts() > source.num_teachers
-        return Release(majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency)
+        return Release(
+            majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency
+        )
 
     def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """All public parameters, a function's values included, as text: equal for equal releases only."""
@@ -482,7 +521,9 @@ class Aggregator(Parameters, ABC):
             return source.counts(self.max_votes_per_teacher)
         return source.bits() if self.input_form == "bits" else source.confidences()
 
-    def _priced(self, num_queries: int, num_labels: int, num_teachers: int, ledger: Ledger | None) -> Event:
+    def _priced(
+        self, num_queries: int, num_labels: int, num_teachers: int, ledger: Ledger | None
+    ) -> Event:
         """The price of a call, charged to the ledger where there is one; each call is a release of its own."""
         event = self.event(VoteShape(num_queries, num_labels, num_teachers))
         if not _unwatched.get():  # once for each aggregator and shape, before anything is charged
@@ -548,9 +589,15 @@ def require_delta_left(
     if each * tests < target_delta:
         return
     changes: dict[str, Any] = {"failure_prob": None}
-    fitting = replace(aggregator, **changes).settled(num_queries=num_queries, target_delta=target_delta)
-    less, fewer = vars(fitting)["failure_prob"], int(_FAILURE_SHARE * target_delta / each * (1 + 1e-9))
-    works = [spelled.format(f"failure_prob={less:g}")] if less < each else []  # a ready table keeps its own
+    fitting = replace(aggregator, **changes).settled(
+        num_queries=num_queries, target_delta=target_delta
+    )
+    less, fewer = (
+        vars(fitting)["failure_prob"],
+        int(_FAILURE_SHARE * target_delta / each * (1 + 1e-9)),
+    )
+    # a ready table keeps its own
+    works = [spelled.format(f"failure_prob={less:g}")] if less < each else []
     works += [queries.format(fewer)] if fewer else []
     setting = spelled.format(f"failure_prob={each:g}") or f"failure_prob={each:g}"
     remedy = ", or ".join(filter(None, works)) or f"a target_delta above {tests * each:g}"
@@ -580,7 +627,9 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int
     Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
     every teacher keeps that many per query, chosen from its own votes alone. Raises `InvalidValue` without blocks.
     """
-    validation.require_kind("aggregator", aggregator, Aggregator, "an aggregator of pate.aggregators")
+    validation.require_kind(
+        "aggregator", aggregator, Aggregator, "an aggregator of pate.aggregators"
+    )
     most = aggregator.max_votes_per_teacher
     counted = (histogram(block if most is None else limited(block, most)) for block in blocks)
     if (first := next(counted, None)) is None:
@@ -605,10 +654,14 @@ class HistogramAggregator(Aggregator):
         return counts
 
     @abstractmethod
-    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng) -> Release:
+    def _release(
+        self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng
+    ) -> Release:
         """Draws; the ledger has been charged with the event."""
 
-    def aggregate(self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None) -> Release:
+    def aggregate(
+        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
+    ) -> Release:
         """As `Aggregator.aggregate`, with votes as in `gather`."""
         validation.require_generator(rng)
         require_count("num_teachers", num_teachers)
@@ -629,14 +682,22 @@ class PerQueryAggregator(HistogramAggregator):
     def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
         """Labels `[q, L]` and answered `[q]` for some of the queries; all of them have been charged."""
 
-    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng) -> Release:
+    def _release(
+        self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng
+    ) -> Release:
         settled = self.settled(num_queries=len(summary))  # as the event
-        labels, answered = np.zeros(summary.shape, dtype=np.bool_), np.zeros(len(summary), dtype=np.bool_)
+        labels, answered = (
+            np.zeros(summary.shape, dtype=np.bool_),
+            np.zeros(len(summary), dtype=np.bool_),
+        )
         for start in range(0, len(summary), _QUERIES_AT_ONCE):
             rows = slice(start, start + _QUERIES_AT_ONCE)
             block = summary[rows].astype(np.int64, copy=False)
             drawn = settled._draw(block, num_teachers=num_teachers, rng=rng)
-            name, rule = f"{type(self).__name__}._draw", "a tuple of labels and answered, arrays of bool"
+            name, rule = (
+                f"{type(self).__name__}._draw",
+                "a tuple of labels and answered, arrays of bool",
+            )
             require(isinstance(drawn, tuple), name, type(drawn).__name__, rule)
             kinds = [str(np.asarray(each).dtype) for each in drawn]
             require(kinds == ["bool", "bool"], name, kinds, rule)
@@ -690,4 +751,6 @@ class TeacherVotesAggregator(HistogramAggregator):
         """The summary of a source, gathered once."""
         total = source.num_teachers
         key = ("summary", self.identity(num_labels=source.num_labels, num_teachers=total))
-        return np.asarray(source.remembered(key, lambda: self.gather(self._read(source), num_teachers=total)))
+        return np.asarray(
+            source.remembered(key, lambda: self.gather(self._read(source), num_teachers=total))
+        )

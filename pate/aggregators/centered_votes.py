@@ -102,17 +102,30 @@ class Prevalence(Parameters):
         require_generator(rng)
         each = require_positive("records_per_teacher", records_per_teacher)
         require(each >= 1, "records_per_teacher", each, "a number >= 1")
-        shares = label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
+        shares = (
+            label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
+        )
         found = shares.num_teachers
-        fewer = self.adjacency == pa.Adjacency.ADD_REMOVE and found < num_teachers and shares.weights is None
-        require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
+        fewer = (
+            self.adjacency == pa.Adjacency.ADD_REMOVE
+            and found < num_teachers
+            and shares.weights is None
+        )
+        require(
+            found == num_teachers or fewer,
+            "num_teachers",
+            num_teachers,
+            f"{found}, the shares' rows",
+        )
         # whatever the clips, as a grid is finer by less than 2
         steps = 2 * ClippedSum(1.0, (1, shares.num_labels), self.adjacency).l2_sensitivity
         most = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier
         rule = f"at most {validation.rounded_down(most, 3)}"
         require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
         if drawn is None and ledger is not None:
-            require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
+            require_ledger(ledger).charge(
+                self.event, adjacency=self.adjacency, description=repr(self)
+            )
         total = num_teachers if shares.weights is None else shares.total_weight
         done = drawn or Drawn()
         length = self._length(shares, done, rng, records_per_teacher)
@@ -120,11 +133,14 @@ class Prevalence(Parameters):
         whole = float(np.linalg.norm(half))
         around_half = whole < length
 
-        def mean(step: int, center: Array, clip: float) -> tuple[Array, float]:  # and the std of its noise
+        # and the std of its noise
+        def mean(step: int, center: Array, clip: float) -> tuple[Array, float]:
             clipped = ClippedSum(clip, (1, shares.num_labels), self.adjacency)
             std, unit = self._multipliers[step] * clipped.l2_sensitivity, clipped.step / total
             noise = RoundedGaussian(std).sample((1, shares.num_labels), rng)
-            noisy = done.once(f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise})["noisy"]
+            noisy = done.once(
+                f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise}
+            )["noisy"]
             return np.asarray(center + noisy[0] * unit), std * unit
 
         first, std = mean(1, half if around_half else np.zeros_like(half), min(length, whole))
@@ -141,7 +157,8 @@ class Prevalence(Parameters):
     def _length(self, shares: ShareSums, done: Drawn, rng: Rng, records: float) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
         longest = math.sqrt(shares.num_labels)
-        likely = records if records == 1 else 2 * records  # of all teachers but those that are much too large
+        # of all teachers but those that are much too large
+        likely = records if records == 1 else 2 * records
         shortest = math.ceil(2 * math.log2(longest * likely))
         # drawn also where the part is read back: a seeded run that is continued goes on with the same numbers
         std = math.sqrt(self.adjacency.num_moved) * self._multipliers[0] * shares.parts
@@ -149,7 +166,9 @@ class Prevalence(Parameters):
         noisy = done.once("lengths", lambda: {"noisy": shares.lengths() + noise})["noisy"]
         return longest / 2 ** (int(np.argmax(noisy[: 1 + shortest])) / 2)
 
-    def _closer(self, first: Array, std: float, total: float, records: float) -> tuple[Array, float, float]:
+    def _closer(
+        self, first: Array, std: float, total: float, records: float
+    ) -> tuple[Array, float, float]:
         """The second center and clip, those of least simulated error, and that error squared."""
         # They are the first estimate and one of the clips down from the longest, or 1/2 and a clip that cuts nothing.
         # What shares of simulated teachers exceed the estimate by, `[2, T, L]`: with its error, and with the opposite
@@ -179,7 +198,8 @@ class RoundsRelease(Release):
     """What was released in rounds; all of it may be published."""
 
     scores: Array  # float64 `[Q, L]`, the student's probabilities
-    student: Array  # float64 `[D, L]`, its weights: logits on `PublicPCA.with_constant` of directions of the pool
+    # float64 `[D, L]`, its weights: logits on `PublicPCA.with_constant` of directions of the pool
+    student: Array
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "scores": ArrayForm("f", (None, None)),
@@ -267,7 +287,8 @@ class CenteredVotes(base.TeacherVotesAggregator):
 
     input_form: ClassVar[base.InputForm] = "centered"
     budgets_by: ClassVar[Literal["weights", "teachers"] | None] = "weights"
-    remedies: ClassVar[Mapping[str, str]] = {  # one Gaussian release pays for any number of queries and teachers
+    # one Gaussian release pays for any number of queries and teachers
+    remedies: ClassVar[Mapping[str, str]] = {
         "noise": "a larger epsilon, or more private groups",
         "the teachers": "scaled inputs, or other features",
     }
@@ -284,10 +305,17 @@ class CenteredVotes(base.TeacherVotesAggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         share = self.prevalence_share
-        require(isinstance(share, (int, float)) and 0 <= share < 1, "prevalence_share", share, "a number in [0, 1)")
+        require(
+            isinstance(share, (int, float)) and 0 <= share < 1,
+            "prevalence_share",
+            share,
+            "a number in [0, 1)",
+        )
         if self.weights is not None:
             weights = np.asarray(self.weights, dtype=np.float64)
-            validation.require_entries("weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]")
+            validation.require_entries(
+                "weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]"
+            )
             object.__setattr__(self, "weights", weights)
 
     def __eq__(self, other: object) -> bool:
@@ -302,12 +330,16 @@ class CenteredVotes(base.TeacherVotesAggregator):
             return pa.NoOpEvent()
         if self.prevalence_share == 0:
             return pa.GaussianEvent(self.noise_multiplier)
-        return pa.GaussianEvent.composed([self.prevalence.event.noise_multiplier, self.votes_multiplier])
+        return pa.GaussianEvent.composed(
+            [self.prevalence.event.noise_multiplier, self.votes_multiplier]
+        )
 
     @property
     def prevalence(self) -> Prevalence:
         """What releases the center, where there is a share for it."""
-        multiplier = self.noise_multiplier / math.sqrt(require_positive("prevalence_share", self.prevalence_share))
+        multiplier = self.noise_multiplier / math.sqrt(
+            require_positive("prevalence_share", self.prevalence_share)
+        )
         return Prevalence(noise_multiplier=multiplier, adjacency=self.adjacency)
 
     @property
@@ -317,9 +349,17 @@ class CenteredVotes(base.TeacherVotesAggregator):
 
     def centered_at(self, center: Any, **public: Any) -> CenteredVotes:
         """What releases the votes once the center is known, with a `span` and `weights`: the price of votes alone."""
-        return replace(self, noise_multiplier=self.votes_multiplier, prevalence_share=0.0, center=center, **public)
+        return replace(
+            self,
+            noise_multiplier=self.votes_multiplier,
+            prevalence_share=0.0,
+            center=center,
+            **public,
+        )
 
-    def aggregate(self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None) -> Release:
+    def aggregate(
+        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None
+    ) -> Release:
         """As `Aggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1].
 
         The prevalence is then that of the votes themselves: each teacher's mean over the queries. Where it is that of
@@ -336,7 +376,9 @@ class CenteredVotes(base.TeacherVotesAggregator):
         deque(vote_blocks(array, num_teachers=num_teachers, adjacency=self.adjacency), maxlen=0)
         shares = TeacherShares(array.mean(axis=1), self.weights)
         center = self.prevalence.release(shares, num_teachers=num_teachers, rng=rng, ledger=ledger)
-        release = self.centered_at(center).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
+        release = self.centered_at(center).aggregate(
+            array, num_teachers=num_teachers, rng=rng, ledger=ledger
+        )
         _, num_queries, num_labels = array.shape
         return replace(release, event=self.event(VoteShape(num_queries, num_labels, num_teachers)))
 
@@ -354,20 +396,29 @@ class CenteredVotes(base.TeacherVotesAggregator):
 
             def released() -> dict[str, Array]:
                 each = source.records_per_teacher
-                return {"prevalence": self.prevalence.release(source.share_sums(), **given, records_per_teacher=each)}
+                return {
+                    "prevalence": self.prevalence.release(
+                        source.share_sums(), **given, records_per_teacher=each
+                    )
+                }
 
             center = drawn.once("prevalence", released)["prevalence"]
         if votes is not None:
             within = replace(context, rng=for_votes, drawn=drawn)
-            arrays = drawn.once("release", lambda: self._by_rounds(votes, center, within, source, event).arrays())
+            arrays = drawn.once(
+                "release", lambda: self._by_rounds(votes, center, within, source, event).arrays()
+            )
             return RoundsRelease.of_arrays(arrays, event=event, adjacency=self.adjacency)
         if (read := drawn.read("release")) is None:
-            step, summary = self._gathered_around(center, source)  # before it is paid for: teachers may fail
+            # before it is paid for: teachers may fail
+            step, summary = self._gathered_around(center, source)
             draw = partial(step.aggregate_summary, summary, num_teachers=total, rng=for_votes)
             read = drawn.once("release", lambda: draw().arrays())
         span = source.span(noise_multiplier=self.votes_multiplier)
         width = None if span is None else span.shape[1]
-        return CenteredRelease.of_arrays(read, event=event, adjacency=self.adjacency, num_directions=width)
+        return CenteredRelease.of_arrays(
+            read, event=event, adjacency=self.adjacency, num_directions=width
+        )
 
     def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
         """Around the center that was released."""
@@ -406,7 +457,9 @@ class CenteredVotes(base.TeacherVotesAggregator):
         if not in_rounds:
             super().require_source(source)
 
-    def _gathered_around(self, center: Any, source: VoteSource) -> tuple[CenteredVotes, NDArray[np.int64]]:
+    def _gathered_around(
+        self, center: Any, source: VoteSource
+    ) -> tuple[CenteredVotes, NDArray[np.int64]]:
         """What releases the votes around a center, and the sum that it releases."""
         basis = {"noise_multiplier": self.votes_multiplier}
         step = self.centered_at(center, span=source.span(**basis), weights=source.weights)
@@ -424,15 +477,27 @@ class CenteredVotes(base.TeacherVotesAggregator):
         """The votes in rounds, where they are cast so."""
         once = self.rounds == 1 or (self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS)
         if source.only_in_rounds:
-            require(self.clip is None, "clip", self.clip, "no clip, but a clip_factor, for votes in rounds")
-            require(np.ndim(self.center) < 2, "center.ndim", np.ndim(self.center), "0 or 1 for votes in rounds")
+            require(
+                self.clip is None,
+                "clip",
+                self.clip,
+                "no clip, but a clip_factor, for votes in rounds",
+            )
+            require(
+                np.ndim(self.center) < 2,
+                "center.ndim",
+                np.ndim(self.center),
+                "0 or 1 for votes in rounds",
+            )
         elif once or self.clip is not None or np.ndim(self.center) > 1:
             return None
         factor, rule = self.clip_factor, f"at least {_LEAST_FACTOR:g} for votes in rounds"
         require(factor >= _LEAST_FACTOR, "clip_factor", factor, rule)
         rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
         require(source.num_labels <= _MOST_LABELS, "num_labels", source.num_labels, rule)
-        finest = ClippedMoments(math.nextafter(2.0, 0.0), source.num_teachers, self.adjacency).l2_sensitivity
+        finest = ClippedMoments(
+            math.nextafter(2.0, 0.0), source.num_teachers, self.adjacency
+        ).l2_sensitivity
         most = LARGEST_STD / finest / math.sqrt(self.num_rounds)
         said = f"{validation.rounded_down(most)} in {self.num_rounds} rounds"
         rule = f"at most {said}: a larger epsilon, or aggregator.rounds=1"
@@ -440,25 +505,41 @@ class CenteredVotes(base.TeacherVotesAggregator):
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
     def _by_rounds(
-        self, votes: RoundVotes, center: Any, context: ReleaseContext | None, source: VoteSource, event: pa.Event
+        self,
+        votes: RoundVotes,
+        center: Any,
+        context: ReleaseContext | None,
+        source: VoteSource,
+        event: pa.Event,
     ) -> RoundsRelease:
         """All rounds, which begin with the prevalence of each label; without noise where there is no context."""
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
-        found = np.broadcast_to(known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels).copy()
+        found = np.broadcast_to(
+            known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels
+        ).copy()
         variance = 0.0
         if self.prevalence_share > 0:  # about, if the last clip is the length that such labels have
             length2 = float((found * (1 - found)).sum()) / max(votes.records_per_teacher, 1.0)
-            noise_of_one = self.adjacency.num_moved * self.prevalence._multipliers[2] / votes.total_weight
+            noise_of_one = (
+                self.adjacency.num_moved * self.prevalence._multipliers[2] / votes.total_weight
+            )
             variance = length2 * noise_of_one**2
         weights = self._student(votes, found, context, variance)
         # labels are those from the probability on that has the best expected micro-F1 on the pool, queries first
         probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
         scores = probabilities[: source.num_queries]
-        labels, answered = scores >= expected_f1_threshold(probabilities), np.ones(len(scores), dtype=np.bool_)
+        labels, answered = (
+            scores >= expected_f1_threshold(probabilities),
+            np.ones(len(scores), dtype=np.bool_),
+        )
         return RoundsRelease(labels, answered, event, self.adjacency, scores, weights)
 
     def _student(
-        self, votes: RoundVotes, prevalence: Array, context: ReleaseContext | None, variance: float = 0.0
+        self,
+        votes: RoundVotes,
+        prevalence: Array,
+        context: ReleaseContext | None,
+        variance: float = 0.0,
     ) -> Array:
         """Its weights `[D, L]`, given a prevalence `[L]`, public or released, and the variance of its noise.
 
@@ -466,8 +547,14 @@ class CenteredVotes(base.TeacherVotesAggregator):
         has paid for all rounds, or pays with the first. Without a context there is no noise, and no epsilon covers it.
         """
         done = Drawn() if context is None else context.drawn or Drawn()
-        own, factor, num_rounds = prevalence * (1 - prevalence), _CLIP * self.clip_factor, self.num_rounds
-        descent = Descent(votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=num_rounds)
+        own, factor, num_rounds = (
+            prevalence * (1 - prevalence),
+            _CLIP * self.clip_factor,
+            self.num_rounds,
+        )
+        descent = Descent(
+            votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=num_rounds
+        )
         weights, seen = descent.start(), np.zeros_like(prevalence)
         scale = (own / own.mean()) ** -0.25
         for number in range(num_rounds):
@@ -497,19 +584,34 @@ class CenteredVotes(base.TeacherVotesAggregator):
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
         """The sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; also of `LowRankVotes`."""
-        require(self.prevalence_share == 0, "prevalence_share", self.prevalence_share, "0 once the center is known")
-        blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False)
+        require(
+            self.prevalence_share == 0,
+            "prevalence_share",
+            self.prevalence_share,
+            "0 once the center is known",
+        )
+        blocks = vote_blocks(
+            votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False
+        )
         first = next(blocks)
         shape = first.shape[1:]
-        given = {"center": self._center(shape), "num_teachers": num_teachers, "weights": self.weights}
+        given = {
+            "center": self._center(shape),
+            "num_teachers": num_teachers,
+            "weights": self.weights,
+        }
         return self._clipped_sum(shape).total(chain([first], blocks), **given)
 
-    def _release(self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng) -> CenteredRelease:
+    def _release(
+        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
+    ) -> CenteredRelease:
         std = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
         noise = RoundedGaussian(std).sample(summary.shape, rng)
         return self._released(summary + noise, std, event, num_teachers)
 
-    def _released(self, total: NDArray[np.int64], std: float, event: pa.Event, num_teachers: int) -> CenteredRelease:
+    def _released(
+        self, total: NDArray[np.int64], std: float, event: pa.Event, num_teachers: int
+    ) -> CenteredRelease:
         """The release of a sum in steps that carries noise of that std."""
         each = num_teachers if self.weights is None else float(self.weights.sum())
         unit = self._clipped_sum(total.shape).step / each
@@ -521,11 +623,16 @@ class CenteredVotes(base.TeacherVotesAggregator):
             scores = span @ shrink_singular_values(span.T @ residual, noise_std=std * unit) + center
         # of each label as many of the highest scores as the center expects; among equals the residual decides
         expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-        labels, answered = np.zeros(scores.shape, dtype=np.bool_), np.ones(len(scores), dtype=np.bool_)
+        labels, answered = (
+            np.zeros(scores.shape, dtype=np.bool_),
+            np.ones(len(scores), dtype=np.bool_),
+        )
         chosen = np.arange(len(scores))[:, None] < expected
         np.put_along_axis(labels, np.lexsort((-residual, -scores), axis=0), chosen, axis=0)
         width = None if span is None else span.shape[1]
-        return CenteredRelease(labels, answered, event, self.adjacency, center + residual, std * unit, center, width)
+        return CenteredRelease(
+            labels, answered, event, self.adjacency, center + residual, std * unit, center, width
+        )
 
     @property
     def _text(self) -> str:

@@ -18,7 +18,13 @@ from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
 from pate.aggregators.release import Release
-from pate.mechanisms.noise.real_numbers import Values, are_normally_above, draw_largest, draw_noise, largest_noisy
+from pate.mechanisms.noise.real_numbers import (
+    Values,
+    are_normally_above,
+    draw_largest,
+    draw_noise,
+    largest_noisy,
+)
 from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE, PROBABILITY, one_of
@@ -30,7 +36,8 @@ from pate.votes.source import MadeUpVotes, NoisySum, VoteSource
 Counts = NDArray[np.int64]
 Summary = NDArray[np.void]
 
-_FARTHEST = 9.0  # noise stds: a count beyond is moved there, where an outcome differs with probability 1e-19
+# noise stds: a count beyond is moved there, where an outcome differs with probability 1e-19
+_FARTHEST = 9.0
 _GRID = 2.0**32
 _MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits
 _SETS_AT_ONCE = 1 << 20
@@ -39,17 +46,21 @@ _UP = 1 + 2.0**-46  # relative: far above the rounding error of a few operations
 
 def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: pa.Adjacency) -> int:
     """The squared l2 distance by which one change moves counts, where no teacher votes for over `max_votes` labels."""
-    return min(adjacency.num_moved * max_votes, num_labels)  # replace-one trades as many votes for others
+    # replace-one trades as many votes for others
+    return min(adjacency.num_moved * max_votes, num_labels)
 
 
 def _window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int, int]:
     """The least and the largest count that are told apart."""
     low, high = (threshold + side * _FARTHEST * noise_std for side in (-1, 1))
-    low, high = min(low, math.ceil(threshold) - 1), max(high, math.floor(threshold) + 1)  # noise too little to be added
+    # noise too little to be added
+    low, high = min(low, math.ceil(threshold) - 1), max(high, math.floor(threshold) + 1)
     return math.floor(max(low, 0.0)), math.ceil(min(high, num_teachers))
 
 
-def threshold_event(noise_std: float, threshold_share: float, num_teachers: int) -> pa.ThresholdEvent:
+def threshold_event(
+    noise_std: float, threshold_share: float, num_teachers: int
+) -> pa.ThresholdEvent:
     """The price of saying whether a count that moves by at most 1, with noise, reaches a share of the teachers."""
     threshold = threshold_share * require_count("num_teachers", num_teachers)
     low, high = _window(noise_std, threshold, num_teachers)
@@ -65,19 +76,29 @@ def threshold_cost(
     return one_bit_cost(np.clip(counts, low, high) - low, event=event, orders=orders)
 
 
-def reach_threshold(counts: Counts, noise_std: float, threshold_share: float, *, num_teachers: int, rng: Rng) -> Bits:
+def reach_threshold(
+    counts: Counts, noise_std: float, threshold_share: float, *, num_teachers: int, rng: Rng
+) -> Bits:
     """Whether count + N(0, noise_std**2) reaches a share of the teachers, elementwise and exactly: `[Q, n]`."""
     # Counts are moved into the window before there is noise. That moves no count farther from its neighbor's, so the
     # price needs the window alone, however many teachers there are.
     threshold = threshold_share * num_teachers
-    return are_normally_above(counts, threshold, noise_std, rng, within=_window(noise_std, threshold, num_teachers))
+    return are_normally_above(
+        counts, threshold, noise_std, rng, within=_window(noise_std, threshold, num_teachers)
+    )
 
 
-def _expected_bits(votes: MadeUpVotes, threshold_share: float, noise_std: float) -> base.ExpectedRelease:
+def _expected_bits(
+    votes: MadeUpVotes, threshold_share: float, noise_std: float
+) -> base.ExpectedRelease:
     """In closed form, of Gaussian noise."""
     counts, places = np.unique(votes.counts(), return_inverse=True)
-    above = few_ndtr((counts - threshold_share * votes.num_teachers) / noise_std)[places.reshape(votes.labels.shape)]
-    return base.ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
+    above = few_ndtr((counts - threshold_share * votes.num_teachers) / noise_std)[
+        places.reshape(votes.labels.shape)
+    ]
+    return base.ExpectedRelease(
+        1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean())
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +133,9 @@ class GaussianVotes(base.PerQueryAggregator):
             bit = pa.OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
         return pa.SelfComposedEvent(bit, shape.num_queries * shape.num_labels)
 
-    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost:
+    def cost_on(
+        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> Cost:
         if self.teachers_reached > 1:
             rule = "1: theorems on votes know a change that reaches one teacher"
             raise base.UnknownCost(f"teachers_reached={self.teachers_reached}: expected {rule}")
@@ -164,26 +187,35 @@ class ClippedVotes(base.TeacherVotesAggregator):
     threshold_share: float = field(default=0.5, metadata=PROBABILITY)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        moved = squared_sensitivity(self.vote_clip, num_labels=shape.num_labels, adjacency=self.adjacency)
+        moved = squared_sensitivity(
+            self.vote_clip, num_labels=shape.num_labels, adjacency=self.adjacency
+        )
         if self.norm == "l1":
             bit = threshold_event(self.noise_std, self.threshold_share, shape.num_teachers)
             return pa.SelfComposedEvent(bit, shape.num_queries * moved)
-        return pa.SelfComposedEvent(pa.GaussianEvent(self.noise_std / moved**0.5), shape.num_queries)
+        return pa.SelfComposedEvent(
+            pa.GaussianEvent(self.noise_std / moved**0.5), shape.num_queries
+        )
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
         rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
-        require(self.norm == "l1" or num_teachers <= _MOST_TEACHERS, "num_teachers", num_teachers, rule)
+        require(
+            self.norm == "l1" or num_teachers <= _MOST_TEACHERS, "num_teachers", num_teachers, rule
+        )
         blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
         if self.norm == "l1":
             kept = (limited(block, self.vote_clip) for block in blocks)
             return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in kept))
 
-        def weighed(bits: Bits) -> NDArray[np.float64]:  # weights down to a grid: sums exact, the length not exceeded
+        # weights down to a grid: sums exact, the length not exceeded
+        def weighed(bits: Bits) -> NDArray[np.float64]:
             sizes = np.maximum(np.arange(bits.shape[2] + 1), self.vote_clip)
             weights = np.floor(np.sqrt(self.vote_clip / sizes) * _GRID * (1 - 2.0**-50)) / _GRID
             weights[: self.vote_clip + 1] = 1.0
-            return np.asarray(np.einsum("cq,cql->ql", weights[np.count_nonzero(bits, axis=-1)], bits))
+            return np.asarray(
+                np.einsum("cq,cql->ql", weights[np.count_nonzero(bits, axis=-1)], bits)
+            )
 
         return np.asarray(sum(map(weighed, map(bits_of, blocks))))
 
@@ -191,11 +223,17 @@ class ClippedVotes(base.TeacherVotesAggregator):
         """From the counts: nobody names more labels than `vote_clip`, so nothing is clipped."""
         return self._expected_of(votes.counts(), votes)
 
-    def _release(self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng) -> Release:
+    def _release(
+        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
+    ) -> Release:
         if self.norm == "l1":
-            labels = reach_threshold(summary, self.noise_std, self.threshold_share, num_teachers=num_teachers, rng=rng)
+            labels = reach_threshold(
+                summary, self.noise_std, self.threshold_share, num_teachers=num_teachers, rng=rng
+            )
         else:  # noisy counts, which cost the same whatever is asked of them
-            labels = are_normally_above(summary, self.threshold_share * num_teachers, self.noise_std, rng)
+            labels = are_normally_above(
+                summary, self.threshold_share * num_teachers, self.noise_std, rng
+            )
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
 
 
@@ -250,7 +288,9 @@ class DistributedVotes(base.PerQueryAggregator):
 
     def event(self, shape: VoteShape) -> pa.Event:
         max_votes = self.max_votes or shape.num_labels
-        moved = squared_sensitivity(max_votes, num_labels=shape.num_labels, adjacency=self.adjacency)
+        moved = squared_sensitivity(
+            max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
+        )
         price = pa.ZCdpEvent(shape.num_queries * moved / (2 * self.shares.variance) * _UP)
         failure_prob = self.shares.failure_prob(shape.num_queries * shape.num_labels)
         return pa.ApproximateEvent(price, failure_prob) if failure_prob else price
@@ -272,7 +312,12 @@ class DistributedVotes(base.PerQueryAggregator):
         """
         least = self.num_holders - self.max_dropouts
         rule = f"{least} to {self.num_holders}, as num_holders and max_dropouts say"
-        require(least <= num_contributions <= self.num_holders, "num_contributions", num_contributions, rule)
+        require(
+            least <= num_contributions <= self.num_holders,
+            "num_contributions",
+            num_contributions,
+            rule,
+        )
         noisy = require_array("total", total, kinds="iu")
         require(noisy.ndim == 2, "total.shape", noisy.shape, "[Q, L]")
         event = self.event(VoteShape.from_counts(noisy, num_teachers=num_teachers))
@@ -281,21 +326,25 @@ class DistributedVotes(base.PerQueryAggregator):
 
     def require_source(self, source: VoteSource) -> None:
         if not isinstance(source, NoisySum):
-            super().require_source(source)  # a sum that is still to be made is not asked for before it is paid
+            # a sum that is still to be made is not asked for before it is paid
+            super().require_source(source)
 
     def release_from(self, source: VoteSource, context: base.ReleaseContext) -> Release:
         """A sum that holders make is asked for once the ledger was charged."""
         if not isinstance(source, NoisySum):
             return super().release_from(source, context)
         drawn = self._drawn(source, context)
-        drawn.once("asked", dict)  # what holders send is the release: it is paid for before they are asked
+        # what holders send is the release: it is paid for before they are asked
+        drawn.once("asked", dict)
 
         def answered() -> base.Arrays:
             total, present = source.total()
             return {"total": np.asarray(total), "present": np.array(present)}
 
         found, num_teachers = drawn.once("total", answered), source.num_teachers
-        return self.release_of(found["total"], num_teachers=num_teachers, num_contributions=int(found["present"]))
+        return self.release_of(
+            found["total"], num_teachers=num_teachers, num_contributions=int(found["present"])
+        )
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
         """With the noise of all holders that may be present."""
@@ -339,25 +388,42 @@ class GNMax(base.PerQueryAggregator):
     max_votes: int = field(default=1, metadata=COUNT)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        moved = squared_sensitivity(self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency)
+        moved = squared_sensitivity(
+            self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
+        )
         if self.max_votes == 1:
             return pa.SelfComposedEvent(pa.WinnerEvent(self.noise_std, moved), shape.num_queries)
-        all_counts = pa.GaussianEvent(self.noise_std / moved**0.5)  # the largest costs at most what all of them do
+        # the largest costs at most what all of them do
+        all_counts = pa.GaussianEvent(self.noise_std / moved**0.5)
         return pa.SelfComposedEvent(all_counts, shape.num_queries)
 
-    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost:
+    def cost_on(
+        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> Cost:
         """Computes at most the price, of votes of which each teacher has cast one per query, under replace-one."""
-        one_each = self.max_votes == 1 and votes.shape[1] >= 2 and bool((votes.sum(axis=1) == num_teachers).all())
+        one_each = (
+            self.max_votes == 1
+            and votes.shape[1] >= 2
+            and bool((votes.sum(axis=1) == num_teachers).all())
+        )
         if self.adjacency is not pa.Adjacency.REPLACE_ONE:
-            raise base.UnknownCost(f"adjacency={self.adjacency}: expected replace_one, which the theorem is about")
+            raise base.UnknownCost(
+                f"adjacency={self.adjacency}: expected replace_one, which the theorem is about"
+            )
         if not one_each:
-            raise base.UnknownCost("votes: expected one vote of each teacher in each query, which the theorem is about")
+            raise base.UnknownCost(
+                "votes: expected one vote of each teacher in each query, which the theorem is about"
+            )
         cost = gnmax_cost(votes, noise_std=self.noise_std, num_teachers=num_teachers, orders=orders)
         event = self.event(VoteShape.from_counts(votes, num_teachers=num_teachers))
-        return replace(cost, rdp=np.minimum(cost.rdp, pa.RdpAccountant(orders=cost.orders).compose(event).rdp))
+        return replace(
+            cost, rdp=np.minimum(cost.rdp, pa.RdpAccountant(orders=cost.orders).compose(event).rdp)
+        )
 
     def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
-        best = largest_noisy(Values.scaled(votes, self.noise_std), draw_noise("gaussian", votes.shape, rng), 1)
+        best = largest_noisy(
+            Values.scaled(votes, self.noise_std), draw_noise("gaussian", votes.shape, rng), 1
+        )
         return best == np.arange(votes.shape[1]), np.ones(len(votes), dtype=np.bool_)
 
 
@@ -391,12 +457,16 @@ class PowersetGNMax(base.TeacherVotesAggregator):
     max_size: int | None = field(default=None, metadata=COUNT)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        return pa.SelfComposedEvent(pa.WinnerEvent(self.noise_std, self.adjacency.num_moved), shape.num_queries)
+        return pa.SelfComposedEvent(
+            pa.WinnerEvent(self.noise_std, self.adjacency.num_moved), shape.num_queries
+        )
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
         blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
-        counted = (_counted(_one_each(limited(block, self.max_size or block.shape[2]))) for block in blocks)
+        counted = (
+            _counted(_one_each(limited(block, self.max_size or block.shape[2]))) for block in blocks
+        )
         return reduce(lambda one, other: _counted(np.concatenate([one, other])), counted)
 
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
@@ -406,12 +476,15 @@ class PowersetGNMax(base.TeacherVotesAggregator):
         """From the right set of each query alone; no other has many votes."""
         return self._expected_of(_right_sets(votes), votes)
 
-    def _release(self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng) -> Release:
+    def _release(
+        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
+    ) -> Release:
         num_queries, num_labels = self._shape(summary)
         first = np.searchsorted(summary["query"], np.arange(num_queries))
         seen = np.diff(np.append(first, len(summary)))
         largest = num_labels if self.max_size is None else min(self.max_size, num_labels)
-        sizes = [math.comb(num_labels, size) for size in range(largest + 1)]  # how many sets of each size compete
+        # how many sets of each size compete
+        sizes = [math.comb(num_labels, size) for size in range(largest + 1)]
         labels = np.empty((num_queries, num_labels), dtype=np.bool_)
         rows = max(1, _SETS_AT_ONCE // int(seen.max()))
         for start in range(0, num_queries, rows):
@@ -423,7 +496,9 @@ class PowersetGNMax(base.TeacherVotesAggregator):
                 labels[query] = _unseen_set(known, sizes, rng)
         return Release(labels, np.ones(num_queries, dtype=np.bool_), event, self.adjacency)
 
-    def _winners(self, counts: Counts, first: Counts, seen: Counts, num_sets: int, rng: Rng) -> Counts:
+    def _winners(
+        self, counts: Counts, first: Counts, seen: Counts, num_sets: int, rng: Rng
+    ) -> Counts:
         """Which of each query's seen sets has the largest noisy count, `[q]`; past the last for an unseen one."""
         places = np.arange(int(seen.max()) + 1)
         part = places < seen[:, None]
@@ -438,7 +513,9 @@ class PowersetGNMax(base.TeacherVotesAggregator):
 
 def _one_each(bits: Bits) -> Summary:
     """One row for each teacher and query, with a count of 1: `[c Q]`."""
-    kind = np.dtype([("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)])
+    kind = np.dtype(
+        [("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)]
+    )
     rows = np.empty(bits.shape[:2], dtype=kind)
     rows["query"], rows["labels"], rows["count"] = np.arange(bits.shape[1]), bits, 1
     return rows.reshape(-1)
@@ -494,7 +571,9 @@ class ScreenedAggregator(base.PerQueryAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.threshold_share <= 1, "threshold_share", self.threshold_share, "a number in (0, 1]")
+        require(
+            self.threshold_share <= 1, "threshold_share", self.threshold_share, "a number in (0, 1]"
+        )
 
     @abstractmethod
     def _statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
@@ -506,13 +585,21 @@ class ScreenedAggregator(base.PerQueryAggregator):
 
     def event(self, shape: VoteShape) -> pa.Event:
         bit = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
-        most = shape.num_queries if self.max_answers is None else min(self.max_answers, shape.num_queries)
+        most = (
+            shape.num_queries
+            if self.max_answers is None
+            else min(self.max_answers, shape.num_queries)
+        )
         answers = self._answers.event(replace(shape, num_queries=most))
         return pa.ComposedEvent((pa.SelfComposedEvent(bit, shape.num_queries), answers))
 
-    def cost_on(self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None) -> Cost:
+    def cost_on(
+        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> Cost:
         statistic, share = self._statistic(votes, num_teachers=num_teachers), self.threshold_share
-        screening = threshold_cost(statistic, self.screening_std, share, num_teachers=num_teachers, orders=orders)
+        screening = threshold_cost(
+            statistic, self.screening_std, share, num_teachers=num_teachers, orders=orders
+        )
         asked = votes if answered is None else votes[answered]
         if not len(asked):
             return screening
@@ -524,7 +611,9 @@ class ScreenedAggregator(base.PerQueryAggregator):
         uncapped = self if self.max_answers is None else replace(self, max_answers=None)
         return super(ScreenedAggregator, uncapped)._expected(votes, num_queries)
 
-    def _release(self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng) -> Release:
+    def _release(
+        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
+    ) -> Release:
         """What passes after `max_answers` answers is refused, and none of it handed out."""
         release = super()._release(summary, event, num_teachers=num_teachers, rng=rng)
         if self.max_answers is None:

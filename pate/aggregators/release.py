@@ -26,7 +26,8 @@ class NoisyScores:
     values: NDArray[np.float64]  # float64 `[Q, L]`, minus the center
     noise_std: float  # of each
     prevalence: NDArray[np.float64]  # `[L]`, public or released
-    num_directions: int | None = None  # of the public basis that the votes lie in; None where they may be anything.
+    # of the public basis that the votes lie in; None where they may be anything.
+    num_directions: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,9 @@ adjacency=replace_one)
             shown[item.name] = f"{value.dtype}{list(value.shape)}" if array else value
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
-    def get_epsilon(self, target_delta: float, *, accountant: Callable[[], Accountant] = AutoAccountant) -> float:
+    def get_epsilon(
+        self, target_delta: float, *, accountant: Callable[[], Accountant] = AutoAccountant
+    ) -> float:
         """Computes the epsilon of this release at `target_delta`, an upper bound for its adjacency.
 
         It is that of this release alone: a ledger or an accountant adds up several.
@@ -150,11 +153,15 @@ adjacency=replace_one)
         lengths = {len(array) for name, array in arrays.items() if array.ndim and name != "student"}
         widths = {array.shape[1] for array in arrays.values() if array.ndim == 2}
         if len(lengths) != 1 or len(widths) != 1:
-            raise damaged(path, "arrays of one length", f"{sorted(lengths)} and {sorted(widths)}", REMEDY)
+            raise damaged(
+                path, "arrays of one length", f"{sorted(lengths)} and {sorted(widths)}", REMEDY
+            )
         return cls.of_arrays(arrays, event=event, adjacency=adjacency)
 
     @classmethod
-    def of_arrays(cls, arrays: dict[str, NDArray[Any]], *, event: Event, adjacency: Adjacency, **beside: Any) -> Self:
+    def of_arrays(
+        cls, arrays: dict[str, NDArray[Any]], *, event: Event, adjacency: Adjacency, **beside: Any
+    ) -> Self:
         """The release with these arrays, and with other fields beside."""
         values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
         return cls(event=event, adjacency=adjacency, **values, **beside)

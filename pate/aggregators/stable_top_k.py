@@ -22,7 +22,12 @@ from pate.aggregators.aggregator import Bits, Counts, PerQueryAggregator, Rng
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
-from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
+from pate.mechanisms.stability_test import (
+    CertifiedTable,
+    StabilityTable,
+    StabilityTest,
+    optimal_stability_table,
+)
 from pate.mechanisms.top_k import SubsetPeeling, TopKMechanism
 from pate.validation import InvalidValue, require, require_kind, require_probability
 from pate.votes.shape import VoteShape
@@ -59,7 +64,9 @@ class SelectThenTest:
         parts = (self.selection.event, self.test.event)
         if self.selection.weighs_gaps_alone:
             cut = len(self.test.pass_probs) <= self.test.num_teachers
-            return SelectThenTestEvent(parts, len(self.selection.candidates), self.test.num_teachers if cut else 0)
+            return SelectThenTestEvent(
+                parts, len(self.selection.candidates), self.test.num_teachers if cut else 0
+            )
         return ComposedEvent(parts)
 
     def release_probability(self, gap: int) -> float:
@@ -69,7 +76,9 @@ class SelectThenTest:
             return passed
         votes = np.zeros(len(self.selection.candidates) + 1, dtype=np.int64)
         votes[0] = gap
-        plain = replace(self.selection, padded=False, regularizer=None, max_k=None, num_labels=len(votes))
+        plain = replace(
+            self.selection, padded=False, regularizer=None, max_k=None, num_labels=len(votes)
+        )
         return float(plain.probabilities(votes)[0]) * passed
 
     def gap_to_release(self, probability: float) -> int | None:
@@ -103,8 +112,12 @@ class StableAggregator(PerQueryAggregator):
     _beside_test: ClassVar[tuple[str, ...]] = ("selection_scale",)
 
     selection_scale: float = field(metadata=NOISE)
-    selection_noise: str = field(default="gumbel", metadata=one_of(selecting.SELECTION_NOISES) | {"public": True})
-    test: str = field(default="gaussian", metadata=one_of(("gaussian", "laplace", "table")) | {"public": True})
+    selection_noise: str = field(
+        default="gumbel", metadata=one_of(selecting.SELECTION_NOISES) | {"public": True}
+    )
+    test: str = field(
+        default="gaussian", metadata=one_of(("gaussian", "laplace", "table")) | {"public": True}
+    )
     test_std: float | None = field(default=None, metadata=NOISE)
     table_order: float | None = field(default=None, metadata=NOISE)
     table_budget: float | None = field(default=None, metadata=NOISE)
@@ -118,14 +131,23 @@ class StableAggregator(PerQueryAggregator):
         super().__post_init__()
         if self.table is not None:  # with an order and a failure probability of its own
             table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
-            require_kind("table", table, (CertifiedTable, StabilityTable), "a table of pate.mechanisms")
-            own = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
+            require_kind(
+                "table", table, (CertifiedTable, StabilityTable), "a table of pate.mechanisms"
+            )
+            own = {
+                "table": table,
+                "failure_prob": table.failure_prob,
+                "table_order": None,
+                "table_budget": None,
+            }
             for name, value in own.items():
                 object.__setattr__(self, name, value)
             require(self.test == "table", "test", self.test, "table, where a ready table is given")
             return
         for name in ("table_budget", "table_order") if self.test == "table" else ("test_std",):
-            require(getattr(self, name) is not None, name, None, f"a number, test={self.test} needs it")
+            require(
+                getattr(self, name) is not None, name, None, f"a number, test={self.test} needs it"
+            )
         good = self.test != "table" or 1 < float(self.table_order or 0) < math.inf
         require(good, "table_order", self.table_order, "a finite number > 1")
 
@@ -142,15 +164,21 @@ class StableAggregator(PerQueryAggregator):
         order, budget = float(self.table_order or 0), float(self.table_budget or 0)
         levels = num_teachers // self.adjacency.gap_sensitivity + 1
         given = {"order": order, "rdp_budget": budget, "failure_prob": failure_prob}
-        return StabilityTest.from_table(optimal_stability_table(**given, num_levels=levels), **shape)
+        return StabilityTest.from_table(
+            optimal_stability_table(**given, num_levels=levels), **shape
+        )
 
     def scaled(self, factor: float) -> Self:
         """All noise multiplied by `factor`; a table's budget divided by its square; `InvalidValue` of a ready table."""
         if self.table is not None:  # it has a price of its own
-            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
+            raise InvalidValue(
+                "table: expected table_order and table_budget, a ready table cannot be scaled"
+            )
         test_std = None if self.test_std is None else self.test_std * factor
         table_budget = None if self.table_budget is None else self.table_budget / factor**2
-        return replace(self._beside_test_scaled(factor), test_std=test_std, table_budget=table_budget)
+        return replace(
+            self._beside_test_scaled(factor), test_std=test_std, table_budget=table_budget
+        )
 
     def _beside_test_scaled(self, factor: float) -> Self:
         own: dict[str, Any] = {name: getattr(self, name) * factor for name in self._beside_test}
@@ -177,7 +205,9 @@ class StableAggregator(PerQueryAggregator):
         each = 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
         if isinstance(self, StableFixedTopK):
             each += 1 / (8 * self.peel_scale**2)  # the peel at its add/remove price
-        return zcdp_to_epsilon_classic(num_queries * each, target_delta=left) if left > 0 else math.inf
+        return (
+            zcdp_to_epsilon_classic(num_queries * each, target_delta=left) if left > 0 else math.inf
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +251,8 @@ class StableTopK(StableAggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "regularizer", selecting.checked_regularizer(self.regularizer))
-        if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
+        # numbers can be checked only against votes
+        if self.regularizer is None or callable(self.regularizer):
             self.gap_selection(num_labels=2, num_teachers=1)
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
@@ -249,11 +280,15 @@ class StableTopK(StableAggregator):
         candidates = [split.scaled_to(budget, shape) for split in splits]
 
         def rank(candidate: StableTopK) -> Rank:
-            return candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers).rank()
+            return candidate.steps(
+                num_labels=shape.num_labels, num_teachers=shape.num_teachers
+            ).rank()
 
         return min(candidates, key=rank)
 
-    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
+    def distribution(
+        self, votes: NDArray[np.integer], *, num_teachers: int
+    ) -> dict[tuple[int, ...] | None, float]:
         """The exact distribution for one histogram `[L]`: each released set of labels, and None for a refusal."""
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
@@ -271,7 +306,9 @@ class StableTopK(StableAggregator):
         rest = super(StableTopK, replace(self, regularizer=None)).identity(**shape)
         return f"{rest}, {self.gap_selection(**shape).offsets.tolist()}"
 
-    def tested(self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int) -> tuple[Bits, Bits]:
+    def tested(
+        self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int
+    ) -> tuple[Bits, Bits]:
         """Labels and answered: the k best of each query `[q]` where its uniform number passes the stability test."""
         answered = uniform < self._pass_probs(ranking, k, num_teachers)
         return ranking.top(np.where(answered, k, 0)), answered
@@ -338,7 +375,9 @@ class StableFixedTopK(StableAggregator):
     @property
     def stable_top_k(self) -> StableTopK:
         """The first step."""
-        return self.part(StableTopK, regularizer=selecting.FixedKRegularizer(k=self.k, penalty=self.penalty))
+        return self.part(
+            StableTopK, regularizer=selecting.FixedKRegularizer(k=self.k, penalty=self.penalty)
+        )
 
     @property
     def peeling(self) -> SubsetPeeling:
@@ -346,7 +385,12 @@ class StableFixedTopK(StableAggregator):
         return SubsetPeeling(noise_scale=self.peel_scale, adjacency=self.adjacency)
 
     def event(self, shape: VoteShape) -> Event:
-        require(self.k <= shape.num_labels, "k", self.k, f"at most the number of labels, {shape.num_labels}")
+        require(
+            self.k <= shape.num_labels,
+            "k",
+            self.k,
+            f"at most the number of labels, {shape.num_labels}",
+        )
         if self.k == shape.num_labels:
             return SelfComposedEvent(NoOpEvent(), shape.num_queries)
         stable_top_k = self.settled(num_queries=shape.num_queries).stable_top_k
@@ -382,17 +426,23 @@ class StableFixedTopK(StableAggregator):
         )
         return split.scaled_to(budget, shape)
 
-    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...], float]:
+    def distribution(
+        self, votes: NDArray[np.integer], *, num_teachers: int
+    ) -> dict[tuple[int, ...], float]:
         """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""
         counts, num_labels = np.asarray(votes, dtype=np.int64), len(votes)
         self.event(VoteShape(1, num_labels, num_teachers))  # refuses a k that is too large
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
         distribution: dict[tuple[int, ...], float] = {}
-        for stable, weight in self.stable_top_k.distribution(counts, num_teachers=num_teachers).items():
+        for stable, weight in self.stable_top_k.distribution(
+            counts, num_teachers=num_teachers
+        ).items():
             bits = np.isin(np.arange(num_labels), stable or ())
             kept, part, size = _plan(bits[None], self.k)
-            for picks, probability in self.peeling.distribution_of(counts, part[0], int(size[0])).items():
+            for picks, probability in self.peeling.distribution_of(
+                counts, part[0], int(size[0])
+            ).items():
                 labels = tuple(sorted({*picks, *np.flatnonzero(kept[0]).tolist()}))
                 distribution[labels] = distribution.get(labels, 0.0) + weight * probability
         return distribution
@@ -433,16 +483,22 @@ def _best_split(
     num_teachers = shape.num_teachers
     base.require_delta_left(aggregator, num_queries=num_queries, target_delta=budget.delta)
     delta_left = budget.delta - num_queries * float(aggregator.failure_prob or 0)
-    rdp_left = budget.epsilon - conversion_penalty(_ORDERS, target_delta=delta_left)  # [A], for all queries
+    # [A], for all queries
+    rdp_left = budget.epsilon - conversion_penalty(_ORDERS, target_delta=delta_left)
     rdp_of_query = rdp_left * budget_share / num_queries
-    fits = [(float(order), float(rdp)) for order, rdp in zip(_ORDERS, rdp_of_query, strict=True) if rdp > 0]
+    fits = [
+        (float(order), float(rdp))
+        for order, rdp in zip(_ORDERS, rdp_of_query, strict=True)
+        if rdp > 0
+    ]
     require(bool(fits), "target_epsilon", budget.epsilon, "an epsilon that some noise can reach")
     spend = partial(_spend, aggregator, num_labels=num_labels, num_teachers=num_teachers)
     if (share := selection_share) is not None:
         failure = aggregator.failure_prob or aggregator.usual_failure_prob
         num_levels = min(num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
 
-        def levels(fit: tuple[float, float]) -> Rank:  # in fractions so that orders compare; then how low it ends
+        # in fractions so that orders compare; then how low it ends
+        def levels(fit: tuple[float, float]) -> Rank:
             given = {"order": fit[0], "rdp_budget": (1 - share) * fit[1], "failure_prob": failure}
             logits = optimal_stability_table(**given, num_levels=num_levels).logits
             reached = np.interp(_LOGIT_OF_95, logits, np.arange(len(logits)))
@@ -463,20 +519,31 @@ def _best_split(
 
 
 def _spend(
-    aggregator: StableTopK, fit: tuple[float, float], share: float, *, num_labels: int, num_teachers: int
+    aggregator: StableTopK,
+    fit: tuple[float, float],
+    share: float,
+    *,
+    num_labels: int,
+    num_teachers: int,
 ) -> StableTopK:
     """The aggregator whose steps share a Renyi budget at one order."""
     order, budget = fit
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
     made, test_rdp = aggregator, (1 - share) * budget
     if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
-        scale = _noise_at(lambda scale: replace(selection, noise_scale=scale).event, order, share * budget)
+        scale = _noise_at(
+            lambda scale: replace(selection, noise_scale=scale).event, order, share * budget
+        )
         made = replace(made, selection_scale=scale)
     if made.test == "table":
         return replace(made, table_order=order, table_budget=test_rdp)
     # a split hardly depends on more teachers, and enormous noise is tried, too
     few = min(num_teachers, _TEACHERS_OF_A_SPLIT)
-    std = _noise_at(lambda std: replace(made, test_std=std).stability_test(num_teachers=few).event, order, test_rdp)
+    std = _noise_at(
+        lambda std: replace(made, test_std=std).stability_test(num_teachers=few).event,
+        order,
+        test_rdp,
+    )
     return replace(made, test_std=std)
 
 
@@ -490,7 +557,11 @@ def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> floa
         curve = rdp_curve(count_leaves(event(math.exp(log_noise))), orders)
         return math.log(max(float(curve[0]), 1e-300) / rdp)
 
-    return math.exp(brentq(excess, *_LOG_SCALES)) if excess(_LOG_SCALES[0]) > 0 else math.exp(_LOG_SCALES[0])
+    return (
+        math.exp(brentq(excess, *_LOG_SCALES))
+        if excess(_LOG_SCALES[0]) > 0
+        else math.exp(_LOG_SCALES[0])
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -527,14 +598,21 @@ class FixedTopK(PerQueryAggregator):
         return MECHANISMS[self.mechanism](k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def event(self, shape: VoteShape) -> Event:
-        require(self.k <= shape.num_labels, "k", self.k, f"at most {shape.num_labels}, the number of labels")
+        require(
+            self.k <= shape.num_labels,
+            "k",
+            self.k,
+            f"at most {shape.num_labels}, the number of labels",
+        )
         query_event = self.top_k.event if self.k < shape.num_labels else NoOpEvent()
         return SelfComposedEvent(query_event, shape.num_queries)
 
     def scaled(self, factor: float) -> FixedTopK:
         return replace(self, epsilon=self.epsilon / factor)
 
-    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
+    def distribution(
+        self, votes: NDArray[np.integer], *, num_teachers: int
+    ) -> dict[tuple[int, ...] | None, float]:
         """The exact distribution for one histogram `[L]`: probability of each released set of labels."""
         distribution: dict[tuple[int, ...] | None, float] = {}
         for indices, probability in self.top_k.distribution(votes).items():

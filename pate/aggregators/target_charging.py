@@ -24,7 +24,13 @@ from pate.mechanisms.noise import uniforms
 from pate.mechanisms.noise.uniforms import LazyUniforms, Weights
 from pate.mechanisms.parameters import COUNT, NATURAL, NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_generator,
+    require_positive,
+)
 from pate.votes.shape import VoteShape
 from pate.votes.source import MadeUpVotes, VoteSource
 
@@ -41,13 +47,15 @@ _WORDS_AHEAD = 1
 _GRID = 2**53
 _SMALLEST_ROUND = 25
 _CERTAIN = 28.0  # scales beyond which a probability is within 2**-40 of 0 or 1
-_FEW_MARGINS, _MOST_MARGINS = 1000, 250_000  # larger ones are told apart only while a check changes; then not at all
+# larger ones are told apart only while a check changes; then not at all
+_FEW_MARGINS, _MOST_MARGINS = 1000, 250_000
 _SMALLEST_PROB = 2.0**-40  # beyond it the grid's own steps would be visible
 
 
 @lru_cache(maxsize=1024)
 def session_event(
-    target_of: Callable[[float], charging.QTarget],  # of a call by its epsilon (`not_prior`, `tight_boundary`)
+    # of a call by its epsilon (`not_prior`, `tight_boundary`)
+    target_of: Callable[[float], charging.QTarget],
     epsilon: float,  # pure DP of one call, > 0
     *,
     target_hits: int,  # tau, >= 1
@@ -73,13 +81,19 @@ def session_event(
         raise InvalidValue(f"failure_prob: {spent}")
 
     def composed(epsilon: float, count: int, failure_prob: float) -> pa.Event:
-        return pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(epsilon), count), failure_prob)
+        return pa.ApproximateEvent(
+            pa.SelfComposedEvent(pa.PureDpEvent(epsilon), count), failure_prob
+        )
 
     if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
         return composed(2 * epsilon, num_calls, failure_prob)
     target = target_of(epsilon)
-    count, overrun = num_calls, 0.0  # how many accesses are composed, and the probability that there are more
-    if charging.overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) < session_delta:
+    # how many accesses are composed, and the probability that there are more
+    count, overrun = num_calls, 0.0
+    if (
+        charging.overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob)
+        < session_delta
+    ):
         given: dict[str, Any] = {"target_delta": session_delta, "failure_prob": failure_prob}
         price = charging.best_session_price(target, target_hits=target_hits, by_play=False, **given)
         if price.num_accesses < num_calls:
@@ -87,19 +101,30 @@ def session_event(
     counted = composed(target.epsilon, count, overrun + failure_prob)
     if bounded_range is None and beside is None:
         return counted
-    known = (target.epsilon, target.hit_prob, target_hits, num_calls, composed(target.epsilon, count, overrun))
+    known = (
+        target.epsilon,
+        target.hit_prob,
+        target_hits,
+        num_calls,
+        composed(target.epsilon, count, overrun),
+    )
     session = pa.SessionEvent(*known)
     if bounded_range is not None:  # priced by its calls' own laws
         session = pa.BoundarySessionEvent(*known, call_epsilon=epsilon, bounded_range=bounded_range)
     by_hits = pa.ApproximateEvent(session, failure_prob)
-    if beside is None:  # accesses alone are composed optimally, as few accountants are asked for them then
+    # accesses alone are composed optimally, as few accountants are asked for them then
+    if beside is None:
         price_of_accesses = pa.PureDpAccountant().compose(counted).get_epsilon(session_delta)
         cheaper = pa.RdpAccountant().compose(by_hits).get_epsilon(session_delta) < price_of_accesses
         return by_hits if cheaper else counted
-    first, second = (pa.RdpAccountant().compose(pa.ComposedEvent((each, beside))) for each in (by_hits, counted))
+    first, second = (
+        pa.RdpAccountant().compose(pa.ComposedEvent((each, beside))) for each in (by_hits, counted)
+    )
     if second.failure_prob >= session_delta:
         return by_hits if first.failure_prob < session_delta else counted
-    return by_hits if first.get_epsilon(session_delta) < second.get_epsilon(session_delta) else counted
+    return (
+        by_hits if first.get_epsilon(session_delta) < second.get_epsilon(session_delta) else counted
+    )
 
 
 def bit_epsilon(probabilities: Array, reach: int) -> float:
@@ -109,7 +134,8 @@ def bit_epsilon(probabilities: Array, reach: int) -> float:
         for logs in (np.log(probabilities), np.log1p(-probabilities)):
             for step in range(1, min(reach, len(logs) - 1) + 1):
                 moves = np.abs(logs[step:] - logs[:-step])
-                largest = max(largest, float(np.where(np.isnan(moves), 0.0, moves).max()))  # neither ever: no move
+                # neither ever: no move
+                largest = max(largest, float(np.where(np.isnan(moves), 0.0, moves).max()))
     return largest
 
 
@@ -148,19 +174,31 @@ class TargetChargedAggregator(base.HistogramAggregator):
         """Returns the price of the same answers by plain composition: nothing halts, nothing is free."""
 
     @abstractmethod
-    def hit_probabilities(self, votes: Counts, *, num_teachers: int, prior: Bits | None = None) -> Array:
+    def hit_probabilities(
+        self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
+    ) -> Array:
         """The probability that each query `[Q, L]` hits when it is asked: `[Q]`; no epsilon covers it."""
 
     @abstractmethod
     def _ask(
-        self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
+        self,
+        counts: Counts,
+        numbers: LazyUniforms,
+        prior: Bits | None,
+        *,
+        first: int,
+        num_teachers: int,
     ) -> Round:
         """The outcomes of queries `[q, L]` from number `first` on, as if nothing halted between them."""
 
-    def _expected(self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None) -> base.ExpectedRelease:
+    def _expected(
+        self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None
+    ) -> base.ExpectedRelease:
         """Of the whole session, which halts with its last hit; with a prior, each query being charged by its hit."""
         counts, total = votes.counts(self.max_votes_per_teacher), votes.num_teachers
-        numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), np.random.default_rng(0))
+        numbers = LazyUniforms.draw(
+            (len(counts), self._numbers_per_query), np.random.default_rng(0)
+        )
         outcome = self._ask(counts, numbers, prior, first=num_queries, num_teachers=total)
         hits = float(outcome.hits.mean())
         asked = min(1.0, self.target_hits / (hits * num_queries)) if hits else 1.0
@@ -173,7 +211,13 @@ class TargetChargedAggregator(base.HistogramAggregator):
 
     @final
     def aggregate(
-        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None, prior: Prior = None
+        self,
+        votes: Any,
+        *,
+        num_teachers: int,
+        rng: Rng,
+        ledger: pa.Ledger | None = None,
+        prior: Prior = None,
     ) -> ChargedRelease:
         """Labels of the queries `[Q, L]` in order, until the session halts; with votes as in `gather`.
 
@@ -186,7 +230,12 @@ class TargetChargedAggregator(base.HistogramAggregator):
         if not (prior is None or isinstance(prior, base.PriorRule)):
             bits = np.asarray(prior)
             require(bits.dtype == np.bool_, "prior.dtype", bits.dtype, "bool")
-            require(bits.shape == counts.shape, "prior.shape", bits.shape, f"{counts.shape}, as the votes")
+            require(
+                bits.shape == counts.shape,
+                "prior.shape",
+                bits.shape,
+                f"{counts.shape}, as the votes",
+            )
             prior = lambda labels, answered, num_queries: bits[len(labels) :][:num_queries]  # noqa: E731
         event = self._priced(*self._shape(counts), num_teachers, ledger)
         return self._session(counts, event, prior, base.ReleaseContext(rng), num_teachers)
@@ -197,36 +246,72 @@ class TargetChargedAggregator(base.HistogramAggregator):
         context = replace(context, drawn=self._drawn(source, context))
         counts = self.gather(self._read(source), num_teachers=source.num_teachers)
         event = self._priced(*self._shape(counts), source.num_teachers, None)
-        return self._session(counts, event, context.prior if self.expects_prior else None, context, source.num_teachers)
+        return self._session(
+            counts,
+            event,
+            context.prior if self.expects_prior else None,
+            context,
+            source.num_teachers,
+        )
 
-    def _release(self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng) -> Release:
+    def _release(
+        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
+    ) -> Release:
         return self._session(summary, event, None, base.ReleaseContext(rng), num_teachers)
 
     def _session(
-        self, counts: NDArray[Any], event: pa.Event, prior: Rule, context: base.ReleaseContext, num_teachers: int
+        self,
+        counts: NDArray[Any],
+        event: pa.Event,
+        prior: Rule,
+        context: base.ReleaseContext,
+        num_teachers: int,
     ) -> ChargedRelease:
         settled = self.settled(num_queries=len(counts))  # as the event
-        numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), context.rng, ahead=_WORDS_AHEAD)
-        labels, answered, hits = np.zeros(counts.shape, dtype=np.bool_), *np.zeros((2, len(counts)), dtype=np.bool_)
+        numbers = LazyUniforms.draw(
+            (len(counts), self._numbers_per_query), context.rng, ahead=_WORDS_AHEAD
+        )
+        labels, answered, hits = (
+            np.zeros(counts.shape, dtype=np.bool_),
+            *np.zeros((2, len(counts)), dtype=np.bool_),
+        )
         drawn = context.drawn or base.Drawn()
         num_asked = 0
 
         def ask(rows: slice, left: int) -> dict[str, Bits]:
             block, expected = counts[rows].astype(np.int64, copy=False), None
             if prior is not None:
-                expected = np.asarray(prior(labels[: rows.start], answered[: rows.start], len(block)))
+                expected = np.asarray(
+                    prior(labels[: rows.start], answered[: rows.start], len(block))
+                )
                 good = expected.dtype == np.bool_ and expected.shape == block.shape
-                require(good, "prior", f"{expected.dtype} {expected.shape}", f"bool {list(block.shape)}")
-            outcome = settled._ask(block, numbers[rows], expected, first=rows.start, num_teachers=num_teachers)
-            asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)  # up to the last hit that is left
-            return Round(outcome.labels & asked[:, None], outcome.answered & asked, outcome.hits & asked)._asdict()
+                require(
+                    good, "prior", f"{expected.dtype} {expected.shape}", f"bool {list(block.shape)}"
+                )
+            outcome = settled._ask(
+                block, numbers[rows], expected, first=rows.start, num_teachers=num_teachers
+            )
+            # up to the last hit that is left
+            asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)
+            return Round(
+                outcome.labels & asked[:, None], outcome.answered & asked, outcome.hits & asked
+            )._asdict()
 
         for index, rows in enumerate(self._rounds(len(counts))):
             left = self.target_hits - int(hits.sum())
             outcome = Round(**drawn.once(f"round-{index}", partial(ask, rows, left)))
-            found, wanted = [each.shape for each in outcome], [whole[rows].shape for whole in (labels, answered, hits)]
-            require(found == wanted, "round", found[0], f"a round of {wanted[0]}")  # one that was kept may be another's
-            require(bool(outcome.hits.sum() <= left), "round", f"{outcome.hits.sum()} hits", f"at most {left} hits")
+            found, wanted = (
+                [each.shape for each in outcome],
+                [whole[rows].shape for whole in (labels, answered, hits)],
+            )
+            # one that was kept may be another's
+            require(found == wanted, "round", found[0], f"a round of {wanted[0]}")
+            require(
+                bool(outcome.hits.sum() <= left),
+                "round",
+                f"{outcome.hits.sum()} hits",
+                f"at most {left} hits",
+            )
             labels[rows], answered[rows], hits[rows] = outcome
             num_asked, left = rows.stop, left - int(outcome.hits.sum())
             if context.watch is not None:
@@ -234,7 +319,9 @@ class TargetChargedAggregator(base.HistogramAggregator):
             if left == 0:
                 num_asked = int(np.flatnonzero(hits)[-1]) + 1
                 break
-        return ChargedRelease(labels, answered, event, self.adjacency, hits, num_asked, self.target_hits)
+        return ChargedRelease(
+            labels, answered, event, self.adjacency, hits, num_asked, self.target_hits
+        )
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
         for start in range(0, num_queries, self.round_size):
@@ -249,24 +336,38 @@ class BoundaryAggregator(TargetChargedAggregator):
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
         """Distributions of outcomes, `[Q, n]`; a query's as exact weights; what outcomes show, n being the boundary."""
 
-    def hit_probabilities(self, votes: Counts, *, num_teachers: int, prior: Bits | None = None) -> Array:
+    def hit_probabilities(
+        self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
+    ) -> Array:
         return np.asarray(self._wrapped(votes, num_teachers)[:, -1])
 
     def _wrapped(self, counts: NDArray[np.integer], num_teachers: int) -> Array:
         """The distribution inside the wrapper, `[Q, n + 1]`, the boundary last."""
-        return charging.boundary_distribution(self._calls(np.asarray(counts, dtype=np.int64), num_teachers)[0])
+        return charging.boundary_distribution(
+            self._calls(np.asarray(counts, dtype=np.int64), num_teachers)[0]
+        )
 
     def _ask(
-        self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
+        self,
+        counts: Counts,
+        numbers: LazyUniforms,
+        prior: Bits | None,
+        *,
+        first: int,
+        num_teachers: int,
     ) -> Round:
         distribution, weights, shown = self._calls(counts, num_teachers)
         wrapped = charging.boundary_distribution(distribution)
-        outcomes = uniforms.draw_index(wrapped, numbers[:, 0], lambda row: uniforms.boundary_weights(weights(row)))
+        outcomes = uniforms.draw_index(
+            wrapped, numbers[:, 0], lambda row: uniforms.boundary_weights(weights(row))
+        )
         return Round(*shown(outcomes), outcomes == distribution.shape[1])
 
     def _session_event(self, call_epsilon: float, num_calls: int, **calls: Any) -> pa.Event:
         hits = {"target_hits": self.target_hits, "session_delta": self.session_delta}
-        return session_event(charging.tight_boundary, call_epsilon, num_calls=num_calls, **hits, **calls)
+        return session_event(
+            charging.tight_boundary, call_epsilon, num_calls=num_calls, **hits, **calls
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +410,10 @@ class BoundaryMax(BoundaryAggregator):
         return np.asarray(self._wrapped(np.asarray(votes)[None], 0)[0])
 
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
-        deficits, labels = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64), np.arange(counts.shape[1])
+        deficits, labels = (
+            (counts.max(axis=1, keepdims=True) - counts).astype(np.float64),
+            np.arange(counts.shape[1]),
+        )
         return (
             softmax(counts / self.selection_scale, axis=1),
             lambda row: uniforms.softmax_weights(deficits[row], self.selection_scale),
@@ -358,13 +462,22 @@ class BoundaryTopK(BoundaryAggregator):
     @property
     def release_step(self) -> StableTopK:
         """The call without the wrapper."""
-        return self.part(StableTopK, test="laplace", failure_prob=self.failure_prob or self.usual_failure_prob)
+        return self.part(
+            StableTopK, test="laplace", failure_prob=self.failure_prob or self.usual_failure_prob
+        )
 
     def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
         """Pure DP of selection and test together."""
-        selection = self.release_step.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
-        chosen = self.adjacency.gap_range / self.selection_scale if len(selection.candidates) > 1 else 0.0
-        drawn_from = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)  # the test, passed or refused
+        selection = self.release_step.gap_selection(
+            num_labels=num_labels, num_teachers=num_teachers
+        )
+        chosen = (
+            self.adjacency.gap_range / self.selection_scale
+            if len(selection.candidates) > 1
+            else 0.0
+        )
+        # the test, passed or refused
+        drawn_from = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)
         return chosen + bit_epsilon(drawn_from, self.adjacency.gap_sensitivity)
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
@@ -372,26 +485,41 @@ class BoundaryTopK(BoundaryAggregator):
 
     def event(self, shape: VoteShape) -> pa.Event:
         settled = self.settled(num_queries=shape.num_queries)
-        call_epsilon = settled.call_epsilon_for(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        call_epsilon = settled.call_epsilon_for(
+            num_labels=shape.num_labels, num_teachers=shape.num_teachers
+        )
         failure_prob = shape.num_queries * float(settled.failure_prob or 0)
-        return self._session_event(call_epsilon, shape.num_queries, bounded_range=False, failure_prob=failure_prob)
+        return self._session_event(
+            call_epsilon, shape.num_queries, bounded_range=False, failure_prob=failure_prob
+        )
 
     def plain_event(self, shape: VoteShape) -> pa.Event:
         return self.settled(num_queries=shape.num_queries).release_step.event(shape)
 
-    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | str, float]:
+    def distribution(
+        self, votes: NDArray[np.integer], *, num_teachers: int
+    ) -> dict[tuple[int, ...] | str, float]:
         """The exact distribution of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
         probabilities = self._wrapped(np.asarray(votes)[None], num_teachers)[0].tolist()
-        distribution: dict[tuple[int, ...] | str, float] = {"refused": probabilities[-2], "boundary": probabilities[-1]}
-        candidates = self.release_step.gap_selection(num_labels=len(votes), num_teachers=num_teachers).candidates
+        distribution: dict[tuple[int, ...] | str, float] = {
+            "refused": probabilities[-2],
+            "boundary": probabilities[-1],
+        }
+        candidates = self.release_step.gap_selection(
+            num_labels=len(votes), num_teachers=num_teachers
+        ).candidates
         for k, probability in zip(candidates, probabilities, strict=False):
-            distribution[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = probability
+            distribution[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = (
+                probability
+            )
         return distribution
 
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
         """Each candidate k released, and a refusal last; exactly, a test passes with a multiple of 2**-53."""
-        selection = self.release_step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
+        selection = self.release_step.gap_selection(
+            num_labels=counts.shape[1], num_teachers=num_teachers
+        )
         test, ranking = self.stability_test(num_teachers=num_teachers), Ranking.of(counts)
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
         constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
@@ -400,7 +528,9 @@ class BoundaryTopK(BoundaryAggregator):
         refused = (chosen * (1 - passed)).sum(axis=1, keepdims=True)
 
         def exactly(row: int) -> Weights:
-            single = uniforms.softmax_weights((gaps[row].max() - gaps[row]).astype(np.float64), self.selection_scale)
+            single = uniforms.softmax_weights(
+                (gaps[row].max() - gaps[row]).astype(np.float64), self.selection_scale
+            )
             parts = (passed[row] * _GRID).astype(np.int64).tolist()
 
             def weights(digits: int) -> list[uniforms.Interval]:
@@ -471,7 +601,12 @@ class NotPriorTopK(TargetChargedAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(np.isfinite(self.prior_margin)), "prior_margin", self.prior_margin, "a finite number")
+        require(
+            bool(np.isfinite(self.prior_margin)),
+            "prior_margin",
+            self.prior_margin,
+            "a finite number",
+        )
         _ = self.release_step  # refuses what stable top-k refuses
 
     @property
@@ -489,7 +624,10 @@ class NotPriorTopK(TargetChargedAggregator):
     def agreement(self, *, num_teachers: int) -> Array:
         """The probability that a prior of each margin -R..R is kept, `[2 R + 1]`; larger ones are kept like these."""
         certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
-        farthest = min(require_count("num_teachers", num_teachers), max(_FEW_MARGINS, math.ceil(min(certain, 1e300))))
+        farthest = min(
+            require_count("num_teachers", num_teachers),
+            max(_FEW_MARGINS, math.ceil(min(certain, 1e300))),
+        )
         return _agreement(self.prior_scale, self.prior_margin, min(farthest, _MOST_MARGINS))
 
     def _kept(self, counts: NDArray[np.integer], prior: Bits | None, num_teachers: int) -> Array:
@@ -508,7 +646,9 @@ class NotPriorTopK(TargetChargedAggregator):
         num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
         releases = self.settled(num_queries=shape.num_queries).release_step.event(shape_of_releases)
-        epsilon = bit_epsilon(self.agreement(num_teachers=shape.num_teachers), self.adjacency.gap_sensitivity)
+        epsilon = bit_epsilon(
+            self.agreement(num_teachers=shape.num_teachers), self.adjacency.gap_sensitivity
+        )
         session = session_event(
             charging.not_prior,
             epsilon,
@@ -524,7 +664,9 @@ class NotPriorTopK(TargetChargedAggregator):
 
     def scaled(self, factor: float) -> NotPriorTopK:
         """All noises multiplied by `factor`; the table's budget divided by its square."""
-        return replace(self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor)
+        return replace(
+            self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor
+        )
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> NotPriorTopK:
         """As `Aggregator.fitted`: the releases' noise for their share of the budget, then the noise of the checks.
@@ -549,22 +691,32 @@ class NotPriorTopK(TargetChargedAggregator):
         )
         return replace(with_releases, prior_scale=prior_scale)
 
-    def _expected(self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None) -> base.ExpectedRelease:
+    def _expected(
+        self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None
+    ) -> base.ExpectedRelease:
         """The prior is taken to be right as often as a release is, else empty."""
         first = min(num_queries, self.first_queries)
         released = self.release_step._expected(votes, max(first, 1))
         if first == num_queries:
             return released
-        right = np.arange(len(votes.labels)) < released.answered * released.present * len(votes.labels)
+        right = np.arange(len(votes.labels)) < released.answered * released.present * len(
+            votes.labels
+        )
         checked = super()._expected(votes, num_queries - first, votes.labels & right[:, None])
         parts = (released, checked)
         answers = np.array([first * released.answered, (num_queries - first) * checked.answered])
         if not answers.any():
             return base.ExpectedRelease(0.0, 0.0, 0.0)
-        present, absent = np.average([(part.present, part.absent) for part in parts], axis=0, weights=answers)
-        return base.ExpectedRelease(float(answers.sum() / num_queries), float(present), float(absent))
+        present, absent = np.average(
+            [(part.present, part.absent) for part in parts], axis=0, weights=answers
+        )
+        return base.ExpectedRelease(
+            float(answers.sum() / num_queries), float(present), float(absent)
+        )
 
-    def hit_probabilities(self, votes: Counts, *, num_teachers: int, prior: Bits | None = None) -> Array:
+    def hit_probabilities(
+        self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
+    ) -> Array:
         """That its check fails, or 1 without a prior; 0 for the first queries, which are not checked."""
         checked = np.arange(len(votes)) >= self.first_queries
         return np.where(checked, 1 - self._kept(votes, prior, num_teachers), 0.0)
@@ -583,7 +735,13 @@ class NotPriorTopK(TargetChargedAggregator):
             start = stop
 
     def _ask(
-        self, counts: Counts, numbers: LazyUniforms, prior: Bits | None, *, first: int, num_teachers: int
+        self,
+        counts: Counts,
+        numbers: LazyUniforms,
+        prior: Bits | None,
+        *,
+        first: int,
+        num_teachers: int,
     ) -> Round:
         checked = first + np.arange(len(counts)) >= self.first_queries
         agreed = checked & (numbers[:, 0].on_grid() < self._kept(counts, prior, num_teachers))
@@ -608,6 +766,8 @@ def _agreement(prior_scale: float, prior_margin: float, farthest: int) -> Array:
     x = (np.arange(-farthest, farthest + 1) - prior_margin) / prior_scale
     tail = np.exp(-np.abs(x)) / 2
     kept = np.where(x < 0, tail, 0.5 - np.expm1(-np.abs(x)) / 2)
-    rounded = np.floor(np.clip(kept, _SMALLEST_PROB, 1 - _SMALLEST_PROB) * float(_GRID)) / float(_GRID)
+    rounded = np.floor(np.clip(kept, _SMALLEST_PROB, 1 - _SMALLEST_PROB) * float(_GRID)) / float(
+        _GRID
+    )
     rounded.setflags(write=False)
     return np.asarray(rounded)

@@ -27,7 +27,13 @@ from pate.networks.device import all_cores
 from pate.pricing import Budget, PricedRelease, plan_release
 from pate.run.progress import Monitor
 from pate.run.randomness import Streams
-from pate.validation import InvalidValue, require, require_choice, require_count, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_probability,
+)
 from pate.votes.clipping import ClippedMoments, Integers
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.shape import VoteShape
@@ -36,23 +42,30 @@ from pate.votes.source import VoteSource
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 Signs = NDArray[np.int8]
-Asked = tuple[Array, Array, ClippedMoments]  # the student's weights `[D, L]`, the labels' scale `[L]`, the clipped sum
-Round = tuple[Asked, Integers, Integers, float]  # what was asked, the sum as it is and as released, its noise's std
-Craft = tuple[tuple[int, ...], tuple[int, ...]]  # queries made so that canaries decide: sides and others of labels
+# the student's weights `[D, L]`, the labels' scale `[L]`, the clipped sum
+Asked = tuple[Array, Array, ClippedMoments]
+# what was asked, the sum as it is and as released, its noise's std
+Round = tuple[Asked, Integers, Integers, float]
+# queries made so that canaries decide: sides and others of labels
+Craft = tuple[tuple[int, ...], tuple[int, ...]]
 
 SABOTAGE = ("noise", "clip", "charge", "features", "seed")  # ways to break a release on purpose
 _LESS_NOISE = 0.1
-_GUESSED = 6.0  # times the root of the number of coins: where the bound was highest for 1,000 to 20,000 Gaussian coins
+# times the root of the number of coins: where the bound was highest for 1,000 to 20,000 Gaussian
+# coins
+_GUESSED = 6.0
 _CANARIES = 1000
 _FEWER = 4, 16  # times fewer canaries are tried: their votes are noise to each other
 _REPEATS = 4  # how often each canary counts where `sabotage=clip`
 _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
 _DELTAS = np.logspace(-7, -0.3, 20)  # where a price is read; more of them refute a little more
-_WIDEST = 2.0**4  # scales of the noise that are looked at, up and down: prices of much more take minutes
+# scales of the noise that are looked at, up and down: prices of much more take minutes
+_WIDEST = 2.0**4
 _HALVINGS, _FINER = 5, 18  # of a scale, and of an epsilon
 _LARGEST = 200.0
 _UNCLIPPED = 16  # times the clip that is promised, a power of 2
-_PRESENT = 0.1, 0.8  # of the labels that are the rarer way in a canary: few tell canaries apart, many are clipped
+# of the labels that are the rarer way in a canary: few tell canaries apart, many are clipped
+_PRESENT = 0.1, 0.8
 _EXACT = 1e-3  # of a canary's length: the noise of what is released without any
 
 _GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)  # between places, of the teachers
@@ -124,7 +137,9 @@ class Guesses:
         """The largest epsilon of which (epsilon, delta)-DP is refuted, whatever the mechanism; 0 if none is."""
 
         def refuted(epsilon: float) -> bool:
-            return self.refute(PriceCurve(np.array([epsilon]), np.array([delta])), confidence=confidence)
+            return self.refute(
+                PriceCurve(np.array([epsilon]), np.array([delta])), confidence=confidence
+            )
 
         if not refuted(0.0):
             return 0.0
@@ -170,11 +185,15 @@ class _OverheardVotes(MomentVotes):
         self.times, self.overheard = times, list[tuple[Asked, Integers]]()
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        exact = self.times * super().total(weights, label_scale, replace(clipped, clip=self.times * clipped.clip))
+        exact = self.times * super().total(
+            weights, label_scale, replace(clipped, clip=self.times * clipped.clip)
+        )
         self.overheard.append(((weights, label_scale, clipped), exact))
         return exact
 
-    def moved(self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], asked: Asked) -> tuple[Array, Array]:
+    def moved(
+        self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], asked: Asked
+    ) -> tuple[Array, Array]:
         """The features `[m, D]` and residuals `[m, L]` of records, whose products are what they add to a sum."""
         weights, label_scale, clipped = asked
         wider = replace(clipped, clip=self.times * clipped.clip)
@@ -199,32 +218,48 @@ class RecordAttack:
     sabotage: str | None = None
 
     def __post_init__(self) -> None:
-        require(self.dataset.kind == "features", "data", self.dataset.kind, "features, such as features=patches gives")
+        require(
+            self.dataset.kind == "features",
+            "data",
+            self.dataset.kind,
+            "features, such as features=patches gives",
+        )
 
     def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
         """A score for each canary, `[m]`: its sign guesses the coin, its size says how sure that is.
 
         `coins`, `[m]`, are +1 for the public record's inputs, -1 for the mirrored ones; canaries and noise are drawn.
         """
-        canaries, noise = _Canaries.of(self.dataset, self.num_canaries, rng), int(rng.integers(2**63))
+        canaries, noise = (
+            _Canaries.of(self.dataset, self.num_canaries, rng),
+            int(rng.integers(2**63)),
+        )
         votes, rounds = self._released(canaries.planted(self.dataset, coins), noise)
         sums = []
-        if self.sabotage == "seed":  # the difference of two first rounds, in one of which all coins are known to be +1
+        # the difference of two first rounds, in one of which all coins are known to be +1
+        if self.sabotage == "seed":
             _, others = self._released(canaries.planted(self.dataset, np.ones_like(coins)), noise)
             (asked, _, total, _), known = rounds[0], others[0][2]
             features, residuals = votes.moved(canaries.inputs, canaries.labels, asked)
-            sums.append(canaries.evidence(votes, asked, total - known + features.T @ residuals, 0.0))
+            sums.append(
+                canaries.evidence(votes, asked, total - known + features.T @ residuals, 0.0)
+            )
         else:
             for asked, exact, total, std in rounds:
                 features, residuals = votes.moved(canaries.by(coins), canaries.labels, asked)
-                sums.append(canaries.evidence(votes, asked, total - (exact - features.T @ residuals), std))
-        if self.sabotage == "features":  # the mean of records that canaries are among, times their number, has no noise
+                sums.append(
+                    canaries.evidence(votes, asked, total - (exact - features.T @ residuals), std)
+                )
+        # the mean of records that canaries are among, times their number, has no noise
+        if self.sabotage == "features":
             moves = (canaries.inputs - canaries.mirrored).astype(np.float64) / 2
             std = _EXACT * float(np.linalg.norm(moves, axis=1).mean())
             sums.append((moves @ moves.T / std**2, moves @ (coins @ moves) / std**2))
         # Of what is seen, D^T coins + noise in each sum, the coins' best linear estimate.
         gram = sum(each for each, _ in sums) + np.eye(len(coins))
-        return np.asarray(scipy.linalg.solve(gram, sum(matched for _, matched in sums), assume_a="pos"))
+        return np.asarray(
+            scipy.linalg.solve(gram, sum(matched for _, matched in sums), assume_a="pos")
+        )
 
     def _released(self, private: Split, noise: int) -> tuple[_OverheardVotes, list[Round]]:
         """Rounds of votes on private records, with noise of a seed."""
@@ -243,7 +278,12 @@ class RecordAttack:
         require(bool(votes.overheard), "aggregator.rounds", made.rounds, "a release in rounds")
         wider = made.votes_multiplier * math.sqrt(made.num_rounds)
         return votes, [
-            (asked, exact, (drawn.read(f"step-{number}") or {})["total"], wider * asked[2].l2_sensitivity)
+            (
+                asked,
+                exact,
+                (drawn.read(f"step-{number}") or {})["total"],
+                wider * asked[2].l2_sensitivity,
+            )
             for number, (asked, exact) in enumerate(votes.overheard)
         ]
 
@@ -253,7 +293,8 @@ class _Canaries:
     """Where canaries stand, their two inputs `[m, d]` and their labels `[m, L]`."""
 
     rows: NDArray[np.int64]
-    kept: NDArray[np.int64]  # rows of the private split: one of each canary's group, all of other groups
+    # rows of the private split: one of each canary's group, all of other groups
+    kept: NDArray[np.int64]
     inputs: NDArray[np.float32]
     mirrored: NDArray[np.float32]
     labels: NDArray[np.bool_]
@@ -261,7 +302,9 @@ class _Canaries:
     @classmethod
     def of(cls, dataset: Dataset, count: int, rng: np.random.Generator) -> _Canaries:
         private, public = dataset.private, np.asarray(dataset.public.inputs)
-        groups, first, group_of = np.unique(private.group_ids, return_index=True, return_inverse=True)
+        groups, first, group_of = np.unique(
+            private.group_ids, return_index=True, return_inverse=True
+        )
         chosen = rng.choice(len(groups), count, replace=False)
         gives_way = np.isin(group_of, chosen)
         gives_way[first[chosen]] = False
@@ -282,14 +325,23 @@ class _Canaries:
         """The inputs that the coins choose."""
         return np.where((coins > 0)[:, None], self.inputs, self.mirrored)
 
-    def evidence(self, votes: _OverheardVotes, asked: Asked, rest: Array | Integers, std: float) -> tuple[Array, Array]:
+    def evidence(
+        self, votes: _OverheardVotes, asked: Asked, rest: Array | Integers, std: float
+    ) -> tuple[Array, Array]:
         """What a noisy sum, of which `rest` is left without the known records, says of the coins.
 
         It moves by a difference with each. Products of these, `[m, m]`, and with the rest, `[m]`, over the variance.
         """
-        (f, r), (g, s) = (votes.moved(each, self.labels, asked) for each in (self.inputs, self.mirrored))
+        (f, r), (g, s) = (
+            votes.moved(each, self.labels, asked) for each in (self.inputs, self.mirrored)
+        )
         rest = rest - (f.T @ r + g.T @ s) / 2
-        gram = ((f @ f.T) * (r @ r.T) + (g @ g.T) * (s @ s.T) - (f @ g.T) * (r @ s.T) - (g @ f.T) * (s @ r.T)) / 4
+        gram = (
+            (f @ f.T) * (r @ r.T)
+            + (g @ g.T) * (s @ s.T)
+            - (f @ g.T) * (r @ s.T)
+            - (g @ f.T) * (s @ r.T)
+        ) / 4
         matched = (np.einsum("ij,ij->i", f @ rest, r) - np.einsum("ij,ij->i", g @ rest, s)) / 2
         variance = std**2 or _EXACT**2 * float(gram.diagonal().mean())
         return gram / variance, matched / variance
@@ -302,7 +354,11 @@ class CraftedVotes(VoteSource):
 
     def __init__(self, craft: Craft, ways: Signs, repeats: int, shape: VoteShape) -> None:
         self.ways, self.repeats = ways, repeats
-        self.num_teachers, self.num_queries, self.num_labels = shape.num_teachers, shape.num_queries, shape.num_labels
+        self.num_teachers, self.num_queries, self.num_labels = (
+            shape.num_teachers,
+            shape.num_queries,
+            shape.num_labels,
+        )
         self.total = shape.num_teachers - repeats * len(ways)
         self.sides, self.others = np.zeros((2, shape.num_labels), dtype=np.int64)
         self.sides[: len(craft[0])], self.others[: len(craft[1])] = craft
@@ -311,13 +367,19 @@ class CraftedVotes(VoteSource):
     def bits(self) -> Iterator[Bits]:
         for first in range(0, len(self.ways), _BLOCK):
             yield self._by(self.ways[first : first + _BLOCK]).repeat(self.repeats, axis=0)
-        places = 7 * np.arange(self.ways.shape[1])  # whose turn it is moves on: no teacher always votes alike
+        # whose turn it is moves on: no teacher always votes alike
+        places = 7 * np.arange(self.ways.shape[1])
         for first in range(0, self.total, _BLOCK):
-            turns = (np.arange(first, min(first + _BLOCK, self.total))[:, None] + places) % self.total
+            turns = (
+                np.arange(first, min(first + _BLOCK, self.total))[:, None] + places
+            ) % self.total
             if self.by_bit:
                 yield self._by(np.where(turns < self.total // 2, 1, -1).astype(np.int8))
-            else:  # one side from the first turn on, the other from the last: rivals share no teacher
-                turns = np.where(self.sides < 0, self.total - 1 - turns[:, :, None], turns[:, :, None])
+            # one side from the first turn on, the other from the last: rivals share no teacher
+            else:
+                turns = np.where(
+                    self.sides < 0, self.total - 1 - turns[:, :, None], turns[:, :, None]
+                )
                 yield np.asarray(turns < self.others)
 
     def label_shares(self) -> Array:
@@ -335,7 +397,9 @@ class CraftedVotes(VoteSource):
         if self.by_bit:
             counts = self.total // 2 + self.repeats * ahead
             return np.asarray(counts.reshape(self.num_queries, self.num_labels))
-        voting = np.where(self.sides > 0, ahead[:, None], len(self.ways) - ahead[:, None]) * (self.sides != 0)
+        voting = np.where(self.sides > 0, ahead[:, None], len(self.ways) - ahead[:, None]) * (
+            self.sides != 0
+        )
         return np.asarray(self.others + self.repeats * voting)
 
 
@@ -356,7 +420,12 @@ class TeacherAttack:
 
     @classmethod
     def rehearsed(
-        cls, aggregator: Aggregator, shape: VoteShape, counts: Sequence[int], repeats: int, rng: np.random.Generator
+        cls,
+        aggregator: Aggregator,
+        shape: VoteShape,
+        counts: Sequence[int],
+        repeats: int,
+        rng: np.random.Generator,
     ) -> TeacherAttack:
         """With the craft and the number of canaries of which releases tell most, on coins of its own."""
         chosen: TeacherAttack | None = None
@@ -364,8 +433,16 @@ class TeacherAttack:
             made: dict[str, Any] = {"aggregator": aggregator, "shape": shape, "num_canaries": count}
             made |= {"repeats": repeats, "weights": np.empty(0)}
             crafts = [*_crafts(aggregator, shape, shape.num_teachers - repeats * count)]
-            require(bool(crafts), "num_labels", shape.num_labels, "two labels at least, for canaries to decide")
-            best = max((cls(**made, craft=each)._fitted(_ROWS, rng) for each in crafts), key=lambda each: each.told)
+            require(
+                bool(crafts),
+                "num_labels",
+                shape.num_labels,
+                "two labels at least, for canaries to decide",
+            )
+            best = max(
+                (cls(**made, craft=each)._fitted(_ROWS, rng) for each in crafts),
+                key=lambda each: each.told,
+            )
             best = best._fitted(_MORE_ROWS, rng)
             chosen = best if chosen is None or best.told > _WORTH * chosen.told else chosen
         return cast(TeacherAttack, chosen)
@@ -381,7 +458,9 @@ class TeacherAttack:
         weights = np.linalg.lstsq(seen, moved, rcond=1e-9)[0]
         by_chance = np.count_nonzero(seen.any(axis=0)) / len(seen)
         explained = float(((seen @ weights) ** 2).sum() / (moved**2).sum()) - by_chance
-        return replace(self, weights=weights, told=explained * len(seen) / len(parts) / self.num_canaries)
+        return replace(
+            self, weights=weights, told=explained * len(seen) / len(parts) / self.num_canaries
+        )
 
     def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
         """A score for each canary, `[m]`: its sign guesses the coin, its size says how sure that is."""
@@ -392,7 +471,9 @@ class TeacherAttack:
     def _signs(self, rng: np.random.Generator) -> Signs:
         """Which way each canary votes on each query with a coin of +1, `[m, Q]`, or on each bit, `[m, Q * L]`."""
         width = self.shape.num_queries * (1 if self.craft[0] else self.shape.num_labels)
-        return (2 * rng.integers(0, 2, (self.num_canaries, width), dtype=np.int8) - 1).astype(np.int8)
+        return (2 * rng.integers(0, 2, (self.num_canaries, width), dtype=np.int8) - 1).astype(
+            np.int8
+        )
 
     def _seen(self, ways: Signs, rng: np.random.Generator) -> Array:
         """What a release says, around its mean, `[Q or Q * L, F]`: bits or scores, answers, hits; 0 once it halts."""
@@ -409,7 +490,9 @@ class TeacherAttack:
             return np.asarray(said.reshape(-1, 1) - said.mean())
         chosen, rest = np.split(said, [len(self.craft[1])], axis=1)
         hits = getattr(release, "hits", np.zeros(len(said)))
-        seen = np.column_stack([chosen, rest.sum(axis=1), release.answered, hits]).astype(np.float64)
+        seen = np.column_stack([chosen, rest.sum(axis=1), release.answered, hits]).astype(
+            np.float64
+        )
         asked = np.arange(len(seen)) < getattr(release, "num_asked", len(seen))
         return np.asarray((seen - seen[asked].mean(axis=0)) * asked[:, None])
 
@@ -422,10 +505,12 @@ def _crafts(aggregator: Aggregator, shape: VoteShape, total: int) -> Iterator[Cr
         yield (), ()
     for width in _WIDTHS if fixed is None else (fixed,):
         for gap in (round(part * total) for part in (_GAPS if counted else _FEW_GAPS)):
-            if width <= most and 2 * width <= shape.num_labels:  # each other teacher votes for one of two sets
+            # each other teacher votes for one of two sets
+            if width <= most and 2 * width <= shape.num_labels:
                 first = (total + gap) // 2
                 yield (1,) * width + (-1,) * width, (first,) * width + (total - first,) * width
-            for steps in _STAIRS:  # places of falling counts; canaries move every second one up and all others down
+            # places of falling counts; canaries move every second one up and all others down
+            for steps in _STAIRS:
                 if counted and most >= shape.num_labels > width * steps and gap * steps <= total:
                     places = [min(label // width, steps) for label in range(shape.num_labels)]
                     counts = tuple(gap * (steps - place) for place in places if place < steps)
@@ -505,11 +590,21 @@ class Attack:
             require_count("num_canaries", self.num_canaries)
         require_probability("confidence", self.confidence)
         rule = "replace_one: a canary is replaced, which add_remove counts as two changes"
-        require(self.aggregator.adjacency is Adjacency.REPLACE_ONE, "adjacency", self.aggregator.adjacency, rule)
+        require(
+            self.aggregator.adjacency is Adjacency.REPLACE_ONE,
+            "adjacency",
+            self.aggregator.adjacency,
+            rule,
+        )
         if self.sabotage is not None:
             require_choice("sabotage", self.sabotage, SABOTAGE)
             of_records = self.sabotage not in ("features", "seed") or self.of_records
-            require(of_records, "sabotage", self.sabotage, "noise, clip or charge, but for aggregator=centered_votes")
+            require(
+                of_records,
+                "sabotage",
+                self.sabotage,
+                "noise, clip or charge, but for aggregator=centered_votes",
+            )
 
     @property
     def of_records(self) -> bool:
@@ -520,10 +615,14 @@ class Attack:
     def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
         """Plants, draws and guesses; raises for too few groups or teachers, and a budget that no noise meets."""
         started, monitor = time.monotonic(), monitor or Monitor()
-        total = require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
+        total = (
+            require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
+        )
         rule = f"at least {_FEWEST_GROUPS} private groups or teachers for canaries among them"
         require(total >= _FEWEST_GROUPS, "num_teachers", total, rule)
-        shape = VoteShape(num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=total)
+        shape = VoteShape(
+            num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=total
+        )
         priced = plan_release(self.aggregator, shape, self.budget)
         most = total // 2 if self.of_records else total // 8
         count = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
@@ -531,13 +630,24 @@ class Attack:
         streams = Streams.secret() if self.seed is None else Streams(self.seed)
         rng, coins, scores = streams.generator("noise"), list[Signs](), list[Array]()
         with monitor.stage("looking for the most telling queries"):
-            used = priced.aggregator.scaled(_LESS_NOISE) if self.sabotage == "noise" else priced.aggregator
+            used = (
+                priced.aggregator.scaled(_LESS_NOISE)
+                if self.sabotage == "noise"
+                else priced.aggregator
+            )
             guesser: RecordAttack | TeacherAttack
             if isinstance(used, CenteredVotes):
                 guesser = RecordAttack(used, dataset, count, self.num_queries, self.sabotage)
             else:
-                tries = (1, *_FEWER) if self.num_canaries is None and used.input_form == "counts" else (1,)
-                counts, repeats = [count // times for times in tries], _REPEATS if self.sabotage == "clip" else 1
+                tries = (
+                    (1, *_FEWER)
+                    if self.num_canaries is None and used.input_form == "counts"
+                    else (1,)
+                )
+                counts, repeats = (
+                    [count // times for times in tries],
+                    _REPEATS if self.sabotage == "clip" else 1,
+                )
                 guesser = TeacherAttack.rehearsed(used, shape, counts, repeats, rng)
         num_runs = self.num_runs * (count // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
@@ -548,7 +658,9 @@ class Attack:
         with monitor.stage("searching the price that they refute"):
             return self._result(priced, np.concatenate(coins), np.concatenate(scores), started)
 
-    def _result(self, priced: PricedRelease, coins: Signs, scores: Array, started: float) -> AttackResult:
+    def _result(
+        self, priced: PricedRelease, coins: Signs, scores: Array, started: float
+    ) -> AttackResult:
         """What the surest guesses refute; how many there are was fixed before anything was drawn."""
         most = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
         surest = np.argsort(-np.abs(scores), kind="stable")[:most]

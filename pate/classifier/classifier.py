@@ -31,7 +31,18 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, TrainingSet
 from pate.aggregators.aggregator import Drawn
 from pate.classifier import samples
-from pate.classifier.samples import Bits, LabelSets, Model, OneClass, Pools, Rows, Task, dense, is_frame, taken
+from pate.classifier.samples import (
+    Bits,
+    LabelSets,
+    Model,
+    OneClass,
+    Pools,
+    Rows,
+    Task,
+    dense,
+    is_frame,
+    taken,
+)
 from pate.data.partition import Partition
 from pate.models.sklearn import minds_scale, of_a_part, takes_nan
 from pate.models.student import OnEpoch
@@ -72,7 +83,8 @@ _UNGROUPED = (
     " A search gives groups= to its splitter alone; to protect groups, call"
     " sklearn.set_config(enable_metadata_routing=True) and set_fit_request(X_public=True, groups=True)"
 )
-_KEPT = 1000  # of each fit: the smallest digests, so that fits with records in common keep records in common
+# of each fit: the smallest digests, so that fits with records in common keep records in common
+_KEPT = 1000
 
 
 class DoubtfulPlan(UserWarning):
@@ -102,7 +114,13 @@ class PastFits:
     changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()  # what their prices are for
 
     def with_fit(
-        self, epsilon: float, delta: float, *, seed: int | None, unit: PrivacyUnit, adjacency: Adjacency
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        seed: int | None,
+        unit: PrivacyUnit,
+        adjacency: Adjacency,
     ) -> Self:
         """Adds a fit. Two with one seed share their noise, and prices for two units have no sum: infinity."""
         changes = self.changes | {(unit, adjacency)}
@@ -111,7 +129,14 @@ class PastFits:
         if seed in self.seeds or len(changes) > 1 or total_delta == 1:
             total = math.inf
         seeds = self.seeds if seed is None else self.seeds | {seed}
-        return replace(self, count=self.count + 1, epsilon=total, delta=total_delta, seeds=seeds, changes=changes)
+        return replace(
+            self,
+            count=self.count + 1,
+            epsilon=total,
+            delta=total_delta,
+            seeds=seeds,
+            changes=changes,
+        )
 
 
 # By digests of records, under a key that ends with the process.
@@ -135,15 +160,23 @@ class EstimatorStudent:
     task: Task  # how an estimator is fitted to labels
     estimator: Any  # unfitted
 
-    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> Model:
+    def learn(
+        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+    ) -> Model:
         """Without the pool and the scores, for which estimators have no use."""
         rows = self.task.usable(training.labels)
-        return self.task.fit(self.estimator, taken(training.inputs, rows), training.labels[rows], seed=seed)
+        return self.task.fit(
+            self.estimator, taken(training.inputs, rows), training.labels[rows], seed=seed
+        )
 
-    def confidences(self, inputs: Rows, targets: Bits, seed: int, queries: Rows) -> NDArray[np.float32]:
+    def confidences(
+        self, inputs: Rows, targets: Bits, seed: int, queries: Rows
+    ) -> NDArray[np.float32]:
         """A teacher's, `[1, Q, L]`, on one thread, whose last bits do not depend on the machine's load."""
         with one_blas_thread(), of_a_part(self.estimator):
-            return self.task.fit(self.estimator, inputs, targets, seed=seed).confidences(queries)[None]
+            return self.task.fit(self.estimator, inputs, targets, seed=seed).confidences(queries)[
+                None
+            ]
 
     def rehearse(self, name: str, queries: Any) -> None:
         """Fits the estimator to public samples and labels that say nothing: what cannot take them is told for free."""
@@ -157,7 +190,9 @@ class EstimatorStudent:
         except (ValueError, TypeError) as error:
             said = " ".join(str(error).split())[:_SHOWN]
             rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({said})"
-            raise InvalidValue(f"{name}={type(self.estimator).__name__}: expected {rule}") from error
+            raise InvalidValue(
+                f"{name}={type(self.estimator).__name__}: expected {rule}"
+            ) from error
 
 
 @dataclass(eq=False)
@@ -174,7 +209,9 @@ class FittedVotes(VoteSource):
 
     def __post_init__(self) -> None:
         self.num_queries, self.num_labels = len(self.pools.queries), self.task.num_labels
-        self.partition = Partition.draw(self.pools.groups, self.num_teachers, self.streams.generator("partition"))
+        self.partition = Partition.draw(
+            self.pools.groups, self.num_teachers, self.streams.generator("partition")
+        )
         self.records_per_teacher = len(np.unique(self.pools.groups)) / self.num_teachers
 
     def bits(self) -> Iterator[Bits]:
@@ -187,7 +224,8 @@ class FittedVotes(VoteSource):
         seeds = self.streams.seeds("teachers", self.num_teachers)
         parallel = Parallel(n_jobs=self.num_jobs, return_as="generator", verbose=self.verbose)
         said: Iterator[NDArray[np.float32]] = parallel(
-            ask(taken(inputs, shard), targets[shard], seed, queries) for shard, seed in zip(rows, seeds, strict=True)
+            ask(taken(inputs, shard), targets[shard], seed, queries)
+            for shard, seed in zip(rows, seeds, strict=True)
         )
         return said
 
@@ -209,7 +247,9 @@ def unit_of(groups: Any) -> PrivacyUnit:
     if name is None or name == "":
         return _ONE_GROUP
     column = printable(str(name))
-    return PrivacyUnit(f"one value of groups, here the column {column}, with all its rows", (str(name),))
+    return PrivacyUnit(
+        f"one value of groups, here the column {column}, with all its rows", (str(name),)
+    )
 
 
 def streams_of(random_state: Any) -> Streams:
@@ -238,10 +278,15 @@ def repeats(
     adjacency: Adjacency,
 ) -> PastFits:
     """Enters a fit; returns those of a record that was part of the most, this one included, at their largest price."""
-    digests = {hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest() for row in samples.rows_as_bytes(inputs)}
+    digests = {
+        hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()
+        for row in samples.rows_as_bytes(inputs)
+    }
     most = PastFits()
     for digest in heapq.nsmallest(_KEPT, digests):
-        past = _FITS.get(digest, PastFits()).with_fit(epsilon, delta, seed=seed, unit=unit, adjacency=adjacency)
+        past = _FITS.get(digest, PastFits()).with_fit(
+            epsilon, delta, seed=seed, unit=unit, adjacency=adjacency
+        )
         _FITS[digest] = past
         if (past.epsilon, past.count) > (most.epsilon, most.count):
             most = past
@@ -339,7 +384,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     verbose: int = 0
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None = None, *, groups: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fits teachers, releases their votes, fits the student.
 
@@ -380,7 +430,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if self.ledger is None:
             self._warn_of_repeats(past)
         verbose = max(int(self.verbose) - 1, 0)  # joblib's
-        votes = FittedVotes(task, self._teacher, pools, self.n_teachers, streams, self.n_jobs, verbose)
+        votes = FittedVotes(
+            task, self._teacher, pools, self.n_teachers, streams, self.n_jobs, verbose
+        )
         student = EstimatorStudent(task, self._student)
         seed = streams.seeds("student", 1)[0]
         if is_frame(pools.queries):
@@ -394,28 +446,45 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             stage(f"{self.n_teachers} teachers and their release, epsilon {price}", self.verbose),
             one_blas_thread(),
         ):
-            release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, drawn=drawn)
+            release = draw(
+                priced, votes, streams=streams, student=student, inputs=pools.queries, drawn=drawn
+            )
         with (
-            stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose),
+            stage(
+                f"student of {release.num_answered} answers to {release.num_queries} queries",
+                self.verbose,
+            ),
             one_blas_thread(),
         ):
             training = release.training_set(pools.queries)
             try:
                 learned = student.learn(training, pool=pools.queries[:0], seed=seed)
-                doubts = student_is_the_prior(learned, pools.queries, helps=priced.aggregator.remedies["noise"])
+                doubts = student_is_the_prior(
+                    learned, pools.queries, helps=priced.aggregator.remedies["noise"]
+                )
                 lines = list(doubts)
             except (ValueError, TypeError, ArithmeticError, IndexError) as error:
                 self.release_ = release  # it is paid for
                 reason = " ".join(str(error).split())[:_SHOWN]
                 rule = f"one that can be fitted to released labels ({type(error).__name__}: {reason}); the release "
                 rule += "is paid and stays: release_.training_set(X_public) is what another estimator can be fitted to"
-                raise InvalidValue(f"student={type(self._student).__name__}: expected {rule}") from error
+                raise InvalidValue(
+                    f"student={type(self._student).__name__}: expected {rule}"
+                ) from error
         self.student_ = learned
         for line in lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         self._task, self.classes_ = task, task.classes
-        self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency
-        self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, ledger.spent_epsilon
+        self.aggregator_, self.release_, self.adjacency_ = (
+            priced.aggregator,
+            release,
+            release.adjacency,
+        )
+        self.epsilon_, self.delta_, self.spent_epsilon_ = (
+            priced.epsilon,
+            self.target_delta,
+            ledger.spent_epsilon,
+        )
         self.unit_ = unit.protected_under(release.adjacency)
         return self
 
@@ -443,7 +512,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_is_fitted(self, "student_")
         if not isinstance(self._task, LabelSets):
             return float(super().score(X, y, sample_weight))
-        return float(accuracy_score(self._task.encode(y), self._said("predict", X), sample_weight=sample_weight))
+        return float(
+            accuracy_score(
+                self._task.encode(y), self._said("predict", X), sample_weight=sample_weight
+            )
+        )
 
     @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -456,18 +529,24 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         framed, ask = is_frame(X), getattr(self.student_, method)
         if not framed:
             samples.require_readable("X", X)
-        inputs = validate_data(self, X, reset=False, **({"skip_check_array": True} if framed else self._form))
+        inputs = validate_data(
+            self, X, reset=False, **({"skip_check_array": True} if framed else self._form)
+        )
         with one_blas_thread():  # the same last bits on any number of cores
             if not sparse.issparse(inputs):
                 return np.asarray(ask(inputs))
             starts = range(0, inputs.shape[0], _ROWS)
-            return np.asarray(np.concatenate([ask(taken(inputs, slice(row, row + _ROWS))) for row in starts]))
+            return np.asarray(
+                np.concatenate([ask(taken(inputs, slice(row, row + _ROWS))) for row in starts])
+            )
 
     def __sklearn_tags__(self) -> Any:
         """Says that y may have several labels per sample, and whether inputs may be missing."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = all(takes_nan(chosen) for chosen in (self._teacher, self._student))
+        tags.input_tags.allow_nan = all(
+            takes_nan(chosen) for chosen in (self._teacher, self._student)
+        )
         return tags
 
     @property
@@ -501,19 +580,29 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         sets = LabelSets.of(y, self.classes)
         encoded: Any = y if sets is None else sets.encode(y)
         framed = samples.require_frames(X, X_public)
-        form = {"skip_check_array": True} if framed else self._form  # a DataFrame stays as it is, its names remembered
+        # a DataFrame stays as it is, its names remembered
+        form = {"skip_check_array": True} if framed else self._form
         if framed:
             inputs = validate_data(self, X, **form)
             require(len(inputs) > 0, "X", "a DataFrame without rows", "at least one record")
-            _, labels = check_X_y(np.zeros((len(inputs), 1)), encoded, multi_output=True, estimator=self)
+            _, labels = check_X_y(
+                np.zeros((len(inputs), 1)), encoded, multi_output=True, estimator=self
+            )
         else:
             inputs, labels = validate_data(self, X, encoded, multi_output=True, **form)
         require_moderate("X", samples.numbers_of(inputs), missing=True)
         bits = np.asarray(dense(labels))
-        task, targets = samples.task_of(bits, self.classes) if sets is None else (sets, bits.astype(np.bool_))
+        task, targets = (
+            samples.task_of(bits, self.classes) if sets is None else (sets, bits.astype(np.bool_))
+        )
         if isinstance(task, OneClass):
             for name, chosen in both:
-                require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")
+                require(
+                    not is_regressor(chosen),
+                    name,
+                    type(chosen).__name__,
+                    "a classifier, as y holds classes",
+                )
         public = None if X_public is None else validate_data(self, X_public, reset=False, **form)
         if public is not None:
             require_moderate("X_public", samples.numbers_of(public), missing=True)
@@ -534,27 +623,59 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require(path, "ledger", type(self.ledger).__name__, "the path of a ledger file")
         if self.max_total_epsilon is not None:
             cap = require_positive("max_total_epsilon", self.max_total_epsilon)
-            require(self.ledger is not None, "max_total_epsilon", cap, "a ledger= beside it, the file of all fits")
+            require(
+                self.ledger is not None,
+                "max_total_epsilon",
+                cap,
+                "a ledger= beside it, the file of all fits",
+            )
         if self.epsilon is not None:
             require_positive("epsilon", self.epsilon)
-        budget, counts = self._budget, {"num_queries": len(pools.queries), "num_labels": task.num_labels}
+        budget, counts = (
+            self._budget,
+            {"num_queries": len(pools.queries), "num_labels": task.num_labels},
+        )
         require_achievable_delta(self.target_delta, **counts)
         adjacency, aggregator = Adjacency.parse(self.adjacency), self.aggregator
         if aggregator is None:
-            require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
+            require(
+                self.epsilon is not None,
+                "epsilon",
+                None,
+                "a number > 0, or an aggregator with its noise",
+            )
             aggregator = task.default_aggregator(adjacency)
         shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
-        require(isinstance(aggregator, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")
+        require(
+            isinstance(aggregator, Aggregator),
+            "aggregator",
+            shown,
+            "an object such as GaussianVotes(noise_std=…)",
+        )
         rule = f"{adjacency}, as the classifier's"
-        require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
+        require(
+            aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule
+        )
         aggregator.check_run()
-        priced = plan_release(aggregator, VoteShape(**counts, num_teachers=self.n_teachers), budget, names=_NAMES)
-        told: dict[str, Any] = {"names": _NAMES, "num_groups": num_groups, "allow_useless": self.allow_useless}
+        priced = plan_release(
+            aggregator, VoteShape(**counts, num_teachers=self.n_teachers), budget, names=_NAMES
+        )
+        told: dict[str, Any] = {
+            "names": _NAMES,
+            "num_groups": num_groups,
+            "allow_useless": self.allow_useless,
+        }
         doubts = [*require_useful(aggregator, priced, budget, **told)]
-        doubts += few_records(f"n_teachers={self.n_teachers}", pools.inputs.shape[0], self.n_teachers, "fewer teachers")
+        doubts += few_records(
+            f"n_teachers={self.n_teachers}",
+            pools.inputs.shape[0],
+            self.n_teachers,
+            "fewer teachers",
+        )
         chosen = {"teacher": self._teacher, "student": self._student}
         if minding := [name for name, estimator in chosen.items() if minds_scale(estimator)]:
-            doubts += uneven_inputs(" and ".join(minding), samples.numbers_of(pools.queries))  # public ones
+            # public ones
+            doubts += uneven_inputs(" and ".join(minding), samples.numbers_of(pools.queries))
         return replace(priced, doubts=tuple(doubts))
 
     def _ledger(self, priced: PricedRelease, noise: str, unit: PrivacyUnit) -> Ledger:
@@ -562,8 +683,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         All fits count together: a ledger that counts by digests of data would take a search's folds for other people.
         """
-        terms: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "target_delta": self.target_delta}
-        terms |= {"accountant": self._budget.accountant, "max_epsilon": self.max_total_epsilon, "unit": unit}
+        terms: dict[str, Any] = {
+            "adjacency": priced.aggregator.adjacency,
+            "target_delta": self.target_delta,
+        }
+        terms |= {
+            "accountant": self._budget.accountant,
+            "max_epsilon": self.max_total_epsilon,
+            "unit": unit,
+        }
         with by_its_setting():
             ledger = Ledger(self.ledger, **terms)
             rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
@@ -594,4 +722,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     @property
     def _budget(self) -> Budget:
         accountant = self.accountant or AutoAccountant
-        return Budget(target_epsilon=self.epsilon, target_delta=self.target_delta, accountant=accountant)
+        return Budget(
+            target_epsilon=self.epsilon, target_delta=self.target_delta, accountant=accountant
+        )

@@ -25,7 +25,13 @@ from pate.data.table.cells import one_spelling
 from pate.data.table.files import MISSING_WORDS
 from pate.data.table.people import first_of_each, person_name
 from pate.models.sklearn import FittedLabels, seeded, stretched
-from pate.validation import InvalidValue, require, require_array, require_entries, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_entries,
+    require_probability,
+)
 
 Bits = NDArray[np.bool_]
 Rows = NDArray[np.float32]
@@ -46,7 +52,9 @@ class Pools:
     queries: Rows  # float32 `[Q, d]`, or a DataFrame, public; `cut` leaves a sparse matrix as it is
 
     @classmethod
-    def cut(cls, inputs: Rows, targets: Bits, groups: Any, public: Rows | None, fraction: float | None) -> Pools:
+    def cut(
+        cls, inputs: Rows, targets: Bits, groups: Any, public: Rows | None, fraction: float | None
+    ) -> Pools:
         """Takes public samples as given, or the rows of the last groups where these are declared public.
 
         Groups are in the order of their first rows, and without groups each row is one. Which groups are public, and so
@@ -88,7 +96,12 @@ def _numbered_groups(named: NDArray[Any]) -> NDArray[np.int64]:
     """
     missing = np.zeros(len(named), np.bool_)
     if named.dtype.kind == "O":
-        missing = np.array([each is None or type(each).__name__ in _GONE or each != each for each in named.tolist()])
+        missing = np.array(
+            [
+                each is None or type(each).__name__ in _GONE or each != each
+                for each in named.tolist()
+            ]
+        )
         named = named.astype(np.str_)
     elif named.dtype.kind == "S":
         named = np.char.decode(named, "utf-8", "replace")
@@ -103,7 +116,9 @@ def _numbered_groups(named: NDArray[Any]) -> NDArray[np.int64]:
     in_order = np.unique(spelled, return_inverse=True)[1].astype(np.int64)
     persons = np.array([person_name(word).casefold() for word in spelled.tolist()], np.str_)
     person_of = np.unique(persons, return_inverse=True)[1].astype(np.int64)
-    return np.unique(first_of_each(person_of, in_order)[word_of], return_inverse=True)[1].astype(np.int64)
+    return np.unique(first_of_each(person_of, in_order)[word_of], return_inverse=True)[1].astype(
+        np.int64
+    )
 
 
 def _rows_of_last_groups(ids: NDArray[np.int64], share: float) -> Bits:
@@ -130,13 +145,20 @@ def _rows_of_last_groups(ids: NDArray[np.int64], share: float) -> Bits:
 def require_readable(name: str, values: Any) -> None:
     """Raises where values cannot be read as numbers, before somebody says of an entry what it is."""
     masked = np.ma.is_masked(values)
-    require(not masked, name, type(values).__name__, "an array without masked entries: .filled(…) says what they are")
+    require(
+        not masked,
+        name,
+        type(values).__name__,
+        "an array without masked entries: .filled(…) says what they are",
+    )
     try:
         array = np.asarray(values) if hasattr(type(values), "requires_grad") else values
         if getattr(array, "dtype", None) is not None and array.dtype.kind in "OUS":
             np.asarray(array, dtype=np.float32)
     except RuntimeError as error:
-        raise InvalidValue(f"{name}={type(values).__name__}: expected .detach().cpu().numpy() of a tensor") from error
+        raise InvalidValue(
+            f"{name}={type(values).__name__}: expected .detach().cpu().numpy() of a tensor"
+        ) from error
     except ValueError:
         raise InvalidValue(f"{name}: expected numbers") from None
 
@@ -160,7 +182,8 @@ def is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal; arrays are so entry by entry
+    # pandas.NA is neither equal nor unequal; arrays are so entry by entry
+    except (TypeError, ValueError):
         return type(value).__name__ == "NAType"
 
 
@@ -215,7 +238,10 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
         inputs.sum_duplicates()
         inputs.eliminate_zeros()
         ends, columns, values = inputs.indptr.tolist(), inputs.indices.astype(np.int64), inputs.data
-        rows = [hashlib.sha256(columns[a:b].tobytes() + values[a:b].tobytes()).digest() for a, b in pairwise(ends)]
+        rows = [
+            hashlib.sha256(columns[a:b].tobytes() + values[a:b].tobytes()).digest()
+            for a, b in pairwise(ends)
+        ]
         return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
     if not is_frame(inputs):
         return np.ascontiguousarray(inputs)
@@ -240,7 +266,9 @@ def require_frames(private: Any, public: Any) -> bool:
     if found != wanted:
         others = [f"it has also {name}" for name in found if name not in wanted]
         has = [*others, "they stand in another order"][0]
-        raise InvalidValue(f"X_public.columns: expected those of X, {has}; X_public[X.columns] takes them")
+        raise InvalidValue(
+            f"X_public.columns: expected those of X, {has}; X_public[X.columns] takes them"
+        )
     if not len(public):
         raise InvalidValue("X_public: expected at least one sample, it has no row")
     return True
@@ -269,15 +297,23 @@ class ClassModel:
 
     def predict(self, inputs: Rows) -> Bits:
         first = self.present[0] if len(self.present) else 0
-        codes = np.full(len(inputs), first) if self.model is None else np.asarray(self.model.predict(inputs))
-        require(codes.shape == (len(inputs),), "predictions.shape", codes.shape, f"({len(inputs)},)")
+        codes = (
+            np.full(len(inputs), first)
+            if self.model is None
+            else np.asarray(self.model.predict(inputs))
+        )
+        require(
+            codes.shape == (len(inputs),), "predictions.shape", codes.shape, f"({len(inputs)},)"
+        )
         return np.asarray(codes[:, None] == np.arange(self.num_classes))
 
     def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
         if not len(self.present):
             return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
         probabilities = np.zeros((len(inputs), self.num_classes))
-        probabilities[:, self.present] = 1.0 if self.model is None else self.model.predict_proba(inputs)
+        probabilities[:, self.present] = (
+            1.0 if self.model is None else self.model.predict_proba(inputs)
+        )
         return probabilities
 
     def confidences(self, inputs: Rows) -> NDArray[np.float32]:
@@ -331,9 +367,14 @@ class LabelSets(Task):
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             return None
         rule = "sets of words, one word a label, or an array [n, num_labels] of 0 and 1"
-        strange = [isinstance(row, (set, frozenset)) and not all(isinstance(word, str) for word in row) for row in y]
+        strange = [
+            isinstance(row, (set, frozenset)) and not all(isinstance(word, str) for word in row)
+            for row in y
+        ]
         require(not any(strange), "y", "sets of other values", rule)
-        are_sets = [isinstance(row, _SETS) and all(isinstance(word, str) for word in row) for row in y]
+        are_sets = [
+            isinstance(row, _SETS) and all(isinstance(word, str) for word in row) for row in y
+        ]
         if not any(each and row for each, row in zip(are_sets, y, strict=True)):
             return None
         require_entries("y", np.array(are_sets), "a set of words, as other records have")
@@ -343,7 +384,11 @@ class LabelSets(Task):
     def encode(self, y: Any) -> NDArray[np.int64]:
         """Sets as 0 and 1 `[n, L]`; raises for a word that is not among the classes."""
         known = set(self.classes.tolist())
-        require_entries("y", np.array([known.issuperset(row) for row in y]), "words among the classes that were given")
+        require_entries(
+            "y",
+            np.array([known.issuperset(row) for row in y]),
+            "words among the classes that were given",
+        )
         return np.asarray(self._binarizer.transform(y), np.int64)
 
     def decode(self, bits: Bits) -> Any:
@@ -381,7 +426,9 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
         try:
             np.unique(y.ravel())  # puts labels in order, which numbers among words have none of
         except TypeError as error:
-            raise InvalidValue("y.dtype=object: expected labels of one kind, numbers or words, none missing") from error
+            raise InvalidValue(
+                "y.dtype=object: expected labels of one kind, numbers or words, none missing"
+            ) from error
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     if kind == "multilabel-indicator":

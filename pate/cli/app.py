@@ -18,7 +18,15 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from pate.cli.process import Stopped, causes, end_descendants, ended_by_signals, leave, mend_streams, nobody_reads
+from pate.cli.process import (
+    Stopped,
+    causes,
+    end_descendants,
+    ended_by_signals,
+    leave,
+    mend_streams,
+    nobody_reads,
+)
 from pate.config import command_line, register_configs
 from pate.config.build import maker
 from pate.config.loader import start
@@ -76,7 +84,10 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
     def job(config: DictConfig) -> Any:
         """For Hydra, which would print a line of its own of what is raised: what ends it is its result."""
         hydra = HydraConfig.get()
-        if hydra.mode == RunMode.RUN and (said := command_line.said_of_way(hydra.runtime.choices)) is not None:
+        if (
+            hydra.mode == RunMode.RUN
+            and (said := command_line.said_of_way(hydra.runtime.choices)) is not None
+        ):
             _say(said)
         if hydra.mode == RunMode.RUN and student is not None:
             _say(command_line.said_of_student(student, words))
@@ -87,16 +98,20 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
             return task(config)
         except Exception as error:
             note, code = _ended(error)
-            if hydra.mode == RunMode.MULTIRUN and "sweep" not in (hydra.callbacks or {}):  # which says it itself
+            # which says it itself
+            if hydra.mode == RunMode.MULTIRUN and "sweep" not in (hydra.callbacks or {}):
                 _say(f"[{hydra.job.num + 1}] {note}")
             return {"note": note, "code": code}
 
     student: str | None = None
     threading.excepthook = _unprinted
-    warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")  # Hydra's, on what it did before 1.1
+    # Hydra's, on what it did before 1.1
+    warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
     try:
         register_configs(allowed=command_line.allowed_modules(words))
-        command_line.require_words(words, tuple(field.name for field in dataclasses.fields(command_schema(command))))
+        command_line.require_words(
+            words, tuple(field.name for field in dataclasses.fields(command_schema(command)))
+        )
         way = command_line.way_left_open(words, command)
         student = command_line.student_left_open(words, command)
         chosen = [] if way is None else [f"way={way}"]
@@ -123,7 +138,8 @@ def _unused(config: DictConfig, words: list[str], command: str) -> list[str]:
 def _ended(error: Exception) -> tuple[str, int]:
     """The line and the exit code of what is no fault of ours; raises one that is."""
     for each in causes(error):
-        if isinstance(each, KeyboardInterrupt):  # one that interrupts OmegaConf is lost behind what that breaks
+        # one that interrupts OmegaConf is lost behind what that breaks
+        if isinstance(each, KeyboardInterrupt):
             raise each from None
     if isinstance(error, InvalidValue):
         return str(error), 2
@@ -146,7 +162,8 @@ def _unprinted(failed: threading.ExceptHookArgs) -> None:
 
 
 def _say(message: str) -> None:
-    one_line = printable(re.sub(r"\s*\n\s*", " ", message.strip()))  # blanks stay: a name may have two of them
+    # blanks stay: a name may have two of them
+    one_line = printable(re.sub(r"\s*\n\s*", " ", message.strip()))
     if len(one_line) > _LONGEST:
         one_line = f"{one_line[: _LONGEST - _ENDING]} … {one_line[-_ENDING:]}"
     if one_line:

@@ -18,7 +18,15 @@ from pate.pricing import Budget
 from pate.report.console import print_found
 from pate.validation import require_choice
 
-_SETTINGS = ("num_queries", "num_teachers", "num_canaries", "num_runs", "confidence", "sabotage", "seed")
+_SETTINGS = (
+    "num_queries",
+    "num_teachers",
+    "num_canaries",
+    "num_runs",
+    "confidence",
+    "sabotage",
+    "seed",
+)
 
 
 def attack(config: DictConfig) -> None:
@@ -32,7 +40,9 @@ def attack(config: DictConfig) -> None:
         **{name: config[name] for name in _SETTINGS},
     )
     with monitor.stage("reading the data"):
-        dataset = run.watched_load(make("data"), monitor, make("features"), Path("outputs/attack"))()
+        dataset = run.watched_load(
+            make("data"), monitor, make("features"), Path("outputs/attack")
+        )()
     found = planned.run(dataset, monitor)
     print_found(config.format, found.to_json(), "cli/attack.txt", found=found)
 

@@ -26,7 +26,9 @@ def audit(config: DictConfig) -> None:
     audited = audit_votes(
         votes,
         target_delta=config.target_delta,
-        parameters=ReleaseParameters(**{item.name: config[item.name] for item in fields(ReleaseParameters)}),
+        parameters=ReleaseParameters(
+            **{item.name: config[item.name] for item in fields(ReleaseParameters)}
+        ),
         aggregator=given,
         accountant=partial(make, "accountant"),
         given_only=True,

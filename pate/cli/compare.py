@@ -33,16 +33,25 @@ _OF_THE_PLAN = "all_records num_queries target_delta ensemble_seed metric num_wo
 
 def compare_from_config(config: DictConfig) -> None:
     """Runs or continues the configured comparison and prints its tables."""
-    settings = {key: value for key, value in plain_settings(config, ()).items() if key in _OF_THE_FOLDER.split()}
+    settings = {
+        key: value
+        for key, value in plain_settings(config, ()).items()
+        if key in _OF_THE_FOLDER.split()
+    }
     name = str(config.data._target_).rpartition(".")[2].lower()
     output_dir = Path(config.output_dir or default_folder("compare", name, settings=settings))
     make, fewer = maker(config), config.fewer_queries
     words, monitor = HydraConfig.get().overrides.task, ConsoleMonitor()
-    given = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in ("teacher", "student")]
+    given = [
+        word
+        for word in words
+        if word.lstrip("+~").partition("=")[0].partition(".")[0] in ("teacher", "student")
+    ]
     others = _others(config)
     names = _names(config.aggregators, others)
     _require_heard(given, names)
-    accountant: Any = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))  # workers get it alone
+    # workers get it alone
+    accountant: Any = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))
     check = None if fewer else partial(_require_queries, config.num_queries)
     plan = ComparisonPlan(
         load_dataset=watched_load(make("data"), monitor, make("features"), output_dir, check=check),
@@ -51,7 +60,9 @@ def compare_from_config(config: DictConfig) -> None:
         fewer_queries=fewer,
         epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
         seeds=_seeds(config.seeds),
-        accountant=partial(build, accountant, "accountant", allowed_targets=list(config.allowed_targets)),
+        accountant=partial(
+            build, accountant, "accountant", allowed_targets=list(config.allowed_targets)
+        ),
         shares=_numbers("shares", config.shares),
         **{name: config[name] for name in _OF_THE_PLAN.split()},
     )
@@ -77,16 +88,28 @@ def _names(asked: Any, others: tuple[Method, ...] = ()) -> tuple[str, ...]:
 
     `aggregator:NAME` is the aggregator where an experiment has the same name, and `experiment:NAME` the experiment.
     """
-    names = [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
+    names = (
+        [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
+    )
     if not names and not others:
         raise InvalidValue(f"aggregators={asked}: expected a list of names; --help lists them")
     known = tuple(sorted({*members("aggregator"), *members("experiment")}))
     for name in map(str, names):
         chosen, at, num_teachers = name.partition("@")
         group, colon, member = chosen.rpartition(":")
-        require(not colon or group in _GROUPS, "aggregators", name, "NAME, aggregator:NAME or experiment:NAME")
+        require(
+            not colon or group in _GROUPS,
+            "aggregators",
+            name,
+            "NAME, aggregator:NAME or experiment:NAME",
+        )
         require_choice("aggregators", member, members(group) if colon else known)
-        require(not at or num_teachers.isdecimal(), "aggregators", name, "NAME, or NAME@T with T teachers")
+        require(
+            not at or num_teachers.isdecimal(),
+            "aggregators",
+            name,
+            "NAME, or NAME@T with T teachers",
+        )
     return tuple(map(str, names))
 
 
@@ -94,7 +117,9 @@ def _require_heard(given: list[str], names: tuple[str, ...]) -> None:
     """Refuses a number of teachers where every name brings its own."""
     number = next((text for text in given if text.startswith("teacher.num_teachers=")), None)
     if number and all("@" in name or _is_experiment(name) for name in names):
-        raise InvalidValue(f"{number}: expected some name in aggregators= that has no @T and is no experiment's")
+        raise InvalidValue(
+            f"{number}: expected some name in aggregators= that has no @T and is no experiment's"
+        )
 
 
 def _is_experiment(named: str) -> bool:
@@ -114,12 +139,14 @@ def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
     terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]
     made = compose("train", [*chosen, *number, *terms])
     made.allowed_targets = config.allowed_targets  # which are the command line's
-    if "nonlinear" in made.teacher:  # of the others, as with other methods, features=kernel changes nothing
+    # of the others, as with other methods, features=kernel changes nothing
+    if "nonlinear" in made.teacher:
         made.features = config.features
     make = maker(made)
     both = not is_experiment and name in members("experiment")
     return PATEMethod(
-        name=f"aggregator-{name}" if both else name,  # so that tables can have the experiment beside it
+        # so that tables can have the experiment beside it
+        name=f"aggregator-{name}" if both else name,
         aggregator=make("aggregator"),
         teacher=make("teacher"),
         num_teachers=made.teacher.num_teachers,
@@ -157,7 +184,9 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
     spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")
 
     def scores(line: Line) -> list[str]:
-        shown = [each if spread else replace(each, std=None) for each in map(line.at, frontier.epsilons)]
+        shown = [
+            each if spread else replace(each, std=None) for each in map(line.at, frontier.epsilons)
+        ]
         return [each.text if spread else each.text.removeprefix("0") for each in shown]
 
     page = {"frontier": frontier, "folder": folder, "spread": spread, "scores": scores}

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from pate.progress import Advance, Monitor, Stage
 from pate.report.console import PlainConsole
@@ -36,7 +43,8 @@ class ConsoleMonitor(Monitor):
         clock: Callable[[], float] = time.monotonic,
         watches: bool = True,
     ) -> None:
-        real = sys.stderr.isatty()  # FORCE_COLOR, which notebooks set, is not a wish for bars that move
+        # FORCE_COLOR, which notebooks set, is not a wish for bars that move
+        real = sys.stderr.isatty()
         self._console = console or PlainConsole(stderr=True, highlight=False, force_terminal=real)
         self._shown_after = shown_after
         self._clock = clock
@@ -109,7 +117,9 @@ class ConsoleMonitor(Monitor):
         if is_first and self._watches and not self._console.is_terminal:
             self._shown_at = self._clock()
             self._all_ended = threading.Event()
-            self._watcher = threading.Thread(target=self._watch, args=(self._all_ended,), name=_WATCHER, daemon=True)
+            self._watcher = threading.Thread(
+                target=self._watch, args=(self._all_ended,), name=_WATCHER, daemon=True
+            )
             self._watcher.start()
 
     def _end(self, stage: Stage) -> None:

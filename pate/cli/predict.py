@@ -37,7 +37,8 @@ _RULES = {
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _AT_ONCE = 256
 
-Block = tuple[list[str], NDArray[np.float32]]  # the names of some records, and the inputs of a model for them
+# the names of some records, and the inputs of a model for them
+Block = tuple[list[str], NDArray[np.float32]]
 
 
 def predict(config: DictConfig) -> None:
@@ -49,7 +50,9 @@ def predict(config: DictConfig) -> None:
     same = output.exists() and Path(str(config.data)).exists() and output.samefile(str(config.data))
     require(not same, "output", output, "another file than data=, which would be overwritten")
     inside = output.resolve().is_relative_to(Path(str(config.release)).resolve())
-    require(not inside, "output", output, "a file outside the folder of the model, which is published")
+    require(
+        not inside, "output", output, "a file outside the folder of the model, which is published"
+    )
     table = TableFile(
         path=Path(str(config.data)),
         name="data",
@@ -66,12 +69,23 @@ def predict(config: DictConfig) -> None:
         write = row_writer(text)
         pictures = table.path.is_dir() or table.path.suffix.lower() in _PICTURES
         first = config.id or ("file" if pictures else "row")
-        write([first, *(name for label in bundle.labels for name in (label, f"{label}_probability"))])
+        write(
+            [first, *(name for label in bundle.labels for name in (label, f"{label}_probability"))]
+        )
         for names, inputs in blocks(bundle, table, config.id):
             probabilities = bundle.model.predict_proba(inputs)
             held = bundle.decide(probabilities).tolist()
             for name, cells in zip(names, map(zip, held, probabilities.tolist()), strict=True):
-                write([name, *(cell for label, chance in cells for cell in (int(label), f"{chance:.6g}"))])
+                write(
+                    [
+                        name,
+                        *(
+                            cell
+                            for label, chance in cells
+                            for cell in (int(label), f"{chance:.6g}")
+                        ),
+                    ]
+                )
             count += len(names)
         text.flush()
         text.detach()
@@ -83,7 +97,13 @@ def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Bl
     """Records as the model takes them, with a name each: a row's number from 1, a cell, or a file's name."""
     form, path = bundle.form.preprocessing, file.path
     extracted = form if isinstance(form, ExtractedForm) else None
-    pictures = extracted.pictures if extracted is not None else form if isinstance(form, ImageForm) else None
+    pictures = (
+        extracted.pictures
+        if extracted is not None
+        else form
+        if isinstance(form, ImageForm)
+        else None
+    )
     if path.suffix in (".npy", ".npz"):
         inputs = bundle.inputs(_array(path))
         yield list(map(str, range(1, len(inputs) + 1))), inputs
@@ -108,7 +128,11 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     for numbers, batch in file.rows([name for name in file.names if name in wanted]):
         inputs, _, strange = schema.read_table(batch, first_row=int(numbers[0]))
         counts, last = counts + strange, int(numbers[-1]) + 1
-        cells = [number + 1 for number in numbers] if identity is None else as_texts(batch.column(identity)).to_pylist()
+        cells = (
+            [number + 1 for number in numbers]
+            if identity is None
+            else as_texts(batch.column(identity)).to_pylist()
+        )
         yield ["" if cell is None else str(cell) for cell in cells], inputs
     for line in schema.strange_lines("data", counts, last):
         print_lines(f"warning: {line}", stderr=True)

@@ -27,11 +27,27 @@ from pate.validation import InvalidValue
 _ENDING = tuple(each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGHUP"))
 _PATIENCE_S = 0.4
 _TRACKER = b"resource_tracker"  # it cleans up behind its parent, then ends
-_NO_WORD_OF_IT = "ignore:resource_tracker:UserWarning"  # it would print what it cleaned up after our last line
+# it would print what it cleaned up after our last line
+_NO_WORD_OF_IT = "ignore:resource_tracker:UserWarning"
 _STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}  # by number
-_PLAIN_LETTERS = "pate.plain_letters"  # the name of what writes characters that an output's encoding lacks
-_IN_ASCII = {"\u2026": "...", "\u2013": "-", "\u2212": "-", "\u00b1": "+-", "\u00d7": "x", "\u2192": "->"}
-_IN_ASCII |= {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2022": "*", "\u00a0": " "}
+# the name of what writes characters that an output's encoding lacks
+_PLAIN_LETTERS = "pate.plain_letters"
+_IN_ASCII = {
+    "\u2026": "...",
+    "\u2013": "-",
+    "\u2212": "-",
+    "\u00b1": "+-",
+    "\u00d7": "x",
+    "\u2192": "->",
+}
+_IN_ASCII |= {
+    "\u2018": "'",
+    "\u2019": "'",
+    "\u201c": '"',
+    "\u201d": '"',
+    "\u2022": "*",
+    "\u00a0": " ",
+}
 _SHORTAGES = (  # what CPython and the dynamic loader say where they have no error of its own for it
     *("can't start new thread", "failed to map segment", "annot allocate memory"),
     *("without exception set", "without setting an exception"),
@@ -43,7 +59,9 @@ class Stopped(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         self.code = 128 + number
-        how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        how = (
+            "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        )
         super().__init__(f"{how}; the same command continues where it stopped")
 
 
@@ -55,7 +73,8 @@ def ended_by_signals() -> Iterator[None]:
     process and all that it started. Trackers of shared resources that start after this clean up without a word.
     """
     if _NO_WORD_OF_IT not in sys.warnoptions:
-        sys.warnoptions.append(_NO_WORD_OF_IT)  # Python processes that this one starts are given these options
+        # Python processes that this one starts are given these options
+        sys.warnoptions.append(_NO_WORD_OF_IT)
     before = {number: signal.getsignal(number) for number in _ENDING}
     heard = [number for number, how in before.items() if how not in (signal.SIG_IGN, None)]
     if threading.current_thread() is not threading.main_thread() or not heard:
@@ -163,7 +182,10 @@ def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
-    written = (_IN_ASCII.get(each) or each.encode("ascii", "backslashreplace").decode("ascii") for each in text)
+    written = (
+        _IN_ASCII.get(each) or each.encode("ascii", "backslashreplace").decode("ascii")
+        for each in text
+    )
     return "".join(written), error.end
 
 
@@ -173,7 +195,8 @@ def mend_streams() -> None:
     The next file would take the number of one that is closed. A terminal or pipe may know ASCII or Latin-1 alone.
     """
     codecs.register_error(_PLAIN_LETTERS, plain_letters)
-    logging.raiseExceptions = False  # of a stream that nobody reads, as behind `| head`, no traceback is logged
+    # of a stream that nobody reads, as behind `| head`, no traceback is logged
+    logging.raiseExceptions = False
     for number in range(len(_STREAMS)):
         try:
             os.fstat(number)
@@ -185,7 +208,9 @@ def mend_streams() -> None:
     if type(sys.stdout) is io.TextIOWrapper:
         sys.stdout.reconfigure(errors=_PLAIN_LETTERS)
     if sys.stderr is sys.__stderr__ and type(sys.stderr) is io.TextIOWrapper:
-        sys.stderr = _Heedless(sys.stderr.buffer, sys.stderr.encoding, _PLAIN_LETTERS, line_buffering=True)
+        sys.stderr = _Heedless(
+            sys.stderr.buffer, sys.stderr.encoding, _PLAIN_LETTERS, line_buffering=True
+        )
 
 
 def nobody_reads() -> bool:
@@ -206,18 +231,23 @@ def tell_shortages() -> None:
         if not isinstance(unraised.exc_value, MemoryError):
             before(unraised)
 
-    def told(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    def told(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
         short = any(
-            isinstance(each, MemoryError) or any(map(str(each).__contains__, _SHORTAGES)) for each in causes(error)
+            isinstance(each, MemoryError) or any(map(str(each).__contains__, _SHORTAGES))
+            for each in causes(error)
         )
         if issubclass(kind, KeyboardInterrupt):  # also while a command is loading
             sys.stderr.write("interrupted\n")
-        elif issubclass(kind, InvalidValue):  # no packages, or POSIX: raised before the command could be loaded
+        # no packages, or POSIX: raised before the command could be loaded
+        elif issubclass(kind, InvalidValue):
             sys.stderr.write(f"{error}\n")
             sys.exit(2)
         elif short:
             line = (
-                f"{kind.__name__}: {error}; the same command continues once there is more memory, and threads to start"
+                f"{kind.__name__}: {error}; the same command continues once there is "
+                "more memory, and threads to start"
             )
             with suppress(OSError):
                 os.write(2, " ".join(line.split()).encode(errors="backslashreplace") + b"\n")

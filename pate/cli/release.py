@@ -25,10 +25,23 @@ from pate.report.console import print_page
 from pate.run.stages.release import Cohort, Queries, ReleasePlan, release_votes
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
-from pate.votes.vote_file import GatheredVotes, VoteFile, is_sum_file, is_vote_file, is_whole_archive
+from pate.votes.vote_file import (
+    GatheredVotes,
+    VoteFile,
+    is_sum_file,
+    is_vote_file,
+    is_whole_archive,
+)
 
 _OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
-_OF_THE_PLAN = ("target_delta", "target_epsilon", "max_total_epsilon", "redraw", "allow_useless", "seed")
+_OF_THE_PLAN = (
+    "target_delta",
+    "target_epsilon",
+    "max_total_epsilon",
+    "redraw",
+    "allow_useless",
+    "seed",
+)
 _BESIDE = (*run.BESIDE, "mailbox", "wait")
 _print = partial(print_page, "cli/release.txt", as_setting=as_setting, awaited=None, sum=None)
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
@@ -42,7 +55,8 @@ def release(config: DictConfig) -> None:
         rule = "nothing beside roll=: holders are asked for sums, round after round"
         require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
         require(config.sum is None, "sum", config.sum, rule)
-    elif config.sum is not None:  # the votes of some holders added up, for an aggregator of a later level
+    # the votes of some holders added up, for an aggregator of a later level
+    elif config.sum is not None:
         path = Path(config.sum)
         require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
         paths = _paths(config)
@@ -51,7 +65,8 @@ def release(config: DictConfig) -> None:
         _print(sum=path, file=GatheredVotes.read(paths).write(path), size=path.stat().st_size)
         return
     gathered = None if in_rounds else read_votes(config)
-    settings = run.plain_settings(config, ("sum",) if in_rounds else ("sum", *_OF_ROUNDS))  # all that it depends on
+    # all that it depends on
+    settings = run.plain_settings(config, ("sum",) if in_rounds else ("sum", *_OF_ROUNDS))
     kept = {key: value for key, value in settings.items() if key not in _BESIDE}
     name = str(config.aggregator._target_).rpartition(".")[2]
     output_dir = Path(config.output_dir or run.default_folder("release", name, settings=kept))
@@ -59,8 +74,13 @@ def release(config: DictConfig) -> None:
     if gathered is None:
         _release_in_rounds(config, plan, output_dir)
     else:
-        terms, places = release_votes(plan, *gathered, output_dir, run.ConsoleMonitor()), gathered[1].places
-        _print(terms=terms, num_holders=0 if places is None else places.num_holders, folder=output_dir)
+        terms, places = (
+            release_votes(plan, *gathered, output_dir, run.ConsoleMonitor()),
+            gathered[1].places,
+        )
+        _print(
+            terms=terms, num_holders=0 if places is None else places.num_holders, folder=output_dir
+        )
 
 
 def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -> None:

@@ -20,8 +20,18 @@ from pate.run.progress import Monitor
 from pate.validation import InvalidValue
 
 BESIDE = (  # settings that the release does not depend on
-    *("output_dir", "ledger", "max_total_epsilon", "new_account", "redraw", "all_records", "allow_useless", "logger"),
-    *("data_dependent", "noise", "fewer_queries"),  # of which target_epsilon and num_queries say what they come to
+    *(
+        "output_dir",
+        "ledger",
+        "max_total_epsilon",
+        "new_account",
+        "redraw",
+        "all_records",
+        "allow_useless",
+        "logger",
+    ),
+    # of which target_epsilon and num_queries say what they come to
+    *("data_dependent", "noise", "fewer_queries"),
 )
 _GROUPS = ("data", "aggregator", "accountant", "teacher", "student")
 _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjacency", "seed")
@@ -39,10 +49,13 @@ def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, An
     return settings
 
 
-def run_heading(settings: Mapping[str, Any], said: Iterable[str], choices: Mapping[str, Any]) -> Heading:
+def run_heading(
+    settings: Mapping[str, Any], said: Iterable[str], choices: Mapping[str, Any]
+) -> Heading:
     """The heading of a run by its settings, the overrides of its command line, and the YAML file of each group."""
     given, names = given_settings(said), dict[str, Any]()
-    for group in filter(settings.__contains__, _GROUPS):  # its YAML file; the class where another or no file was given
+    # its YAML file; the class where another or no file was given
+    for group in filter(settings.__contains__, _GROUPS):
         own = None if f"{group}._target_" in given else choices.get(group)
         names[group] = str(own or str(settings[group]["_target_"]).rpartition(".")[2])
     others = {name: value for name, value in given.items() if name not in BESIDE}
@@ -58,7 +71,10 @@ def run_heading(settings: Mapping[str, Any], said: Iterable[str], choices: Mappi
 
 def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
     """outputs/NAME-NAME-HASH: the same command finds the same folder, so it continues."""
-    safe = ["".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name) for name in names]
+    safe = [
+        "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name)
+        for name in names
+    ]
     return "outputs/" + "-".join([*safe, digest(settings)[:8]])
 
 
@@ -86,7 +102,8 @@ def watched_load(
     if isinstance(features, NoFeatures) and getattr(data, "text", None):
         features = Text()
     if features is not None and folder is not None and not isinstance(features, NoFeatures):
-        cache = Path(features.cache or folder.parent / "pate_cache")  # beside the folders of runs, which share it
+        # beside the folders of runs, which share it
+        cache = Path(features.cache or folder.parent / "pate_cache")
         made = features.reader(data, cache) if isinstance(features, Text) else None
         data = FeaturedData(data, features, cache, check) if made is None else made
     return partial(read, data, monitor.stage)

@@ -22,9 +22,21 @@ from pate.data.table.schema import TableSettings, ways_out
 from pate.report.console import print_page
 from pate.validation import InvalidValue, as_setting, require
 
-_RULES = {"data": "the file of the public records", "output": "the file to write, such as schema.yaml"}
+_RULES = {
+    "data": "the file of the public records",
+    "output": "the file to write, such as schema.yaml",
+}
 _LISTS = ("labels", "drop", "category", "text", "missing")
-_TEXTS = ("group", "id", "encoding", "decimal", "thousands", "label_separator", "date_order", "first_year")
+_TEXTS = (
+    "group",
+    "id",
+    "encoding",
+    "decimal",
+    "thousands",
+    "label_separator",
+    "date_order",
+    "first_year",
+)
 _SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 
@@ -39,9 +51,15 @@ def write_schema(config: DictConfig) -> None:
     try:
         if (dealing := _dealing(config)) is not None:
             parts = dealing.write(output.parent)
-        said: dict[str, Any] = {name: tuple(config[name]) for name in _LISTS} | {name: config[name] for name in _TEXTS}
+        said: dict[str, Any] = {name: tuple(config[name]) for name in _LISTS} | {
+            name: config[name] for name in _TEXTS
+        }
         split = None if config.split is None or parts else str(config.split)
-        said |= {"public": str(parts.get("public", config.data))} if split is None else {"path": str(config.data)}
+        said |= (
+            {"public": str(parts.get("public", config.data))}
+            if split is None
+            else {"path": str(config.data)}
+        )
         table = Table(split=split, **said)
         schema, lines = table.public_schema(), [*table.public_remarks()]
         if dealing is not None and (line := dealing.largest()) is not None:
@@ -51,7 +69,12 @@ def write_schema(config: DictConfig) -> None:
             path.unlink()
         raise InvalidValue(_own_names(str(error))) from error
     schema.write(output, _settings_of(table, encoding=str(config.encoding)))
-    page: dict[str, Any] = {"schema": schema, "output": output, "lines": list(map(_own_names, lines)), "parts": parts}
+    page: dict[str, Any] = {
+        "schema": schema,
+        "output": output,
+        "lines": list(map(_own_names, lines)),
+        "parts": parts,
+    }
 
     def own_ways_out(columns: list[str], group: str | None) -> str:
         return _own_names(ways_out(columns, group))
@@ -85,7 +108,11 @@ def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
         public = Path(str(table.public))
         ending = "".join(public.suffixes[-2:] if public.suffix == ".gz" else public.suffixes[-1:])
         for split in SPLITS:
-            path = public if split == "public" else parts.get(split, public.with_name(f"{split}{ending}"))
+            path = (
+                public
+                if split == "public"
+                else parts.get(split, public.with_name(f"{split}{ending}"))
+            )
             words.append(as_setting(f"data.{split}", path))
     if not table.labels:
         words.append("'data.labels=[NAME,NAME]'")
@@ -112,7 +139,11 @@ def _dealing(config: DictConfig) -> Dealing | None:
 
 def _own_names(message: str) -> str:
     """A message of `Table` with the settings of this command: `data.public=` and `data.path=` are `data=` here."""
-    return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", re.sub(r"\bdata\.(public|path)\b", "data", message))
+    return re.sub(
+        r"\bdata\.(?!public|path)(\w+)(?==)",
+        r"\1",
+        re.sub(r"\bdata\.(public|path)\b", "data", message),
+    )
 
 
 main = command_of(write_schema, "table_schema", __name__)

@@ -73,7 +73,9 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         heading=heading,
         **{name: config[name] for name in _OF_THE_PLAN.split()},
     )
-    load = run.watched_load(data, monitor, make("features"), output_dir, check=partial(price, plan, monitor=monitor))
+    load = run.watched_load(
+        data, monitor, make("features"), output_dir, check=partial(price, plan, monitor=monitor)
+    )
     report = train(replace(plan, load_dataset=load), output_dir, monitor)
     if logger == "mlflow":
         log_release(output_dir / "release", report, folder=output_dir / "mlflow")
@@ -101,7 +103,8 @@ def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
         "data": report.data.name,
         "beside": {
             MODEL_NAMES[name]: {key: getattr(scores, key, None) for key in _SCORES}
-            for name in ("all_records_model", "best_constant")  # the top and the bottom of the scale, no runs
+            # the top and the bottom of the scale, no runs
+            for name in ("all_records_model", "best_constant")
             if (scores := getattr(report.baselines, name)) is not None
         },
     }
@@ -120,19 +123,28 @@ class SweepTable(Callback):
         """Heads the run with its overrides."""
         if config.hydra.mode == RunMode.MULTIRUN:
             said = " ".join(config.hydra.overrides.task)
-            PlainConsole().print(Text(f"\n[{config.hydra.job.num + 1}] {said}", style="bold"), soft_wrap=True)
+            PlainConsole().print(
+                Text(f"\n[{config.hydra.job.num + 1}] {said}", style="bold"), soft_wrap=True
+            )
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
         """Keeps what the run gave, and the table so far: a sweep that is stopped has one too. Says why a run failed."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
-        ended = job_return.return_value if job_return.status == JobStatus.COMPLETED else {"note": "failed"}
+        ended = (
+            job_return.return_value
+            if job_return.status == JobStatus.COMPLETED
+            else {"note": "failed"}
+        )
         result = ended if isinstance(ended, dict) else {}
         if note := result.get("note"):
             PlainConsole().print(Text(note, style="yellow"), soft_wrap=True)
         folder = Path(config.hydra.sweep.dir)
         job = {"given": given_settings(config.hydra.overrides.task), "result": result}
-        write_text(make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json", to_json_line(job) + "\n")
+        write_text(
+            make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json",
+            to_json_line(job) + "\n",
+        )
         _write(folder)
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
@@ -153,14 +165,20 @@ class SweepTable(Callback):
         print_page(
             "cli/sweep.txt",
             jobs=jobs,
-            ranked=sorted(jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)),
+            ranked=sorted(
+                jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)
+            ),
             shown=varied if named else ["run", *varied],
             columns=_COLUMNS,
             reached=reached,
-            ends=results[0].get("beside", {}) if len({result.get("data") for result in results}) == 1 else {},
+            ends=results[0].get("beside", {})
+            if len({result.get("data") for result in results}) == 1
+            else {},
             noise_is_shared=noise_is_shared,
             num_unreadable=num_unreadable,
-            totals=[] if noise_is_shared else [total for total in totals_of(releases) if total.count > 1],
+            totals=[]
+            if noise_is_shared
+            else [total for total in totals_of(releases) if total.count > 1],
             number=number,
             folder=folder,
         )
@@ -179,7 +197,11 @@ class Yardstick:
         if self.ceiling is None or not self.others:
             return ""
         names = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.others)
-        remedy = "; all_records=true trains one in every run" if self.ceiling == "all_records_model" else ""
+        remedy = (
+            "; all_records=true trains one in every run"
+            if self.ceiling == "all_records_model"
+            else ""
+        )
         return f"reached: 100% is the {MODEL_NAMES[self.ceiling]}; empty for runs that had {names} instead{remedy}"
 
 
@@ -189,7 +211,9 @@ def of_one_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
     Shares of different ceilings cannot be compared. Older rows name no ceiling, and count as runs with another one.
     """
     ceilings = dict.fromkeys(
-        str(result.get("ceiling") or "unnamed") for result in results if result.get("share_of_reachable") is not None
+        str(result.get("ceiling") or "unnamed")
+        for result in results
+        if result.get("share_of_reachable") is not None
     )
     chosen = "all_records_model" if "all_records_model" in ceilings else next(iter(ceilings), None)
     return Yardstick(chosen, tuple(name for name in ceilings if name != chosen))
@@ -200,7 +224,10 @@ def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
 
     A job that failed after its release was drawn has released it.
     """
-    places = {read_text(path, rule="a folder", remedy=_REMEDY) for path in (folder / "jobs").glob(_FOLDERS)}
+    places = {
+        read_text(path, rule="a folder", remedy=_REMEDY)
+        for path in (folder / "jobs").glob(_FOLDERS)
+    }
     releases: list[PaidRelease] = []
     num_unreadable = 0
     for place in sorted(places):
@@ -214,13 +241,17 @@ def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
 def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Writes sweep.csv; returns the jobs that it was written from, and their settings as the command line has them."""
     jobs = [
-        read_json(path, rule="a job of this sweep", remedy=_REMEDY) for path in sorted((folder / "jobs").glob(_JOBS))
+        read_json(path, rule="a job of this sweep", remedy=_REMEDY)
+        for path in sorted((folder / "jobs").glob(_JOBS))
     ]
     given = list(dict.fromkeys(name for job in jobs for name in job["given"]))
     if jobs:
         text, names = io.StringIO(), ["run", *given, *_FILE_COLUMNS]
         write = row_writer(text, "\n")
-        for row in ({name: name for name in names}, *(job["given"] | job["result"] for job in jobs)):
+        for row in (
+            {name: name for name in names},
+            *(job["given"] | job["result"] for job in jobs),
+        ):
             write(row.get(name, "") for name in names)
         write_text(folder / "sweep.csv", text.getvalue())
     return jobs, given

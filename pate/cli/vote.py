@@ -41,10 +41,14 @@ def vote(config: DictConfig) -> None:
         return
     output_dir = Path(config.output_dir or output.with_suffix(".work"))
     head = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor).manifest
-    _print(output=output, holder=head.holder, head=head, size=output.stat().st_size, folder=output_dir)
+    _print(
+        output=output, holder=head.holder, head=head, size=output.stat().st_size, folder=output_dir
+    )
 
 
-def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None) -> HolderPlan:
+def _plan(
+    config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None
+) -> HolderPlan:
     make = maker(config)
     data = make("data")
     if (asked := queries or config.queries) is not None:
@@ -67,14 +71,23 @@ def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
     rule = "the folder of this place's teachers, the same for all questions of a release"
     require(config.output_dir is not None, "output_dir", config.output_dir, rule)
     for name in ("queries", "num_queries"):
-        require(config[name] is None, name, config[name], "nothing beside question=, whose opening brought samples")
+        require(
+            config[name] is None,
+            name,
+            config[name],
+            "nothing beside question=, whose opening brought samples",
+        )
     folder, asked = Path(config.output_dir), Path(config.question)
-    require(asked.is_file(), "question", asked, "a file of pate-release, from its mailbox's questions/")
+    require(
+        asked.is_file(), "question", asked, "a file of pate-release, from its mailbox's questions/"
+    )
     question = Question.from_bytes(asked.read_bytes())
     require_no_links(make_folder(folder), "output_dir")
     samples = queries_file(opening_of(question, folder), folder / question.asked[:16])
     plan = _plan(config, folder, monitor, samples)
-    require(output.stem == plan.holder, "output", output, f"{plan.holder}.npz, the name of this holder")
+    require(
+        output.stem == plan.holder, "output", output, f"{plan.holder}.npz, the name of this holder"
+    )
     answer = answer_question(plan, question, folder, monitor)
     make_folder(output.parent)
     with replacing(output) as file:

@@ -55,7 +55,8 @@ __all__ = ["AllRecords", "Alternative", "DpGradientDescent", "DpSgd"]
 
 Array = NDArray[np.float64]
 
-PREVALENCE_SHARE = 0.1  # of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it
+# of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it
+PREVALENCE_SHARE = 0.1
 _MOST_DIRECTIONS, _MOST_ROWS = 256, 10_000
 _SMALLEST_VARIANCE = 1e-9  # of the largest
 _LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
@@ -116,7 +117,8 @@ class PublicDirections:
         """
         require_non_negative("ridge", ridge)
         spread = np.sqrt(self.variances + ridge * self.variances.mean())
-        spread *= np.sqrt((self.variances / spread**2).mean())  # on the pool, entries have a mean square of 1
+        # on the pool, entries have a mean square of 1
+        spread *= np.sqrt((self.variances / spread**2).mean())
         found = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
         if self.has_height:
             found = np.append(found, np.ones((len(found), 1)), axis=1)
@@ -169,11 +171,14 @@ class Schedule:
         signal = signal_variance * signal / signal.sum()
         found = []
         for ridge in _RIDGES:
-            widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)  # [K]
+            # [K]
+            widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)
             learning = LearningTimes.best(widths, signal, prevalence, rate, clip_factor=clip_factor)
             fastest = float((learning.speeds.max(axis=1) * learning.times).max())
             steps = min(max(math.ceil(fastest / _STABLE), _FEWEST_STEPS), _MOST_STEPS)
-            found.append(cls(ridge, learning.within(steps), steps, learning.noise_variance, learning.error))
+            found.append(
+                cls(ridge, learning.within(steps), steps, learning.noise_variance, learning.error)
+            )
         return min(found, key=lambda each: each.error)
 
 
@@ -185,7 +190,8 @@ class GroupGradients:
     for min(1, clip / length). Whatever its records are and however many, it is at most `clip` long.
     """
 
-    features: Array  # of length 1, `[n, k]`, records of a group beside each other, small groups first
+    # of length 1, `[n, k]`, records of a group beside each other, small groups first
+    features: Array
     labels: Array  # `[n, L]`
     sizes: NDArray[np.int64]  # each group's number of records, rising, `[N]`
 
@@ -206,7 +212,9 @@ class GroupGradients:
             rows = slice(start, min(start + _ROWS, end))
             total += self.features[rows].T @ residuals[rows]
         for first, last in self._blocks(num_few, max(1, _BLOCK_ENTRIES // total.size)):
-            rows = slice(int(self._starts[first]), int(self._starts[last - 1] + self.sizes[last - 1]))
+            rows = slice(
+                int(self._starts[first]), int(self._starts[last - 1] + self.sizes[last - 1])
+            )
             products = np.einsum("ik,il->ikl", self.features[rows], residuals[rows])
             starts = self._starts[first:last] - self._starts[first]
             means = np.add.reduceat(products, starts, axis=0) / self.sizes[first:last, None, None]
@@ -279,7 +287,9 @@ class NoisySum:
     def release(self, total: Array, rng: np.random.Generator) -> Array:
         """The sum with noise, of the same shape."""
         step = self.step(total.size)
-        noise = RoundedGaussian(self.noise_multiplier * self.sensitivity(total.size)).sample(total.shape, rng)
+        noise = RoundedGaussian(self.noise_multiplier * self.sensitivity(total.size)).sample(
+            total.shape, rng
+        )
         return np.asarray((np.rint(total / step) + noise) * step)
 
 
@@ -307,7 +317,9 @@ class Training:
         private = self.bench.dataset.private
         _, group = np.unique(private.group_ids, return_inverse=True)
         shares = mean_labels(private.labels, group, self.num_groups)
-        return Prevalence(noise_multiplier=noise_multiplier).release(shares, num_teachers=self.num_groups, rng=rng)
+        return Prevalence(noise_multiplier=noise_multiplier).release(
+            shares, num_teachers=self.num_groups, rng=rng
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,8 +342,12 @@ class NoisyModel:
     def predict_proba(self, inputs: Any) -> Array:
         # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
         shrunk = 1 / np.sqrt(1 + math.pi / 8 * self.noise_variance)
-        blocks = [self.log_odds(inputs[first : first + _ROWS]) for first in range(0, len(inputs), _ROWS)]
-        return np.asarray(scipy.special.expit(self.bias + (np.concatenate(blocks) - self.bias) * shrunk))
+        blocks = [
+            self.log_odds(inputs[first : first + _ROWS]) for first in range(0, len(inputs), _ROWS)
+        ]
+        return np.asarray(
+            scipy.special.expit(self.bias + (np.concatenate(blocks) - self.bias) * shrunk)
+        )
 
     def predict(self, inputs: Any) -> NDArray[np.bool_]:
         return np.asarray(self.predict_proba(inputs) >= self.threshold)
@@ -350,12 +366,18 @@ class Alternative(Method):
     name: str  # in all tables
     adjacency: str = "replace_one"  # replace_one: dividing by the number of groups makes it public
     clip_factor: float = 0.5  # the clip, in typical lengths of a group's gradient, > 0
-    signal_variance: float = 2.0  # what the log-odds of a label are taken to vary by where nothing is known, > 0
+    # what the log-odds of a label are taken to vary by where nothing is known, > 0
+    signal_variance: float = 2.0
 
     def __post_init__(self) -> None:
         require_plain_name("methods", self.name)
         rule = f"replace_one for {self.name}, which divides by the number of private groups"
-        require(Adjacency.parse(self.adjacency) is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
+        require(
+            Adjacency.parse(self.adjacency) is Adjacency.REPLACE_ONE,
+            "adjacency",
+            self.adjacency,
+            rule,
+        )
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
@@ -364,10 +386,20 @@ class Alternative(Method):
         return self.clip_factor * math.sqrt(float((prevalence * (1 - prevalence)).sum()))
 
     def schedule(
-        self, training: Training, noise_multiplier: float, prevalence: Array, *, concentrated: bool = False
+        self,
+        training: Training,
+        noise_multiplier: float,
+        prevalence: Array,
+        *,
+        concentrated: bool = False,
     ) -> Schedule:
-        rate = self.rate(noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups)
-        rule: dict[str, Any] = {"clip_factor": self.clip_factor, "signal_variance": self.signal_variance}
+        rate = self.rate(
+            noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups
+        )
+        rule: dict[str, Any] = {
+            "clip_factor": self.clip_factor,
+            "signal_variance": self.signal_variance,
+        }
         public = training.directions, training.public_inputs
         return Schedule.best(*public, prevalence, rate, **rule, concentrated=concentrated)
 
@@ -393,19 +425,29 @@ class Alternative(Method):
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """The variance of the noise in a mean gradient's entry, over the number of steps: see `Schedule.best`."""
 
-    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+    def at(
+        self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
+    ) -> Contender:
         training = Training(bench)
         event_for = partial(self.event_for, num_groups=training.num_groups)
         if parameters is None:
             target = require_positive("target_epsilon", budget.target_epsilon or 0.0)
-            asked: dict[str, Any] = {"target_delta": budget.target_delta, "accountant": budget.accountant}
+            asked: dict[str, Any] = {
+                "target_delta": budget.target_delta,
+                "accountant": budget.accountant,
+            }
             parameters = {"noise_multiplier": calibrate(event_for, target_epsilon=target, **asked)}
         noise = require_positive("noise_multiplier", parameters.get("noise_multiplier", 0.0))
 
         def train(seed: int) -> Trained:
             return Trained(self.trained(noise, training, seed=seed))
 
-        return Contender(budget.epsilon_of(event_for(noise)), parameters, train, lambda: self._refusal(noise, training))
+        return Contender(
+            budget.epsilon_of(event_for(noise)),
+            parameters,
+            train,
+            lambda: self._refusal(noise, training),
+        )
 
     def _refusal(self, noise_multiplier: float, training: Training) -> str:
         """Where next to nothing can be learned of labels that a tenth of the records have, even in the best case."""
@@ -415,7 +457,8 @@ class Alternative(Method):
         schedule = self.schedule(training, noise_multiplier, likely, concentrated=True)
         learned = 1 - schedule.error / self.signal_variance
         said = (
-            f"expected to learn {max(learned, 0.0):.1%} of what a linear model can from {training.num_groups:,} groups"
+            f"expected to learn {max(learned, 0.0):.1%} of what a linear model can "
+            f"from {training.num_groups:,} groups"
         )
         helps = "more groups, a larger epsilon in 'epsilons=[…]', or allow_useless=true"
         return "" if learned >= _USELESS else f"methods={self.name}: {said}; {helps}"
@@ -470,7 +513,9 @@ def linear_model(training: Training, schedule: Schedule, weights: Array, bias: A
     """A model of public features."""
 
     def log_odds(inputs: Any) -> Array:
-        return np.asarray(training.directions.features(inputs, ridge=schedule.ridge) @ weights + bias)
+        return np.asarray(
+            training.directions.features(inputs, ridge=schedule.ridge) @ weights + bias
+        )
 
     return NoisyModel(log_odds, bias, schedule.noise_variance, training.public_inputs)
 
@@ -478,15 +523,21 @@ def linear_model(training: Training, schedule: Schedule, weights: Array, bias: A
 def _multipliers(noise_multiplier: float) -> tuple[float, float]:
     """Of the prevalence and of all steps together."""
     # Gaussians compose by 1 / m^2: a share s of 1 / m^2 is the prevalence's, the rest the steps'.
-    return noise_multiplier / math.sqrt(PREVALENCE_SHARE), noise_multiplier / math.sqrt(1 - PREVALENCE_SHARE)
+    return noise_multiplier / math.sqrt(PREVALENCE_SHARE), noise_multiplier / math.sqrt(
+        1 - PREVALENCE_SHARE
+    )
 
 
 class Groups:
     """Records by group: one record per group is picked at random each time that the group takes part."""
 
-    def __init__(self, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> None:
+    def __init__(
+        self, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]
+    ) -> None:
         order = np.argsort(group_ids, kind="stable")  # records of a group beside each other
-        _, self.starts, self.sizes = np.unique(group_ids[order], return_index=True, return_counts=True)
+        _, self.starts, self.sizes = np.unique(
+            group_ids[order], return_index=True, return_counts=True
+        )
         self.inputs, self.labels = inputs[order], labels[order].astype(np.float64)
 
     def draw(self, sampling_prob: float, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -569,7 +620,9 @@ class DpSgd(Alternative):
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
         for_prevalence, for_steps = Streams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
-        prevalence = training.prevalence(self._of_prevalence(noise_multiplier, training.num_groups), for_prevalence)
+        prevalence = training.prevalence(
+            self._of_prevalence(noise_multiplier, training.num_groups), for_prevalence
+        )
         schedule = self.schedule(training, noise_multiplier, prevalence)
         bias = scipy.special.logit(prevalence)
 
@@ -581,22 +634,32 @@ class DpSgd(Alternative):
 
         def log_odds(inputs: Any) -> Array:
             with torch.no_grad(), one_thread():
-                return np.asarray(network(torch.from_numpy(np.ascontiguousarray(placed(inputs)))).numpy())
+                return np.asarray(
+                    network(torch.from_numpy(np.ascontiguousarray(placed(inputs)))).numpy()
+                )
 
         groups = Groups(placed(private.inputs), private.labels, private.group_ids)
         with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Opacus and torch on hooks and generators that are not used
+            # Opacus and torch on hooks and generators that are not used
+            warnings.simplefilter("ignore")
             torch.manual_seed(Streams(seed).seeds("student", 1)[0])
             network = self._network(groups.inputs.shape[1:], bias).double()
             noisy = NoisySum(self.clip(prevalence), noise_multiplier, len(groups.starts))
             self._descend(network, groups, noisy, schedule.times / self.num_steps, for_steps)
         if self.network == "linear":
-            return linear_model(training, schedule, next(network.parameters()).detach().numpy().T.copy(), bias)
+            return linear_model(
+                training, schedule, next(network.parameters()).detach().numpy().T.copy(), bias
+            )
         network.eval()
         return NoisyModel(log_odds, bias, np.zeros(len(bias)), training.public_inputs)
 
     def _descend(
-        self, network: nn.Module, groups: Groups, noisy: NoisySum, rates: Array, rng: np.random.Generator
+        self,
+        network: nn.Module,
+        groups: Groups,
+        noisy: NoisySum,
+        rates: Array,
+        rng: np.random.Generator,
     ) -> None:
         """Trains a network; `rates`, `[L]`, are those of a linear model. Equal arguments give equal bytes.
 
@@ -622,7 +685,9 @@ class DpSgd(Alternative):
                 weights = nn.utils.parameters_to_vector(parameters).detach()
                 if not float(weights.abs().max()) < _LARGEST_WEIGHT:
                     rule = "a smaller one, weights diverged"
-                    raise InvalidValue(f"method.learning_rate={self.learning_rate}: expected {rule}")
+                    raise InvalidValue(
+                        f"method.learning_rate={self.learning_rate}: expected {rule}"
+                    )
                 if not linear and step >= (1 - _AVERAGED) * self.num_steps:
                     mean, kept = mean + weights, kept + 1
         if kept:
@@ -633,10 +698,20 @@ class DpSgd(Alternative):
             return _Biased(nn.Linear(shape[0], len(bias), bias=False), bias)
         if self.network == "mlp":
             hidden = nn.Linear(shape[0], self.hidden)
-            return _Biased(nn.Sequential(hidden, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias)
+            return _Biased(
+                nn.Sequential(hidden, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias
+            )
         # two strided convolutions with group norms, means over 4 x 4 cells, a linear head (De et al. 2022, in small)
-        first = nn.Conv2d(shape[0], 16, 5, stride=2, padding=2), nn.GroupNorm(_NORM_GROUPS // 2, 16), nn.ReLU()
-        second = nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.GroupNorm(_NORM_GROUPS, 32), nn.ReLU()
+        first = (
+            nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
+            nn.GroupNorm(_NORM_GROUPS // 2, 16),
+            nn.ReLU(),
+        )
+        second = (
+            nn.Conv2d(16, 32, 3, stride=2, padding=1),
+            nn.GroupNorm(_NORM_GROUPS, 32),
+            nn.ReLU(),
+        )
         head = nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(512, len(bias))
         return _Biased(nn.Sequential(*first, *second, *head), bias)
 
@@ -656,7 +731,11 @@ def _clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, 
     module: Any = GradSampleModule(network, loss_reduction="sum")
     parameters: list[Any] = list(network.parameters())
     size = sum(parameter.numel() for parameter in parameters)
-    terms: dict[str, Any] = {"noise_multiplier": 0.0, "expected_batch_size": None, "loss_reduction": "sum"}
+    terms: dict[str, Any] = {
+        "noise_multiplier": 0.0,
+        "expected_batch_size": None,
+        "loss_reduction": "sum",
+    }
     clipping: Any = DPOptimizer(torch.optim.SGD(parameters, lr=0.0), **terms, max_grad_norm=clip)
 
     def summed(inputs: Array, labels: Array) -> Array:
@@ -667,13 +746,19 @@ def _clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, 
             parameter.summed_grad = None
         rows = max(1, _CHUNK_VALUES // size)
         for first in range(0, len(inputs), rows):
-            some, wanted = (torch.from_numpy(each[first : first + rows]) for each in (inputs, labels))
-            loss = functional.binary_cross_entropy_with_logits(module(some), wanted, reduction="sum")
+            some, wanted = (
+                torch.from_numpy(each[first : first + rows]) for each in (inputs, labels)
+            )
+            loss = functional.binary_cross_entropy_with_logits(
+                module(some), wanted, reduction="sum"
+            )
             torch.autograd.backward(loss)
             clipping.clip_and_accumulate()
             for parameter in parameters:
                 parameter.grad_sample = parameter.grad = None
-        return np.concatenate([parameter.summed_grad.detach().numpy().ravel() for parameter in parameters])
+        return np.concatenate(
+            [parameter.summed_grad.detach().numpy().ravel() for parameter in parameters]
+        )
 
     yield summed
     module.to_standard_module()

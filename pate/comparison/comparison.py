@@ -40,7 +40,10 @@ from pate.validation import (
 
 _RULE = "the parameters that were solved for"
 _SOLVED_AGAIN = "remove it, and the same command solves for them again"
-_RESULT = {"rule": "a result of this comparison", "remedy": "remove it, and the same command makes it again"}
+_RESULT = {
+    "rule": "a result of this comparison",
+    "remedy": "remove it, and the same command makes it again",
+}
 _PLAIN = (int, float, str, bool, type(None))
 
 
@@ -56,14 +59,19 @@ class ComparisonPlan:
     num_queries: int  # how many public samples are asked, the first ones of the public pool
     target_delta: float  # in (0, 1)
     epsilons: tuple[float, ...]  # the budgets, each > 0, ascending
-    seeds: tuple[int, ...]  # of the noise and of the students, the same for all methods and epsilons
+    # of the noise and of the students, the same for all methods and epsilons
+    seeds: tuple[int, ...]
     ensemble_seed: int = 0  # of partitions and teachers
-    accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty one; it travels to other processes
-    metric: str = METRICS[0]  # which of the student's scores the frontier shows and the goals are stated in
-    shares: tuple[float, ...] = (0.5, 0.8)  # of the way from a constant to the ceiling, each in (0, 1]: the goals
+    # makes an empty one; it travels to other processes
+    accountant: Callable[[], Accountant] = AutoAccountant
+    # which of the student's scores the frontier shows and the goals are stated in
+    metric: str = METRICS[0]
+    # of the way from a constant to the ceiling, each in (0, 1]: the goals
+    shares: tuple[float, ...] = (0.5, 0.8)
     num_workers: int | None = None  # processes; None for as many as there are cores to this process
     allow_useless: bool = False  # whether methods are trained at budgets at which they tell nothing
-    fewer_queries: bool = False  # whether a smaller public pool is asked whole: nobody named the number of queries
+    # whether a smaller public pool is asked whole: nobody named the number of queries
+    fewer_queries: bool = False
     settings: dict[str, Any] = field(
         default_factory=dict
     )  # of the folder, plain; aggregators or seeds may change in it
@@ -81,13 +89,21 @@ class ComparisonPlan:
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
         names = tuple(method.key for method in self.methods)
-        for name, values in {"aggregators": names, "epsilons": self.epsilons, "seeds": self.seeds}.items():
+        for name, values in {
+            "aggregators": names,
+            "epsilons": self.epsilons,
+            "seeds": self.seeds,
+        }.items():
             shown = ", ".join(map(str, values))
-            require(len(set(values)) == len(values) > 0, name, f"[{shown}]", "at least one, each once")
+            require(
+                len(set(values)) == len(values) > 0, name, f"[{shown}]", "at least one, each once"
+            )
 
 
 @all_cores()
-def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Frontier:
+def compare(
+    plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Monitor | None = None
+) -> Frontier:
     """Runs a comparison in a folder, or continues it there.
 
     Ensembles and finished runs are not repeated, whatever else was asked for in between; comparison.csv, frontier.html
@@ -100,15 +116,23 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
             dataset = require_dataset(plan.load_dataset())
         if plan.fewer_queries:
             plan = replace(plan, num_queries=min(plan.num_queries, len(dataset.public)))
-        shared = {name: getattr(plan, name) for name in ("num_queries", "engine", "student", "ensemble_seed")}
+        shared = {
+            name: getattr(plan, name)
+            for name in ("num_queries", "engine", "student", "ensemble_seed")
+        }
         bench = Bench.of(plan.load_dataset, dataset, folder=folder.path, **shared)
         _check(plan, bench, monitor)
         folder.claim(plan.settings, data=bench.digest)
         for method in plan.methods:
             method.prepare(bench, monitor)
         private = [method for method in plan.methods if method.is_private]
-        trials = [_trial(plan, method, epsilon, bench) for method in private for epsilon in plan.epsilons]
-        runs = [*_constants(bench), *_shared_out(plan, [*_baselines(plan, bench), *trials], monitor)]
+        trials = [
+            _trial(plan, method, epsilon, bench) for method in private for epsilon in plan.epsilons
+        ]
+        runs = [
+            *_constants(bench),
+            *_shared_out(plan, [*_baselines(plan, bench), *trials], monitor),
+        ]
         frontier = Frontier(
             runs=tuple(runs),
             metric=plan.metric,
@@ -127,7 +151,9 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
             write_runs(folder.path / "comparison.csv", runs)
             picture = frontier_picture(frontier, [line.title for line in frontier.ranked], on_paper)
             picture.write_png(folder.path / "frontier.png")
-            write_text(folder.path / "frontier.html", render_page(frontier, _parameters(plan, trials)))
+            write_text(
+                folder.path / "frontier.html", render_page(frontier, _parameters(plan, trials))
+            )
     return frontier
 
 
@@ -167,7 +193,14 @@ def _numbered(path: Path, number: int) -> Path:
 def _row_of(run: Run) -> tuple[object, ...]:
     """What a row of a comparison is about, beside its results; a row that says why there is no result has no seed."""
     name = run.aggregator.partition("@")[0]
-    return name, run.teacher, run.num_teachers, run.student, run.epsilon, None if run.note else run.seed
+    return (
+        name,
+        run.teacher,
+        run.num_teachers,
+        run.student,
+        run.epsilon,
+        None if run.note else run.seed,
+    )
 
 
 def _unit_of(runs: Sequence[Run], dataset: Dataset) -> str:
@@ -179,13 +212,16 @@ def _unit_of(runs: Sequence[Run], dataset: Dataset) -> str:
 
 
 def _check(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
-    rule = "true: the public records have no labels, so only a model of all records can be the ceiling"
+    rule = (
+        "true: the public records have no labels, so only a model of all records can be the ceiling"
+    )
     require(plan.all_records or bench.dataset.public_labeled, "all_records", plan.all_records, rule)
     for method in plan.methods:
         method.check(bench)
     num_labels = bench.dataset.num_labels
     require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
-    plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)  # says what it lacks, once for all
+    # says what it lacks, once for all
+    plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)
     for line in dict.fromkeys(line for method in plan.methods for line in method.warnings(bench)):
         monitor.say(line)
 
@@ -217,7 +253,9 @@ class Calibration:
         return self.reason or ("" if allow_useless else self.refusal or "")
 
 
-def calibrated(method: Method, budget: Budget, bench: Bench, path: Path, *, allow_useless: bool = True) -> Contender:
+def calibrated(
+    method: Method, budget: Budget, bench: Bench, path: Path, *, allow_useless: bool = True
+) -> Contender:
     """The method at a budget, from the file where it is there, solved for and kept where it is not.
 
     What is read back is priced again: neither a file nor a calibrator can make a release cheaper than it is. Raises
@@ -226,11 +264,15 @@ def calibrated(method: Method, budget: Budget, bench: Bench, path: Path, *, allo
     kept = Calibration.read(path)
     if kept is not None and (note := kept.note(allow_useless)):
         raise InvalidValue(note)
-    known = None if kept is None else {name: _tuple(value) for name, value in kept.parameters.items()}
+    known = (
+        None if kept is None else {name: _tuple(value) for name, value in kept.parameters.items()}
+    )
     try:
         contender, most = method.at(budget, bench, known), budget.target_epsilon or 0.0
         if not contender.epsilon <= most * (1 + 1e-9):
-            raise InvalidValue(f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated")
+            raise InvalidValue(
+                f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated"
+            )
     except TypeError:
         if kept is None:
             raise
@@ -264,22 +306,30 @@ class Trial:
 
     bench: Bench  # what all methods share
     blank: Run  # a run with what is known before
-    paths: Mapping[int, Path]  # of the results, named after all that they depend on, by the seed of noise and training
+    # of the results, named after all that they depend on, by the seed of noise and training
+    paths: Mapping[int, Path]
     # makes it ready to be trained; raises `InvalidValue` where nothing reaches the budget, or tells nothing there
     contender: Callable[[], Contender]
     calibration: Path | None = None  # where its parameters are kept; None without a budget
-    allow_useless: bool = True  # whether it is trained although `Contender.refusal` speaks against it
+    # whether it is trained although `Contender.refusal` speaks against it
+    allow_useless: bool = True
 
     @classmethod
-    def of(cls, name: str, bench: Bench, seeds: tuple[int, ...], seen: list[Any], **others: Any) -> Self:
-        paths = {seed: bench.folder / "runs" / f"{name}-{digest([seen, seed])}.json" for seed in seeds}
+    def of(
+        cls, name: str, bench: Bench, seeds: tuple[int, ...], seen: list[Any], **others: Any
+    ) -> Self:
+        paths = {
+            seed: bench.folder / "runs" / f"{name}-{digest([seen, seed])}.json" for seed in seeds
+        }
         return cls(bench=bench, paths=paths, **others)
 
     def read(self, seed: int) -> Run | None:
         """The result, or None; raises `DamagedFile` where it is not what was written."""
         if not os.path.lexists(path := self.paths[seed]):
             return None
-        return replace(read_value(Run, path, name="run", **_RESULT), aggregator=self.blank.aggregator)
+        return replace(
+            read_value(Run, path, name="run", **_RESULT), aggregator=self.blank.aggregator
+        )
 
     def write(self, seed: int, run: Run) -> Run:
         path = self.paths[seed]
@@ -303,7 +353,10 @@ class Trial:
             contender = self.contender()
         except InvalidValue as error:
             return [replace(self.blank, note=str(error))]
-        return [self.read(seed) or self.write(seed, self._scored(contender, seed)) for seed in self.paths]
+        return [
+            self.read(seed) or self.write(seed, self._scored(contender, seed))
+            for seed in self.paths
+        ]
 
     def _scored(self, contender: Contender, seed: int) -> Run:
         """With the five metrics on the test split."""
@@ -313,13 +366,20 @@ class Trial:
         try:
             trained, test = contender.train(seed), self.bench.dataset.test
             model = trained.model
-            found = model.predict(test.inputs), model.predict_proba(test.inputs).astype(np.float64), test.labels
+            found = (
+                model.predict(test.inputs),
+                model.predict_proba(test.inputs).astype(np.float64),
+                test.labels,
+            )
             scores, intervals = vars(multilabel_metrics(*found)), metric_intervals(*found)
         except InvalidValue as error:  # data that the method is not made for
             if blank.is_baseline:
                 raise
             return replace(blank, note=str(error))
-        answers: dict[str, Any] = {"num_answered": trained.num_answered, "label_accuracy": trained.label_accuracy}
+        answers: dict[str, Any] = {
+            "num_answered": trained.num_answered,
+            "label_accuracy": trained.label_accuracy,
+        }
         return replace(blank, intervals=intervals, **answers, **scores)
 
 
@@ -327,10 +387,17 @@ def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -
     accountant = plan.accountant().name
     priced = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
     name, columns = f"{method.key}-{epsilon:g}", method.columns(bench)
-    first = next(other for other in plan.methods if other.name == method.name)  # of a name; later ones add @T
+    # of a name; later ones add @T
+    first = next(other for other in plan.methods if other.name == method.name)
     shown = method.name if method is first else f"{method.name}@{columns['num_teachers']}"
-    price: dict[str, Any] = {"epsilon": epsilon, "delta": plan.target_delta, "accountant": accountant}
-    budget = Budget(target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant)
+    price: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": plan.target_delta,
+        "accountant": accountant,
+    }
+    budget = Budget(
+        target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant
+    )
     path = bench.folder / "calibrations" / f"{name}-{digest(priced)}.json"
     return Trial.of(
         name,
@@ -338,7 +405,9 @@ def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -
         plan.seeds,
         [priced, bench.digest],
         blank=Run(aggregator=shown, num_queries=plan.num_queries, **price, **columns),
-        contender=partial(calibrated, method, budget, bench, path, allow_useless=plan.allow_useless),
+        contender=partial(
+            calibrated, method, budget, bench, path, allow_useless=plan.allow_useless
+        ),
         calibration=path,
         allow_useless=plan.allow_useless,
     )
@@ -359,7 +428,9 @@ def _baselines(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
         identity = [VERSION, bench.digest, each.identity]
         blank = Run(aggregator=each.name, num_queries=bench.num_queries, **each.columns)
         ready = partial(Contender, math.inf, {}, each.train)
-        trial = Trial.of(each.name, bench, (bench.ensemble_seed,), identity, blank=blank, contender=ready)
+        trial = Trial.of(
+            each.name, bench, (bench.ensemble_seed,), identity, blank=blank, contender=ready
+        )
         made[trial.paths[bench.ensemble_seed]] = trial
     return list(made.values())
 
@@ -369,7 +440,10 @@ def _constants(bench: Bench) -> Iterator[Run]:
     true = bench.dataset.test.labels
     for name, made in CONSTANTS.items():
         constant = made(bench.dataset.private.labels.mean(axis=0)).for_samples(len(true))
-        scores, intervals = vars(multilabel_metrics(*constant, true)), metric_intervals(*constant, true)
+        scores, intervals = (
+            vars(multilabel_metrics(*constant, true)),
+            metric_intervals(*constant, true),
+        )
         yield Run(aggregator=name, num_queries=bench.num_queries, intervals=intervals, **scores)
 
 
@@ -382,7 +456,9 @@ def _shared_out(plan: ComparisonPlan, work: list[Trial], monitor: Monitor) -> li
     steps = sum(len(work[index].paths) for index in done)
     if done:
         total = sum(len(item.paths) for item in work)
-        monitor.say(f"output_dir={work[0].bench.folder}: {steps} of {total} releases and students are there")
+        monitor.say(
+            f"output_dir={work[0].bench.folder}: {steps} of {total} releases and students are there"
+        )
     how: dict[str, Any] = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
     how["n_jobs"] = min(plan.num_workers or cpu_count(), max(len(tasks), 1))
     with (
@@ -390,7 +466,8 @@ def _shared_out(plan: ComparisonPlan, work: list[Trial], monitor: Monitor) -> li
         parallel_config("loky", inner_max_num_threads=1),
         warnings.catch_warnings(),
     ):
-        warnings.filterwarnings("ignore", "A worker stopped while")  # one that grew large was replaced
+        # one that grew large was replaced
+        warnings.filterwarnings("ignore", "A worker stopped while")
         advance(steps)
         for index, runs in Parallel(**how)(tasks):
             done[index] = runs
@@ -415,6 +492,11 @@ def _parameters(plan: ComparisonPlan, trials: list[Trial]) -> dict[str, list[tup
     for key, trial in zip(keys, trials, strict=True):
         kept = Calibration.read(trial.calibration) or Calibration({}, None)
         given = kept.parameters.items()
-        values = [f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in given]
-        found.setdefault(key, []).append((trial.blank.epsilon or 0.0, kept.reason or ", ".join(values)))
+        values = [
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in given
+        ]
+        found.setdefault(key, []).append(
+            (trial.blank.epsilon or 0.0, kept.reason or ", ".join(values))
+        )
     return found

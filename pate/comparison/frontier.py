@@ -19,7 +19,8 @@ from pate.report.metrics import CONSTANTS
 from pate.report.report import DASH, METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require
 
-METRICS = tuple(METRIC_NAMES)  # the student's scores, by the names of report.json; the headline first
+# the student's scores, by the names of report.json; the headline first
+METRICS = tuple(METRIC_NAMES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,19 +29,24 @@ class Run:
 
     aggregator: str  # the method's name, or that of a baseline
     adjacency: str | None = None  # replace_one or add_remove; None for a baseline
-    epsilon: float | None = None  # what was asked for, an upper bound on the price; None for a baseline
+    # what was asked for, an upper bound on the price; None for a baseline
+    epsilon: float | None = None
     delta: float | None = None  # of the guarantee; None for a baseline
     accountant: str | None = None  # its name; None for a baseline
-    seed: int | None = None  # of the noise and of the student; None where nothing is random or nothing was run
+    # of the noise and of the student; None where nothing is random or nothing was run
+    seed: int | None = None
     num_queries: int  # asked, refused ones included
     num_answered: int | None = None  # of them
-    label_accuracy: float | None = None  # share of correct bits in the answers, if any. No epsilon covers it.
-    accuracy: float | None = None  # of the student on the test split, as the next four; None where there is none
+    # share of correct bits in the answers, if any. No epsilon covers it.
+    label_accuracy: float | None = None
+    # of the student on the test split, as the next four; None where there is none
+    accuracy: float | None = None
     balanced_accuracy: float | None = None
     micro_f1: float | None = None
     macro_f1: float | None = None
     mean_average_precision: float | None = None
-    priced_epsilon: float | None = None  # what the release costs, at most `epsilon`; None where nothing was run
+    # what the release costs, at most `epsilon`; None where nothing was run
+    priced_epsilon: float | None = None
     teacher: str | None = None  # the kind of teachers; None where they play no part
     num_teachers: int | None = None  # T
     student: str | None = None  # the kind of student
@@ -56,7 +62,9 @@ class Run:
     def title(self) -> str:
         """A baseline in words, with its teachers, where it has any."""
         name = MODEL_NAMES.get(self.aggregator, self.aggregator)
-        return f"{name}, {self.num_teachers:,} {self.teacher} teachers" if self.num_teachers else name
+        return (
+            f"{name}, {self.num_teachers:,} {self.teacher} teachers" if self.num_teachers else name
+        )
 
 
 _PLAIN_NAMES = tuple(item.name for item in fields(Run) if item.name != "intervals")
@@ -72,7 +80,9 @@ def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     write(_NAMES)
     for run in runs:
         ends = {
-            end: value for name, given in run.intervals.items() for end, value in zip(_ENDS[name], given, strict=True)
+            end: value
+            for name, given in run.intervals.items()
+            for end, value in zip(_ENDS[name], given, strict=True)
         }
         write((vars(run) | ends).get(name, "") for name in _NAMES)
     write_text(path, text.getvalue())
@@ -84,11 +94,23 @@ def read_runs(path: Path | str) -> list[Run]:
     runs = []
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        require(tuple(reader.fieldnames or ()) == _NAMES, "comparison", path, f"the columns {', '.join(_NAMES)}")
+        require(
+            tuple(reader.fieldnames or ()) == _NAMES,
+            "comparison",
+            path,
+            f"the columns {', '.join(_NAMES)}",
+        )
         for line in reader:
             values = {name: _value(name, line[name]) for name in _NAMES}
-            ends = {metric: tuple(values.pop(name) for name in names) for metric, names in _ENDS.items()}
-            runs.append(Run(**values, intervals={name: given for name, given in ends.items() if None not in given}))
+            ends = {
+                metric: tuple(values.pop(name) for name in names) for metric, names in _ENDS.items()
+            }
+            runs.append(
+                Run(
+                    **values,
+                    intervals={name: given for name, given in ends.items() if None not in given},
+                )
+            )
     return runs
 
 
@@ -120,7 +142,9 @@ class Point:
             return cls(epsilon, note=next((run.note for run in runs if run.note), ""))
         answered = [run.num_answered for run in runs if run.num_answered is not None]
         std = float(np.std(values)) if len(values) > 1 else None
-        return cls(epsilon, float(np.mean(values)), std, float(np.mean(answered)) if answered else None)
+        return cls(
+            epsilon, float(np.mean(values)), std, float(np.mean(answered)) if answered else None
+        )
 
     @property
     def text(self) -> str:
@@ -152,7 +176,11 @@ class Line:
     @property
     def scored(self) -> list[tuple[float, float, float]]:
         """Epsilon, mean and standard deviation where there is a score, the latter 0 for one seed."""
-        return [(each.epsilon, each.mean, each.std or 0.0) for each in self.points if each.mean is not None]
+        return [
+            (each.epsilon, each.mean, each.std or 0.0)
+            for each in self.points
+            if each.mean is not None
+        ]
 
     def at(self, epsilon: float) -> Point:
         return next((point for point in self.points if point.epsilon == epsilon), Point(epsilon))
@@ -194,9 +222,13 @@ class Frontier:
                 found.setdefault(entrant, {}).setdefault(run.epsilon, []).append(run)
         lines = []
         for (name, teacher, total), by_epsilon in found.items():
-            points = tuple(Point.of(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
+            points = tuple(
+                Point.of(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items())
+            )
             student = next(iter(by_epsilon.values()))[0].student
-            lines.append(Line(name.partition("@")[0], teacher or "", total or 0, student or "", points))
+            lines.append(
+                Line(name.partition("@")[0], teacher or "", total or 0, student or "", points)
+            )
         return tuple(lines)
 
     @property
@@ -215,7 +247,9 @@ class Frontier:
 
     def baseline(self, name: str, metric: str | None = None) -> float:
         """The score of a baseline that there is one of."""
-        values = [getattr(run, metric or self.metric) for run in self.baselines if run.aggregator == name]
+        values = [
+            getattr(run, metric or self.metric) for run in self.baselines if run.aggregator == name
+        ]
         if not values or values[0] is None:
             raise InvalidValue(f"{name}=None: expected a run with {metric or self.metric}")
         return float(values[0])
@@ -237,7 +271,11 @@ class Frontier:
     def has_levels(self) -> bool:
         """Whether a constant and the ceiling are defined by the metric."""
         names = (*CONSTANTS, self.ceiling_name)
-        return all(getattr(run, self.metric) is not None for run in self.baselines if run.aggregator in names)
+        return all(
+            getattr(run, self.metric) is not None
+            for run in self.baselines
+            if run.aggregator in names
+        )
 
     def goal(self, share: float) -> float:
         low, high = self.floor(), self.ceiling()
@@ -266,7 +304,9 @@ class Frontier:
     def mean_over_epsilons(self, line: Line) -> float:
         """The mean of a method's scores over all epsilons; a constant stands in where it is out of reach."""
         floor = self.floor()
-        return float(np.mean([floor if point.mean is None else point.mean for point in line.points]))
+        return float(
+            np.mean([floor if point.mean is None else point.mean for point in line.points])
+        )
 
     @property
     def verdict(self) -> str:
@@ -281,7 +321,11 @@ class Frontier:
         said = []
         for epsilon in sorted({min(found), max(found)}):
             mean, title = max(found[epsilon], key=lambda pair: pair[0])
-            worth = f"{(mean - low) / (high - low):.0%} of the reachable" if high > low else "better than a constant"
+            worth = (
+                f"{(mean - low) / (high - low):.0%} of the reachable"
+                if high > low
+                else "better than a constant"
+            )
             worth = worth if high <= low or mean <= high else f"above the {ceiling}"
             worth = worth if mean > low else "no better than a constant"
             said.append(f"at epsilon {epsilon:g} {title} with {mean:.3f}, {worth}")

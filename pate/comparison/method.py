@@ -35,7 +35,8 @@ from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 
 _SEARCH = RemedySearch(seconds=5.0)  # of each method that is refused at a budget
-_NAMES = SettingNames(target_epsilon="'epsilons=[{}]'", noise="")  # an aggregator's fields are in its file
+# an aggregator's fields are in its file
+_NAMES = SettingNames(target_epsilon="'epsilons=[{}]'", noise="")
 _READ: dict[str, Dataset] = {}  # by this process, by digest
 
 
@@ -45,7 +46,8 @@ class Trained:
 
     model: Predictor  # scored on the test split
     num_answered: int | None = None  # public samples that were answered; None where none are asked
-    label_accuracy: float | None = None  # share of correct bits in the answers, if any. No epsilon covers it.
+    # share of correct bits in the answers, if any. No epsilon covers it.
+    label_accuracy: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ class Bench:
         if self.digest not in _READ:
             read = self.load_dataset()
             found = read.digest()
-            require(found == self.digest, "data", found[:12], "the data that this comparison began with")
+            require(
+                found == self.digest, "data", found[:12], "the data that this comparison began with"
+            )
             _READ[found] = read
         return _READ[self.digest]
 
@@ -112,10 +116,16 @@ class Bench:
         """The best model of all private records without privacy, under a name."""
         recipes = ceilings(self.student)
         columns = {"student": " or ".join(map(kind, recipes))}
-        return Reference(name, self.all_records_model, [full_text(recipe) for recipe in recipes], columns)
+        return Reference(
+            name, self.all_records_model, [full_text(recipe) for recipe in recipes], columns
+        )
 
     def all_records_model(self, seed: int) -> Trained:
-        return Trained(train_on_all_records(self.student, self.dataset, seed=Streams(seed).seeds("student", 1)[0]))
+        return Trained(
+            train_on_all_records(
+                self.student, self.dataset, seed=Streams(seed).seeds("student", 1)[0]
+            )
+        )
 
 
 def kind(recipe: Any) -> str:
@@ -139,7 +149,8 @@ class Contender:
     # trains once; noise and training are functions of the seed. It raises `InvalidValue` for data that the method is
     # not made for: the comparison says so in its table.
     train: Callable[[int], Trained]
-    refusal: Callable[[], str] = str  # why it is not worth training, from public numbers alone; empty where it is
+    # why it is not worth training, from public numbers alone; empty where it is
+    refusal: Callable[[], str] = str
 
 
 class Method(ABC):
@@ -149,7 +160,8 @@ class Method(ABC):
         key: unique within a comparison.
     """
 
-    is_private: ClassVar[bool] = True  # whether a price covers it; where none does, it has `references` alone
+    # whether a price covers it; where none does, it has `references` alone
+    is_private: ClassVar[bool] = True
     name: str  # in all tables: letters, digits, - and _
 
     @property
@@ -161,7 +173,9 @@ class Method(ABC):
         """All that its results depend on beside data, budget and seed, as plain values."""
 
     @abstractmethod
-    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+    def at(
+        self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
+    ) -> Contender:
         """The method at a budget. The comparison refuses a contender that costs more.
 
         Args:
@@ -205,9 +219,13 @@ class AllRecords(Method):
     def identity(self, bench: Bench) -> list[Any]:
         return bench.ceiling(self.name).identity
 
-    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+    def at(
+        self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
+    ) -> Contender:
         """Raises: nothing about it is private."""
-        raise InvalidValue(f"epsilon={budget.target_epsilon}: expected a private method; this one has no epsilon")
+        raise InvalidValue(
+            f"epsilon={budget.target_epsilon}: expected a private method; this one has no epsilon"
+        )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         yield bench.ceiling(self.name)
@@ -237,11 +255,17 @@ class PATEMethod(Method):
 
     def columns(self, bench: Bench) -> dict[str, Any]:
         adjacency = str(self.aggregator.adjacency)
-        return {"adjacency": adjacency, "student": kind(self.student), **self._ensemble_columns(bench)}
+        return {
+            "adjacency": adjacency,
+            "student": kind(self.student),
+            **self._ensemble_columns(bench),
+        }
 
     def identity(self, bench: Bench) -> list[Any]:
         shape = self._shape(bench)
-        asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        asked = self.aggregator.identity(
+            num_labels=shape.num_labels, num_teachers=shape.num_teachers
+        )
         return [
             asked,
             shape.num_queries,
@@ -257,7 +281,9 @@ class PATEMethod(Method):
 
     def warnings(self, bench: Bench) -> Iterator[str]:
         total = self._shape(bench).num_teachers
-        return plan_warnings(bench.dataset, self.aggregator, self.teacher, self.student, num_teachers=total)
+        return plan_warnings(
+            bench.dataset, self.aggregator, self.teacher, self.student, num_teachers=total
+        )
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
         """Trains the ensemble and casts its votes, once for all methods that ask the same teachers."""
@@ -266,7 +292,9 @@ class PATEMethod(Method):
             monitor.say(f"output_dir={bench.folder}: {self.key}: {found}")
         ensemble.votes().prepare()
 
-    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+    def at(
+        self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
+    ) -> Contender:
         """The aggregator with its noise. The votes that it reads are counted once for all seeds."""
         priced = self.priced(budget, bench, parameters)
         votes = cache(lambda: self.ensemble(bench).votes())
@@ -275,31 +303,44 @@ class PATEMethod(Method):
             return bench.trained(self.student, self.release(priced, bench, votes(), seed), seed)
 
         solved_for = parameters or priced.solved_for
-        return Contender(priced.epsilon, solved_for, train, lambda: self._refusal(priced, budget, bench))
+        return Contender(
+            priced.epsilon, solved_for, train, lambda: self._refusal(priced, budget, bench)
+        )
 
-    def priced(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> PricedRelease:
+    def priced(
+        self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
+    ) -> PricedRelease:
         """The release at a budget, or with parameters that were solved for before."""
         aggregator = self.aggregator
         if parameters is not None:
-            aggregator, budget = replace(aggregator, **parameters), replace(budget, target_epsilon=None)
+            aggregator, budget = (
+                replace(aggregator, **parameters),
+                replace(budget, target_epsilon=None),
+            )
         return plan_release(aggregator, self._shape(bench), budget, names=_NAMES)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
         """The release for a seed; no ledger is charged, as nobody is shown it."""
-        return draw(priced, votes, streams=Streams(seed), student=self.student, inputs=bench.queries.inputs)
+        return draw(
+            priced, votes, streams=Streams(seed), student=self.student, inputs=bench.queries.inputs
+        )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         if self.teacher.votes_in_bits:
             seen = [bench.num_queries, full_text(bench.student), self._ensemble_name(bench)]
             columns = {**self._ensemble_columns(bench), "student": kind(bench.student)}
-            yield Reference("majority_vote_student", partial(self._majority_student, bench), seen, columns)
+            yield Reference(
+                "majority_vote_student", partial(self._majority_student, bench), seen, columns
+            )
 
     def _majority_student(self, bench: Bench, seed: int) -> Trained:
         votes = self.ensemble(bench).votes()
         return bench.trained_on_labels(2 * votes.counts() > votes.num_teachers, seed)
 
     def ensemble(self, bench: Bench, monitor: Monitor | None = None) -> Ensemble:
-        folder = make_folder(bench.folder / "ensembles" / self._ensemble_name(bench), within=bench.folder)
+        folder = make_folder(
+            bench.folder / "ensembles" / self._ensemble_name(bench), within=bench.folder
+        )
         randomness = Randomness(folder, bench.ensemble_seed)
         partition = deal(bench.dataset.private, self._shape(bench).num_teachers, randomness)
         asked = self.teacher, partition, bench.dataset, bench.num_queries
@@ -312,14 +353,18 @@ class PATEMethod(Method):
         doubted = replace(priced, shape=replace(priced.shape, num_teachers=total))
         names = replace(_NAMES, num_teachers=f"'aggregators=[{self.name}@{{}}]'")
         try:
-            require_useful(self.aggregator, doubted, budget, names=names, num_groups=groups, search=_SEARCH)
+            require_useful(
+                self.aggregator, doubted, budget, names=names, num_groups=groups, search=_SEARCH
+            )
         except InvalidValue as error:
             return str(error)
         return ""
 
     def _shape(self, bench: Bench) -> VoteShape:
         total = self.num_teachers or bench.dataset.private.num_groups
-        return VoteShape(num_queries=bench.num_queries, num_labels=bench.dataset.num_labels, num_teachers=total)
+        return VoteShape(
+            num_queries=bench.num_queries, num_labels=bench.dataset.num_labels, num_teachers=total
+        )
 
     def _ensemble_name(self, bench: Bench) -> str:
         total, queries = self._shape(bench).num_teachers, bench.num_queries

@@ -23,12 +23,17 @@ _MARGIN = 0.08
 
 def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
     """Renders frontier.html, which is the data owner's; `parameters`: what was solved for, by method and epsilon."""
-    each = [replace(frontier, metric=metric) for metric in dict.fromkeys([frontier.metric, *METRICS])]
+    each = [
+        replace(frontier, metric=metric) for metric in dict.fromkeys([frontier.metric, *METRICS])
+    ]
     titles = [line.title for line in frontier.ranked]
     return rendered(
         "comparison/frontier.html",
         frontier=frontier,
-        pictures={of.metric: frontier_picture(of, titles) for of in [of for of in each if of.has_levels][:2]},
+        pictures={
+            of.metric: frontier_picture(of, titles)
+            for of in [of for of in each if of.has_levels][:2]
+        },
         each=[(of, _in_order(of, titles)) for of in each],
         parameters=parameters,
     )
@@ -46,15 +51,29 @@ def frontier_picture(
     `color` turns a stand-in into what is drawn, such as `on_paper`. Lines have the order of the titles, so that a
     method looks the same in all pictures.
     """
-    levels = {MODEL_NAMES[frontier.ceiling_name]: frontier.ceiling(), "a constant": frontier.floor()}
+    levels = {
+        MODEL_NAMES[frontier.ceiling_name]: frontier.ceiling(),
+        "a constant": frontier.floor(),
+    }
     lines = _in_order(frontier, titles)
 
     def paint(axes: Axes) -> None:
         for (text, level), dashes in zip(levels.items(), _DASHES_OF_LEVELS, strict=True):
-            axes.axhline(level, color=color(INK), linewidth=1.0, linestyle=dashes, label=f"{text} {level:.3f}")
+            axes.axhline(
+                level,
+                color=color(INK),
+                linewidth=1.0,
+                linestyle=dashes,
+                label=f"{text} {level:.3f}",
+            )
         for index, line in enumerate(lines):
-            look = {"color": color(_COLORS[index % len(_COLORS)]), "marker": _MARKERS[index % len(_MARKERS)]}
-            _paint_line(axes, line, {**look, "linestyle": _DASHES[index // len(_COLORS) % len(_DASHES)]})
+            look = {
+                "color": color(_COLORS[index % len(_COLORS)]),
+                "marker": _MARKERS[index % len(_MARKERS)],
+            }
+            _paint_line(
+                axes, line, {**look, "linestyle": _DASHES[index // len(_COLORS) % len(_DASHES)]}
+            )
         axes.set_xscale("log")
         axes.set_xticks(frontier.epsilons, _tick_labels(frontier.epsilons))
         axes.minorticks_off()
@@ -75,12 +94,22 @@ def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
     axes.plot(epsilons, means, label=label, markersize=3.6, linewidth=1.3, **look)
     if any(point.std is not None for point in line.points):
         bars = np.minimum(stds, [means, 1 - means])  # scores are in [0, 1]
-        axes.errorbar(epsilons, means, bars, fmt="none", ecolor=look["color"], capsize=1.8, elinewidth=0.8)
+        axes.errorbar(
+            epsilons, means, bars, fmt="none", ecolor=look["color"], capsize=1.8, elinewidth=0.8
+        )
 
 
 def _limits(lines: list[Line], *levels: float) -> tuple[float, float]:
     """All scores with their bars and both levels, within [0, 1]."""
-    ends = [*levels, *(end for line in lines for _, mean, std in line.scored for end in (mean - std, mean + std))]
+    ends = [
+        *levels,
+        *(
+            end
+            for line in lines
+            for _, mean, std in line.scored
+            for end in (mean - std, mean + std)
+        ),
+    ]
     low, high = np.clip([min(ends), max(ends)], 0, 1).tolist()
     margin = _MARGIN * (high - low) or _MARGIN
     return max(low - margin, 0.0), min(high + margin, 1.0)

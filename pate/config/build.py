@@ -46,7 +46,8 @@ _ENTRY_POINTS = {
     "student": "pate.students",
     "teacher": "pate.teachers",
 }
-GROUPS_OF_CLASSES = ("data", *list(_BASES)[:-1])  # the kinds that have a name: of groups, and estimators in teachers
+# the kinds that have a name: of groups, and estimators in teachers
+GROUPS_OF_CLASSES = ("data", *list(_BASES)[:-1])
 
 
 class Kind(NamedTuple):
@@ -56,7 +57,9 @@ class Kind(NamedTuple):
     accepts: Callable[[type], bool]
 
 
-def build(node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), **arguments: Any) -> Any:
+def build(
+    node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), **arguments: Any
+) -> Any:
     """Makes the object of a node, and those within it, each by calling its class with the node's values by their names.
 
     A `_target_` is a class that the place takes, by its kind: of pate, of scikit-learn, of a module of
@@ -78,15 +81,21 @@ def build(node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), *
     trusted = (*TRUSTED_PREFIXES, *allowed_targets)
     for module in trusted:
         if not _is_name(f"{module.rstrip('.')}.Class"):
-            raise InvalidValue(f"allowed_targets=[{module}]: expected names of modules, such as my_module.")
+            raise InvalidValue(
+                f"allowed_targets=[{module}]: expected names of modules, such as my_module."
+            )
     if not isinstance(plain, dict) or _TARGET not in plain:
         raise InvalidValue(f"{slot}={plain}: expected a node with a _target_, the name of a class")
     return _maker(plain, slot, kind_of_group(slot), trusted)(**arguments)
 
 
-def build_aggregator(node: DictConfig, *, adjacency: str, allowed_targets: Iterable[str] = ()) -> Aggregator:
+def build_aggregator(
+    node: DictConfig, *, adjacency: str, allowed_targets: Iterable[str] = ()
+) -> Aggregator:
     """The aggregator of a configuration, under the adjacency that all commands share."""
-    made: Aggregator = build(node, "aggregator", allowed_targets=allowed_targets, adjacency=Adjacency.parse(adjacency))
+    made: Aggregator = build(
+        node, "aggregator", allowed_targets=allowed_targets, adjacency=Adjacency.parse(adjacency)
+    )
     return made
 
 
@@ -98,7 +107,8 @@ def maker(config: DictConfig) -> Callable[[str], Any]:
         if group == "teacher":
             node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
             if str(config.get("features", {}).get(_TARGET)).endswith(".Kernel"):
-                name = str(node[_TARGET]).rpartition(".")[2]  # others do not vote in the pool's directions
+                # others do not vote in the pool's directions
+                name = str(node[_TARGET]).rpartition(".")[2]
                 if name != "KernelTeacher":
                     rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
                     raise InvalidValue(f"teacher={name}: expected {rule}")
@@ -110,15 +120,22 @@ def maker(config: DictConfig) -> Callable[[str], Any]:
     return make
 
 
-def _maker(node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]) -> Callable[..., Any]:
+def _maker(
+    node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]
+) -> Callable[..., Any]:
     """Judges the class of a node and of all within it; what makes them, with arguments beside the node's values."""
     cls = class_of(node[_TARGET], kind, trusted)
     within = None if cls.__module__.startswith("sklearn.") else cls
     is_estimator = any(base.__module__.startswith("sklearn.") for base in cls.__mro__)
 
     def judged(value: Any, name: str, at: str) -> Callable[[], Any]:
-        if is_estimator and at.rpartition(".")[2].rpartition("__")[2] == "memory" and value is not None:
-            raise InvalidValue(f"{at}={value}: expected null: a cache of joblib's is read as code")  # of pickles
+        if (
+            is_estimator
+            and at.rpartition(".")[2].rpartition("__")[2] == "memory"
+            and value is not None
+        ):
+            # of pickles
+            raise InvalidValue(f"{at}={value}: expected null: a cache of joblib's is read as code")
         if isinstance(value, dict) and _TARGET in value:
             return _maker(value, at, kind_within(within, name), trusted)
         if isinstance(value, dict):
@@ -132,7 +149,9 @@ def _maker(node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]
     values: dict[str, Callable[[], Any]] = {}
     for name in (each for each in node if each != _TARGET):
         if not isinstance(name, str) or name.startswith("_"):
-            raise InvalidValue(f"{path}.{name}: expected arguments of {cls.__name__} by their names")
+            raise InvalidValue(
+                f"{path}.{name}: expected arguments of {cls.__name__} by their names"
+            )
         values[name] = judged(node[name], name, f"{path}.{name}")
 
     def make(**arguments: Any) -> Any:
@@ -144,7 +163,9 @@ def _maker(node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]
             raise
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
-            raise InvalidValue(f"{path}: expected settings that {cls.__name__} takes ({found})") from error
+            raise InvalidValue(
+                f"{path}: expected settings that {cls.__name__} takes ({found})"
+            ) from error
 
     return make
 
@@ -154,7 +175,11 @@ def _require_parameters(cls: type, path: str, given: Mapping[str, Any]) -> None:
     parameters = inspect.signature(cls).parameters.values()
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return
-    known = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    known = {
+        each.name: each
+        for each in parameters
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    }
     for name in given:
         if name not in known:
             part = path.partition(".")[0]
@@ -175,7 +200,10 @@ def parts_of_others(group: str) -> Mapping[str, str]:
 
 def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
     """Whether a dotted name is one of some modules, or lies in one; `mine.` and `mine` are the same module."""
-    return any(name == module or name.startswith(f"{module}.") for module in (each.rstrip(".") for each in prefixes))
+    return any(
+        name == module or name.startswith(f"{module}.")
+        for module in (each.rstrip(".") for each in prefixes)
+    )
 
 
 def _is_name(target: str) -> bool:
@@ -183,7 +211,9 @@ def _is_name(target: str) -> bool:
     if not _NAME.fullmatch(target) or any(part.startswith("__") for part in target.split(".")):
         return False
     package, *modules, _ = target.split(".")
-    return package != "sklearn" or not any(part.startswith("_") or part in _NO_API for part in modules)
+    return package != "sklearn" or not any(
+        part.startswith("_") or part in _NO_API for part in modules
+    )
 
 
 def class_of(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
@@ -233,7 +263,8 @@ def located(target: str) -> type | None:
         cls = vars(cls).get(part) if isinstance(cls, type) else None
     if not isinstance(cls, type) or not is_within(cls.__module__, (package,)):
         return None
-    found: Any = sys.modules.get(cls.__module__)  # is it what lies where it says that it was defined?
+    # is it what lies where it says that it was defined?
+    found: Any = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):
         found = vars(found).get(part) if isinstance(found, (type, ModuleType)) else None
     return cls if found is cls else None
@@ -242,11 +273,16 @@ def located(target: str) -> type | None:
 def kind_of_group(group: str) -> Kind:
     """What a group takes, or `estimator`: subclasses of its base; of a data set there is none, but `load()`."""
     if group == "data":
-        return Kind("a class with a method load() that needs no argument", lambda cls: _takes(cls, "load", 0))
+        return Kind(
+            "a class with a method load() that needs no argument",
+            lambda cls: _takes(cls, "load", 0),
+        )
 
     def accepts(cls: type) -> bool:
         names = (base.rpartition(".") for base in _BASES[group].split(" or "))
-        return issubclass(cls, tuple(getattr(import_module(module), name) for module, _, name in names))
+        return issubclass(
+            cls, tuple(getattr(import_module(module), name) for module, _, name in names)
+        )
 
     return Kind(f"a subclass of {_BASES[group]}", accepts)
 

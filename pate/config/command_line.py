@@ -23,13 +23,23 @@ from pate.config import papers_words
 from pate.config.build import GROUPS_OF_CLASSES, maker
 from pate.config.schema import CONFIG_FOLDER, PATHS, members
 from pate.files.plain_yaml import read_yaml
-from pate.validation import InvalidValue, as_setting, how_to_install, nearest, require, require_choice
+from pate.validation import (
+    InvalidValue,
+    as_setting,
+    how_to_install,
+    nearest,
+    require,
+    require_choice,
+)
 
 _SAID = Path(__file__).with_name("said.yaml")
-_WAYS = dict.fromkeys(("celeba", "icons", "image_folder", "synth_faces"), "pictures") | {"table": "table"}
+_WAYS = dict.fromkeys(("celeba", "icons", "image_folder", "synth_faces"), "pictures") | {
+    "table": "table"
+}
 _NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
 _OF_PICTURES = ("cnn", "resnet50")  # teachers that look at pictures
-_LEFT = set("'\"\\${}()=")  # a value that has one of these is already written for Hydra, or is told how to be
+# a value that has one of these is already written for Hydra, or is told how to be
+_LEFT = set("'\"\\${}()=")
 _PARTS = re.compile(r"([\[\],])")
 _MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
 _SHARES = re.compile(r"[\d.]+,[\d.]+")
@@ -45,7 +55,8 @@ _NAMES = re.compile(
     r"labels|drop|category|text|missing|group|id"
 )
 _READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE)
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # half of a character, as bytes that are no UTF-8 are read
+# half of a character, as bytes that are no UTF-8 are read
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def given_settings(words: Iterable[str]) -> dict[str, str]:
@@ -70,12 +81,18 @@ def way_left_open(words: Iterable[str], command: str) -> str | None:
     teachers or an aggregator. To `features=kernel` belongs the way of kernel teachers on any data.
     """
     given = given_settings(words)
-    if given.get("features") == "kernel" and command == "train" and not (_NAMED - {"features"}) & given.keys():
+    if (
+        given.get("features") == "kernel"
+        and command == "train"
+        and not (_NAMED - {"features"}) & given.keys()
+    ):
         return "table"
     way = _WAYS.get(given.get("data", ""))
     if way is None or command not in ("train", "compare") or _NAMED & given.keys():
         return None
-    if command == "train" and not {"teacher", "aggregator"} & {key.partition(".")[0] for key in given}:
+    if command == "train" and not {"teacher", "aggregator"} & {
+        key.partition(".")[0] for key in given
+    }:
         return way
     return "features" if way == "pictures" else None
 
@@ -88,13 +105,21 @@ def student_left_open(words: Iterable[str], command: str) -> str | None:
     """
     given = given_settings(words)
     names_student = {"student", "student._target_"} & given.keys()
-    if command not in ("train", "compare") or given.get("teacher") not in _OF_PICTURES or names_student:
+    if (
+        command not in ("train", "compare")
+        or given.get("teacher") not in _OF_PICTURES
+        or names_student
+    ):
         return None
     if (experiment := given.get("experiment")) is not None:
         file = CONFIG_FOLDER / "experiment" / f"{experiment}.yaml"
-        included = read_yaml(file.read_text(encoding="utf-8"), file.name, "YAML") if file.is_file() else {}
+        included = (
+            read_yaml(file.read_text(encoding="utf-8"), file.name, "YAML") if file.is_file() else {}
+        )
         defaults = included.get("defaults", []) if isinstance(included, dict) else []
-        if not file.is_file() or any(isinstance(entry, str) or "override /student" in entry for entry in defaults):
+        if not file.is_file() or any(
+            isinstance(entry, str) or "override /student" in entry for entry in defaults
+        ):
             return None
     return "cnn"
 
@@ -102,7 +127,9 @@ def student_left_open(words: Iterable[str], command: str) -> str | None:
 def said_of_student(student: str, words: Iterable[str]) -> str:
     """Returns what was chosen by `student_left_open`, in a line."""
     teacher = given_settings(words)["teacher"]
-    return f"no student is named: student={student}, which looks at pictures as teacher={teacher} does"
+    return (
+        f"no student is named: student={student}, which looks at pictures as teacher={teacher} does"
+    )
 
 
 def said_of_way(choices: Mapping[str, Any]) -> str | None:
@@ -140,9 +167,19 @@ def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> No
         both = given and named and config.target_epsilon is not None
         require(not both, "target_epsilon", config.target_epsilon, "none beside noise=given")
         if not given:
-            require(config.target_epsilon is not None, "target_epsilon", None, "an epsilon > 0 beside noise=solve")
+            require(
+                config.target_epsilon is not None,
+                "target_epsilon",
+                None,
+                "an epsilon > 0 beside noise=solve",
+            )
             bounded = config.get("max_epsilon")
-            require(bounded is None, "max_epsilon", bounded, "none beside noise=solve, which is for target_epsilon")
+            require(
+                bounded is None,
+                "max_epsilon",
+                bounded,
+                "none beside noise=solve, which is for target_epsilon",
+            )
     if given or (config.get("max_epsilon") is not None and not named):
         config.target_epsilon = None
     config.noise = "given" if config.target_epsilon is None else "solve"
@@ -172,7 +209,9 @@ def expand_home(config: DictConfig) -> None:
             continue
         paths = value if isinstance(value, list) else [value]
         if any(isinstance(path, str) and path.startswith("~") for path in paths):
-            expanded = [os.path.expanduser(path) if isinstance(path, str) else path for path in paths]
+            expanded = [
+                os.path.expanduser(path) if isinstance(path, str) else path for path in paths
+            ]
             OmegaConf.update(config, name, expanded if isinstance(value, list) else expanded[0])
 
 
@@ -190,8 +229,15 @@ def quoted(word: str, *, in_sweep: bool = False) -> str:
     """
     key, equals, value = word.partition("=")
     name = key.lstrip("+")
-    names_members = name == "data" and _MEMBERS.fullmatch(value) is not None  # of the group, and no file
-    if equals and name in PATHS and not in_sweep and not names_members and not _is_list_of_votes(name, value):
+    # of the group, and no file
+    names_members = name == "data" and _MEMBERS.fullmatch(value) is not None
+    if (
+        equals
+        and name in PATHS
+        and not in_sweep
+        and not names_members
+        and not _is_list_of_votes(name, value)
+    ):
         return f"{key}={_quoted_path(name, value)}"
     if _MARK.fullmatch(value) or (key == "split" and _SHARES.fullmatch(value)):
         mark = '"' if value == "'" else "'"
@@ -203,7 +249,9 @@ def quoted(word: str, *, in_sweep: bool = False) -> str:
     parts = _PARTS.split(value)
     is_list = value.startswith("[")
     # Of a value that is no list a comma separates the jobs of a sweep, and null is none.
-    is_named = _NAMES.fullmatch(key) is not None and (is_list or (len(parts) == 1 and value.lower() != "null"))
+    is_named = _NAMES.fullmatch(key) is not None and (
+        is_list or (len(parts) == 1 and value.lower() != "null")
+    )
 
     def part_quoted(part: str) -> str:
         text = part.strip()
@@ -274,7 +322,8 @@ def explain(error: Exception) -> str:
     text = text.partition("Config search path:")[0]  # which names the folders of an installation
     if found := re.search(r"Could not find '([^']+)'", text):
         group, _, name = found[1].rpartition("/")
-        known = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))  # those of --config-dir, too
+        # those of --config-dir, too
+        known = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))
         if group and known:
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{_HINTS.get(group, '')}"
     if found := re.search(r"Could not override '([^']+)'", text):
@@ -286,10 +335,13 @@ def explain(error: Exception) -> str:
                 groups["list"] = _as_list(groups["name"], _words_of(groups["value"]))
             return str(line.format(**groups))
     said, marked, key = text.partition("full_key: ")
-    lines = [line.strip() for line in said.splitlines() if line.strip()]  # behind the name of the key
+    # behind the name of the key
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     if not marked or not key.split() or not lines:
         return text
-    skipped = len(lines) > 1 and re.match(r"Error (merging override|in call to target|locating target)", lines[0])
+    skipped = len(lines) > 1 and re.match(
+        r"Error (merging override|in call to target|locating target)", lines[0]
+    )
     return f"{key.split()[0]}: {' '.join(lines[bool(skipped) :])}"
 
 
@@ -315,14 +367,20 @@ def _words_of(text: str) -> list[str]:
 def _key_hint(error: Exception, key: str) -> str:
     """The keys that there are beside the unknown one, and which of them is near."""
     cause = error.__cause__
-    if not isinstance(cause, OmegaConfBaseException) or not isinstance(cause.parent_node, DictConfig):
+    if not isinstance(cause, OmegaConfBaseException) or not isinstance(
+        cause.parent_node, DictConfig
+    ):
         return "; --help lists them"
     known = tuple(str(key) for key in cause.parent_node if key not in ("_target_", "hydra"))
     if known:
         part = key.partition(".")[0] if "." in key else ""
         near = papers_words.hint(str(cause.key), known, part=part) or nearest(str(cause.key), known)
         return f": one of {', '.join(known)}{near}"
-    return _HINTS["data"] if key.startswith("data.") else f"; with + before it, it becomes one: +{key}=…"
+    return (
+        _HINTS["data"]
+        if key.startswith("data.")
+        else f"; with + before it, it becomes one: +{key}=…"
+    )
 
 
 def require_sound(config: DictConfig, schema: type, command: str) -> None:
@@ -341,7 +399,9 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
             raise InvalidValue(f"{name}: {rule}")
         is_part = name in GROUPS_OF_CLASSES and field.default == MISSING and field.type is Any
         if is_part and not isinstance(config[name], DictConfig):
-            raise InvalidValue(f"{name}={config[name]}: expected a _target_ and its settings, or {name}=NAME")
+            raise InvalidValue(
+                f"{name}={config[name]}: expected a _target_ and its settings, or {name}=NAME"
+            )
     waiting: list[Any] = [OmegaConf.to_container(config, resolve=False)]
     while waiting:
         node = waiting.pop(0)

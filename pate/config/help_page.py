@@ -58,7 +58,9 @@ def settings_of_parts(config: DictConfig) -> str:
         lines = [f"  {group}: {target.rpartition('.')[2]}"]
         for name in names:
             text = texts.get(name) or _SET_BESIDE.get(name, "")
-            text = re.sub(r"\bNone\b", "null", text).replace("True", "true").replace("False", "false")
+            text = (
+                re.sub(r"\bNone\b", "null", text).replace("True", "true").replace("False", "false")
+            )
             lines.append(f"    {f'{group}.{name}':<{width}}{text}".rstrip())
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs)
@@ -71,20 +73,26 @@ def comments_of(cls: type | None) -> dict[str, str]:
     explain itself.
     """
     texts: dict[str, str] = {}
-    bases = [base for base in reversed(cls.__mro__ if cls is not None else ()) if base is not object]
+    bases = [
+        base for base in reversed(cls.__mro__ if cls is not None else ()) if base is not object
+    ]
     named = [
         getattr(sys.modules[base.__module__], name, None)
         for base in bases
         for name in re.findall(r"`(\w+)`", vars(base).get("__doc__") or "")
     ]
-    others = [other for other in named if inspect.isclass(other) and dataclasses.is_dataclass(other)]
+    others = [
+        other for other in named if inspect.isclass(other) and dataclasses.is_dataclass(other)
+    ]
     for base in (*(other for other in others if other not in bases), *bases):
         try:
             source = inspect.getsource(base)
         except (OSError, TypeError):  # of a built-in, or without a file
             continue
         texts |= dict(_comments_at_fields(source))
-        for match in _ATTRIBUTE.finditer(_attributes(inspect.getdoc(base) if "__doc__" in vars(base) else None)):
+        for match in _ATTRIBUTE.finditer(
+            _attributes(inspect.getdoc(base) if "__doc__" in vars(base) else None)
+        ):
             text = " ".join(match["text"].split())
             texts |= dict.fromkeys(match["names"].split(", "), text)
     return texts
@@ -144,8 +152,18 @@ def folded(text: str, width: int) -> str:
         column = match.start("text") if match else indent
         words = [match["text"] if match else line.strip()]
         # a name that is alone in its line has its text in the next ones
-        alone = not match and place < len(lines) and " " not in line.strip() and _indent(lines[place]) > indent
-        while not alone and place < len(lines) and lines[place].strip() and _indent(lines[place]) == column:
+        alone = (
+            not match
+            and place < len(lines)
+            and " " not in line.strip()
+            and _indent(lines[place]) > indent
+        )
+        while (
+            not alone
+            and place < len(lines)
+            and lines[place].strip()
+            and _indent(lines[place]) == column
+        ):
             if _ENTRY.fullmatch(lines[place]) or (match is None and _starts_block(lines, place)):
                 break
             words.append(lines[place].strip())
@@ -163,7 +181,9 @@ def _indent(line: str) -> int:
 def _starts_block(lines: list[str], place: int) -> bool:
     """Checks whether a line is a name or a heading above lines that are indented further."""
     return (
-        place + 1 < len(lines) and bool(lines[place + 1].strip()) and _indent(lines[place + 1]) > _indent(lines[place])
+        place + 1 < len(lines)
+        and bool(lines[place + 1].strip())
+        and _indent(lines[place + 1]) > _indent(lines[place])
     )
 
 
@@ -175,7 +195,9 @@ def _folded_example(line: str, width: int) -> list[str]:
     indent = _indent(line)
     if not text.startswith("pate-"):
         margin = " " * min(indent, _DEEPEST)
-        return wrap(text, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
+        return wrap(
+            text, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False
+        )
     command, gap, remark = re.fullmatch(r"(\S.*?)(?:( {2,})(\S.*))?", text).groups()  # type: ignore[union-attr]
     folds: list[str] = []
     row = " " * indent
@@ -187,19 +209,35 @@ def _folded_example(line: str, width: int) -> list[str]:
     folds.append(row.rstrip())
     if gap is not None:
         margin = " " * (indent + 4)
-        folds += wrap(remark, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
+        folds += wrap(
+            remark, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False
+        )
     return folds
 
 
 def _folded_entry(match: re.Match[str] | None, indent: int, text: str, width: int) -> list[str]:
     """Wraps a paragraph, or an entry with its name before it."""
     if match is None:
-        return wrap(text, width, initial_indent=" " * indent, subsequent_indent=" " * indent, break_on_hyphens=False)
+        return wrap(
+            text,
+            width,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * indent,
+            break_on_hyphens=False,
+        )
     head = f"{match['indent']}{match['name']}{match['gap']}"
     hanging = " " * len(head)
     if len(head) > width // 2:  # no room beside the name
         hanging = " " * (indent + 4)
-        return [head.rstrip(), *wrap(text, width, initial_indent=hanging, subsequent_indent=hanging)]
+        return [
+            head.rstrip(),
+            *wrap(text, width, initial_indent=hanging, subsequent_indent=hanging),
+        ]
     return wrap(
-        text, width, initial_indent=head, subsequent_indent=hanging, break_on_hyphens=False, break_long_words=False
+        text,
+        width,
+        initial_indent=head,
+        subsequent_indent=hanging,
+        break_on_hyphens=False,
+        break_long_words=False,
     )

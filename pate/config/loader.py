@@ -37,17 +37,23 @@ from pate.validation import InvalidValue
 
 _OURS = (f"file://{CONFIG_FOLDER}", f"file://{FILE_COMMANDS}", "pkg://hydra.conf", "structured://")
 _NO_SETTINGS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
-_STRANGE = (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError)  # of readers, and of lists of defaults
+# of readers, and of lists of defaults
+_STRANGE = (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError)
 
 
 def start(
-    task: Callable[[DictConfig], Any], command: str, words: Sequence[str], chosen: Sequence[str] = ()
+    task: Callable[[DictConfig], Any],
+    command: str,
+    words: Sequence[str],
+    chosen: Sequence[str] = (),
 ) -> list[Any]:
     """What `hydra.main` does with `sys.argv`, but for the loader and choices beside the words."""
     version.setbase("1.3")
     parser = get_args_parser()
     args = parser.parse_intermixed_args(words)
-    path = create_config_search_path(os.path.abspath(os.path.expanduser(args.config_path or folder_of(command))))
+    path = create_config_search_path(
+        os.path.abspath(os.path.expanduser(args.config_path or folder_of(command)))
+    )
     if args.config_dir is not None:
         own = os.path.abspath(os.path.expanduser(args.config_dir))
         if not os.path.isdir(own):
@@ -71,7 +77,11 @@ def start(
         elif args.info:
             hydra.show_info(args.info, name, words)
         elif args.multirun or any(word.lstrip("+") == "hydra.mode=MULTIRUN" for word in words):
-            jobs = [job for jobs in hydra.multirun(name, task, [*words, "hydra.mode=MULTIRUN"]) for job in jobs]
+            jobs = [
+                job
+                for jobs in hydra.multirun(name, task, [*words, "hydra.mode=MULTIRUN"])
+                for job in jobs
+            ]
         else:
             jobs = [hydra.run(name, task, [*words, "hydra.mode=RUN"])]
     finally:
@@ -83,14 +93,19 @@ def start(
 def print_help(hydra: Hydra, name: str, parser: ArgumentParser, args: Namespace) -> None:
     """Prints a command's help as wide as the terminal, with the settings of the parts that its words choose."""
     config = hydra.compose_config(
-        config_name=name, overrides=args.overrides, run_mode=RunMode.RUN, with_log_configuration=True
+        config_name=name,
+        overrides=args.overrides,
+        run_mode=RunMode.RUN,
+        with_log_configuration=True,
     )
     HydraConfig.instance().set_config(config)
     own = hydra.get_sanitized_cfg(copy.deepcopy(config), "job")
     page = hydra.get_help(config.hydra.help, own, parser, resolve=args.resolve)
     parts = settings_of_parts(own)
     if parts:
-        page = page.replace(CONFIGURATION, f"\nSettings of the chosen parts\n{parts}\n{CONFIGURATION}", 1)
+        page = page.replace(
+            CONFIGURATION, f"\nSettings of the chosen parts\n{parts}\n{CONFIGURATION}", 1
+        )
     sys.stdout.write(f"{folded(page, page_width())}\n")
 
 
@@ -109,7 +124,9 @@ class FileGuard(ConfigLoaderImpl):
         self.repository = _Files(config_search_path)
         self._experiment: set[str] = set()
 
-    def load_configuration(self, config_name: str | None, overrides: list[str], *how: Any, **named: Any) -> DictConfig:
+    def load_configuration(
+        self, config_name: str | None, overrides: list[str], *how: Any, **named: Any
+    ) -> DictConfig:
         self._experiment = set()
         try:
             config = super().load_configuration(config_name, overrides, *how, **named)
@@ -118,9 +135,15 @@ class FileGuard(ConfigLoaderImpl):
             raise InvalidValue(f"defaults: expected {rule}") from error
         except _NO_SETTINGS as error:  # files or words that are not what Hydra takes them for
             *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-            if isinstance(error, InvalidValue) or str(frame.f_globals.get("__name__")).startswith("pate."):
+            if isinstance(error, InvalidValue) or str(frame.f_globals.get("__name__")).startswith(
+                "pate."
+            ):
                 raise
-            line = explain_choice(overrides) if str(error).startswith("Config group override") else None
+            line = (
+                explain_choice(overrides)
+                if str(error).startswith("Config group override")
+                else None
+            )
             said = f"settings: expected what Hydra can compose ({type(error).__name__}: {error})"
             raise InvalidValue(line or said) from error
         settle(config, config.hydra.overrides.task, self._experiment)
@@ -130,15 +153,23 @@ class FileGuard(ConfigLoaderImpl):
     def _load_single_config(self, default: Any, repo: Any) -> ConfigResult:
         loaded = super()._load_single_config(default, repo)
         _require_harmless(loaded, default.config_path)
-        if any(str(path).startswith("experiment/") for path in (default.config_path, default.parent)):
-            plain = OmegaConf.to_container(loaded.config, resolve=False)  # its keys, no deeper than a field of a group
+        if any(
+            str(path).startswith("experiment/") for path in (default.config_path, default.parent)
+        ):
+            # its keys, no deeper than a field of a group
+            plain = OmegaConf.to_container(loaded.config, resolve=False)
             for key, value in plain.items() if isinstance(plain, dict) else ():
                 inner = value if isinstance(value, dict) else {}
                 self._experiment |= {str(key), *(f"{key!s}.{name}" for name in inner)}
         return loaded
 
-    def _process_config_searchpath(self, config_name: str | None, parsed_overrides: Any, repo: Any) -> None:
-        if config_name is not None and (primary := repo.load_config(config_path=config_name)) is not None:
+    def _process_config_searchpath(
+        self, config_name: str | None, parsed_overrides: Any, repo: Any
+    ) -> None:
+        if (
+            config_name is not None
+            and (primary := repo.load_config(config_path=config_name)) is not None
+        ):
             _require_harmless(primary, config_name)
         super()._process_config_searchpath(config_name, parsed_overrides, repo)
 
@@ -152,7 +183,8 @@ class _Files(ConfigRepository):
             group, _, name = config_path.rpartition("/")
             if (target := parts_of_others(group).get(name)) is None:
                 return None
-            said = OmegaConf.create({"_target_": target})  # as a file would that names a class and nothing else
+            # as a file would that names a class and nothing else
+            said = OmegaConf.create({"_target_": target})
             return ConfigResult("entry point", "structured://", said, {"package": None}, [])
         file = Path(source.path.removeprefix("file://"), source._normalize_file_name(config_path))
         try:
@@ -161,9 +193,14 @@ class _Files(ConfigRepository):
             return super().load_config(config_path)
         except _STRANGE as error:
             mark = getattr(error, "problem_mark", None)
-            reason = " ".join(str(getattr(error, "problem", None) or error).split()) or type(error).__name__
+            reason = (
+                " ".join(str(getattr(error, "problem", None) or error).split())
+                or type(error).__name__
+            )
             line = "" if mark is None else f"line {mark.line + 1}: "
-            raise InvalidValue(f"file={file}: expected settings in YAML ({line}{reason})") from error
+            raise InvalidValue(
+                f"file={file}: expected settings in YAML ({line}{reason})"
+            ) from error
 
 
 def _is_ours(source: str, path: str) -> bool:
@@ -186,7 +223,13 @@ def _require_harmless(loaded: ConfigResult, name: str) -> None:
         raise InvalidValue(f"{key}: {rule}: what it names is code that Hydra runs")
     if allowed := content.get("allowed_targets"):
         shown = ",".join(map(str, allowed)) if isinstance(allowed, list) else allowed
-        raise InvalidValue(f"allowed_targets=[{shown}]: {rule}: it says which modules may be loaded")
+        raise InvalidValue(
+            f"allowed_targets=[{shown}]: {rule}: it says which modules may be loaded"
+        )
     engine = content.get("engine")
-    if isinstance(engine, dict) and (address := engine.get("address")) not in (None, "auto", "local"):
+    if isinstance(engine, dict) and (address := engine.get("address")) not in (
+        None,
+        "auto",
+        "local",
+    ):
         raise InvalidValue(f"engine.address={address}: {rule}: private records are sent there")

@@ -22,7 +22,9 @@ _LETTERS = {
 @cache
 def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
     """Returns the settings that each word may mean, each with an aggregator that has it, or None."""
-    words: Mapping[str, Mapping[str, str | None]] = read_yaml(_FILE.read_text(encoding="utf-8"), _FILE.name, "YAML")
+    words: Mapping[str, Mapping[str, str | None]] = read_yaml(
+        _FILE.read_text(encoding="utf-8"), _FILE.name, "YAML"
+    )
     return words
 
 
@@ -44,8 +46,14 @@ def hint(word: str, known: tuple[str, ...], *, part: str = "aggregator") -> str:
     if part not in ("", "aggregator"):
         settings = {name: owner for name, owner in settings.items() if name.startswith(f"{part}.")}
     here = [name for name in settings if name.rpartition(".")[2] in known]
-    below = [name for name, owner in settings.items() if owner is None and name.partition(".")[0] in known]
-    elsewhere = [name if owner is None else f"{name} of {owner}" for name, owner in settings.items()]
+    below = [
+        name
+        for name, owner in settings.items()
+        if owner is None and name.partition(".")[0] in known
+    ]
+    elsewhere = [
+        name if owner is None else f"{name} of {owner}" for name, owner in settings.items()
+    ]
     names = here or below or elsewhere
     return f"; the papers' {word} is {', or '.join(names)} ({_PAGE})" if names else ""
 

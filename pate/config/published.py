@@ -40,7 +40,9 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
 
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """What a holder may publish of how its votes were made: teachers, features and data, as YAML by group."""
-    return {part: _text(content) for part, content in _parts(settings, ("features", "teacher")).items()}
+    return {
+        part: _text(content) for part, content in _parts(settings, ("features", "teacher")).items()
+    }
 
 
 def release_settings(
@@ -54,9 +56,14 @@ def release_settings(
     """`public_settings` of a release of holders' votes, with `holder_settings` of them all; without a student."""
     public = _terms({"max_epsilon": None, **settings, "num_queries": num_queries}, aggregator)
     public["accountant"] = _component(settings["accountant"])
-    for part, text in holders.items():  # once more through the allow-list, as it goes into a file that is published
+    # once more through the allow-list, as it goes into a file that is published
+    for part, text in holders.items():
         node = read_yaml(text, f"settings.{part}", "YAML as pate-vote writes it")
-        if part not in ("features", "teacher", "data") or not isinstance(node, dict) or "_target_" not in node:
+        if (
+            part not in ("features", "teacher", "data")
+            or not isinstance(node, dict)
+            or "_target_" not in node
+        ):
             continue
         content = {} if part == "data" else {"_target_": str(node["_target_"]).rpartition(".")[2]}
         if is_within(str(node["_target_"]), TRUSTED_PREFIXES):
@@ -122,7 +129,11 @@ def _is_pure(config: Any, key: Any) -> bool:
 
 def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
     """The terms of the release, and the aggregator with the noise that was used."""
-    used = {name: value for name, value in vars(aggregator).items() if is_scalar(value) or isinstance(value, str)}
+    used = {
+        name: value
+        for name, value in vars(aggregator).items()
+        if is_scalar(value) or isinstance(value, str)
+    }
     public = _component({**settings["aggregator"], **used})
     if isinstance(table := getattr(aggregator, "table", None), CertifiedTable):
         public["table_sha256"] = table.digest
@@ -131,14 +142,20 @@ def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any
 
 def _parts(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """What may be published of some parts, and of the data."""
-    parts = {part: _component(settings[part], of_data=part == "data") for part in (*names, "data") if part in settings}
+    parts = {
+        part: _component(settings[part], of_data=part == "data")
+        for part in (*names, "data")
+        if part in settings
+    }
     return {part: content for part, content in parts.items() if content}
 
 
 def _text(public: Mapping[str, Any]) -> str:
     """As YAML, in one order; what has no place in it comes last."""
     known = sorted(public, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
-    content: str = yaml.safe_dump({name: public[name] for name in known}, sort_keys=False, allow_unicode=True)
+    content: str = yaml.safe_dump(
+        {name: public[name] for name in known}, sort_keys=False, allow_unicode=True
+    )
     return content
 
 
@@ -150,9 +167,14 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
     target = str(node["_target_"])
     ours, cls = is_within(target, ("pate.",) if of_data else TRUSTED_PREFIXES), located(target)
     fields = {} if cls is None else published_fields(cls, node, declared_only=of_data)
-    if cls is not None and ours and not (of_data or is_dataclass(cls)):  # such as an estimator: numbers, and estimators
+    # such as an estimator: numbers, and estimators
+    if cls is not None and ours and not (of_data or is_dataclass(cls)):
         known = {name for name in inspect.signature(cls).parameters if not is_seed(name)}
-        fields = {name: value for name, value in node.items() if name in known and not isinstance(value, (str, list))}
+        fields = {
+            name: value
+            for name, value in node.items()
+            if name in known and not isinstance(value, (str, list))
+        }
 
     def said(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
@@ -163,7 +185,9 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
             raise TypeError("nothing that is published")
         return float(value) if isinstance(value, float) else value
 
-    found = {"_target_": target if ours else target.rpartition(".")[2]} if ours or not of_data else {}
+    found = (
+        {"_target_": target if ours else target.rpartition(".")[2]} if ours or not of_data else {}
+    )
     for name, value in fields.items():
         with suppress(TypeError):
             found[name] = said(value)

@@ -21,7 +21,13 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import MISSING, OmegaConf
 
-from pate.config.build import GROUPS_OF_CLASSES, TRUSTED_PREFIXES, class_of, kind_of_group, parts_of_others
+from pate.config.build import (
+    GROUPS_OF_CLASSES,
+    TRUSTED_PREFIXES,
+    class_of,
+    kind_of_group,
+    parts_of_others,
+)
 
 # Of settings that are no text. `votes` is that of pate-release: a file, a pattern, or a list of files.
 _NAMES: dict[Any, str] = {
@@ -38,9 +44,28 @@ _PLAIN: tuple[Any, ...] = (str, int, float, bool, str | None, int | None, float 
 # Settings that name a file or folder; `data` in commands whose data are a file, `votes` may be a list or a pattern.
 PATHS = frozenset(
     (
-        *("data", "ledger", "mailbox", "output", "output_dir", "prior", "queries", "question", "release", "sum"),
+        *(
+            "data",
+            "ledger",
+            "mailbox",
+            "output",
+            "output_dir",
+            "prior",
+            "queries",
+            "question",
+            "release",
+            "sum",
+        ),
         *("table_schema", "votes", "write_table", "hydra.run.dir", "hydra.sweep.dir"),
-        *("data.cache", "data.path", "data.private", "data.public", "data.root", "data.schema", "data.table"),
+        *(
+            "data.cache",
+            "data.path",
+            "data.private",
+            "data.public",
+            "data.root",
+            "data.schema",
+            "data.table",
+        ),
         *("data.test", "features.cache", "features.weights", "teacher.weights", "student.weights"),
         "aggregator.table",
     )
@@ -51,11 +76,14 @@ Field = tuple[str, Any, Any]
 _SENTENCE = re.compile(r".*?\.(?=\s|$)")
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONFIG_FOLDER: Path = next(
-    folder for folder in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if (folder / "shared.yaml").is_file()
+    folder
+    for folder in (_PACKAGE / "conf", _PACKAGE.parent / "conf")
+    if (folder / "shared.yaml").is_file()
 )
 """The folder with train.yaml, account.yaml and the groups."""
 
-FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"  # of commands whose `data=` is a file, and no group
+# of commands whose `data=` is a file, and no group
+FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"
 
 
 def folder_of(command: str) -> Path:
@@ -69,7 +97,11 @@ def folders() -> tuple[Path, ...]:
     if not hydra.is_initialized():
         return (CONFIG_FOLDER,)
     entries = hydra.config_loader().get_search_path().get_path()
-    return tuple(Path(entry.path.removeprefix("file://")) for entry in entries if entry.path.startswith(("file:", "/")))
+    return tuple(
+        Path(entry.path.removeprefix("file://"))
+        for entry in entries
+        if entry.path.startswith(("file:", "/"))
+    )
 
 
 def members(group: str) -> tuple[str, ...]:
@@ -80,7 +112,9 @@ def members(group: str) -> tuple[str, ...]:
 
 def file_of(group: str, name: str) -> Path | None:
     """The file of a member, the first that is found; None where there is none."""
-    return next((path for folder in folders() if (path := folder / group / f"{name}.yaml").is_file()), None)
+    return next(
+        (path for folder in folders() if (path := folder / group / f"{name}.yaml").is_file()), None
+    )
 
 
 def choices(*groups: str) -> str:
@@ -93,10 +127,17 @@ def choices(*groups: str) -> str:
             if (file := file_of(group, name)) is None:
                 about = parts_of_others(group)[name]
             else:
-                comment = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
-                about = " ".join(line.lstrip("# ") for line in comment if not line.startswith("# @package"))
+                comment = takewhile(
+                    lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines()
+                )
+                about = " ".join(
+                    line.lstrip("# ") for line in comment if not line.startswith("# @package")
+                )
                 about = found[0].rstrip(".") if (found := _SENTENCE.match(about)) else about
-            indents: Any = {"initial_indent": f"    {name:<{width}}", "subsequent_indent": " " * (width + 4)}
+            indents: Any = {
+                "initial_indent": f"    {name:<{width}}",
+                "subsequent_indent": " " * (width + 4),
+            }
             lines += wrap(about, 116, break_on_hyphens=False, **indents) or [f"    {name}"]
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs)
@@ -126,7 +167,8 @@ def register_configs(*, allowed: Iterable[str] = ()) -> None:
         return choice
 
     OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
-    OmegaConf.register_new_resolver("schema_of_command", schema_of_command, replace=True)  # for lists of defaults
+    # for lists of defaults
+    OmegaConf.register_new_resolver("schema_of_command", schema_of_command, replace=True)
     OmegaConf.register_new_resolver("schema_for", schema_for, replace=True)
 
 
@@ -134,7 +176,9 @@ def register_configs(*, allowed: Iterable[str] = ()) -> None:
 def command_schema(command: str) -> type:
     """The settings of a command in the order of its file: the parts that it chooses, then the keys that it sets."""
     fields: dict[str, Field] = {}
-    content: dict[str, Any] = yaml.load((folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader)
+    content: dict[str, Any] = yaml.load(
+        (folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader
+    )
     if "shared" in content["defaults"]:
         content = yaml.load((CONFIG_FOLDER / "shared.yaml").read_bytes(), yaml.SafeLoader) | content
     for entry in content.pop("defaults"):
@@ -144,8 +188,14 @@ def command_schema(command: str) -> type:
     for name, value in content.items():
         kind = str if name == "votes" and command != "release" else _TYPES.get(name, str)
         if name != "hydra" and name not in fields:
-            fields[name] = (name, kind if value is not None or kind is Any else kind | None, MISSING)
-    return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", list(fields.values()))
+            fields[name] = (
+                name,
+                kind if value is not None or kind is Any else kind | None,
+                MISSING,
+            )
+    return dataclasses.make_dataclass(
+        f"{command.title().replace('_', '')}Config", list(fields.values())
+    )
 
 
 def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
@@ -173,7 +223,11 @@ def target_of(group: str, name: str) -> str | None:
         content: Any = yaml.load(file.read_bytes(), yaml.SafeLoader)
         if (found := content.get("_target_")) is not None:
             return str(found)
-        bases = [entry for entry in content.get("defaults", ()) if isinstance(entry, str) and entry != name]
+        bases = [
+            entry
+            for entry in content.get("defaults", ())
+            if isinstance(entry, str) and entry != name
+        ]
     except Exception:  # what is wrong with a file is said where it is composed
         return None
     return next((target for base in bases if (target := target_of(group, base))), None)

@@ -18,10 +18,19 @@ Make = Callable[[str], Any]  # the part of a group, as `maker` makes it
 Reasons = dict[str, str]  # why a setting changes nothing, by its name
 
 _OF_A_TABLE = ("table_order", "table_budget")
-_OF_A_TRAINED_NETWORK = ("epochs", "batch_size", "learning_rate", "weight_decay", "flip", "precision")
+_OF_A_TRAINED_NETWORK = (
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "weight_decay",
+    "flip",
+    "precision",
+)
 
 
-def unused_lines(config: DictConfig, given: Mapping[str, str], command: str, make: Make) -> Iterator[str]:
+def unused_lines(
+    config: DictConfig, given: Mapping[str, str], command: str, make: Make
+) -> Iterator[str]:
     """Yields a line for each setting of a command line that the chosen parts do not read.
 
     Args:
@@ -41,7 +50,12 @@ def _reasons(config: DictConfig, given: Mapping[str, str], command: str, make: M
     reasons = _of_the_command(config, command)
     is_solved = config.get("target_epsilon") is not None or config.get("budgets") is not None
     aggregator: Aggregator | None = None
-    if config.get("aggregator") is not None and groups & {"aggregator", "student", "teacher", "num_teachers"}:
+    if config.get("aggregator") is not None and groups & {
+        "aggregator",
+        "student",
+        "teacher",
+        "num_teachers",
+    }:
         aggregator = make("aggregator")
     if aggregator is not None and any(name.startswith("aggregator.") for name in given):
         reasons |= _within("aggregator", of_aggregator(aggregator, is_solved=is_solved))
@@ -52,7 +66,11 @@ def _reasons(config: DictConfig, given: Mapping[str, str], command: str, make: M
     asks_cost = "data_dependent" in given and command == "train" and config.data_dependent
     if asks_cost and type(make("aggregator")).cost_on is Aggregator.cost_on:
         reasons["data_dependent"] = "no theorem says what this aggregator costs on given votes"
-    if config.get("teacher") is not None and groups & {"engine", "teacher"} and command in ("train", "vote"):
+    if (
+        config.get("teacher") is not None
+        and groups & {"engine", "teacher"}
+        and command in ("train", "vote")
+    ):
         teacher = make("teacher")
         reasons |= _within("teacher", of_teacher(teacher, aggregator))
         reasons |= of_engine(teacher, given)
@@ -76,7 +94,8 @@ def of_aggregator(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
 
     `is_solved` says whether noise is solved for: shares of a budget are read then alone.
     """
-    from pate.aggregators import CenteredVotes, NotPriorTopK  # which no page of help, and no price, needs
+    # which no page of help, and no price, needs
+    from pate.aggregators import CenteredVotes, NotPriorTopK
     from pate.aggregators.stable_top_k import StableAggregator
 
     reasons: Reasons = {}
@@ -86,7 +105,9 @@ def of_aggregator(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
         reasons["release_share"] = "it shares a target_epsilon, and the noise is given"
     if isinstance(aggregator, CenteredVotes):
         if aggregator.prevalence_share > 0:
-            reasons["center"] = "the center is released, with prevalence_share; aggregator.prevalence_share=0 reads it"
+            reasons["center"] = (
+                "the center is released, with prevalence_share; aggregator.prevalence_share=0 reads it"
+            )
         if aggregator.clip is not None:
             reasons["clip_factor"] = "clip is given"
     return reasons
@@ -103,7 +124,10 @@ def _of_stable_top_k(aggregator: StableAggregator, *, is_solved: bool) -> Reason
         reasons["test_std"] = "test=table has no such noise"
     else:
         reasons |= dict.fromkeys(_OF_A_TABLE, f"test={aggregator.test} has no table")
-    shares = ["selection_share", *(["peel_share"] if isinstance(aggregator, StableFixedTopK) else [])]
+    shares = [
+        "selection_share",
+        *(["peel_share"] if isinstance(aggregator, StableFixedTopK) else []),
+    ]
     if not is_solved:
         reasons |= dict.fromkeys(shares, "it shares a target_epsilon, and the noise is given")
     elif aggregator.table is not None:
@@ -111,7 +135,9 @@ def _of_stable_top_k(aggregator: StableAggregator, *, is_solved: bool) -> Reason
     elif aggregator.test != "table":
         is_open = isinstance(aggregator, StableTopK) and aggregator.selection_share is None
         if not is_open:
-            reasons |= dict.fromkeys(shares, f"beside test={aggregator.test} the ratio of the noises says it")
+            reasons |= dict.fromkeys(
+                shares, f"beside test={aggregator.test} the ratio of the noises says it"
+            )
     return reasons
 
 
@@ -122,7 +148,10 @@ def of_teacher(teacher: Any, aggregator: Aggregator | None) -> Reasons:
 
     if isinstance(teacher, ResNet50Teacher):
         if teacher.frozen:
-            return dict.fromkeys(_OF_A_TRAINED_NETWORK, "with frozen=true a head is solved for, and nothing is trained")
+            return dict.fromkeys(
+                _OF_A_TRAINED_NETWORK,
+                "with frozen=true a head is solved for, and nothing is trained",
+            )
         return {"penalty": "it is that of the head of frozen features"}
     if not isinstance(teacher, KernelTeacher) or not isinstance(aggregator, CenteredVotes):
         return {}
@@ -149,7 +178,9 @@ def of_student(student: Any) -> Reasons:
 
     reasons: Reasons = {}
     if isinstance(student, LinearStudent) and student.labels_per_sample is not None:
-        reasons |= dict.fromkeys(("threshold", "threshold_each_label"), "labels_per_sample places the threshold")
+        reasons |= dict.fromkeys(
+            ("threshold", "threshold_each_label"), "labels_per_sample places the threshold"
+        )
     elif isinstance(student, ThresholdedStudent) and not isinstance(student.threshold, str):
         reasons["threshold_each_label"] = "the threshold is a number, or one for each label"
     return reasons
@@ -175,11 +206,19 @@ def _of_the_command(config: DictConfig, command: str) -> Reasons:
         reasons["new_account"] = "no ledger= is given"
     if command == "account" and config.votes is None:
         reasons["prior"] = "no votes= are given"
-    if command == "attack" and str(config.aggregator.get("_target_", "")).endswith(".CenteredVotes"):
+    if command == "attack" and str(config.aggregator.get("_target_", "")).endswith(
+        ".CenteredVotes"
+    ):
         reasons["num_teachers"] = "canaries are records beside centered votes, one teacher each"
     if command == "compare":
-        names = [config.aggregators] if isinstance(config.aggregators, str) else list(config.aggregators)
-        bring_their_own = {str(name).partition("@")[0] for name in names} <= set(members("experiment"))
+        names = (
+            [config.aggregators]
+            if isinstance(config.aggregators, str)
+            else list(config.aggregators)
+        )
+        bring_their_own = {str(name).partition("@")[0] for name in names} <= set(
+            members("experiment")
+        )
         if bring_their_own:
             why = "every name of aggregators= is an experiment, which brings its teachers"
             reasons |= {"teacher": why}

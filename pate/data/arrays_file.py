@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.data.copies import remarks_on_copies
-from pate.data.dataset import PLAIN, SPLITS, Dataset, Kind, PrivateRecords, Split, named_owners, require_files_apart
+from pate.data.dataset import (
+    PLAIN,
+    SPLITS,
+    Dataset,
+    Kind,
+    PrivateRecords,
+    Split,
+    named_owners,
+    require_files_apart,
+)
 from pate.data.pictures import require_image_levels
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
 from pate.files.disk import at_home, damaged, read_bytes
@@ -20,11 +29,17 @@ from pate.validation import InvalidValue, require, require_text
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
 _FILE = "an .npz file of inputs"
 _MOST_BYTES = 2**38
-_UNGROUPED = "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
+_UNGROUPED = (
+    "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
+)
 _ONE_GROUP = PrivacyUnit("one number of the array groups, with all its rows", ("groups",))
 _ONE_ROW = PrivacyUnit("one row")
 _FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm("biu", (None, None))}
-_BESIDE = {"groups": ArrayForm("iu", (None,)), "ids": ArrayForm("iu", (None,)), "label_names": ArrayForm("U", (None,))}
+_BESIDE = {
+    "groups": ArrayForm("iu", (None,)),
+    "ids": ArrayForm("iu", (None,)),
+    "label_names": ArrayForm("U", (None,)),
+}
 _BESIDE["budgets"] = ArrayForm("iufU", (None,))
 
 
@@ -41,14 +56,19 @@ class Arrays:
     """
 
     private: str | None = None  # file of the private records
-    public: str | None = None  # file of the public ones; the first are asked about: shuffle them before you save them
+    # file of the public ones; the first are asked about: shuffle them before you save them
+    public: str | None = None
     test: str | None = None  # file of the records that measure
-    labels: tuple[str, ...] = ()  # names of the labels; none for those of the files, or else label_0, label_1, …
-    name: str = field(default="arrays", metadata={"public": True})  # of the data set, in the report and on the card
+    # names of the labels; none for those of the files, or else label_0, label_1, …
+    labels: tuple[str, ...] = ()
+    # of the data set, in the report and on the card
+    name: str = field(default="arrays", metadata={"public": True})
 
     def __post_init__(self) -> None:
         require_text("data.name", self.name)
-        good = isinstance(self.labels, (list, tuple)) and all(isinstance(each, str) for each in self.labels)
+        good = isinstance(self.labels, (list, tuple)) and all(
+            isinstance(each, str) for each in self.labels
+        )
         require(good, "data.labels", self.labels, "a list of names: [NAME,NAME]")
         object.__setattr__(self, "labels", tuple(self.labels))
         for split in SPLITS:
@@ -63,14 +83,21 @@ class Arrays:
         """Reads the files; groups, where there are none, are the records themselves."""
         files = {split: _read(f"data.{split}", getattr(self, split)) for split in SPLITS}
         paths = {split: Path(getattr(self, split)) for split in SPLITS}
-        require_files_apart({split: path / "inputs.npy" if path.is_dir() else path for split, path in paths.items()})
+        require_files_apart(
+            {split: path / "inputs.npy" if path.is_dir() else path for split, path in paths.items()}
+        )
         grouped = [split for split in SPLITS if "groups" in files[split]]
         if 0 < len(grouped) < len(SPLITS):
             lacking = next(split for split in SPLITS if split not in grouped)
-            raise InvalidValue(f"data.{lacking}: expected also the array groups, as data.{grouped[0]} has it")
+            raise InvalidValue(
+                f"data.{lacking}: expected also the array groups, as data.{grouped[0]} has it"
+            )
         shown = len(files["public"]["inputs"]), *files["private"]["labels"].shape[1:]
-        files["public"].setdefault("labels", np.zeros(shown, np.bool_))  # not known to `Dataset` where all are False
-        parts: dict[str, Any] = {name: _split(f"data.{name}", place, files[name]) for place, name in enumerate(SPLITS)}
+        # not known to `Dataset` where all are False
+        files["public"].setdefault("labels", np.zeros(shown, np.bool_))
+        parts: dict[str, Any] = {
+            name: _split(f"data.{name}", place, files[name]) for place, name in enumerate(SPLITS)
+        }
         kind: Kind = "images" if parts["private"].inputs.ndim == 4 else "features"
         private = files["private"]
         parts["public_ids"] = files["public"].get("ids", np.arange(len(parts["public"])))
@@ -97,9 +124,20 @@ class Arrays:
 
     def _names(self, files: dict[str, dict[str, NDArray[Any]]]) -> tuple[str, ...]:
         count = files["private"]["labels"].shape[1]
-        told = [tuple(arrays["label_names"].tolist()) for arrays in files.values() if "label_names" in arrays]
-        names = self.labels or (told[0] if told else tuple(f"label_{number}" for number in range(count)))
-        require(len(names) == count, "data.labels", len(names), f"{count} names, one for each column of labels")
+        told = [
+            tuple(arrays["label_names"].tolist())
+            for arrays in files.values()
+            if "label_names" in arrays
+        ]
+        names = self.labels or (
+            told[0] if told else tuple(f"label_{number}" for number in range(count))
+        )
+        require(
+            len(names) == count,
+            "data.labels",
+            len(names),
+            f"{count} names, one for each column of labels",
+        )
         require(len(set(told)) < 2, "label_names", len(set(told)), "the same in every file")
         return names
 
@@ -134,16 +172,33 @@ def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  
 
 def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     inputs, labels = arrays["inputs"], arrays["labels"]
-    require(labels.ndim == 2 and len(labels) == len(inputs), f"{name}.labels", labels.shape, f"[{len(inputs)}, L]")
-    require(inputs.ndim in (2, 4), f"{name}.inputs", inputs.shape, "[n, d], or images [n, channels, height, width]")
+    require(
+        labels.ndim == 2 and len(labels) == len(inputs),
+        f"{name}.labels",
+        labels.shape,
+        f"[{len(inputs)}, L]",
+    )
+    require(
+        inputs.ndim in (2, 4),
+        f"{name}.inputs",
+        inputs.shape,
+        "[n, d], or images [n, channels, height, width]",
+    )
     if inputs.ndim == 4:
         require_image_levels(f"{name}.inputs", inputs)
     wrong = 0 if labels.dtype == np.bool_ else int((~np.isin(labels, (0, 1))).any(axis=1).sum())
     if wrong:
-        raise InvalidValue(f"{name}.labels: expected 0 and 1, {wrong} of {len(labels)} rows hold something else")
+        raise InvalidValue(
+            f"{name}.labels: expected 0 and 1, {wrong} of {len(labels)} rows hold something else"
+        )
     for beside in ("ids", "groups", "budgets"):
         found = len(arrays.get(beside, inputs))
-        require(found == len(inputs), f"len({name}.{beside})", found, f"{len(inputs)}, one for each record")
+        require(
+            found == len(inputs),
+            f"len({name}.{beside})",
+            found,
+            f"{len(inputs)}, one for each record",
+        )
     rows = np.arange(len(inputs), dtype=np.int64)
     ids = arrays["ids"].astype(np.int64) if "ids" in arrays else rows | (place << 48)
     groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
@@ -152,5 +207,7 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     shown = inputs.astype(np.float32, copy=False)
     if not all(np.isfinite(block).all() for block in row_blocks(shown)):
         bad = int((~np.isfinite(shown)).reshape(len(shown), -1).any(axis=1).sum())
-        raise InvalidValue(f"{name}.inputs: expected finite numbers, {bad} of {len(shown)} rows have others")
+        raise InvalidValue(
+            f"{name}.inputs: expected finite numbers, {bad} of {len(shown)} rows have others"
+        )
     return Split(shown, labels.astype(np.bool_, copy=False), ids, groups)

@@ -45,14 +45,22 @@ class StampedFile:
         none = np.zeros(-(-self.shape[0] // self.block), np.int64)
         with suppress(OSError):
             known = np.fromfile(self.stamps, np.int64)
-            return known if self.path.stat().st_size == self._num_bytes and len(known) == len(none) else none
+            return (
+                known
+                if self.path.stat().st_size == self._num_bytes and len(known) == len(none)
+                else none
+            )
         return none
 
     def mapped(self, mode: Any = "r") -> Any:
         return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
 
     def fill(
-        self, missing: Callable[[], Numbers], make: Callable[[Numbers], Iterable[Made]], name: str, stage: Stage
+        self,
+        missing: Callable[[], Numbers],
+        make: Callable[[Numbers], Iterable[Made]],
+        name: str,
+        stage: Stage,
     ) -> None:
         """Makes the blocks that are `missing`, asked again once nobody else writes; a full disk keeps what was made."""
         if not len(missing()):
@@ -67,7 +75,8 @@ class StampedFile:
                     stack.callback(os.close, files[-1])
                 values, stamps = files
                 if os.fstat(values).st_size != self._num_bytes:
-                    os.ftruncate(stamps, 0)  # new, or cut short: stamps then say nothing of the values
+                    # new, or cut short: stamps then say nothing of the values
+                    os.ftruncate(stamps, 0)
                 os.ftruncate(values, self._num_bytes)
                 os.ftruncate(stamps, 8 * len(self.known()))
             if not len(lacking := missing()):
@@ -80,7 +89,9 @@ class StampedFile:
                     _put(stamps, numbers, 8, marks)
                 except OSError as error:
                     size = f"the cache takes {self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
-                    raise OSError(error.errno, f"{error.strerror} ({size})", str(self.path.parent)) from error
+                    raise OSError(
+                        error.errno, f"{error.strerror} ({size})", str(self.path.parent)
+                    ) from error
                 done += len(numbers)
                 advance(int(rows[:done].sum()))
 
@@ -103,9 +114,13 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
 
 def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]) -> None:
     """Writes values into their places and flushes them; a mapped file could not say that the disk is full."""
-    runs = np.flatnonzero(np.diff(numbers, prepend=-2) != 1).tolist()  # where numbers that follow each other begin
+    # where numbers that follow each other begin
+    runs = np.flatnonzero(np.diff(numbers, prepend=-2) != 1).tolist()
     for first, last in zip(runs, [*runs[1:], len(numbers)], strict=True):
-        data, place = np.ascontiguousarray(values[first:last]).data.cast("B"), int(numbers[first]) * width
+        data, place = (
+            np.ascontiguousarray(values[first:last]).data.cast("B"),
+            int(numbers[first]) * width,
+        )
         while data:
             written = os.pwrite(file, data, place)
             data, place = data[written:], place + written
@@ -127,7 +142,9 @@ def kept_pixels(
     Only the given rows have to be made; others may be blank. Stamps, int64 `[num_images]`, none of the wanted 0, say
     which version of its source an image was made from; one of another stamp is made again.
     """
-    file = StampedFile(folder / "images.u8", folder / "stamps.i64", shape, np.uint8, 1, "data.cache")
+    file = StampedFile(
+        folder / "images.u8", folder / "stamps.i64", shape, np.uint8, 1, "data.cache"
+    )
 
     def made(missing: Numbers) -> Iterator[Made]:
         for first in range(0, len(missing), _CHUNK):

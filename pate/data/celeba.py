@@ -20,7 +20,14 @@ from pate.data.copies import remarks_on_copies
 from pate.data.dataset import Dataset, ImageForm, Split, Stage, named_owners, unwatched
 from pate.data.pictures import UNREADABLE, read_picture
 from pate.files.disk import file_identity
-from pate.validation import InvalidValue, printable, require, require_choice, require_count, require_path
+from pate.validation import (
+    InvalidValue,
+    printable,
+    require,
+    require_choice,
+    require_count,
+    require_path,
+)
 
 ATTRIBUTES, SPLITS, IDENTITIES = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
 _PLACES = ("", "Anno", "Eval")  # the authors' own folders
@@ -33,7 +40,8 @@ _ONE_PHOTOGRAPH = PrivacyUnit("one photograph")
 _PICTURES = (".jpg", ".jpeg", ".png")
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
-_TOGETHER = 16  # photographs that one thread takes: handing over each alone costs a tenth of its decoding
+# photographs that one thread takes: handing over each alone costs a tenth of its decoding
+_TOGETHER = 16
 _VERSION = 2  # of how photographs become pixels; in the cache's name
 
 
@@ -42,7 +50,8 @@ class Attributes(NamedTuple):
 
     names: tuple[str, ...]
     files: tuple[str, ...]  # a row each
-    announced: int  # rows that the list says it has; the CSV form says nothing, and this is their number
+    # rows that the list says it has; the CSV form says nothing, and this is their number
+    announced: int
     labels: NDArray[np.bool_]  # [n, num_attributes]
 
 
@@ -52,12 +61,17 @@ def read_attributes(folder: Path) -> Attributes:
     # names in line 1. Then a row for each image: its file, and 1 or -1 an attribute (1 or 0 in some CSV copies).
     path, rows = _read_rows(folder, ATTRIBUTES)
     first = " ".join(rows[0])[:_SHOWN]
-    announced, names = (str(len(rows) - 1), rows[0][1:]) if path.suffix == ".csv" else (first, [*rows, []][1])
+    announced, names = (
+        (str(len(rows) - 1), rows[0][1:]) if path.suffix == ".csv" else (first, [*rows, []][1])
+    )
     rows = rows[1 if path.suffix == ".csv" else 2 :]
-    rule = "the number of images, names in line 2 and a row for each image; of a .csv names and rows"
+    rule = (
+        "the number of images, names in line 2 and a row for each image; of a .csv names and rows"
+    )
     require(announced.isdecimal() and bool(names and rows), f"{path.name} line 1", first, rule)
     found = {value for row in rows for value in row[1:]}
-    good = {"1", "-1"} if "-1" in found else {"1", "0"}  # a copy that mixes them says nothing for certain
+    # a copy that mixes them says nothing for certain
+    good = {"1", "-1"} if "-1" in found else {"1", "0"}
     for row in rows:
         if len(row) != len(names) + 1 or not good.issuperset(row[1:]):
             pairs = (each for each in zip(names, row[1:], strict=False) if each[1] not in good)
@@ -66,7 +80,9 @@ def read_attributes(folder: Path) -> Attributes:
             require(False, f"{path.name} row {row[0]}, {name[:_SHOWN]}", value[:_SHOWN], rule)
     files = tuple(row[0] for row in rows)
     require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
-    held = np.fromiter((value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names))
+    held = np.fromiter(
+        (value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names)
+    )
     return Attributes(tuple(names), files, int(announced), held.reshape(len(rows), len(names)))
 
 
@@ -75,12 +91,19 @@ def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray
     path, rows = _read_rows(folder, stem)
     numbers: dict[str, int] = {}
     for row in rows[1:] if path.suffix == ".csv" else rows:
-        good = len(row) == 2 and row[1].isdecimal() and len(row[1]) <= _DIGITS and row[0] not in numbers
+        good = (
+            len(row) == 2
+            and row[1].isdecimal()
+            and len(row[1]) <= _DIGITS
+            and row[0] not in numbers
+        )
         rule = "a file name, once, and a whole number, and nothing else"
         require(good, f"{path.name} row", " ".join(row)[:_SHOWN], rule)
         numbers[row[0]] = int(row[1])
     if lacking := [file for file in files if file not in numbers]:
-        raise InvalidValue(f"{stem}={lacking[0]}: expected a row for each image of {ATTRIBUTES}, found none")
+        raise InvalidValue(
+            f"{stem}={lacking[0]}: expected a row for each image of {ATTRIBUTES}, found none"
+        )
     return np.array([numbers[file] for file in files], dtype=np.int64), len(numbers) - len(files)
 
 
@@ -95,24 +118,36 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
     if path is None:
         rule = f"{stem}.txt or {stem}.csv in it, from where the photographs came from"
         raise InvalidValue(f"data.root={folder}: expected {rule}")
-    lines = [line for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines() if line.strip()]
+    lines = [
+        line
+        for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        if line.strip()
+    ]
     if path.suffix == ".txt":
         return path, [line.split() for line in lines] or [[]]
     separator = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
     try:
         rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True)) or [[""]]
     except csv.Error as error:
-        raise InvalidValue(f"{path}={error}: expected a list of images, separated by commas") from error
+        raise InvalidValue(
+            f"{path}={error}: expected a list of images, separated by commas"
+        ) from error
     rows = [[field.strip() for field in row] for row in rows]
     # Numbers in front, without a name, as pandas writes those of its rows.
     numbered = not rows[0][0] and min(map(len, rows)) > 1
     return path, [row[1:] for row in rows] if numbered else rows
 
 
-def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[str, ...], NDArray[np.int64]]:
+def _find_photographs(
+    folder: Path, files: Sequence[str]
+) -> tuple[Path, tuple[str, ...], NDArray[np.int64]]:
     """A copy's folder of photographs, their names, and stamps that change with a file; 0 where it is not there."""
     # They may lie in a folder of the same name, as the CSV form is often unpacked, or in the authors' `Img`.
-    places = [parent / inner for parent in (folder, folder / "Img") for inner in (f"{IMAGES}/{IMAGES}", IMAGES)]
+    places = [
+        parent / inner
+        for parent in (folder, folder / "Img")
+        for inner in (f"{IMAGES}/{IMAGES}", IMAGES)
+    ]
     images = next((place for place in places if place.is_dir()), folder / IMAGES)
     stamps: dict[str, int] = {}
     identities: dict[str, tuple[int, int] | str] = {}
@@ -121,24 +156,34 @@ def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[s
             for entry in entries:
                 if entry.is_file():
                     status = entry.stat()
-                    stamps[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (2**62) + 1
+                    stamps[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (
+                        2**62
+                    ) + 1
                     same = (status.st_dev, status.st_ino)
                     identities[entry.name] = same if status.st_ino else file_identity(entry.path)
 
     def loose(name: str) -> str:
         return PurePath(name).stem if PurePath(name).suffix.lower() in _PICTURES else name
 
-    loosely = {} if stamps.keys() >= set(files) else {loose(name): name for name in sorted(stamps, reverse=True)}
+    loosely = (
+        {}
+        if stamps.keys() >= set(files)
+        else {loose(name): name for name in sorted(stamps, reverse=True)}
+    )
     names = tuple(file if file in stamps else loosely.get(loose(file), file) for file in files)
     taken: set[tuple[int, int] | str] = set()
     for name in (name for name in names if name in stamps):
         if identities[name] in taken:  # otherwise one picture could be private and public
-            raise InvalidValue(f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it")
+            raise InvalidValue(
+                f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it"
+            )
         taken.add(identities[name])
     return images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64)
 
 
-def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = None) -> NDArray[np.uint8]:
+def decode_images(
+    paths: Sequence[Path], *, image_size: int, crop: int | None = None
+) -> NDArray[np.uint8]:
     """Reads images as uint8 `[n, 3, image_size, image_size]`, 0 is black.
 
     Each is cropped to the square in its middle, of `crop` pixels a side or the largest, and resized, averaging over
@@ -165,7 +210,11 @@ def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = 
     if damaged:
         names = ", ".join([str(min(damaged)), *(path.name for path in sorted(damaged)[1:])])
         first = damaged[min(damaged)]
-        rule = "a readable image" if first.rule == UNREADABLE else "a readable image of 8 bits a channel"
+        rule = (
+            "a readable image"
+            if first.rule == UNREADABLE
+            else "a readable image of 8 bits a channel"
+        )
         rule = f"{rule}; fetch it again, or remove it: a missing one is passed over"
         raise InvalidValue(f"image={names}: expected {rule}") from first
     return images
@@ -191,15 +240,19 @@ class CelebA:
     """
 
     root: Path | str  # the folder, or the one that has it as `celeba` or `CelebA`
-    image_size: int = field(default=64, metadata={"public": True})  # height and width of the decoded images, in pixels
+    # height and width of the decoded images, in pixels
+    image_size: int = field(default=64, metadata={"public": True})
     # side of the square in the photograph's middle that is kept, in pixels; None for the largest.
     crop: int | None = field(default=None, metadata={"public": True})
     # whether the group, hence the unit that epsilon protects, is a person, who is then in one teacher only; without it
     # every photograph counts for itself, and somebody with 30 photographs is protected for each alone.
     partition_by_identity: bool = field(default=False, metadata={"public": True})
-    missing: str = field(default="skip", metadata={"public": True})  # or "error": of a copy that lacks photographs
-    limit: int | None = None  # at most this many photographs in each split, the first ones listed; None takes all
-    cache: Path | str | None = None  # of decoded photographs, as private as they are; None: `pate_cache` in the copy's
+    # or "error": of a copy that lacks photographs
+    missing: str = field(default="skip", metadata={"public": True})
+    # at most this many photographs in each split, the first ones listed; None takes all
+    limit: int | None = None
+    # of decoded photographs, as private as they are; None: `pate_cache` in the copy's
+    cache: Path | str | None = None
 
     def __post_init__(self) -> None:
         require_path("data.root", self.root)
@@ -218,13 +271,17 @@ class CelebA:
             self._lacks(f"{ATTRIBUTES} line 1={attributes.announced}: expected {rule}")
         split_of, others = read_numbers(folder, SPLITS, attributes.files)
         if others:
-            self._lacks(f"{ATTRIBUTES}={len(split_of)} images: expected also the {others} that only {SPLITS} lists")
+            self._lacks(
+                f"{ATTRIBUTES}={len(split_of)} images: expected also the {others} that only {SPLITS} lists"
+            )
         for row in np.flatnonzero(split_of > max(_OFFICIAL.values()))[:1]:
             rule = "0 (training), 1 (validation) or 2 (test)"
             require(False, f"{SPLITS} row {attributes.files[row]}", split_of[row], rule)
         record_ids = np.arange(1, len(attributes.files) + 1)
         try:
-            rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
+            rule = (
+                f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
+            )
             require(find_table(folder, IDENTITIES) is not None, "data.root", self.root, rule)
             known_by, _ = read_numbers(folder, IDENTITIES, attributes.files)
         except InvalidValue:  # no list says whose photographs they are
@@ -233,16 +290,27 @@ class CelebA:
             known_by = None
         group_ids = record_ids if known_by is None or not self.partition_by_identity else known_by
         images, names, stamps = _find_photographs(folder, attributes.files)
-        rows_of = {role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()}
+        rows_of = {
+            role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()
+        }
 
         def decode(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-            return decode_images([images / names[row] for row in rows], image_size=self.image_size, crop=self.crop)
+            return decode_images(
+                [images / names[row] for row in rows], image_size=self.image_size, crop=self.crop
+            )
 
         shape = (len(attributes.files), 3, self.image_size, self.image_size)
         parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
-        digest = hashlib.sha256(repr((_VERSION, self.crop, attributes.files)).encode()).hexdigest()[:8]
-        place, rows = parent / f"celeba-{self.image_size}-{digest}", np.sort(np.concatenate([*rows_of.values()]))
-        levels = kept_pixels(place, shape, rows, stamps, decode, name="decoding photographs", stage=stage)
+        digest = hashlib.sha256(repr((_VERSION, self.crop, attributes.files)).encode()).hexdigest()[
+            :8
+        ]
+        place, rows = (
+            parent / f"celeba-{self.image_size}-{digest}",
+            np.sort(np.concatenate([*rows_of.values()])),
+        )
+        levels = kept_pixels(
+            place, shape, rows, stamps, decode, name="decoding photographs", stage=stage
+        )
         known = (levels, attributes.labels, record_ids, group_ids)
         private, public, test = (Split.of_pictures(rows, *known) for rows in rows_of.values())
         real = not (folder / MARKER).exists()
@@ -270,7 +338,9 @@ class CelebA:
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
         raise InvalidValue(f"data.root={self.root}: expected {rule}")
 
-    def _rows(self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _rows(
+        self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
         rows, count = np.flatnonzero(listed & present), int(listed.sum())
         rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {count}"
         require(len(rows) > 0, "data.root", self.root, rule)
@@ -282,4 +352,6 @@ class CelebA:
     def _lacks(self, message: str) -> None:
         if self.missing == "error":
             raise InvalidValue(f"{message}; data.missing=skip goes on with what is there")
-        _log.warning("%s; going on with what is there (data.missing=error refuses)", printable(message))
+        _log.warning(
+            "%s; going on with what is there (data.missing=error refuses)", printable(message)
+        )

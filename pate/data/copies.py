@@ -27,14 +27,17 @@ _BITS_KEPT = np.uint32(0xFFFFFF00)
 class Inputs:
     """The inputs of a split, each as a number that equal ones share."""
 
-    numbers: NDArray[np.uint64]  # `[n]`, equal where inputs are, see `rounded`; others in each process
+    # `[n]`, equal where inputs are, see `rounded`; others in each process
+    numbers: NDArray[np.uint64]
     groups: NDArray[np.int64]  # `[n]`, from 0
     are_pictures: bool = False  # two of which agree for another reason than chance
 
     @classmethod
     def of(cls, split: Split) -> Inputs:
         """Reads some thousand inputs at a time."""
-        blocks = split.inputs.blocks() if isinstance(split.inputs, Pixels) else row_blocks(split.inputs)
+        blocks = (
+            split.inputs.blocks() if isinstance(split.inputs, Pixels) else row_blocks(split.inputs)
+        )
         numbers = np.concatenate([_numbers_of_rows(block) for block in blocks])
         groups = np.unique(split.group_ids, return_inverse=True)[1]
         return cls(numbers, groups, split.inputs.ndim == _PICTURE_AXES)
@@ -57,7 +60,11 @@ class Inputs:
 
     def share_by_chance(self, size: int) -> float:
         """Returns about how likely a new record has inputs that one of `size` records like these has."""
-        share = self.num_repeated / len(self) if self.are_pictures else (self.num_repeated + 1) / (len(self) + 1)
+        share = (
+            self.num_repeated / len(self)
+            if self.are_pictures
+            else (self.num_repeated + 1) / (len(self) + 1)
+        )
         return min(1.0, max(share, _LEAST_CHANCE) * max(1.0, size / len(self)))
 
 
@@ -76,7 +83,9 @@ def remarks_on_copies(
     inputs = {name: Inputs.of(split) for name, split in splits.items()}
     lines = list(_lines(inputs))
     if lines and cells_of is not None:
-        lines = list(_lines({name: Inputs(cells_of(name), each.groups) for name, each in inputs.items()}))
+        lines = list(
+            _lines({name: Inputs(cells_of(name), each.groups) for name, each in inputs.items()})
+        )
     yield from lines
 
 
@@ -93,7 +102,9 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
         others = inputs[name]
         count = others.num_in(own)
         chance = min(own.share_by_chance(len(own)), others.share_by_chance(len(own)))
-        same = len(others) == len(own) and np.array_equal(np.sort(others.numbers), np.sort(own.numbers))
+        same = len(others) == len(own) and np.array_equal(
+            np.sort(others.numbers), np.sort(own.numbers)
+        )
         if same or _is_unlikely(count, len(others), chance):
             found = f"{count} of {len(others)} records have the inputs of private ones"
             yield f"data.{name}: {found}: {effect}; {remedy}"
@@ -104,7 +115,9 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
 
 def _numbers_of_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
     """Returns the hash of each row's bytes, `[n]`; Python's, which is many times as fast here as a digest."""
-    rows = np.ascontiguousarray(block if block.dtype == np.uint8 else rounded(block)).reshape(len(block), -1)
+    rows = np.ascontiguousarray(block if block.dtype == np.uint8 else rounded(block)).reshape(
+        len(block), -1
+    )
     as_bytes = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
     return np.fromiter(map(hash, as_bytes.tolist()), np.int64, len(rows)).view(np.uint64)
 

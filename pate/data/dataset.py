@@ -70,7 +70,10 @@ class SharedRecords:
         return PrivacyUnit.of_owners(self.names)
 
     def said(self) -> str:
-        setting, one = f"data.group=[{','.join(self.names)}]", " or ".join(f"one {name}" for name in self.names)
+        setting, one = (
+            f"data.group=[{','.join(self.names)}]",
+            " or ".join(f"one {name}" for name in self.names),
+        )
         told = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
         if self.weights is not None:
             told = f"no owner's records count more than once: {len(self.weights):,} count as {self.weights.sum():,.0f}"
@@ -80,10 +83,13 @@ class SharedRecords:
 def linked(owners: Sequence[Numbers]) -> Numbers:
     """The group of each record, `[n]`: records are in one group if a chain of shared owners leads between them."""
     count = len(owners[0])
-    firsts = np.cumsum([count, *(int(each.max()) + 1 for each in owners)])  # nodes: the records, then owners by kind
+    # nodes: the records, then owners by kind
+    firsts = np.cumsum([count, *(int(each.max()) + 1 for each in owners)])
     pairs = np.tile(np.arange(count), len(owners)), np.concatenate([*map(np.add, owners, firsts)])
     graph = coo_array((np.ones(len(pairs[0]), np.int8), pairs), shape=(firsts[-1], firsts[-1]))
-    return np.unique(connected_components(graph, directed=False)[1][:count], return_inverse=True)[1].astype(np.int64)
+    return np.unique(connected_components(graph, directed=False)[1][:count], return_inverse=True)[
+        1
+    ].astype(np.int64)
 
 
 _WHITE = np.float32(255)
@@ -115,13 +121,24 @@ class Pixels:
     ((1, 3, 8, 8), 0.20000000298023224)
     """
 
-    levels: NDArray[np.uint8]  # uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`
+    # uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`
+    levels: NDArray[np.uint8]
     rows: NDArray[np.int64]  # int64 `[n]`, which of the m images these are, in this order
 
     def __post_init__(self) -> None:
         require(self.levels.dtype == np.uint8, "levels.dtype", self.levels.dtype, "uint8")
-        require(self.levels.ndim == 4, "levels.ndim", self.levels.ndim, "4: [m, channels, height, width]")
-        require(self.rows.ndim == 1 and self.rows.dtype == np.int64, "rows", self.rows.dtype, "int64 [n]")
+        require(
+            self.levels.ndim == 4,
+            "levels.ndim",
+            self.levels.ndim,
+            "4: [m, channels, height, width]",
+        )
+        require(
+            self.rows.ndim == 1 and self.rows.dtype == np.int64,
+            "rows",
+            self.rows.dtype,
+            "int64 [n]",
+        )
         inside = (self.rows >= 0) & (self.rows < len(self.levels))
         require_entries("rows", inside, f"rows in 0..{len(self.levels) - 1}")
 
@@ -180,7 +197,15 @@ class Preprocessing(ABC):
         """All of it, for JSON."""
 
 
-WRONG = (ValueError, LookupError, TypeError, AttributeError, MemoryError, RuntimeError, ArithmeticError)
+WRONG = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    MemoryError,
+    RuntimeError,
+    ArithmeticError,
+)
 """What Python raises where arrays and settings of a file are not what they are taken for."""
 
 
@@ -223,7 +248,9 @@ class Fitted(ABC):
             file.write(self.content)
 
     @classmethod
-    def load(cls, path: Path | str, *, remedy: str, sha256: str | None = None, **beside: Any) -> Self:
+    def load(
+        cls, path: Path | str, *, remedy: str, sha256: str | None = None, **beside: Any
+    ) -> Self:
         """Reads what `save` wrote, or raises; nothing is unpickled and nothing is run."""
         from safetensors import SafetensorError, safe_open
 
@@ -236,7 +263,9 @@ class Fitted(ABC):
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             plain = dict(said["settings"]), dict(said["origin"])
             made: Self = cls.of_kind(said["kind"])(arrays, *plain, path=Path(path), **beside)
-            good = all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
+            good = all(
+                np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"
+            )
             if not good or not np.isfinite(made.tried()).all():
                 raise ValueError("arrays that give no numbers")
         except OSError as error:
@@ -244,7 +273,9 @@ class Fitted(ABC):
         except InvalidValue:
             raise
         except (SafetensorError, *WRONG) as error:
-            raise damaged(path, cls.rule, f"{type(error).__name__}: {error}"[:100], remedy) from None
+            raise damaged(
+                path, cls.rule, f"{type(error).__name__}: {error}"[:100], remedy
+            ) from None
         return made
 
 
@@ -255,7 +286,8 @@ class ImageForm(Preprocessing):
     channels: int = 3  # 1 for gray, 3 for red, green and blue
     height: int = 64  # in pixels
     width: int = 64  # in pixels
-    fit: str = "crop"  # `crop` scales until the shorter side fits and cuts the middle out; `stretch` scales both sides
+    # `crop` scales until the shorter side fits and cuts the middle out; `stretch` scales both sides
+    fit: str = "crop"
     # The level that is white in gray pictures of more than 8 bits, such as 65535; None where training had none.
     white: float | None = None
 
@@ -279,24 +311,36 @@ class ImageForm(Preprocessing):
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
         """Of a list of files or of PIL images."""
-        pictures = [given] if isinstance(given, (str, PathLike)) or hasattr(given, "resize") else list(given)
+        pictures = (
+            [given]
+            if isinstance(given, (str, PathLike)) or hasattr(given, "resize")
+            else list(given)
+        )
         levels = [self.levels(picture, f"data[{place}]") for place, picture in enumerate(pictures)]
         return np.reshape(levels, (-1, *self.input_shape)).astype(np.float32) / _WHITE
 
     def levels(self, picture: Any, name: str, *, needs_white: bool = False) -> NDArray[np.uint8]:
         """Reads one picture, a file or a PIL image, as bytes `[channels, height, width]`; see `read_picture`."""
-        image = read_picture(picture, name, channels=self.channels, white=self.white, needs_white=needs_white)
+        image = read_picture(
+            picture, name, channels=self.channels, white=self.white, needs_white=needs_white
+        )
         from PIL import Image, ImageOps  # which is optional
 
         size = (self.width, self.height)
         if image.size != size:
             how = Image.Resampling.BILINEAR
-            image = ImageOps.fit(image, size, how) if self.fit == "crop" else image.resize(size, how)
+            image = (
+                ImageOps.fit(image, size, how) if self.fit == "crop" else image.resize(size, how)
+            )
         pixels = np.asarray(image, np.uint8).reshape(self.height, self.width, self.channels)
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
     def plain(self) -> dict[str, Any]:
-        settings = {name: value for name, value in vars(self).items() if name != "white" or value is not None}
+        settings = {
+            name: value
+            for name, value in vars(self).items()
+            if name != "white" or value is not None
+        }
         return {"kind": self.kind, **settings}
 
     @classmethod
@@ -323,18 +367,38 @@ class Split:
     inputs: NDArray[np.float32]
     labels: NDArray[np.bool_]  # bool `[n, num_labels]`; any number of labels may hold for a record
     record_ids: NDArray[np.int64]  # int64 `[n]`, the name of each record in its source
-    group_ids: NDArray[np.int64]  # int64 `[n]`, what must stay together: records of one person, one text, one image
+    # int64 `[n]`, what must stay together: records of one person, one text, one image
+    group_ids: NDArray[np.int64]
 
     def __post_init__(self) -> None:
         forms = {"inputs": ("float32", (2, 3, 4)), "labels": ("bool", (2,))}
-        for name, (dtype, ranks) in (forms | dict.fromkeys(("record_ids", "group_ids"), ("int64", (1,)))).items():
+        for name, (dtype, ranks) in (
+            forms | dict.fromkeys(("record_ids", "group_ids"), ("int64", (1,)))
+        ).items():
             array = getattr(self, name)
-            plain = isinstance(array, (np.ndarray, Pixels)) and not isinstance(array, np.ma.MaskedArray)
-            require(plain, name, type(array).__name__, "a numpy array; .filled(…) says what masked entries are")
+            plain = isinstance(array, (np.ndarray, Pixels)) and not isinstance(
+                array, np.ma.MaskedArray
+            )
+            require(
+                plain,
+                name,
+                type(array).__name__,
+                "a numpy array; .filled(…) says what masked entries are",
+            )
             require(array.dtype == dtype, f"{name}.dtype", array.dtype, dtype)
             require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
-            require(len(array) == len(self), f"len({name})", len(array), f"{len(self)}, one row for each input")
-            require(0 not in array.shape[1:], f"{name}.shape", array.shape, "at least one value per record")
+            require(
+                len(array) == len(self),
+                f"len({name})",
+                len(array),
+                f"{len(self)}, one row for each input",
+            )
+            require(
+                0 not in array.shape[1:],
+                f"{name}.shape",
+                array.shape,
+                "at least one value per record",
+            )
         if isinstance(self.inputs, np.ndarray):
             try:
                 for block in row_blocks(self.inputs):
@@ -344,7 +408,9 @@ class Split:
                 raise
 
     @classmethod
-    def of_pictures(cls, rows: NDArray[np.int64], levels: NDArray[np.uint8], *known: NDArray[Any]) -> Split:
+    def of_pictures(
+        cls, rows: NDArray[np.int64], levels: NDArray[np.uint8], *known: NDArray[Any]
+    ) -> Split:
         """Some rows of pictures kept as bytes `[m, channels, height, width]`, and of labels, record and group ids."""
         return cls(Pixels(levels, rows), *(each[rows] for each in known))  # type: ignore[arg-type]  # reads like one
 
@@ -358,11 +424,17 @@ class Split:
 
     def take(self, rows: NDArray[np.int64] | slice) -> Split:
         """Returns the given rows, in the given order, as a split of their own."""
-        return Split(taken(self.inputs, rows), self.labels[rows], self.record_ids[rows], self.group_ids[rows])
+        return Split(
+            taken(self.inputs, rows), self.labels[rows], self.record_ids[rows], self.group_ids[rows]
+        )
 
     def digest(self) -> str:
         """SHA-256 of the records in the order of their ids, in hexadecimal. Covered by no epsilon."""
-        digest, order, inputs = hashlib.sha256(b"records"), np.argsort(self.record_ids, kind="stable"), self.inputs
+        digest, order, inputs = (
+            hashlib.sha256(b"records"),
+            np.argsort(self.record_ids, kind="stable"),
+            self.inputs,
+        )
         if isinstance(inputs, Pixels):
             inputs = Pixels(inputs.levels, inputs.rows[order])
         elif not np.array_equal(order, np.arange(len(order))):  # else without a copy
@@ -386,7 +458,8 @@ class Dataset:
 
     name: str  # what the data set is called in configs and reports
     real: bool  # False for synthetic data, which every report says
-    kind: Kind  # "features" (`[n, d]`) or "images" (`[n, channels, height, width]`, values in [0, 1])
+    # "features" (`[n, d]`) or "images" (`[n, channels, height, width]`, values in [0, 1])
+    kind: Kind
     label_names: tuple[str, ...]  # one distinct name for each label
     private: Split  # the records that only epsilon may leak about
     public: Split  # unlabeled for the private pipeline; its labels serve measurements alone
@@ -401,7 +474,8 @@ class Dataset:
     private_cells: str | None = None
     # never where all of them are False; by labels that are not known nothing is measured, neither release nor student
     public_labeled: bool = True
-    notes: tuple[str, ...] = ()  # lines for the owner of the records on how they were read; not published
+    # lines for the owner of the records on how they were read; not published
+    notes: tuple[str, ...] = ()
     # names of the people and records of the private split, as bytes, by kind: as far as the source has any, a ledger of
     # several runs knows people again by them in another table. No epsilon covers them.
     owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
@@ -413,34 +487,64 @@ class Dataset:
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
-        require(isinstance(self.real, bool), "real", type(self.real).__name__, "True, or False for synthetic data")
+        require(
+            isinstance(self.real, bool),
+            "real",
+            type(self.real).__name__,
+            "True, or False for synthetic data",
+        )
         require_choice("kind", self.kind, tuple(_RANKS))
         names = self.label_names
-        require(isinstance(names, tuple) and len(names) > 0, "label_names", type(names).__name__, "a tuple of names")
+        require(
+            isinstance(names, tuple) and len(names) > 0,
+            "label_names",
+            type(names).__name__,
+            "a tuple of names",
+        )
         for index, name in enumerate(names):
             require_text(f"label_names[{index}]", name)
         twice = f"{Counter(names).most_common(1)[0][0]}, twice"
         require(len(set(names)) == len(names), "label_names", twice, "each name once")
         for name, split in self._splits():
             self._check_shapes(name, split)
-        if not self.public.labels.any():  # a pool in which nothing is present measures nothing, whoever filled it in
+        # a pool in which nothing is present measures nothing, whoever filled it in
+        if not self.public.labels.any():
             object.__setattr__(self, "public_labeled", False)
         for unit in ("record", "group"):
             for (first, some), (second, others) in combinations(self._splits(), 2):
-                if shared := _num_shared(getattr(some, f"{unit}_ids"), getattr(others, f"{unit}_ids")):
+                if shared := _num_shared(
+                    getattr(some, f"{unit}_ids"), getattr(others, f"{unit}_ids")
+                ):
                     found = f"found {shared} in {first} and {second}"
                     raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {found}")
         if self.budgets is not None:
-            require(self.weights is None, "budgets", "several", "one beside records that count differently")
+            require(
+                self.weights is None,
+                "budgets",
+                "several",
+                "one beside records that count differently",
+            )
             good = self.budgets.dtype.kind == "U" and self.budgets.shape == (len(self.private),)
-            require(good, "budgets", f"{self.budgets.dtype} {self.budgets.shape}", "texts, one for each private record")
+            require(
+                good,
+                "budgets",
+                f"{self.budgets.dtype} {self.budgets.shape}",
+                "texts, one for each private record",
+            )
             pairs = set(zip(self.private.group_ids.tolist(), self.budgets, strict=True))
             if mixed := sum(count > 1 for count in Counter(group for group, _ in pairs).values()):
                 rule = f"one class in all records of a group, {mixed} groups have several"
                 raise InvalidValue(f"data.budget: expected {rule}")
         if self.public_ids is not None:
-            good = self.public_ids.dtype.kind in "iuU" and self.public_ids.shape == (len(self.public),)
-            require(good, "public_ids", self.public_ids.dtype, "whole numbers or texts, one for each public record")
+            good = self.public_ids.dtype.kind in "iuU" and self.public_ids.shape == (
+                len(self.public),
+            )
+            require(
+                good,
+                "public_ids",
+                self.public_ids.dtype,
+                "whole numbers or texts, one for each public record",
+            )
 
     @property
     def privacy_unit(self) -> PrivacyUnit:
@@ -471,9 +575,14 @@ class Dataset:
         """With each private record so many times, `[num_private]`, each time in another group."""
         _, group_of = np.unique(self.private.group_ids, return_inverse=True)
         rows = np.repeat(np.arange(len(times)), times)
-        turn = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)  # 0, 1, … of each record
-        free = 1 + max(int(max(split.record_ids.max(), split.group_ids.max())) for _, split in self._splits())
-        record_ids, group_ids = (free + each * int(times.max()) + turn for each in (rows, group_of[rows]))
+        # 0, 1, … of each record
+        turn = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+        free = 1 + max(
+            int(max(split.record_ids.max(), split.group_ids.max())) for _, split in self._splits()
+        )
+        record_ids, group_ids = (
+            free + each * int(times.max()) + turn for each in (rows, group_of[rows])
+        )
         private = replace(self.private.take(rows), record_ids=record_ids, group_ids=group_ids)
         return replace(self, private=private, budgets=None)
 
@@ -499,15 +608,29 @@ class Dataset:
         require(isinstance(split, Split), name, type(split).__name__, "a pate.data.Split")
         require(len(split) > 0, f"len({name})", len(split), "at least one record")
         rank = _RANKS[self.kind]
-        require(split.inputs.ndim == rank, f"{name}.inputs.ndim", split.inputs.ndim, f"{rank} for {self.kind}")
+        require(
+            split.inputs.ndim == rank,
+            f"{name}.inputs.ndim",
+            split.inputs.ndim,
+            f"{rank} for {self.kind}",
+        )
         shape, wanted = split.inputs.shape[1:], self.input_shape
-        require(shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split")
+        require(
+            shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split"
+        )
         found = split.labels.shape[1]
-        require(found == self.num_labels, f"{name}.labels.shape[1]", found, f"{self.num_labels} label names")
+        require(
+            found == self.num_labels,
+            f"{name}.labels.shape[1]",
+            found,
+            f"{self.num_labels} label names",
+        )
         order = np.argsort(split.record_ids, kind="stable")
         for repeated in np.flatnonzero(np.diff(split.record_ids[order]) == 0)[:1]:
             first, second = order[repeated : repeated + 2].tolist()
-            raise InvalidValue(f"{name}.record_ids: expected each record once, rows {first} and {second} are one")
+            raise InvalidValue(
+                f"{name}.record_ids: expected each record once, rows {first} and {second} are one"
+            )
         if self.kind == "images" and isinstance(split.inputs, np.ndarray):
             inside = (split.inputs >= 0) & (split.inputs <= 1)
             require_entries(f"{name}.inputs", inside, "images with values in [0, 1]")
@@ -528,13 +651,22 @@ def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
         raise InvalidValue(f"load()={type(loaded).__name__}: expected a pate.data.Dataset")
     if not weighted:
         require(loaded.budgets is None, "data.budget", "several", PLAIN)
-        require(loaded.weights is None, "data.group", list(loaded.shared.names if loaded.shared else ()), PLAIN)
+        require(
+            loaded.weights is None,
+            "data.group",
+            list(loaded.shared.names if loaded.shared else ()),
+            PLAIN,
+        )
     return loaded
 
 
 def named_owners(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
     """`Dataset.owners` of ids and groups, whole numbers or words, by kind: `id` and `group`, as in tables."""
-    known = {kind: set(np.asarray(names).tolist()) for kind, names in columns.items() if names is not None}
+    known = {
+        kind: set(np.asarray(names).tolist())
+        for kind, names in columns.items()
+        if names is not None
+    }
     return {kind: frozenset(str(each).encode() for each in names) for kind, names in known.items()}
 
 
@@ -550,7 +682,9 @@ def _num_shared(some: NDArray[np.int64], others: NDArray[np.int64]) -> int:
     if few.max() < many.min() or many.max() < few.min():
         return 0
     many = np.sort(many)
-    return len(set(few[many[np.minimum(np.searchsorted(many, few), len(many) - 1)] == few].tolist()))
+    return len(
+        set(few[many[np.minimum(np.searchsorted(many, few), len(many) - 1)] == few].tolist())
+    )
 
 
 def enter(digest: Any, array: Any) -> None:
@@ -586,10 +720,29 @@ class PrivateRecords:
 
         def unlabeled(inputs: NDArray[np.float32], first: int) -> Split:
             rows = first + np.arange(len(inputs), dtype=np.int64)
-            return Split(inputs, np.zeros((len(inputs), len(self.label_names)), np.bool_), rows, rows)
+            return Split(
+                inputs, np.zeros((len(inputs), len(self.label_names)), np.bool_), rows, rows
+            )
 
         kind: Kind = "images" if inputs.ndim == 4 else "features"
-        splits = self.records, unlabeled(inputs, free + 1), unlabeled(np.zeros_like(inputs[:1]), free)
-        beside: dict[str, Any] = {"private_cells": self.private_cells, "public_labeled": False, "notes": self.notes}
+        splits = (
+            self.records,
+            unlabeled(inputs, free + 1),
+            unlabeled(np.zeros_like(inputs[:1]), free),
+        )
+        beside: dict[str, Any] = {
+            "private_cells": self.private_cells,
+            "public_labeled": False,
+            "notes": self.notes,
+        }
         beside["group_unit"] = self.group_unit
-        return Dataset(self.name, self.real, kind, self.label_names, *splits, self.preprocessing, record_ids, **beside)
+        return Dataset(
+            self.name,
+            self.real,
+            kind,
+            self.label_names,
+            *splits,
+            self.preprocessing,
+            record_ids,
+            **beside,
+        )

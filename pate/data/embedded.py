@@ -14,14 +14,22 @@ from pate.accounting import PrivacyUnit
 from pate.data.dataset import Dataset, Split, Stage, unwatched
 from pate.data.table.schema import TableSchema, TextColumn
 from pate.data.texts import TextReader
-from pate.validation import InvalidValue, how_to_install, require, require_count, require_extra, require_path
+from pate.validation import (
+    InvalidValue,
+    how_to_install,
+    require,
+    require_count,
+    require_extra,
+    require_path,
+)
 
 _CELLS = 4
 _NUM_PRIVATE_DIGITS, _NUM_PUBLIC_DIGITS = 1197, 300  # of 1797; the last 300 are for the test set
 _BLANK_PROBABILITY = 0.25
 _INK_LEVELS = np.float32(16)
 
-ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"  # of WordNet-40, made by `scripts/build_wordnet.py`
+# of WordNet-40, made by `scripts/build_wordnet.py`
+ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"
 GLOSSES = ARCHIVE.with_name("glosses.txt.bz2")  # the texts of all records by id, a line each
 _STEPS = np.float32(127)
 _LABEL_PREFIX = "Class"  # of yeast's columns
@@ -49,7 +57,8 @@ class DigitsGrid:
     num_test: int = field(default=2_000, metadata={"public": True})  # test composites
     # base digits in a private pool, 4 to 1197; some pools have one or a few more.
     pool_size: int = field(default=12, metadata={"public": True})
-    seed: int = 0  # of the split of the base digits and of all compositions; part of the data, not of the noise
+    # of the split of the base digits and of all compositions; part of the data, not of the noise
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("num_private", "num_public", "num_test"):
@@ -73,10 +82,13 @@ class DigitsGrid:
         tiles = tiles.reshape(-1, 8, 8).astype(np.float32) / _INK_LEVELS
         rng = np.random.default_rng(self.seed)
         ends = _NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS
-        own, *others = np.split(rng.permutation(len(tiles)), ends)  # of the private pools, and of the two others
+        # of the private pools, and of the two others
+        own, *others = np.split(rng.permutation(len(tiles)), ends)
         pools = [*np.array_split(own, self.num_pools), *others]
         dealt = rng.permutation(np.arange(self.num_private) % self.num_pools)
-        pool_of = np.append(dealt, np.repeat([self.num_pools, self.num_pools + 1], [self.num_public, self.num_test]))
+        pool_of = np.append(
+            dealt, np.repeat([self.num_pools, self.num_pools + 1], [self.num_public, self.num_test])
+        )
         # The base digits in the upper left, upper right, lower left and lower right cell, or -1 for a blank: [n, 4]
         shown = np.empty((len(pool_of), _CELLS), dtype=np.int64)
         for number, pool in enumerate(pools):
@@ -84,7 +96,11 @@ class DigitsGrid:
             shown[its] = rng.permuted(np.tile(pool, (len(its), 1)), axis=1)[:, :_CELLS]
         shown = np.where(rng.random(shown.shape) < _BLANK_PROBABILITY, -1, shown)
         inked = shown >= 0
-        grid = (tiles[shown] * inked[:, :, None, None]).reshape(-1, 2, 2, 8, 8).transpose(0, 1, 3, 2, 4)
+        grid = (
+            (tiles[shown] * inked[:, :, None, None])
+            .reshape(-1, 2, 2, 8, 8)
+            .transpose(0, 1, 3, 2, 4)
+        )
         images = np.ascontiguousarray(grid.reshape(-1, 1, 16, 16), dtype=np.float32)
         labels = ((digits[shown][:, :, None] == np.arange(10)) & inked[:, :, None]).any(axis=1)
         rows = Split(images, labels, np.arange(len(pool_of)), pool_of)
@@ -92,7 +108,9 @@ class DigitsGrid:
         private, public, test = map(rows.take, np.split(np.arange(len(pool_of)), ends))
         unit = PrivacyUnit("one pool of base digits, with all its composites")
         names = tuple("0123456789")
-        return Dataset("digits_grid", False, "images", names, private, public, test, group_unit=unit)
+        return Dataset(
+            "digits_grid", False, "images", names, private, public, test, group_unit=unit
+        )
 
 
 @dataclass(frozen=True)
@@ -133,21 +151,28 @@ class WordNet40(TextReader):
             public,
             test,
             public_ids=offsets,
-            group_unit=PrivacyUnit("one family of synsets with the same gloss, with all its synsets"),
+            group_unit=PrivacyUnit(
+                "one family of synsets with the same gloss, with all its synsets"
+            ),
         )
         if self.text_fit is None:
             return dataset
         lines = bz2.decompress(GLOSSES.read_bytes()).decode().split("\n")  # by the order of ids
         order = np.sort(rows.record_ids)
         splits: dict[str, Any] = {"private": private, "public": public, "test": test}
-        places = {name: np.searchsorted(order, split.record_ids).tolist() for name, split in splits.items()}
+        places = {
+            name: np.searchsorted(order, split.record_ids).tolist()
+            for name, split in splits.items()
+        }
         texts = {name: [lines[place] for place in places[name]] for name in splits}
         vectors = self.text_fit(texts["public"], stage)
         for name, split in splits.items():
             with stage(f"vectors of the {name} texts", len(texts[name])) as advance:
                 splits[name] = replace(split, inputs=vectors.vectors(texts[name], advance))
         form = TableSchema((TextColumn("gloss", missing=False, vectors=vectors),))
-        return replace(dataset, preprocessing=form, private_cells=dataset.private_digest(), **splits)
+        return replace(
+            dataset, preprocessing=form, private_cells=dataset.private_digest(), **splits
+        )
 
 
 @dataclass(frozen=True)
@@ -160,9 +185,11 @@ class Yeast:
     Source: A. Elisseeff and J. Weston, "A kernel method for multi-labeled classification", NIPS 2001.
     """
 
-    path: Path | str | None = None  # a CSV file of the same form, plain or gzipped; None takes river's
+    # a CSV file of the same form, plain or gzipped; None takes river's
+    path: Path | str | None = None
     num_public: int = field(default=400, metadata={"public": True})  # genes in the public pool
-    num_test: int = field(default=400, metadata={"public": True})  # genes in the test set; the rest are private
+    # genes in the test set; the rest are private
+    num_test: int = field(default=400, metadata={"public": True})
     seed: int = 0  # of the random split; part of the data, not of the noise
 
     def __post_init__(self) -> None:
@@ -178,9 +205,15 @@ class Yeast:
         if self.path is None:
             require_extra("data=yeast", "yeast")
             folders = getattr(find_spec("river"), "submodule_search_locations", None) or ()
-            paths = [path for folder in folders if (path := Path(folder, "datasets", "yeast.csv.gz")).is_file()]
+            paths = [
+                path
+                for folder in folders
+                if (path := Path(folder, "datasets", "yeast.csv.gz")).is_file()
+            ]
         if not paths:
-            raise InvalidValue(f"data=yeast: expected a file of the package river: {how_to_install('yeast')}")
+            raise InvalidValue(
+                f"data=yeast: expected a file of the package river: {how_to_install('yeast')}"
+            )
         names, inputs, labels = _read_genes(paths[0])
         held_out = self.num_public + self.num_test
         rule = f"fewer than the {len(inputs)} genes of the file"
@@ -197,10 +230,18 @@ def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArr
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("ascii")
         header, *lines = text.splitlines()
-        names, table = header.split(","), np.array([line.split(",") for line in lines], dtype=np.float64)
+        names, table = (
+            header.split(","),
+            np.array([line.split(",") for line in lines], dtype=np.float64),
+        )
         is_label = np.array([name.startswith(_LABEL_PREFIX) for name in names])
         labels = table[:, is_label]  # which raises where rows are of another length
-        if is_label.all() or not is_label.any() or not np.isfinite(table).all() or not np.isin(labels, (0, 1)).all():
+        if (
+            is_label.all()
+            or not is_label.any()
+            or not np.isfinite(table).all()
+            or not np.isin(labels, (0, 1)).all()
+        ):
             raise ValueError("other columns")
     except (OSError, ValueError, LookupError, EOFError) as error:
         rule = "a readable CSV file, in each row as many finite numbers as the header says"

@@ -28,7 +28,15 @@ from pate.data.table.table import (
 )
 from pate.data.texts import TextReader, TfidfVectors
 from pate.files.disk import at_home
-from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_extra, require_text
+from pate.validation import (
+    InvalidValue,
+    nearest,
+    require,
+    require_choice,
+    require_count,
+    require_extra,
+    require_text,
+)
 
 _BATCH = 16384
 
@@ -47,7 +55,9 @@ class ListColumn(Column):
         rows = np.full((len(array), self.length), np.nan, np.float32)
         for place, cell in enumerate(array.to_pylist()):
             with suppress(TypeError, ValueError):  # no list, or numbers that are missing
-                rows[place] = cell if len(cell) == self.length and np.isfinite(cell).all() else np.nan
+                rows[place] = (
+                    cell if len(cell) == self.length and np.isfinite(cell).all() else np.nan
+                )
         good = np.isfinite(rows).all(axis=1) & np.array(self.length > 0)
         return Encoded(rows, ~good, np.zeros(2, np.int64))
 
@@ -64,22 +74,27 @@ class HuggingFace(TextReader):
     path: str | None = None  # folder or name
     config: str | None = None  # of a data set that has several, on the hub
     private: str = "private"  # name of the split of private records
-    public: str = "public"  # of the public ones, whose labels serve measurements alone and may be missing
+    # of the public ones, whose labels serve measurements alone and may be missing
+    public: str = "public"
     test: str = "test"  # of those that measure
     inputs: tuple[str, ...] = ()  # columns that become inputs
     text: tuple[str, ...] = ()  # columns of free text, which become inputs as well: see `Table`
     category: tuple[str, ...] = ()  # inputs of codes, whose numbers or dates are words: see `Table`
-    date_order: str | None = None  # of dates in numbers, where the public split does not say it: see `Table`
+    # of dates in numbers, where the public split does not say it: see `Table`
+    date_order: str | None = None
     first_year: int | None = None  # the earliest year that two digits of dates mean
     labels: tuple[str, ...] = ()  # columns that are labels
-    group: str | None = None  # column that says which records belong together, such as those of a person
+    # column that says which records belong together, such as those of a person
+    group: str | None = None
     id: str | None = None  # column that names each record; public ids are published
-    image_size: int = field(default=64, metadata={"public": True})  # height and width that pictures are brought to
+    # height and width that pictures are brought to
+    image_size: int = field(default=64, metadata={"public": True})
     channels: int = field(default=3, metadata={"public": True})  # 3 for color, 1 for gray
     fit: str = field(default="crop", metadata={"public": True})  # crop or stretch, see `ImageForm`
     # the level that is white in gray pictures of more than 8 bits: 65535, or 4095 where a camera has 12 bits
     white: float | None = field(default=None, metadata={"public": True})
-    name: str = field(default="huggingface", metadata={"public": True})  # of the data set, in report and on card
+    # of the data set, in report and on card
+    name: str = field(default="huggingface", metadata={"public": True})
     seed: int = 0  # of the public records' order
 
     def __post_init__(self) -> None:
@@ -103,22 +118,41 @@ class HuggingFace(TextReader):
         return Spelling(date_order=self.date_order, first_year=self.first_year)
 
     def require_settings(self) -> None:
-        require(self.path is not None, "data.path", self.path, "a folder of save_to_disk, or a name on the hub")
+        require(
+            self.path is not None,
+            "data.path",
+            self.path,
+            "a folder of save_to_disk, or a name on the hub",
+        )
         for name in ("inputs", "labels"):
-            require(len(getattr(self, name)) > 0, f"data.{name}", list(getattr(self, name)), "columns: [NAME,NAME]")
+            require(
+                len(getattr(self, name)) > 0,
+                f"data.{name}",
+                list(getattr(self, name)),
+                "columns: [NAME,NAME]",
+            )
 
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the three splits; nothing of the data set is run, and nothing is written beside it."""
         self.require_settings()
         schema, column = self._schema()
         if self.text:
-            schema = schema.fitted(self._public_table(), self.text, self.text_fit or TfidfVectors.fit, stage)
+            schema = schema.fitted(
+                self._public_table(), self.text, self.text_fit or TfidfVectors.fit, stage
+            )
         named = Named(() if self.group is None else (self.group,), self.id)
         rows, labels = {}, Labels(self.labels if self._listed is None else self._listed[0])
         for split in SPLITS:
             self._require_columns(split)
-            rows[split] = Rows(self._batches(split), schema, labels, named, name=f"data.{split}", split=split)
-        known: dict[str, Any] = {"name": self.name, "kind": "features", "label_names": labels.names, "seed": self.seed}
+            rows[split] = Rows(
+                self._batches(split), schema, labels, named, name=f"data.{split}", split=split
+            )
+        known: dict[str, Any] = {
+            "name": self.name,
+            "kind": "features",
+            "label_names": labels.names,
+            "seed": self.seed,
+        }
         known["notes"] = () if self.group is not None else (UNGROUPED,)
         if isinstance(column, PictureColumn):
             known |= {"kind": "images", "preprocessing": column.form}
@@ -126,7 +160,10 @@ class HuggingFace(TextReader):
                 each.inputs = column.pixels(each.inputs)
         elif column is None:
             known["notes"] += self._remarks_on_dates(schema)
-            known |= {"preprocessing": schema, "private_cells": private_cells(self._batches("private"))}
+            known |= {
+                "preprocessing": schema,
+                "private_cells": private_cells(self._batches("private")),
+            }
             known["cells_of"] = lambda split: cell_numbers(self._batches(split), schema)
         return dataset_of(rows, schema, named, **known)
 
@@ -137,7 +174,9 @@ class HuggingFace(TextReader):
 
         path, saved = str(self.path), Path(str(self.path), "dataset_dict.json").is_file()
         try:
-            opened = datasets.load_from_disk(path) if saved else datasets.load_dataset(path, self.config)
+            opened = (
+                datasets.load_from_disk(path) if saved else datasets.load_dataset(path, self.config)
+            )
         except Exception as error:  # of many libraries: files, connections, formats
             rule = f"a folder that DatasetDict.save_to_disk wrote, or a data set of the hub ({type(error).__name__})"
             raise InvalidValue(f"data.path={self.path}: expected {rule}") from error
@@ -158,8 +197,16 @@ class HuggingFace(TextReader):
             return None
         require(name not in self.inputs, "data.labels", name, "a list that is no input")
         if (names := getattr(inner, "names", None)) is not None:
-            clash = next((each for each in map(str, names) if each in (*self.inputs, self.group, self.id)), None)
-            require(clash is None, "data.labels", clash, "classes called otherwise than the columns that are read")
+            clash = next(
+                (each for each in map(str, names) if each in (*self.inputs, self.group, self.id)),
+                None,
+            )
+            require(
+                clash is None,
+                "data.labels",
+                clash,
+                "classes called otherwise than the columns that are read",
+            )
             return tuple(map(str, names)), True
         length = getattr(feature, "length", -1)
         rule = "columns of 0 and 1, lists of classes (ClassLabel with names), or lists of a length that the data say"
@@ -175,13 +222,20 @@ class HuggingFace(TextReader):
             feature = public.features[self.inputs[0]]
             first = public.select_columns([self.inputs[0]]).with_format("arrow")[:1].column(0)
             if type(feature).__name__ == "Image":
-                form = ImageForm(self.channels, self.image_size, self.image_size, self.fit, self.white)
+                form = ImageForm(
+                    self.channels, self.image_size, self.image_size, self.fit, self.white
+                )
                 column = PictureColumn(self.inputs[0], False, form, _picture)
-            elif any(of(first.type) for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
+            elif any(
+                of(first.type)
+                for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)
+            ):
                 column = ListColumn(self.inputs[0], False, len(first[0].as_py() or ()))
         if column is not None:
             return TableSchema((column,)), column
-        schema = TableSchema.of(self._public_table(), codes=self.category, texts=self.text, spelling=self._spelling)
+        schema = TableSchema.of(
+            self._public_table(), codes=self.category, texts=self.text, spelling=self._spelling
+        )
         schema.require_usable("data.public", texts=self.text)
         return schema, None
 
@@ -205,11 +259,17 @@ class HuggingFace(TextReader):
             named = getattr(self, role) or ()
             for column in (named,) if isinstance(named, str) else named:
                 if role != "labels" or not unlabeled:
-                    require_column(f"data.{role}", column, known, f"the split {getattr(self, split)}")
+                    require_column(
+                        f"data.{role}", column, known, f"the split {getattr(self, split)}"
+                    )
 
     def _batches(self, split: str) -> Numbered:
         part, done = self._parts[split], 0
-        wanted = [*self.inputs, *self.labels, *(each for each in (self.group, self.id) if each is not None)]
+        wanted = [
+            *self.inputs,
+            *self.labels,
+            *(each for each in (self.group, self.id) if each is not None),
+        ]
         columns = [each for each in dict.fromkeys(wanted) if each in part.column_names]
         for table in part.select_columns(columns).with_format("arrow").iter(batch_size=_BATCH):
             yield done + np.arange(len(table)), self._bitwise(table)
@@ -221,7 +281,10 @@ class HuggingFace(TextReader):
             return table
         (names, of_classes), pa = self._listed, arrow()
         column = table.column(self.labels[0]).combine_chunks()
-        rows, said = pa.compute.list_parent_indices(column).to_numpy(), pa.compute.list_flatten(column)
+        rows, said = (
+            pa.compute.list_parent_indices(column).to_numpy(),
+            pa.compute.list_flatten(column),
+        )
         if of_classes:
             classes = said.cast(pa.int64()).fill_null(-1).to_numpy()
             known = (classes >= 0) & (classes < len(names))

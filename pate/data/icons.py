@@ -33,11 +33,17 @@ def read_archive(path: Path) -> Arrays:
     """The arrays of the file; `pictures` are mapped, read-only. Raises `DamagedFile` if it is not what was written."""
     arrays = read_arrays(path, _FORMS, remedy=_MADE, mapped="pictures")
     rows, sizes = len(arrays["pictures"]), arrays["split_sizes"]
-    fits = {len(arrays[name]) for name in ("labels", "record_ids", "group_ids")} == {rows} == {sizes.sum()}
+    fits = (
+        {len(arrays[name]) for name in ("labels", "record_ids", "group_ids")}
+        == {rows}
+        == {sizes.sum()}
+    )
     fits = fits and bool((sizes > 0).all()) and len(arrays["public_names"]) == sizes[0]
     fits = fits and arrays["labels"].shape[1] == -(-len(arrays["label_names"]) // 8)
     if not fits or not arrays["pictures"].dtype == arrays["labels"].dtype == "uint8":
-        raise damaged(path, "pictures, labels, ids and splits of one set", "their lengths disagree", _MADE)
+        raise damaged(
+            path, "pictures, labels, ids and splits of one set", "their lengths disagree", _MADE
+        )
     return arrays
 
 
@@ -62,7 +68,8 @@ class Icons:
     # height and width of the pictures, in pixels; the file of that size has to be there.
     image_size: int = field(default=32, metadata={"public": True})
     channels: int = field(default=1, metadata={"public": True})  # 1 for grey, 3 for color
-    limit: int | None = None  # at most this many icons in each split, the first ones; None takes all
+    # at most this many icons in each split, the first ones; None takes all
+    limit: int | None = None
 
     def __post_init__(self) -> None:
         require_path("data.root", self.root)
@@ -83,7 +90,11 @@ class Icons:
         rule = f"pictures of {form.input_shape}; set data.image_size and data.channels as they are"
         require(pictures.shape[1:] == form.input_shape, "data.root", pictures.shape[1:], rule)
         labels = np.unpackbits(arrays["labels"], axis=1, count=len(names)).view(np.bool_)
-        known = (pictures, labels, *(arrays[name].astype(np.int64) for name in ("record_ids", "group_ids")))
+        known = (
+            pictures,
+            labels,
+            *(arrays[name].astype(np.int64) for name in ("record_ids", "group_ids")),
+        )
         places = np.split(np.arange(len(pictures)), np.cumsum(arrays["split_sizes"])[:-1])
         public, test, private = (Split.of_pictures(rows[: self.limit], *known) for rows in places)
         public_ids = arrays["public_names"][: self.limit]

@@ -10,13 +10,31 @@ from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.data.copies import remarks_on_copies
-from pate.data.dataset import SPLITS, Dataset, ImageForm, Pixels, Split, Stage, named_owners, unwatched
+from pate.data.dataset import (
+    SPLITS,
+    Dataset,
+    ImageForm,
+    Pixels,
+    Split,
+    Stage,
+    named_owners,
+    unwatched,
+)
 from pate.data.pictures import UNREADABLE, is_white
 from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.people import People, first_of_each, person_name
 from pate.data.table.schema import Column, Encoded, TableSchema
-from pate.data.table.table import UNGROUPED, Labels, Named, Rows, as_name, column_names, require_apart, split_numbers
+from pate.data.table.table import (
+    UNGROUPED,
+    Labels,
+    Named,
+    Rows,
+    as_name,
+    column_names,
+    require_apart,
+    split_numbers,
+)
 from pate.files.disk import at_home, file_digest, file_identity
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 
@@ -28,12 +46,15 @@ class PictureColumn(Column):
     form: ImageForm
     opened: Callable[[Any], Any]  # from a cell to what `ImageForm.levels` takes
     rule: str = "pictures that can be read"
-    refusals: list[str] = field(default_factory=list, compare=False)  # rules of pictures that were not read
+    # rules of pictures that were not read
+    refusals: list[str] = field(default_factory=list, compare=False)
 
     @property
     def expects(self) -> str:
         """The rule that the first wrong picture breaks."""
-        return self.rule if not self.refusals or self.refusals[0] == UNREADABLE else self.refusals[0]
+        return (
+            self.rule if not self.refusals or self.refusals[0] == UNREADABLE else self.refusals[0]
+        )
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         rows: Any = np.zeros((len(array), *self.form.input_shape), np.uint8)
@@ -52,7 +73,9 @@ class PictureColumn(Column):
 
     def pixels(self, inputs: NDArray[np.uint8]) -> Pixels:
         """Such rows as pictures."""
-        return Pixels(inputs.reshape(-1, *self.form.input_shape), np.arange(len(inputs), dtype=np.int64))
+        return Pixels(
+            inputs.reshape(-1, *self.form.input_shape), np.arange(len(inputs), dtype=np.int64)
+        )
 
 
 def _content_name(path: Path) -> str:
@@ -67,19 +90,23 @@ class ImageFolder:
     """Pictures of any size, and a table that says of each its labels, its split and whose it is."""
 
     root: str | None = None  # folder of the pictures
-    table: str | None = None  # file with a row for each picture: .csv, .parquet and others, as for `Table`
+    # file with a row for each picture: .csv, .parquet and others, as for `Table`
+    table: str | None = None
     # column with the picture's path below `root`; it names the record, and is published of public ones.
     file: str = "file"
     labels: tuple[str, ...] = ()  # columns of 0 and 1
     split: str = "split"  # column that says private, public or test
-    group: str | None = None  # column that says which pictures belong together, such as those of a person
-    image_size: int = field(default=64, metadata={"public": True})  # height and width that pictures are brought to
+    # column that says which pictures belong together, such as those of a person
+    group: str | None = None
+    # height and width that pictures are brought to
+    image_size: int = field(default=64, metadata={"public": True})
     channels: int = field(default=3, metadata={"public": True})  # 3 for color, 1 for gray
     fit: str = field(default="crop", metadata={"public": True})  # crop or stretch, see `ImageForm`
     # the level that is white in gray pictures of more than 8 bits: 65535, or 4095 where a camera has 12 bits
     white: float | None = field(default=None, metadata={"public": True})
     encoding: str = "utf-8"  # of a CSV file
-    name: str = field(default="image_folder", metadata={"public": True})  # of the data set, in report and on card
+    # of the data set, in report and on card
+    name: str = field(default="image_folder", metadata={"public": True})
     seed: int = 0  # of the public pictures' order
 
     def __post_init__(self) -> None:
@@ -97,8 +124,18 @@ class ImageFolder:
     def require_settings(self) -> None:
         there = self.root is not None and Path(self.root).is_dir()
         require(there, "data.root", self.root, "the folder of the pictures")
-        require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
-        require(len(self.labels) > 0, "data.labels", list(self.labels), "columns: 'data.labels=[NAME,NAME]'")
+        require(
+            self.table is not None,
+            "data.table",
+            self.table,
+            "the file that says the labels of each picture",
+        )
+        require(
+            len(self.labels) > 0,
+            "data.labels",
+            list(self.labels),
+            "columns: 'data.labels=[NAME,NAME]'",
+        )
 
     def load(self, stage: Stage = unwatched) -> Dataset:
         """Reads the table and decodes all pictures, which is announced."""
@@ -106,11 +143,23 @@ class ImageFolder:
         pictures, read = self._read(stage)
         ends = np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
         files = np.array([name for rows in read.values() for name in rows.ids.to_pylist()], np.str_)
-        require(len(np.unique(files)) == len(files), f"data.table.{self.file}", "a name twice", "each picture once")
+        require(
+            len(np.unique(files)) == len(files),
+            f"data.table.{self.file}",
+            "a name twice",
+            "each picture once",
+        )
         root = Path(str(self.root)).resolve()
         paths = [(root / name).resolve() for name in files.tolist()]
-        rule = "each picture once, under one name: ./a.png, a link to a.png and a.png are one picture"
-        require(len(set(map(file_identity, paths))) == len(paths), f"data.table.{self.file}", "a picture twice", rule)
+        rule = (
+            "each picture once, under one name: ./a.png, a link to a.png and a.png are one picture"
+        )
+        require(
+            len(set(map(file_identity, paths))) == len(paths),
+            f"data.table.{self.file}",
+            "a picture twice",
+            rule,
+        )
         whose = files
         remarks = list[str]()
         if self.group is not None:
@@ -127,11 +176,19 @@ class ImageFolder:
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
         record_ids = split_numbers([rows.numbers for rows in read.values()])
         parts: dict[str, Any] = {
-            split: Split.of_pictures(shown, pictures.pixels(rows.inputs).levels, rows.labels, ids, its)
-            for (split, rows), shown, ids, its in zip(read.items(), order, record_ids, groups, strict=True)
+            split: Split.of_pictures(
+                shown, pictures.pixels(rows.inputs).levels, rows.labels, ids, its
+            )
+            for (split, rows), shown, ids, its in zip(
+                read.items(), order, record_ids, groups, strict=True
+            )
         }
-        parts |= {"public_ids": np.split(files, ends)[1][order[1]], "public_labeled": read["public"].labeled}
-        owners = list[str]()  # of each private picture its name in the table, that of its file, and one by its bytes
+        parts |= {
+            "public_ids": np.split(files, ends)[1][order[1]],
+            "public_labeled": read["public"].labeled,
+        }
+        # of each private picture its name in the table, that of its file, and one by its bytes
+        owners = list[str]()
         for name, path in zip(files[: ends[0]].tolist(), paths, strict=False):
             owners += [name, path.relative_to(root).as_posix(), _content_name(path)]
         persons = None
@@ -150,8 +207,15 @@ class ImageFolder:
     def _read(self, stage: Stage) -> tuple[PictureColumn, dict[str, Rows]]:
         root, done = Path(str(self.root)).resolve(), 0
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
-        columns = list(dict.fromkeys([self.file, *self.labels, *([self.group] if self.group is not None else [])]))
-        for role, holds in (("file", "paths below data.root"), ("split", "private, public or test")):
+        columns = list(
+            dict.fromkeys(
+                [self.file, *self.labels, *([self.group] if self.group is not None else [])]
+            )
+        )
+        for role, holds in (
+            ("file", "paths below data.root"),
+            ("split", "private, public or test"),
+        ):
             where = f"data.table that holds {holds}, data.{role}=NAME"
             require_column(f"data.{role}", getattr(self, role), file.names, where)
         require_columns("data.table", file.names, columns)
@@ -169,7 +233,9 @@ class ImageFolder:
         schema = TableSchema((pictures,))
         total = sum(table.num_rows for table in file.batches(columns[:1]))
         with stage("decoding pictures", total) as advance:
-            rows_of = {split: replace(file, split=self.split, part=split).rows(columns) for split in SPLITS}
+            rows_of = {
+                split: replace(file, split=self.split, part=split).rows(columns) for split in SPLITS
+            }
             return pictures, {
                 split: Rows(rows, schema, Labels(self.labels), named, name=file.name, split=split)
                 for split, rows in rows_of.items()

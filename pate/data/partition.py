@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Split
-from pate.validation import InvalidValue, require, require_array, require_count, require_each, require_generator
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_each,
+    require_generator,
+)
 
 _COLUMNS = ("record_ids", "group_ids", "teachers")
 
@@ -31,20 +38,25 @@ class Partition:
         * No teacher is empty, and the numbers of groups of two teachers differ by at most one.
     """
 
-    teacher_of: NDArray[np.int64]  # int64 `[num_private]`, the teacher of each row of the private split
+    # int64 `[num_private]`, the teacher of each row of the private split
+    teacher_of: NDArray[np.int64]
     num_teachers: int  # T; teachers are numbered 0..T-1
 
     def __post_init__(self) -> None:
         require_count("num_teachers", self.num_teachers)
         array = self.teacher_of
         require(type(array) is np.ndarray, "teacher_of", type(array).__name__, "a numpy array")
-        require(array.ndim == 1 and array.size > 0, "teacher_of.shape", array.shape, "[num_private]")
+        require(
+            array.ndim == 1 and array.size > 0, "teacher_of.shape", array.shape, "[num_private]"
+        )
         require(array.dtype == np.int64, "teacher_of.dtype", array.dtype, "int64")
         rule = f"teachers in 0..{self.num_teachers - 1}"
         require_each("teacher_of", array, (array >= 0) & (array < self.num_teachers), rule)
 
     @classmethod
-    def draw(cls, group_ids: NDArray[np.int64], num_teachers: int, rng: np.random.Generator) -> Partition:
+    def draw(
+        cls, group_ids: NDArray[np.int64], num_teachers: int, rng: np.random.Generator
+    ) -> Partition:
         """Deals whole groups, int64 `[num_private]`, to teachers in a random order; raises where there are fewer."""
         require_count("num_teachers", num_teachers)
         require_generator(rng)
@@ -72,15 +84,21 @@ class Partition:
     def verify(self, split: Split) -> None:
         """Raises unless it deals all of the split, whole groups, to teachers that all have records."""
         found = len(self.teacher_of)
-        require(found == len(split), "len(teacher_of)", found, f"{len(split)}, one teacher a record")
+        require(
+            found == len(split), "len(teacher_of)", found, f"{len(split)}, one teacher a record"
+        )
         for unit, ids in (("record", split.record_ids), ("group", split.group_ids)):
             order = np.argsort(ids, kind="stable")
-            for broken in np.flatnonzero((np.diff(ids[order]) == 0) & (np.diff(self.teacher_of[order]) != 0))[:1]:
+            for broken in np.flatnonzero(
+                (np.diff(ids[order]) == 0) & (np.diff(self.teacher_of[order]) != 0)
+            )[:1]:
                 first, second = sorted(order[broken : broken + 2].tolist())
                 two = f"found two, in rows {first} and {second}"
                 raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, {two}")
         sizes = self.sizes()
-        require(bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none")
+        require(
+            bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none"
+        )
 
     @property
     def digest(self) -> str:
@@ -89,7 +107,9 @@ class Partition:
     def to_json(self, split: Split) -> str:
         """The manifest, the owner's: id, group and teacher of each private record, and a digest; verified first."""
         self.verify(split)
-        columns = dict(zip(_COLUMNS, (split.record_ids, split.group_ids, self.teacher_of), strict=True))
+        columns = dict(
+            zip(_COLUMNS, (split.record_ids, split.group_ids, self.teacher_of), strict=True)
+        )
         content = {name: column.tolist() for name, column in columns.items()}
         digest = _digest(self.num_teachers, list(columns.values()))
         return json.dumps({"num_teachers": self.num_teachers, "sha256": digest, **content})
@@ -104,8 +124,12 @@ class Partition:
             columns = [np.array(content[name], np.int64) for name in _COLUMNS]
             num_teachers, digest = int(content["num_teachers"]), content["sha256"]
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise InvalidValue(f"manifest={type(error).__name__}: expected the JSON that to_json writes") from error
-        whole = len({len(column) for column in columns}) == 1 and digest == _digest(num_teachers, columns)
+            raise InvalidValue(
+                f"manifest={type(error).__name__}: expected the JSON that to_json writes"
+            ) from error
+        whole = len({len(column) for column in columns}) == 1 and digest == _digest(
+            num_teachers, columns
+        )
         require(whole, "manifest.sha256", "another", "the digest of its content")
         records, groups, teachers = columns
         there, here = (np.argsort(ids, kind="stable") for ids in (records, split.record_ids))

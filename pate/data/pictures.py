@@ -22,10 +22,13 @@ UNREADABLE = "a picture that can be read, such as .png or .jpg"
 
 _WHITE_OF_BYTES = 255
 _WHITE_OF_16_BITS = 65535
-_DEEP = ("I", "F")  # modes of PIL that have more than 8 bits; those of 16 bits begin with the second
+# modes of PIL that have more than 8 bits; those of 16 bits begin with the second
+_DEEP = ("I", "F")
 _TRANSPARENT = ("LA", "La", "PA", "RGBA", "RGBa")
 _DEPTHS = (8, 10, 12, 14, 16, 24, 31, 32)  # in bits, of cameras, scanners and files
-_UNKNOWN_WHITE = "a picture of 8 bits a channel; convert deeper ones, or say for training which level is white: "
+_UNKNOWN_WHITE = (
+    "a picture of 8 bits a channel; convert deeper ones, or say for training which level is white: "
+)
 _UNKNOWN_WHITE += "data.white=65535, or 4095 of 12 bits, 1.0 of floats up to 1"
 # What PIL raises of damaged files, and of pictures that it cannot convert.
 _DAMAGE = (OSError, ValueError, SyntaxError, TypeError, EOFError, OverflowError)
@@ -61,7 +64,9 @@ def read_picture(
         raise
     except (*_DAMAGE, Image.DecompressionBombError) as error:
         raise InvalidValue(f"{name}: expected {UNREADABLE}") from error
-    raise InvalidValue(f"{name}={type(picture).__name__}: expected the file of a picture, or a PIL image")
+    raise InvalidValue(
+        f"{name}={type(picture).__name__}: expected the file of a picture, or a PIL image"
+    )
 
 
 def _read(image: Image, name: str, channels: int, white: float | None, needs_white: bool) -> Image:
@@ -83,8 +88,11 @@ def _read(image: Image, name: str, channels: int, white: float | None, needs_whi
 
 def _require_white_of_colors(image: Image, name: str, white: float | None) -> None:
     """Raises for colors of 16 bits with a white of their own: PIL reads their upper 8 bits, and no more is known."""
-    arguments = [argument for _, _, _, argument in getattr(image, "tile", ())]  # how the file is decoded
-    of_16_bits = any(";16" in str(argument) for argument in arguments) and not image.mode.startswith(_DEEP)
+    # how the file is decoded
+    arguments = [argument for _, _, _, argument in getattr(image, "tile", ())]
+    of_16_bits = any(
+        ";16" in str(argument) for argument in arguments
+    ) and not image.mode.startswith(_DEEP)
     if of_16_bits and white not in (None, _WHITE_OF_16_BITS):
         rule = f"data.white={_WHITE_OF_16_BITS} beside colors of 16 bits; others are converted to 8 bits"
         raise InvalidValue(f"{name}: expected {rule}")
@@ -101,7 +109,9 @@ def _of_8_bits(image: Image, name: str, white: float | None) -> Image:
     if isinstance(hidden, int):
         levels = np.where(levels == hidden, white, levels)  # the background's
     if not ((levels >= 0) & (levels <= white)).all():
-        raise InvalidValue(f"{name}: expected levels from 0 to data.white={white:g}, which a picture exceeds")
+        raise InvalidValue(
+            f"{name}: expected levels from 0 to data.white={white:g}, which a picture exceeds"
+        )
     scaled = np.rint(levels * (_WHITE_OF_BYTES / white))
     return Image.fromarray(scaled.astype(np.uint8))
 

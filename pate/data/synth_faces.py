@@ -23,11 +23,15 @@ from pate.validation import InvalidValue, require, require_choice, require_count
 Color = tuple[int, int, int]
 
 NUM_PHOTOGRAPHS = 202_599
-_TABLES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("faces.yaml").read_text(encoding="utf-8"))
+_TABLES: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("faces.yaml").read_text(encoding="utf-8")
+)
 POSITIVES: dict[str, int] = _TABLES["positives"]
 THRESHOLDS: dict[str, float] = _TABLES["thresholds"]
 LOADINGS: dict[str, dict[str, float]] = _TABLES["loadings"]
-CORRELATIONS: dict[tuple[str, ...], float] = {tuple(pair.split()): phi for pair, phi in _TABLES["correlations"].items()}
+CORRELATIONS: dict[tuple[str, ...], float] = {
+    tuple(pair.split()): phi for pair, phi in _TABLES["correlations"].items()
+}
 NAMES = tuple(POSITIVES)
 BLOCK = 256  # faces that share a generator; face i is row i % BLOCK of block i // BLOCK
 NUM_WHIMS = 16  # numbers in [0, 1) that make faces of equal attributes differ
@@ -72,17 +76,23 @@ def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:
     male = bits[:, _COLUMN["Male"]]
     bits[:, _COLUMN["Bald"]] &= male
     bald = bits[:, _COLUMN["Bald"]]
-    bits[:, [_COLUMN[name] for name in (*_HAIR, *_HAIR_SHAPES, "Bangs", "Receding_Hairline")]] &= ~bald[:, None]
+    bits[
+        :, [_COLUMN[name] for name in (*_HAIR, *_HAIR_SHAPES, "Bangs", "Receding_Hairline")]
+    ] &= ~bald[:, None]
     bits[:, _COLUMN["Bangs"]] &= ~bits[:, _COLUMN["Receding_Hairline"]]
     beards = [_COLUMN[name] for name in _BEARDS]
     bits[:, [*beards, _COLUMN["5_o_Clock_Shadow"]]] &= male[:, None]
-    bits[:, _COLUMN["No_Beard"]] = (bits[:, _COLUMN["No_Beard"]] | ~male) & ~bits[:, beards].any(axis=1)
+    bits[:, _COLUMN["No_Beard"]] = (bits[:, _COLUMN["No_Beard"]] | ~male) & ~bits[:, beards].any(
+        axis=1
+    )
     return bits
 
 
 def _latent(count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Standard normal variables `[count, 40]`, correlated through the factors."""
-    loadings = np.array([[of_factor.get(name, 0.0) for of_factor in LOADINGS.values()] for name in NAMES])
+    loadings = np.array(
+        [[of_factor.get(name, 0.0) for of_factor in LOADINGS.values()] for name in NAMES]
+    )
     own = np.sqrt(1 - (loadings**2).sum(axis=1))
     factors = rng.standard_normal((count, len(LOADINGS)))
     return np.asarray(factors @ loadings.T + own * rng.standard_normal((count, len(NAMES))))
@@ -101,7 +111,10 @@ class _Pen:
         self._draw = ImageDraw.Draw(image)
         pixel = image.width / 100
         self._unit = pixel * scale
-        self._left, self._top = pixel * (50 + right) - 50 * self._unit, pixel * (50 + down) - 50 * self._unit
+        self._left, self._top = (
+            pixel * (50 + right) - 50 * self._unit,
+            pixel * (50 + down) - 50 * self._unit,
+        )
 
     def disc(self, x: float, y: float, across: float, along: float, color: Color) -> None:
         self._draw.ellipse(self._around(x, y, across, along), fill=color)
@@ -111,7 +124,9 @@ class _Pen:
         self.disc(50 - x, y, across, along, color)
         self.disc(50 + x, y, across, along, color)
 
-    def arc(self, *round_what: float, ends: tuple[int, int] = (0, 360), color: Color, width: float) -> None:
+    def arc(
+        self, *round_what: float, ends: tuple[int, int] = (0, 360), color: Color, width: float
+    ) -> None:
         self._draw.arc(self._around(*round_what), *ends, fill=color, width=self._width(width))
 
     def slab(self, left: float, top: float, right: float, bottom: float, color: Color) -> None:
@@ -147,9 +162,18 @@ class Face:
     @property
     def _looks(self) -> tuple[Color, Color, float]:
         """The colors of skin and hair, and half the width of the face."""
-        skin = (252, 236, 226) if self.has["Pale_Skin"] else mixed((238, 196, 162), (172, 116, 82), self.whims[3])
+        skin = (
+            (252, 236, 226)
+            if self.has["Pale_Skin"]
+            else mixed((238, 196, 162), (172, 116, 82), self.whims[3])
+        )
         hair = next((color for name, color in _HAIR.items() if self.has[name]), _AUBURN)
-        wide = 23.0 + 5.0 * self.has["Chubby"] - 3.5 * self.has["Oval_Face"] + 2.5 * (self.whims[5] - 0.5)
+        wide = (
+            23.0
+            + 5.0 * self.has["Chubby"]
+            - 3.5 * self.has["Oval_Face"]
+            + 2.5 * (self.whims[5] - 0.5)
+        )
         return skin, mixed(hair, (128, 100, 80), 0.25 * self.whims[4]), wide
 
     def _behind(self, pen: _Pen) -> None:
@@ -185,14 +209,21 @@ class Face:
             pen.slab(50 - wide * 0.78, 58, 50 + wide * 0.78, chin - 6, skin)
         if self.has["High_Cheekbones"]:
             for side in (-1, 1):
-                pen.line((50 + side * 11, 63), (50 + side * 19, 57), color=mixed(skin, _WHITE, 0.75), width=3)
+                pen.line(
+                    (50 + side * 11, 63),
+                    (50 + side * 19, 57),
+                    color=mixed(skin, _WHITE, 0.75),
+                    width=3,
+                )
         if self.has["Rosy_Cheeks"]:
             pen.discs(14, 64, 5.5, 4, mixed(skin, _ROSE, 0.7))
         if self.has["5_o_Clock_Shadow"]:
             pen.disc(50, 69, wide * 0.82, chin - 69, mixed(skin, (70, 72, 80), 0.4))
         if self.has["Sideburns"]:
             for side in (-1, 1):
-                pen.slab(50 + side * (wide - 2.5) - 2.5, 42, 50 + side * (wide - 2.5) + 2.5, 66, hair)
+                pen.slab(
+                    50 + side * (wide - 2.5) - 2.5, 42, 50 + side * (wide - 2.5) + 2.5, 66, hair
+                )
         if not self.has["No_Beard"]:
             pen.arc(50, 57, wide, chin - 57, ends=(15, 165), color=hair, width=4)
         if self.has["Goatee"]:
@@ -210,11 +241,21 @@ class Face:
             if self.has["Heavy_Makeup"]:
                 pen.disc(x, 47.5, wide + 2, tall + 2.5, (120, 70, 150))
             if self.has["Bags_Under_Eyes"]:
-                pen.arc(x, 51, wide, 6.5, ends=(20, 160), color=mixed(skin, (70, 30, 60), 0.65), width=2.5)
+                pen.arc(
+                    x,
+                    51,
+                    wide,
+                    6.5,
+                    ends=(20, 160),
+                    color=mixed(skin, (70, 30, 60), 0.65),
+                    width=2.5,
+                )
             pen.disc(x, 49, wide, tall, _WHITE)
             pen.disc(x, 49, min(2.6, tall), min(2.6, tall), (50, 60 + int(70 * self.whims[11]), 90))
             middle = 36.0 if self.has["Arched_Eyebrows"] else 41.5
-            pen.line((50 + side * 5, 41.5), (x, middle), (50 + side * 16, 41.5), color=brow, width=bushy)
+            pen.line(
+                (50 + side * 5, 41.5), (x, middle), (50 + side * 16, 41.5), color=brow, width=bushy
+            )
             if self.has["Eyeglasses"]:
                 pen.arc(x, 49, 8.5, 7.5, color=_DARK, width=2)
         if self.has["Eyeglasses"]:
@@ -236,7 +277,12 @@ class Face:
             pen.disc(50, 71.5, wide * 0.62, 2.8, (60, 10, 16))
             pen.slab(50 - wide * 0.4, 69.6, 50 + wide * 0.4, 71.0, _WHITE)
         ends, middle = 71.0 - bend / 2, 71.0 + bend / 2 + 2.5 * self.has["Mouth_Slightly_Open"]
-        points = [(50 - wide, ends), (50 - wide / 2, middle - 0.6), (50, middle), (50 + wide / 2, middle - 0.6)]
+        points = [
+            (50 - wide, ends),
+            (50 - wide / 2, middle - 0.6),
+            (50, middle),
+            (50 + wide / 2, middle - 0.6),
+        ]
         pen.line(*points, (50 + wide, ends), color=color, width=thick)
 
     def _in_front(self, pen: _Pen) -> None:
@@ -284,7 +330,9 @@ def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
     """
     rng = np.random.default_rng((seed, block, _SHAPES))
     whims, poses = rng.random((BLOCK, NUM_WHIMS)).tolist(), _poses(seed, block).tolist()
-    grain = rng.integers(-_GRAIN, _GRAIN, (BLOCK, 3, image_size, image_size), dtype=np.int16, endpoint=True)
+    grain = rng.integers(
+        -_GRAIN, _GRAIN, (BLOCK, 3, image_size, image_size), dtype=np.int16, endpoint=True
+    )
     pictures = np.empty((BLOCK, image_size, image_size, 3), np.uint8)
     for row, bits in enumerate(shown(draw_attributes(seed, block), rng).tolist()):
         face = Face(dict(zip(NAMES, bits, strict=True)), whims[row])
@@ -326,7 +374,8 @@ class SynthFaces:
     num_test: int = field(default=2_000, metadata={"public": True})  # faces for test
     image_size: int = field(default=32, metadata={"public": True})  # height and width, in pixels
     seed: int = 0  # of all faces; part of the data, not of the noise
-    cache: Path | str | None = None  # the folder to keep faces in from run to run; None draws them anew, in memory
+    # the folder to keep faces in from run to run; None draws them anew, in memory
+    cache: Path | str | None = None
 
     def __post_init__(self) -> None:
         for name in ("num_private", "num_public", "num_test", "image_size"):
@@ -337,10 +386,14 @@ class SynthFaces:
         """Draws the faces, which is announced: images in [0, 1]; record ids are their numbers from 1."""
         ends = np.cumsum([self.num_private, self.num_public, self.num_test])
         count = int(ends[-1])
-        labels = np.concatenate([draw_attributes(self.seed, block) for block in range(-(-count // BLOCK))])[:count]
+        labels = np.concatenate(
+            [draw_attributes(self.seed, block) for block in range(-(-count // BLOCK))]
+        )[:count]
         levels, record_ids = self._levels(count, stage), np.arange(1, count + 1)
         known = (levels, labels, record_ids, record_ids)
-        private, public, test = (Split.of_pictures(rows, *known) for rows in np.split(np.arange(count), ends[:-1]))
+        private, public, test = (
+            Split.of_pictures(rows, *known) for rows in np.split(np.arange(count), ends[:-1])
+        )
         form = ImageForm(3, self.image_size, self.image_size, "crop")
         return Dataset(
             "synth_faces",
@@ -359,17 +412,24 @@ class SynthFaces:
         if self.cache is not None:
             name = f"synth_faces-{self.image_size}-{self.seed}-{count}-{_VERSION}"
             folder, stamps = Path(self.cache).expanduser() / name, np.ones(count, np.int64)
-            return kept_pixels(folder, shape, np.arange(count), stamps, self._faces, name=_STAGE, stage=stage)
+            return kept_pixels(
+                folder, shape, np.arange(count), stamps, self._faces, name=_STAGE, stage=stage
+            )
         levels = np.empty(shape, np.uint8)
         with stage(_STAGE, count) as advance:
             for first in range(0, count, BLOCK):
-                levels[first : first + BLOCK] = self._faces(np.arange(first, min(first + BLOCK, count)))
+                levels[first : first + BLOCK] = self._faces(
+                    np.arange(first, min(first + BLOCK, count))
+                )
                 advance(min(first + BLOCK, count))
         return levels
 
     def _faces(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         blocks: Iterable[int] = np.unique(rows // BLOCK).tolist()
-        drawn = [draw_faces(self.seed, b, image_size=self.image_size)[rows[rows // BLOCK == b] % BLOCK] for b in blocks]
+        drawn = [
+            draw_faces(self.seed, b, image_size=self.image_size)[rows[rows // BLOCK == b] % BLOCK]
+            for b in blocks
+        ]
         return np.concatenate(drawn)
 
 
@@ -391,7 +451,8 @@ class FaceCopy:
 
     count: int = NUM_PHOTOGRAPHS  # faces; 202,599 are as many as CelebA has, and in its splits
     image_size: int = 64  # height and width, in pixels
-    form: str = "text"  # "text", the authors' files, or "csv", as they are often passed on (without identities)
+    # "text", the authors' files, or "csv", as they are often passed on (without identities)
+    form: str = "text"
     seed: int = 0  # of all faces
 
     def __post_init__(self) -> None:
@@ -408,10 +469,16 @@ class FaceCopy:
         make_folder(images, within=folder)
         with stage(_STAGE, self.count) as advance:
             for block in range(done, -(-self.count // BLOCK)):
-                faces = draw_faces(self.seed, block, image_size=self.image_size).transpose(0, 2, 3, 1)
-                for number, face in enumerate(faces[: self.count - block * BLOCK], start=block * BLOCK + 1):
+                faces = draw_faces(self.seed, block, image_size=self.image_size).transpose(
+                    0, 2, 3, 1
+                )
+                for number, face in enumerate(
+                    faces[: self.count - block * BLOCK], start=block * BLOCK + 1
+                ):
                     picture = Image.fromarray(np.ascontiguousarray(face))
-                    picture.save(images / _FILE.format(number), format="JPEG", quality=95, subsampling=0)
+                    picture.save(
+                        images / _FILE.format(number), format="JPEG", quality=95, subsampling=0
+                    )
                 self._note(folder, block + 1)
                 advance(min((block + 1) * BLOCK, self.count))
         for stem, header, rows in self._lists():
@@ -421,13 +488,23 @@ class FaceCopy:
         """Makes the folder this copy's and returns how many blocks are in it."""
         rule = "a new folder or a part of this copy"
         if not (folder / MARKER).exists():
-            names = sorted(name for name in (os.listdir(folder) if folder.is_dir() else []) if name[-8:] != ".partial")
+            names = sorted(
+                name
+                for name in (os.listdir(folder) if folder.is_dir() else [])
+                if name[-8:] != ".partial"
+            )
             if names:
                 raise InvalidValue(f"output={folder}: expected {rule}, found {names[0]}")
             self._note(make_folder(folder), 0)
-        content = read_json(folder / MARKER, rule="the marker of a copy", remedy="remove the folder and make it anew")
+        content = read_json(
+            folder / MARKER,
+            rule="the marker of a copy",
+            remedy="remove the folder and make it anew",
+        )
         wanted = {"synthetic": True, **asdict(self)}
-        if found := ", ".join(f"{key}={content.get(key)}" for key in wanted if content.get(key) != wanted[key]):
+        if found := ", ".join(
+            f"{key}={content.get(key)}" for key in wanted if content.get(key) != wanted[key]
+        ):
             raise InvalidValue(f"output={folder}: expected {rule}, found {found}")
         remove_partials(folder, (r"\w+\.(?:txt|csv)", re.escape(MARKER)))
         return int(content["blocks_written"])
@@ -441,7 +518,9 @@ class FaceCopy:
         blocks, sizes = range(-(-self.count // BLOCK)), split_sizes(self.count)
         yield SPLITS, ("partition",), np.repeat([0, 1, 2], sizes)[:, None]
         places = np.concatenate([np.arange(size) // _FACES_A_PERSON for size in sizes])
-        first_of_split = np.repeat(np.cumsum([0, *(-(-size // _FACES_A_PERSON) for size in sizes[:-1])]), sizes)
+        first_of_split = np.repeat(
+            np.cumsum([0, *(-(-size // _FACES_A_PERSON) for size in sizes[:-1])]), sizes
+        )
         if self.form == "text":
             yield IDENTITIES, ("identity",), (places + first_of_split + 1)[:, None]
         box = np.round(np.array([[*_BOX.values()]]) * self.image_size / 100).astype(np.int64)
@@ -450,11 +529,20 @@ class FaceCopy:
         poses = np.concatenate([_poses(self.seed, block) for block in blocks])[: self.count, None]
         placed = (50 + poses[..., :2] + (points - 50) * poses[..., 2:]) * self.image_size / 100
         columns = tuple(f"{name}_{axis}" for name in _POINTS for axis in "xy")
-        yield "list_landmarks_align_celeba", columns, placed.round().astype(np.int64).reshape(self.count, -1)
-        attributes = np.concatenate([draw_attributes(self.seed, block) for block in blocks])[: self.count]
-        yield ATTRIBUTES, NAMES, np.where(attributes, 1, -1)  # last: the folder is a copy once it is there
+        yield (
+            "list_landmarks_align_celeba",
+            columns,
+            placed.round().astype(np.int64).reshape(self.count, -1),
+        )
+        attributes = np.concatenate([draw_attributes(self.seed, block) for block in blocks])[
+            : self.count
+        ]
+        # last: the folder is a copy once it is there
+        yield ATTRIBUTES, NAMES, np.where(attributes, 1, -1)
 
-    def _write_list(self, folder: Path, stem: str, columns: tuple[str, ...], numbers: NDArray[np.int64]) -> None:
+    def _write_list(
+        self, folder: Path, stem: str, columns: tuple[str, ...], numbers: NDArray[np.int64]
+    ) -> None:
         between, suffix = {"text": (" ", "txt"), "csv": (",", "csv")}[self.form]
         width = 1 if self.form == "csv" or stem in (SPLITS, IDENTITIES) else 2
         header = [",".join(["image_id", *columns])] if self.form == "csv" else []

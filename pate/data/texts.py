@@ -27,7 +27,8 @@ from pate.validation import InvalidValue, MissingPackage, how_to_install, requir
 
 T = TypeVar("T")
 Array = NDArray[np.float32]
-MOST_TEXTS = 10_000  # public texts that something is fitted on, spread evenly over the pool: more say little more
+# public texts that something is fitted on, spread evenly over the pool: more say little more
+MOST_TEXTS = 10_000
 TEXTS_ASKED = 2000  # private texts whose words are counted for the owner, the first ones
 _LONGEST = 100_000  # characters that are read of a text
 _ROWS = 1024  # texts that are worked on at once
@@ -37,10 +38,12 @@ _MOST_WORDS, _MOST_GRAMS = 2**14, 2**14  # those that occur in most public texts
 _BUCKETS = 2**18  # of parts of words
 _GRAMS = (3, 4)  # letters of a part
 _FEWEST = 2  # public texts that have a word
-_OFTEN = 0.3  # share of the public texts at which a word's vector counts half: short texts lose by less
+# share of the public texts at which a word's vector counts half: short texts lose by less
+_OFTEN = 0.3
 _BITS = 26  # of a row and of a direction: their products, and sums of these, stay below 2**53
 _NO_LENGTH = 1e-6  # of what is left of a text, whose length is 1 before it is projected
-_MOST_VECTORS = 2**18  # words of a file of vectors, the first ones: files begin with the frequent words
+# words of a file of vectors, the first ones: files begin with the frequent words
+_MOST_VECTORS = 2**18
 _LONGEST_PIECE = 64  # letters
 _MOST_ENCODED = 2000  # public texts that an encoder's directions are fitted on
 _MOST_TOKENS = 512  # where an encoder does not say how many it reads
@@ -54,17 +57,25 @@ WEIGHTS = {  # what `features.weights` is, by kind
     "static": "a file of word vectors such as glove.txt, or a folder with model.safetensors and tokenizer.json",
     "encoder": "an .onnx file, or a folder with model.onnx and tokenizer.json or of sentence-transformers",
 }
-_LOGARITHMS = 1 + np.log(np.arange(1, _LONGEST + 2))  # by count: a function of nothing else, bit for bit
+# by count: a function of nothing else, bit for bit
+_LOGARITHMS = 1 + np.log(np.arange(1, _LONGEST + 2))
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
-_CODE, _CODE_ENDS = (re.compile(f"<{sign}(?:script|style)[^<>]*>", re.IGNORECASE) for sign in ("", "/"))
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}")  # Chinese and Japanese
+_CODE, _CODE_ENDS = (
+    re.compile(f"<{sign}(?:script|style)[^<>]*>", re.IGNORECASE) for sign in ("", "/")
+)
+# Chinese and Japanese
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}")
 _RULE = "what makes numbers of texts"
 
 
 @cache
 def patterns() -> tuple[str, re.Pattern[str]]:
     """A word: letters, digits and marks, such as vowels of Indian scripts; more marks than any script has."""
-    marks = "".join(re.escape(chr(code)) for code in range(0x300, 0x10000) if category(chr(code)) in ("Mn", "Mc"))
+    marks = "".join(
+        re.escape(chr(code))
+        for code in range(0x300, 0x10000)
+        if category(chr(code)) in ("Mn", "Mc")
+    )
     return rf"[\w{marks}]+", re.compile(f"[{marks}]{{9,}}")
 
 
@@ -75,7 +86,11 @@ def plain_text(text: str) -> str:
     ['zürich', '&', 'bern']
     """
     text = readable(text).casefold()
-    return text if text.isascii() else _UNSPACED.sub(lambda run: " ".join(map("".join, pairwise(run[0]))), text)
+    return (
+        text
+        if text.isascii()
+        else _UNSPACED.sub(lambda run: " ".join(map("".join, pairwise(run[0]))), text)
+    )
 
 
 def readable(text: str) -> str:
@@ -83,7 +98,9 @@ def readable(text: str) -> str:
     text = text[:_LONGEST]
     if "<" in text:
         first, *others = _CODE.split(text)
-        text = _TAG.sub(" ", " ".join([first, *(_CODE_ENDS.split(other, 1)[-1] for other in others)]))
+        text = _TAG.sub(
+            " ", " ".join([first, *(_CODE_ENDS.split(other, 1)[-1] for other in others)])
+        )
     if "&" in text:
         text = html.unescape(text)
     return text if text.isascii() else normalize("NFKC", patterns()[1].sub("", text))
@@ -118,11 +135,17 @@ class Weights:
     @cached_property
     def sha256(self) -> str:
         """Of a file, or of all files of a folder with their names, in hexadecimal; computed once."""
-        files = [self.place] if self.place.is_file() else sorted(filter(Path.is_file, self.place.rglob("*")))
+        files = (
+            [self.place]
+            if self.place.is_file()
+            else sorted(filter(Path.is_file, self.place.rglob("*")))
+        )
         digests = [(path, file_digest(path, rule=_RULE, remedy="copy it again")) for path in files]
         if self.place.is_file():
             return digests[0][1]
-        lines = (f"{path.relative_to(self.place).as_posix()}\0{digest}\n" for path, digest in digests)
+        lines = (
+            f"{path.relative_to(self.place).as_posix()}\0{digest}\n" for path, digest in digests
+        )
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -133,8 +156,10 @@ class TextVectors(Fitted):
     Formal guarantee: it is a function of the text and the public pool, bit for bit, whatever other texts there are.
     """
 
-    kept: Path | None = None  # a folder for vectors that were made, as private as the texts; None keeps none
-    weights: Weights | None = None  # of an encoder that is not among the arrays; None where it lies beside the file
+    # a folder for vectors that were made, as private as the texts; None keeps none
+    kept: Path | None = None
+    # of an encoder that is not among the arrays; None where it lies beside the file
+    weights: Weights | None = None
 
     entry = "texts"
     rule = _RULE
@@ -161,16 +186,21 @@ class TextVectors(Fitted):
         """How many words of these texts the public texts have, and how many there are; 0 where nobody counts them."""
         return 0, 0
 
-    def vectors(self, texts: Sequence[str], advance: Callable[[int], object] = lambda done: None) -> Array:
+    def vectors(
+        self, texts: Sequence[str], advance: Callable[[int], object] = lambda done: None
+    ) -> Array:
         """Of any number of texts, `[n, dimension]`; of many on all cores. `advance` is told how many are done."""
         how = self.prefers if sum(map(len, texts)) > _MANY or self.prefers == "threads" else None
         size = _TASK if how == "processes" else _ROWS
         none = np.empty((0, self.dimension), np.float32)
-        make = replace(self)._blocks if how == "processes" else self._blocks  # another process is sent no cached values
+        # another process is sent no cached values
+        make = replace(self)._blocks if how == "processes" else self._blocks
         return np.concatenate([none, *_mapped(make, texts, size, advance, how)])
 
     def _blocks(self, texts: Sequence[str]) -> Array:
-        return np.concatenate([self._block(texts[first : first + _ROWS]) for first in range(0, len(texts), _ROWS)])
+        return np.concatenate(
+            [self._block(texts[first : first + _ROWS]) for first in range(0, len(texts), _ROWS)]
+        )
 
     def _block(self, texts: Sequence[str]) -> Array:
         """Those of a block, read where they are kept; a file that was damaged is made again."""
@@ -181,7 +211,9 @@ class TextVectors(Fitted):
             return np.frombuffer(content, np.float32, offset=32).reshape(len(texts), self.dimension)
         made = self._made(texts)
         lengths = np.sqrt(np.square(made).sum(axis=1, keepdims=True))
-        rows = np.ascontiguousarray(made / np.where(lengths > _NO_LENGTH, lengths, np.inf), np.float32)
+        rows = np.ascontiguousarray(
+            made / np.where(lengths > _NO_LENGTH, lengths, np.inf), np.float32
+        )
         if path is not None:
             with replacing(path) as file:
                 file.write(hashlib.sha256(rows.data).digest() + rows.tobytes())
@@ -209,8 +241,13 @@ def remarks_on(name: str, vectors: TextVectors, private: Sequence[str]) -> Itera
     if count < _FEW:
         rule = f"expected {_FEW:,} texts or more, {count} say little of words: each becomes {vectors.dimension} numbers"
         yield f"data.public.{name}: {rule}"
-    (known, total), empty = vectors.known(private), sum(re.search(r"\w", text) is None for text in private)
-    rule = f"{1 - known / max(total, 1):.0%} of their words are in no public text, and so tell nothing"
+    (known, total), empty = (
+        vectors.known(private),
+        sum(re.search(r"\w", text) is None for text in private),
+    )
+    rule = (
+        f"{1 - known / max(total, 1):.0%} of their words are in no public text, and so tell nothing"
+    )
     told = [*([rule] if total else []), *([f"{empty} have no word"] if empty else [])]
     if told:
         yield f"data.private.{name}: of the first {len(private):,} texts {'; '.join(told)}"
@@ -242,14 +279,18 @@ class TfidfVectors(TextVectors):
     kind = "tfidf"
 
     @classmethod
-    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, dimension: int = 128, seed: int = 0) -> Self:
+    def fit(
+        cls, texts: Sequence[str], stage: Stage = unwatched, *, dimension: int = 128, seed: int = 0
+    ) -> Self:
         from sklearn.decomposition import TruncatedSVD
 
         shown = spread(texts)
         with stage("words of the public texts", len(shown)) as advance:
             known, buckets, frequency = _frequent(shown, advance)
         if not known:
-            raise InvalidValue("data.text: expected public texts that share words, features are fitted on them")
+            raise InvalidValue(
+                "data.text: expected public texts that share words, features are fitted on them"
+            )
         idf = np.log((1 + len(shown)) / (1 + frequency)) + 1
         origin = _origin(shown)
         blank = np.zeros((len(idf), 1), np.float32)
@@ -263,15 +304,26 @@ class TfidfVectors(TextVectors):
                 found = TruncatedSVD(count, n_iter=4, random_state=seed).fit(matrix)
             kept = found.singular_values_ > _NO_LENGTH * found.singular_values_[0]
         components = np.ascontiguousarray(found.components_[kept].T, np.float32)
-        return cls({"buckets": buckets, "idf": idf, "components": components}, {"words": known}, origin)
+        return cls(
+            {"buckets": buckets, "idf": idf, "components": components}, {"words": known}, origin
+        )
 
     def is_usable(self) -> bool:
         words = self.settings["words"]
         buckets, idf, components = (self.arrays[name] for name in ("buckets", "idf", "components"))
         good = all(isinstance(word, str) for word in words) and len(set(words)) == len(words)
-        good = good and buckets.ndim == idf.ndim == 1 and components.ndim == 2 and components.shape[1] > 0
+        good = (
+            good
+            and buckets.ndim == idf.ndim == 1
+            and components.ndim == 2
+            and components.shape[1] > 0
+        )
         good = good and len(idf) == len(components) == len(words) + len(buckets)
-        good = good and bool(np.all((buckets >= 0) & (buckets < _BUCKETS))) and buckets.dtype == np.int32
+        good = (
+            good
+            and bool(np.all((buckets >= 0) & (buckets < _BUCKETS)))
+            and buckets.dtype == np.int32
+        )
         return good and bool(np.all(np.square(components, dtype=np.float64).sum(axis=0) < 1.01))
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
@@ -287,8 +339,11 @@ class TfidfVectors(TextVectors):
         rows = np.flatnonzero(places >= 0)
         of_words = csr_matrix((np.ones(len(rows)), (rows, places[rows])), shape=(len(words), half))
         halves = counts @ of_words, counts @ _grams_of(words)[:, self.arrays["buckets"]]
-        for matrix, idf in zip(halves, (self.arrays["idf"][:half], self.arrays["idf"][half:]), strict=True):
-            matrix.sort_indices()  # sums of a row are in one order, whatever the order of the block's words
+        for matrix, idf in zip(
+            halves, (self.arrays["idf"][:half], self.arrays["idf"][half:]), strict=True
+        ):
+            # sums of a row are in one order, whatever the order of the block's words
+            matrix.sort_indices()
             matrix.data = _LOGARITHMS[matrix.data.astype(np.int64) - 1] * idf[matrix.indices]
             to_length_1(matrix, copy=False)
         joined = hstack(halves, format="csr")
@@ -317,10 +372,21 @@ class StaticVectors(TextVectors):
     kind = "static"
 
     @classmethod
-    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, weights: Weights, dimension: int = 128) -> Self:
+    def fit(
+        cls,
+        texts: Sequence[str],
+        stage: Stage = unwatched,
+        *,
+        weights: Weights,
+        dimension: int = 128,
+    ) -> Self:
         words, table, marks = read_vectors(weights.place)
         shown, ones = spread(texts), np.ones(len(words))
-        made = cls({"components": table, "weights": ones, "center": np.zeros(1)}, {"words": words, "marks": marks}, {})
+        made = cls(
+            {"components": table, "weights": ones, "center": np.zeros(1)},
+            {"words": words, "marks": marks},
+            {},
+        )
         with stage("words of the public texts", len(shown)) as advance:
             counts = _stacked(lambda block: made.counted(block)[0], shown, advance)
         kept = _OFTEN / (_OFTEN + counts.getnnz(axis=0) / max(len(shown), 1))
@@ -335,9 +401,22 @@ class StaticVectors(TextVectors):
     def is_usable(self) -> bool:
         words, marks = self.settings["words"], self.settings["marks"]
         table, weights, center = (self.arrays[name] for name in ("components", "weights", "center"))
-        good = all(isinstance(word, str) for word in words) and len(words) == len(table) == len(weights)
-        good = good and len(marks) == 2 and isinstance(marks[0], str) and isinstance(marks[1], str | None)
-        good = good and table.ndim == 2 and weights.ndim == 1 and table.shape[1:] == center.shape and len(center) > 0
+        good = all(isinstance(word, str) for word in words) and len(words) == len(table) == len(
+            weights
+        )
+        good = (
+            good
+            and len(marks) == 2
+            and isinstance(marks[0], str)
+            and isinstance(marks[1], str | None)
+        )
+        good = (
+            good
+            and table.ndim == 2
+            and weights.ndim == 1
+            and table.shape[1:] == center.shape
+            and len(center) > 0
+        )
         return good and bool(np.all(weights > 0))
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
@@ -353,7 +432,9 @@ class StaticVectors(TextVectors):
         parts = list(map(self._parts, words))
         sizes = np.cumsum([0, *map(len, parts)])
         places = np.array([place for each in parts for place in each], np.int64)
-        of_words = csr_matrix((np.ones(len(places)), places, sizes), (len(words), len(self.settings["words"])))
+        of_words = csr_matrix(
+            (np.ones(len(places)), places, sizes), (len(words), len(self.settings["words"]))
+        )
         found = counts @ of_words
         found.sort_indices()  # sums of a row are in one order
         return found, int(counts.sum())
@@ -361,7 +442,9 @@ class StaticVectors(TextVectors):
     def averaged(self, counts: Any) -> NDArray[np.float64]:
         """Means `[n, d]` of the vectors that occur so often, weighted; 0 where none does."""
         counts = counts.copy()
-        counts.data = _LOGARITHMS[counts.data.astype(np.int64) - 1] * self.arrays["weights"][counts.indices]
+        counts.data = (
+            _LOGARITHMS[counts.data.astype(np.int64) - 1] * self.arrays["weights"][counts.indices]
+        )
         used = np.unique(counts.indices)
         total = counts @ np.ones((counts.shape[1], 1))
         sums = counts[:, used] @ self.arrays["components"][used].astype(np.float64)
@@ -373,7 +456,10 @@ class StaticVectors(TextVectors):
 
     def _parts(self, word: str) -> list[int]:
         """A word as it is, or without accents; or else its pieces, from the left the longest ones."""
-        (first, later), bare = self.settings["marks"], "".join(c for c in normalize("NFD", word) if category(c) != "Mn")
+        (first, later), bare = (
+            self.settings["marks"],
+            "".join(c for c in normalize("NFD", word) if category(c) != "Mn"),
+        )
         for said in (word, bare):
             if (place := self._place_of.get(first + said)) is not None:
                 return [place]
@@ -401,7 +487,14 @@ class EncoderVectors(TextVectors):
     prefers = "threads"
 
     @classmethod
-    def fit(cls, texts: Sequence[str], stage: Stage = unwatched, *, weights: Weights, dimension: int = 128) -> Self:
+    def fit(
+        cls,
+        texts: Sequence[str],
+        stage: Stage = unwatched,
+        *,
+        weights: Weights,
+        dimension: int = 128,
+    ) -> Self:
         shown = spread(texts, _MOST_ENCODED)
         try:
             arrays, settings = _encoder_of(weights)
@@ -412,24 +505,38 @@ class EncoderVectors(TextVectors):
         except InvalidValue:
             raise
         except WRONG as error:
-            raise InvalidValue(f"features.weights={weights.place}: expected {WEIGHTS['encoder']} ({error})") from error
+            raise InvalidValue(
+                f"features.weights={weights.place}: expected {WEIGHTS['encoder']} ({error})"
+            ) from error
         center, components = _directions(np.concatenate([*blocks] or [np.zeros((0, 1))]), dimension)
         arrays |= {"center": center, "components": components}
         return cls(arrays, settings, _origin(shown, weights), weights=weights)
 
     def is_usable(self) -> bool:
         center, components = self.arrays["center"], self.arrays["components"]
-        good = components.ndim == 2 and components.shape[1] > 0 and center.shape == components.shape[:1]
-        good = good and bool(np.all(np.square(components).sum(axis=0) < 1.01)) and bool(center @ center < 1.01)
+        good = (
+            components.ndim == 2
+            and components.shape[1] > 0
+            and center.shape == components.shape[:1]
+        )
+        good = (
+            good
+            and bool(np.all(np.square(components).sum(axis=0) < 1.01))
+            and bool(center @ center < 1.01)
+        )
         place, rule = self._weights.place, f"the encoder of SHA-256 {self.settings['sha256']}"
         found = "it is another" if place.exists() else "it is gone"
-        if "model" not in self.arrays and (not place.exists() or self._weights.sha256 != self.settings["sha256"]):
+        if "model" not in self.arrays and (
+            not place.exists() or self._weights.sha256 != self.settings["sha256"]
+        ):
             raise damaged(place, rule, found, "it is published by name: copy it there")
         return good and 0 < int(self.settings["most_tokens"]) < 2**20
 
     @cached_property
     def _weights(self) -> Weights:
-        return self.weights or Weights((self.path or Path()).parent / Path(str(self.settings["name"])).name)
+        return self.weights or Weights(
+            (self.path or Path()).parent / Path(str(self.settings["name"])).name
+        )
 
     def measured(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """What the encoder says, `[n, d]`: of length 1, or 0 for an empty text."""
@@ -456,10 +563,15 @@ class EncoderVectors(TextVectors):
         if self.settings["format"] == "onnx":
             files = (self.arrays.get(name) for name in ("model", "tokenizer"))
             carried = [None if each is None else each.tobytes() for each in files]
-            model, tokenizer = carried if carried[0] is not None else _onnx_files(self._weights.place)
+            model, tokenizer = (
+                carried if carried[0] is not None else _onnx_files(self._weights.place)
+            )
             return _onnx(model, tokenizer, self.settings)
         how = {"device": "cpu", "local_files_only": True, "model_kwargs": {"use_safetensors": True}}
-        encoder, one = _package("sentence_transformers").SentenceTransformer(str(self._weights.place), **how), Lock()
+        encoder, one = (
+            _package("sentence_transformers").SentenceTransformer(str(self._weights.place), **how),
+            Lock(),
+        )
 
         def encode(text: str) -> NDArray[Any]:
             with one:  # its tokenizers are not made for several threads
@@ -468,7 +580,9 @@ class EncoderVectors(TextVectors):
         return encode
 
 
-TEXT_KINDS: Mapping[str, Any] = {each.kind: each for each in (TfidfVectors, StaticVectors, EncoderVectors)}
+TEXT_KINDS: Mapping[str, Any] = {
+    each.kind: each for each in (TfidfVectors, StaticVectors, EncoderVectors)
+}
 
 
 def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
@@ -485,7 +599,9 @@ def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]
         raise
     except (OSError, *WRONG) as error:
         reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
-        raise InvalidValue(f"features.weights={place}: expected {WEIGHTS['static']} ({reason})") from error
+        raise InvalidValue(
+            f"features.weights={place}: expected {WEIGHTS['static']} ({reason})"
+        ) from error
     return found
 
 
@@ -494,16 +610,30 @@ def _vectors_of_model(place: Path) -> tuple[list[str], NDArray[Any], list[str | 
 
     path = place / "model.safetensors" if place.is_dir() else place
     tokenizer = path.with_name("tokenizer.json")
-    said = read_json(tokenizer, rule="the tokenizer of word vectors", remedy="copy it again")["model"]
+    said = read_json(tokenizer, rule="the tokenizer of word vectors", remedy="copy it again")[
+        "model"
+    ]
     arrays, listed = load_file(path), said["vocab"]
-    rows = dict(listed) if isinstance(listed, dict) else {word: row for row, (word, _) in enumerate(listed)}
+    rows = (
+        dict(listed)
+        if isinstance(listed, dict)
+        else {word: row for row, (word, _) in enumerate(listed)}
+    )
     table = next(array for array in arrays.values() if array.ndim == 2).astype(np.float32)
     table = table[arrays["mapping"]] if "mapping" in arrays else table
     table = table * arrays["weights"].astype(np.float32)[:, None] if "weights" in arrays else table
-    words = sorted((word for word, row in rows.items() if row < len(table)), key=rows.__getitem__)[:_MOST_VECTORS]
-    marks = {"WordPiece": ["", said.get("continuing_subword_prefix", "##")], "WordLevel": ["", None]}.get(said["type"])
+    words = sorted((word for word, row in rows.items() if row < len(table)), key=rows.__getitem__)[
+        :_MOST_VECTORS
+    ]
+    marks = {
+        "WordPiece": ["", said.get("continuing_subword_prefix", "##")],
+        "WordLevel": ["", None],
+    }.get(said["type"])
     if marks is None:
-        marks = [max("\u2581\u0120", key=lambda mark: sum(word.startswith(mark) for word in words)), ""]
+        marks = [
+            max("\u2581\u0120", key=lambda mark: sum(word.startswith(mark) for word in words)),
+            "",
+        ]
     return words, table[[rows[word] for word in words]], marks
 
 
@@ -512,8 +642,15 @@ def _vectors_of_lines(path: Path) -> tuple[list[str], NDArray[Any], list[str | N
     import pandas
 
     # A few words of GloVe's have spaces: such lines are left out.
-    how = {"sep": r"\s+", "header": None, "quoting": csv.QUOTE_NONE, "na_filter": False, "on_bad_lines": "skip"}
-    counted = pandas.read_csv(path, nrows=1, **how).shape[1] == 2  # word2vec's first line: how many words and numbers
+    how = {
+        "sep": r"\s+",
+        "header": None,
+        "quoting": csv.QUOTE_NONE,
+        "na_filter": False,
+        "on_bad_lines": "skip",
+    }
+    # word2vec's first line: how many words and numbers
+    counted = pandas.read_csv(path, nrows=1, **how).shape[1] == 2
     frame = pandas.read_csv(path, skiprows=int(counted), nrows=_MOST_VECTORS, dtype={0: str}, **how)
     return frame[0].tolist(), frame.iloc[:, 1:].to_numpy(np.float32), ["", None]
 
@@ -530,7 +667,9 @@ def _encoder_of(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, An
     parts = {str(part["type"]).rpartition(".")[2] for part in said("modules.json")}
     pooling = said("1_Pooling/config.json").items()
     modes = {name for name, on in pooling if name.startswith("pooling_mode_") and on is True}
-    plain = not parts - {"Transformer", "Pooling", "Normalize"} and (modes <= {_MEAN} or modes == {_FIRST})
+    plain = not parts - {"Transformer", "Pooling", "Normalize"} and (
+        modes <= {_MEAN} or modes == {_FIRST}
+    )
     if model is None and not parts:
         raise InvalidValue(f"features.weights={place}: expected {WEIGHTS['encoder']}")
     settings = {
@@ -540,8 +679,14 @@ def _encoder_of(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, An
         "most_tokens": int(said("sentence_bert_config.json").get("max_seq_length") or _MOST_TOKENS),
         "format": "onnx" if model is not None and plain else "sentence_transformers",
     }
-    files = {name: path for name, path in (("model", model), ("tokenizer", tokenizer)) if path is not None}
-    alone = model is not None and not any(each != model for each in model.parent.glob(f"{model.name}*"))
+    files = {
+        name: path
+        for name, path in (("model", model), ("tokenizer", tokenizer))
+        if path is not None
+    }
+    alone = model is not None and not any(
+        each != model for each in model.parent.glob(f"{model.name}*")
+    )
     small = sum(path.stat().st_size for path in files.values()) <= _SMALL
     carried = files if settings["format"] == "onnx" and alone and small else {}
     return {name: np.fromfile(path, np.uint8) for name, path in carried.items()}, settings
@@ -576,9 +721,21 @@ def _onnx(
 
     def encode(text: str) -> NDArray[Any]:
         said = tokens.encode(text)
-        known = {"input_ids": said.ids, "attention_mask": said.attention_mask, "token_type_ids": said.type_ids}
-        found = session.run([output], {each.name: np.array([known[each.name]], np.int64) for each in inputs})[0][0]
-        return np.asarray(found if found.ndim == 1 else found[0] if settings["first_token"] else found.mean(axis=0))
+        known = {
+            "input_ids": said.ids,
+            "attention_mask": said.attention_mask,
+            "token_type_ids": said.type_ids,
+        }
+        found = session.run(
+            [output], {each.name: np.array([known[each.name]], np.int64) for each in inputs}
+        )[0][0]
+        return np.asarray(
+            found
+            if found.ndim == 1
+            else found[0]
+            if settings["first_token"]
+            else found.mean(axis=0)
+        )
 
     return encode
 
@@ -587,15 +744,28 @@ def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise MissingPackage(f"features.kind=encoder: expected the package {name}: {how_to_install('text')}") from error
+        raise MissingPackage(
+            f"features.kind=encoder: expected the package {name}: {how_to_install('text')}"
+        ) from error
 
 
 def _origin(texts: Sequence[str], weights: Weights | None = None) -> dict[str, str | int]:
-    of_file = {} if weights is None else {"model": weights.place.resolve().name, "weights_sha256": weights.sha256}
-    return {"fitted_on": "the public pool", "num_texts": len(texts), "texts_sha256": digest_of(texts), **of_file}
+    of_file = (
+        {}
+        if weights is None
+        else {"model": weights.place.resolve().name, "weights_sha256": weights.sha256}
+    )
+    return {
+        "fitted_on": "the public pool",
+        "num_texts": len(texts),
+        "texts_sha256": digest_of(texts),
+        **of_file,
+    }
 
 
-def _directions(rows: NDArray[np.float64], dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _directions(
+    rows: NDArray[np.float64], dimension: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The mean `[d]` of rows that are not 0, and the directions `[d, k]` in which these vary most."""
     rows = rows[rows.any(axis=1)]
     if len(rows) < 2:
@@ -615,20 +785,28 @@ def _whole(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _mapped(
-    make: Callable[[Any], T], items: Sequence[str], size: int, advance: Callable[[int], object], how: str | None = None
+    make: Callable[[Any], T],
+    items: Sequence[str],
+    size: int,
+    advance: Callable[[int], object],
+    how: str | None = None,
 ) -> Iterator[T]:
     """What is made of each block of texts, in order: in `threads`, in `processes`, or in this one."""
     from joblib import Parallel, cpu_count, delayed
 
     blocks = [items[first : first + size] for first in range(0, len(items), size)]
-    pool = Parallel(min(cpu_count(), len(blocks)) or 1 if how else 1, prefer=how, return_as="generator")
+    pool = Parallel(
+        min(cpu_count(), len(blocks)) or 1 if how else 1, prefer=how, return_as="generator"
+    )
     done = 0
     for block, made in zip(blocks, pool(map(delayed(make), blocks)), strict=True):
         advance(done := done + len(block))
         yield made
 
 
-def _stacked(count: Callable[[Sequence[str]], Any], texts: Sequence[str], advance: Callable[[int], object]) -> Any:
+def _stacked(
+    count: Callable[[Sequence[str]], Any], texts: Sequence[str], advance: Callable[[int], object]
+) -> Any:
     from scipy.sparse import csr_matrix, vstack
 
     return vstack(list(_mapped(count, texts, _ROWS, advance)) or [csr_matrix((0, 1))], format="csr")
@@ -639,7 +817,9 @@ def _counted(texts: Sequence[str]) -> tuple[list[str], Any]:
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import CountVectorizer
 
-    counter = CountVectorizer(preprocessor=plain_text, token_pattern=patterns()[0], dtype=np.float64)
+    counter = CountVectorizer(
+        preprocessor=plain_text, token_pattern=patterns()[0], dtype=np.float64
+    )
     try:
         counts = counter.fit_transform(texts)
     except ValueError:  # no word at all
@@ -655,7 +835,12 @@ def _grams_of(words: Sequence[str]) -> Any:
     if not words:
         return csr_matrix((0, _BUCKETS), dtype=np.float64)
     hashing = HashingVectorizer(
-        analyzer="char_wb", ngram_range=_GRAMS, n_features=_BUCKETS, lowercase=False, alternate_sign=False, norm=None
+        analyzer="char_wb",
+        ngram_range=_GRAMS,
+        n_features=_BUCKETS,
+        lowercase=False,
+        alternate_sign=False,
+        norm=None,
     )
     return hashing.transform(words)
 

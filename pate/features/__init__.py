@@ -13,5 +13,9 @@ require_extra(__name__, "predict")
 
 __all__ = ["Backbone", "Extractor", "Features", "Kernel", "NoFeatures", "Patches", "Text"]
 
-_LATER = {"backbone": "Backbone", "features": "Extractor Features Kernel NoFeatures Text", "patches": "Patches"}
+_LATER = {
+    "backbone": "Backbone",
+    "features": "Extractor Features Kernel NoFeatures Text",
+    "patches": "Patches",
+}
 __getattr__ = lazily(__name__, _LATER)

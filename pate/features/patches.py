@@ -20,7 +20,8 @@ from pate.validation import InvalidValue, require, require_count, require_kind, 
 
 Array = NDArray[np.float32]
 
-CONTRAST = np.float32((10 / 255) ** 2)  # added to a patch's variance, by whose root it is divided: noise stays noise
+# added to a patch's variance, by whose root it is divided: noise stays noise
+CONTRAST = np.float32((10 / 255) ** 2)
 _FLAT = 1e-4  # variance of a patch that shows nothing
 _RIDGE = 0.05  # added to the variances that are whitened
 _ROUNDS = 12
@@ -48,7 +49,8 @@ def learn_filters(
     directions = spherical_k_means(rows @ whitening, num_filters, rng)
     filters = directions @ whitening
     offsets = filters @ center
-    filters -= filters.mean(axis=1, keepdims=True)  # normalized patches have mean 0: nothing is lost
+    # normalized patches have mean 0: nothing is lost
+    filters -= filters.mean(axis=1, keepdims=True)
     return filters.reshape(len(filters), pictures.shape[0], patch_size, patch_size), offsets
 
 
@@ -61,7 +63,9 @@ def spherical_k_means(rows: Array, count: int, rng: np.random.Generator) -> Arra
             block = rows[first : first + _BLOCK]
             answers = block @ directions.T
             nearest, each = np.abs(answers).argmax(axis=1), np.arange(len(block))
-            codes = sparse.csr_matrix((answers[each, nearest], (nearest, each)), (count, len(block)))
+            codes = sparse.csr_matrix(
+                (answers[each, nearest], (nearest, each)), (count, len(block))
+            )
             total += codes @ block
         directions = _unit(total)
     return directions
@@ -81,7 +85,9 @@ def _sampled(pictures: PublicPictures, size: int, count: int, rng: np.random.Gen
         found.append(patches[patches.var(axis=1) > _FLAT])
     rows = np.concatenate(found).astype(np.float32)
     if len(rows) < 2:
-        raise InvalidValue("data: expected public pictures that show something, features are fitted on them")
+        raise InvalidValue(
+            "data: expected public pictures that show something, features are fitted on them"
+        )
     return rows
 
 
@@ -109,7 +115,11 @@ class PatchExtractor(Extractor):
         stride, grid = int(self.settings["stride"]), int(self.settings["grid"])
         shape: tuple[int, ...] = self.arrays["filters"].shape
         count, patch, size = shape[0], math.prod(shape[1:]), shape[-1]
-        shapes = {"filters": (count, channels, size, size), "offsets": (count,), "center": (2 * count * grid**2,)}
+        shapes = {
+            "filters": (count, channels, size, size),
+            "offsets": (count,),
+            "center": (2 * count * grid**2,),
+        }
         shapes["projection"] = (2 * count * grid**2, self.num_features)
         if any(self.arrays[name].shape != shape for name, shape in shapes.items()):
             raise ValueError("arrays of other shapes")
@@ -122,9 +132,14 @@ class PatchExtractor(Extractor):
         device, compression = require_device("auto"), float(self.settings["compression"])
         with torch.inference_mode():
             shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
-            step = max(1, len(shown)) if device.type == "cuda" else 1  # one's answers stay in the processor's cache
-            means = torch.cat([self._means(shown[first : first + step]) for first in range(0, len(shown), step)])
-            found: Array = (means.mul_(compression).log1p_() if compression else means).cpu().numpy()
+            # one's answers stay in the processor's cache
+            step = max(1, len(shown)) if device.type == "cuda" else 1
+            means = torch.cat(
+                [self._means(shown[first : first + step]) for first in range(0, len(shown), step)]
+            )
+            found: Array = (
+                (means.mul_(compression).log1p_() if compression else means).cpu().numpy()
+            )
         return found
 
     def projected(self, measured: Array) -> Array:
@@ -142,28 +157,45 @@ class PatchExtractor(Extractor):
         size = int(tensors["filters"].shape[-1])
         # A patch's variance from means over its square; what they round away is nothing beside CONTRAST.
         moments = torch.stack([shown.mean(1), shown.square().mean(1)], dim=1)
-        mean, square = functional.avg_pool2d(moments, size, stride).flatten(2).chunk(2, dim=1)  # [n, 1, positions]
-        patches = functional.unfold(shown, size, stride=stride)  # [n, channels * size * size, positions]
+        # [n, 1, positions]
+        mean, square = functional.avg_pool2d(moments, size, stride).flatten(2).chunk(2, dim=1)
+        # [n, channels * size * size, positions]
+        patches = functional.unfold(shown, size, stride=stride)
         # Filters have mean 0: the mean may stay.
-        patches.mul_(square.addcmul_(mean, mean, value=-1).clamp_min_(0).add_(float(CONTRAST)).rsqrt_())
+        patches.mul_(
+            square.addcmul_(mean, mean, value=-1).clamp_min_(0).add_(float(CONTRAST)).rsqrt_()
+        )
         # Filters side by side: both products then run at the speed of the processor.
-        above = torch.baddbmm(tensors["offsets"] + threshold, patches.mT, filters, beta=-1)  # [n, positions, filters]
+        # [n, positions, filters]
+        above = torch.baddbmm(tensors["offsets"] + threshold, patches.mT, filters, beta=-1)
         below = torch.rsub(above, -2 * threshold).clamp_min_(0)
         return torch.stack([regions @ above.clamp_min_(0), regions @ below], dim=1).mT.flatten(1)
 
     @cached_property
     def _tensors(self) -> dict[str, Any]:
         device = require_device("auto")
-        return {name: torch.from_numpy(np.array(array)).to(device) for name, array in self.arrays.items()}
+        return {
+            name: torch.from_numpy(np.array(array)).to(device)
+            for name, array in self.arrays.items()
+        }
 
     @cached_property
     def _regions(self) -> torch.Tensor:
         """`[grid * grid, positions]`: what each position counts in the mean of each region."""
         _, height, width = self.picture_shape
-        size, stride, grid = self.arrays["filters"].shape[-1], int(self.settings["stride"]), int(self.settings["grid"])
+        size, stride, grid = (
+            self.arrays["filters"].shape[-1],
+            int(self.settings["stride"]),
+            int(self.settings["grid"]),
+        )
         overlap = bool(self.settings["overlap"])
-        rows, columns = (region_weights((side - size) // stride + 1, grid, overlap=overlap) for side in (height, width))
-        return torch.from_numpy(np.kron(rows, columns).T.astype(np.float32)).to(require_device("auto"))
+        rows, columns = (
+            region_weights((side - size) // stride + 1, grid, overlap=overlap)
+            for side in (height, width)
+        )
+        return torch.from_numpy(np.kron(rows, columns).T.astype(np.float32)).to(
+            require_device("auto")
+        )
 
 
 def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float64]:
@@ -190,7 +222,8 @@ class Patches(Features):
     and projected on their principal directions in the public pool.
     """
 
-    dimension: int = 1024  # features a picture, at most; fewer where the public pool has fewer directions
+    # features a picture, at most; fewer where the public pool has fewer directions
+    dimension: int = 1024
     num_filters: int = 512  # filters
     patch_size: int = 6  # height and width of a patch, in pixels
     # pixels from one patch to the next; None for 1 up to pictures of 32 pixels, 2 of 64, and so on.
@@ -206,7 +239,14 @@ class Patches(Features):
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:
-        for name in ("dimension", "num_filters", "patch_size", "grid", "num_patches", "most_pictures"):
+        for name in (
+            "dimension",
+            "num_filters",
+            "patch_size",
+            "grid",
+            "num_patches",
+            "most_pictures",
+        ):
             require_count(f"features.{name}", getattr(self, name))
         require_count("features.stride", 1 if self.stride is None else self.stride)
         require_count("features.seed", self.seed, minimum=0)
@@ -223,13 +263,19 @@ class Patches(Features):
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         with one_thread():  # the same last bits on any number of cores
             with stage("learning filters from public pictures", 1) as advance:
-                recipe = {name: getattr(self, name) for name in ("patch_size", "num_filters", "num_patches", "seed")}
+                recipe = {
+                    name: getattr(self, name)
+                    for name in ("patch_size", "num_filters", "num_patches", "seed")
+                }
                 filters, offsets = learn_filters(pictures, **recipe)
                 advance(1)
             settings = {
                 "picture_shape": list(pictures.shape),
                 "stride": self.stride or max(1, min(pictures.shape[1:]) // _SIDE),
-                **{name: getattr(self, name) for name in ("grid", "overlap", "compression", "threshold")},
+                **{
+                    name: getattr(self, name)
+                    for name in ("grid", "overlap", "compression", "threshold")
+                },
             }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
             made = PatchExtractor(arrays, settings, pictures.origin)

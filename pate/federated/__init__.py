@@ -12,4 +12,13 @@ from pate.federated.holder import answer_question
 from pate.federated.question import Contribution, Question, Request, Roll
 from pate.federated.summed_release import RoundsOfHolders
 
-__all__ = ["Collection", "Contribution", "Question", "Request", "Roll", "RoundsOfHolders", "answer_question", "collect"]
+__all__ = [
+    "Collection",
+    "Contribution",
+    "Question",
+    "Request",
+    "Roll",
+    "RoundsOfHolders",
+    "answer_question",
+    "collect",
+]

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
-from pate.federated.question import HEADS, Contribution, Request, Roll, counted, expected, require_head
+from pate.federated.question import (
+    HEADS,
+    Contribution,
+    Request,
+    Roll,
+    counted,
+    expected,
+    require_head,
+)
 from pate.files.disk import damaged, file_digest, make_folder, read_value, replacing, write_text
 from pate.files.values import to_json
 from pate.run.places import Places
@@ -36,7 +44,10 @@ class AbsentVotes(VoteSource):
 
     def __init__(self, present: GatheredVotes, num_absent: int, *, first_label: bool) -> None:
         self.present, self.num_absent, self.first_label = present, num_absent, first_label
-        self.num_teachers, self.records_per_teacher = present.num_teachers + num_absent, present.records_per_teacher
+        self.num_teachers, self.records_per_teacher = (
+            present.num_teachers + num_absent,
+            present.records_per_teacher,
+        )
         self.num_queries, self.num_labels = present.num_queries, present.num_labels
 
     def bits(self) -> Iterator[Bits]:
@@ -50,7 +61,9 @@ class AbsentVotes(VoteSource):
 
     def label_shares(self) -> Array:
         """Absent teachers have records without labels."""
-        return np.concatenate([self.present.label_shares(), np.zeros((self.num_absent, self.num_labels))])
+        return np.concatenate(
+            [self.present.label_shares(), np.zeros((self.num_absent, self.num_labels))]
+        )
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         return self.present.in_rounds(noise_multiplier=noise_multiplier)
@@ -102,7 +115,9 @@ class Collection:
         return AbsentVotes(votes, missing, first_label=aggregator.single_label)
 
 
-def collect(roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path | str) -> Collection:
+def collect(
+    roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path | str
+) -> Collection:
     """Looks at every answer and keeps those that count, each in a file of its own.
 
     Votes count as `counted` says, where they are whole, answer this request, come from as many teachers as the roll
@@ -116,7 +131,9 @@ def collect(roll: Roll, request: Request, contributions: Iterable[Contribution],
         folder: of mode 0700, where the files go, as HOLDER.npz.
     """
     folder = make_folder(folder)
-    files, refused = counted(roll, contributions, lambda holder, votes: _kept(holder, votes, roll, request, folder))
+    files, refused = counted(
+        roll, contributions, lambda holder, votes: _kept(holder, votes, roll, request, folder)
+    )
     return Collection(roll, files, refused)
 
 
@@ -126,16 +143,27 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
     a_label = 4 if request.cast == "confidences" else 0
     most = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 8)
     most += 2 * request.record_ids.nbytes + 4096 * request.num_labels + HEADS
-    with expected("votes", "a whole vote file, as pate-vote writes it"), zipfile.ZipFile(io.BytesIO(votes)) as archive:
+    with (
+        expected("votes", "a whole vote file, as pate-vote writes it"),
+        zipfile.ZipFile(io.BytesIO(votes)) as archive,
+    ):
         size = sum(max(info.file_size, info.compress_size) for info in archive.infolist())
     require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
     with replacing(path) as written:
         written.write(votes)
     try:
         file = VoteFile.open(path)
-        wanted = {name: getattr(request, name) for name in ("num_queries", "num_labels", "cast", "vote_clip")}
-        require_head(file.manifest, request.digest, **wanted, holder=holder, num_teachers=num_teachers)
-        same = file.record_ids.tolist() == request.record_ids.tolist() and file.label_names == request.label_names
+        wanted = {
+            name: getattr(request, name)
+            for name in ("num_queries", "num_labels", "cast", "vote_clip")
+        }
+        require_head(
+            file.manifest, request.digest, **wanted, holder=holder, num_teachers=num_teachers
+        )
+        same = (
+            file.record_ids.tolist() == request.record_ids.tolist()
+            and file.label_names == request.label_names
+        )
         require(same, "record_ids and label_names", "others", "those that were asked")
         for _ in file.bits():
             pass  # which checks them
@@ -170,7 +198,9 @@ class FederatedRelease:
     inbox: Path  # the folder for votes, of mode 0700; no epsilon covers it
     output_dir: Path  # the folder of the release; of it `release/` may be published
 
-    def run(self, ask: Callable[[], Iterable[Contribution]], monitor: Monitor | None = None) -> Terms:
+    def run(
+        self, ask: Callable[[], Iterable[Contribution]], monitor: Monitor | None = None
+    ) -> Terms:
         """Collects votes, or takes those that were collected before, and releases them.
 
         `ask` sends the request to all holders and gives what came back. Holders are asked until one collection is
@@ -183,7 +213,10 @@ class FederatedRelease:
             make_folder(self.inbox)
             collection = collect(self.roll, self.request, ask(), self.inbox)
             collection.require_enough()
-            digests = {name: file_digest(file.path, remedy=_REMEDY) for name, file in collection.files.items()}
+            digests = {
+                name: file_digest(file.path, remedy=_REMEDY)
+                for name, file in collection.files.items()
+            }
             collected = _Collected(self.request.digest, digests, collection.refused)
             write_text(self.inbox / _MARKER, to_json(collected) + "\n")
         else:
@@ -191,13 +224,17 @@ class FederatedRelease:
         for line in collection.refused.values():
             monitor.say(line)
         source = collection.source(self.plan.aggregator)
-        cohort = replace(Cohort.of_files(collection.gathered()), places=Places.of(self.roll.holders))
+        cohort = replace(
+            Cohort.of_files(collection.gathered()), places=Places.of(self.roll.holders)
+        )
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
     def _kept(self) -> Collection:
         """What was collected before."""
         rule = "what was collected for a release"
-        kept = read_value(_Collected, self.inbox / _MARKER, name="collected", rule=rule, remedy=_REMEDY)
+        kept = read_value(
+            _Collected, self.inbox / _MARKER, name="collected", rule=rule, remedy=_REMEDY
+        )
         rule = "those of the request; take another inbox for another request"
         require(kept.queries == self.request.digest, "inbox, queries", "others", rule)
         files = {}

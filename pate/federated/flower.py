@@ -16,8 +16,21 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
-from flwr.common import Code, FitIns, FitRes, Parameters, Status, ndarrays_to_parameters, parameters_to_ndarrays
-from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, RECORD_KEY_STATE, Key, Stage
+from flwr.common import (
+    Code,
+    FitIns,
+    FitRes,
+    Parameters,
+    Status,
+    ndarrays_to_parameters,
+    parameters_to_ndarrays,
+)
+from flwr.common.secure_aggregation.secaggplus_constants import (
+    RECORD_KEY_CONFIGS,
+    RECORD_KEY_STATE,
+    Key,
+    Stage,
+)
 from flwr.compat.common import recorddict_compat as compat
 from flwr.server import LegacyContext, ServerConfig
 from flwr.server.compat.grid_client_proxy import GridClientProxy
@@ -45,13 +58,21 @@ from pate.federated.summed_release import (
 from pate.run.progress import Monitor
 from pate.run.stages.holder import HolderPlan
 
-__all__ = ["holder_app", "holder_name", "release_app", "rounds_app", "secure_holder_app", "summed_app"]
+__all__ = [
+    "holder_app",
+    "holder_name",
+    "release_app",
+    "rounds_app",
+    "secure_holder_app",
+    "summed_app",
+]
 
 Plans = Callable[[str], tuple[HolderPlan, Path]]
 """From a holder's name its plan and its own folder, of mode 0700."""
 
 Said = Mapping[str, bytes]  # what is asked, by name
-ACTION, SUMS = "query.votes", "query.sums"  # the kinds of messages that ask for votes, and for a sum in rounds
+# the kinds of messages that ask for votes, and for a sum in rounds
+ACTION, SUMS = "query.votes", "query.sums"
 _ASKED, _ANSWER = {ACTION: "request", SUMS: "question"}, ("holder", "votes", "problem")
 _PAUSE = 0.5  # seconds
 _RECORD = "pate"
@@ -68,7 +89,9 @@ def holder_name(context: Context) -> str:
         return str(given["holder"])
     if "partition-id" in given:
         return str(int(given["partition-id"]) + 1)
-    raise InvalidValue("holder: expected a name in the node's configuration, --node-config 'holder=\"NAME\"'")
+    raise InvalidValue(
+        "holder: expected a name in the node's configuration, --node-config 'holder=\"NAME\"'"
+    )
 
 
 def content(**said: str | bytes) -> RecordDict:
@@ -78,12 +101,17 @@ def content(**said: str | bytes) -> RecordDict:
 
 def contribution_of(message: Message) -> Contribution | None:
     """What came back; None where it says no name, as of an app that crashed."""
-    holder, votes, problem = (None if message.has_error() else _field(message, name) for name in _ANSWER)
+    holder, votes, problem = (
+        None if message.has_error() else _field(message, name) for name in _ANSWER
+    )
     if not isinstance(holder, str):
         return None
     if isinstance(votes, bytes):
         return Contribution(holder, votes)
-    return Contribution(holder, problem=str(problem)[:200] if isinstance(problem, str) else "an answer without votes")
+    return Contribution(
+        holder,
+        problem=str(problem)[:200] if isinstance(problem, str) else "an answer without votes",
+    )
 
 
 def _field(message: Message, name: str) -> object:
@@ -101,11 +129,21 @@ def nodes_of(grid: Grid, wanted: int, *, seconds: float) -> list[int]:
 
 
 def ask(
-    grid: Grid, roll: Roll, content: RecordDict, kind: str, *, group: str, seconds: float, connect_seconds: float
+    grid: Grid,
+    roll: Roll,
+    content: RecordDict,
+    kind: str,
+    *,
+    group: str,
+    seconds: float,
+    connect_seconds: float,
 ) -> Iterator[Contribution]:
     """What holders answer in time to the same question; a line for each that does not."""
     nodes = nodes_of(grid, len(roll.holders), seconds=connect_seconds)
-    messages = [Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds) for node in nodes]
+    messages = [
+        Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds)
+        for node in nodes
+    ]
     heard = set()
     for reply in grid.send_and_receive(messages, timeout=seconds):
         if (contribution := contribution_of(reply)) is not None:
@@ -127,7 +165,12 @@ def holder_app(plans: Plans) -> ClientApp:
             which form, and no more.
     """
     app = ClientApp()
-    _answer(app, ACTION, plans, lambda plan, folder, asked: answer(plan, Request.from_bytes(asked), folder))
+    _answer(
+        app,
+        ACTION,
+        plans,
+        lambda plan, folder, asked: answer(plan, Request.from_bytes(asked), folder),
+    )
     _answer(app, SUMS, plans, partial(_sum, KINDS))
     return app
 
@@ -135,11 +178,18 @@ def holder_app(plans: Plans) -> ClientApp:
 def _sum(kinds: Collection[str], plan: HolderPlan, folder: Path, asked: bytes) -> bytes:
     """The answer to a question of rounds, of these kinds, so that the server sees the holder's own sum."""
     question = Question.from_bytes(asked)
-    require(question.kind in kinds, "question.kind", question.kind, "one that is answered in a secure sum alone")
+    require(
+        question.kind in kinds,
+        "question.kind",
+        question.kind,
+        "one that is answered in a secure sum alone",
+    )
     return answer_question(plan, question, folder)
 
 
-def _answer(app: ClientApp, kind: str, plans: Plans, make: Callable[[HolderPlan, Path, bytes], bytes]) -> None:
+def _answer(
+    app: ClientApp, kind: str, plans: Plans, make: Callable[[HolderPlan, Path, bytes], bytes]
+) -> None:
     """Replies with what is made, or with the class of what failed: words of an exception may hold anything."""
 
     def reply(message: Message, context: Context) -> Message:
@@ -158,7 +208,9 @@ def _answer(app: ClientApp, kind: str, plans: Plans, make: Callable[[HolderPlan,
     app.query(kind.split(".")[1])(reply)
 
 
-def secure_holder_app(plans: Plans, own: HolderSum | Roll, *, shares: int | None = None) -> ClientApp:
+def secure_holder_app(
+    plans: Plans, own: HolderSum | Roll, *, shares: int | None = None
+) -> ClientApp:
     """An app that takes part in a secure sum for each request, or for each question of rounds.
 
     Flower's masks are those of `flwr.client.mod.secaggplus_mod` (the older workflow; the message API has none). The
@@ -183,7 +235,9 @@ def secure_holder_app(plans: Plans, own: HolderSum | Roll, *, shares: int | None
     return app
 
 
-def _answered(plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Message, context: Context) -> Message:
+def _answered(
+    plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Message, context: Context
+) -> Message:
     """The answer to a stage of a sum; in the log of the holder why there is none."""
     stage = require_stage(terms, message, context.node_id)
     name, state = holder_name(context), context.state.config_records
@@ -202,13 +256,17 @@ def _answered(plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Mes
         bare = any(len(arrays) for arrays in answer.content.array_records.values())
         masked = stage == Stage.COLLECT_MASKED_VECTORS
         expected = (Key.MASKED_PARAMETERS in said) == masked and not bare
-        require(expected, "answer", "numbers without masks", "numbers under masks, in their stage alone")
+        require(
+            expected, "answer", "numbers without masks", "numbers under masks, in their stage alone"
+        )
         if masked:  # of two vectors under one mask the difference has none
             key = sha256(bytes(state[RECORD_KEY_STATE]["pk1"])).hexdigest()
             new = first_note(plans(name)[1] / f"masked-{key}", "") is None
             require(new, "keys", "used", "keys that masked nothing yet")
         if stage == Stage.UNMASK:  # opened over other holders, the difference would be theirs alone
-            active = repr(sorted(message.content.config_records[RECORD_KEY_CONFIGS][Key.ACTIVE_NODE_ID_LIST]))
+            active = repr(
+                sorted(message.content.config_records[RECORD_KEY_CONFIGS][Key.ACTIVE_NODE_ID_LIST])
+            )
             earlier = first_note(plans(name)[1] / f"opened-{state[_RECORD]['asked']}", active)
             rule = "those over which this question was opened"
             require(earlier in (None, active), "holders in the sum", "others", rule)
@@ -221,58 +279,111 @@ def _answered(plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Mes
 def require_stage(terms: SumTerms, message: Message, node: int) -> str:
     """The stage that a message is for; raises unless it is one of a sum on these terms, with all of it and no more."""
     kind, to = message.metadata.message_type, message.metadata.dst_node_id
-    require(kind == MessageType.TRAIN, "message_type", repr(kind), "train, the one that Flower masks")
+    require(
+        kind == MessageType.TRAIN, "message_type", repr(kind), "train, the one that Flower masks"
+    )
     require(to == node, "dst_node_id", to, "that of this node")
     said = dict(message.content.config_records.get(RECORD_KEY_CONFIGS, {}))
     stage, known = said.pop(Key.STAGE, None), Stage.all()
-    require(isinstance(stage, str) and stage in known, "stage", repr(stage), f"one of {', '.join(known)}")
-    question = {"fitins.parameters", "fitins.config"} if stage == Stage.COLLECT_MASKED_VECTORS else set()
-    require(set(message.content) == {RECORD_KEY_CONFIGS} | question, "records", "others", f"those of {stage}")
+    require(
+        isinstance(stage, str) and stage in known,
+        "stage",
+        repr(stage),
+        f"one of {', '.join(known)}",
+    )
+    question = (
+        {"fitins.parameters", "fitins.config"} if stage == Stage.COLLECT_MASKED_VECTORS else set()
+    )
+    require(
+        set(message.content) == {RECORD_KEY_CONFIGS} | question,
+        "records",
+        "others",
+        f"those of {stage}",
+    )
     if stage == Stage.SETUP:
-        wanted = {Key.SAMPLE_NUMBER: terms.num_holders, Key.SHARE_NUMBER: terms.num_shares, Key.MAX_WEIGHT: 1.0}
-        wanted |= {Key.THRESHOLD: terms.threshold, Key.CLIPPING_RANGE: float(terms.most), Key.MOD_RANGE: MODULUS}
+        wanted = {
+            Key.SAMPLE_NUMBER: terms.num_holders,
+            Key.SHARE_NUMBER: terms.num_shares,
+            Key.MAX_WEIGHT: 1.0,
+        }
+        wanted |= {
+            Key.THRESHOLD: terms.threshold,
+            Key.CLIPPING_RANGE: float(terms.most),
+            Key.MOD_RANGE: MODULUS,
+        }
         wanted[Key.TARGET_RANGE] = 2 * terms.most
         _require_names(said, wanted)
         for name, value in wanted.items():
             same = type(said[name]) is type(value) and said[name] == value
             require(same, str(name), repr(said[name])[:_SHOWN], f"{value}, as was agreed")
     elif stage == Stage.SHARE_KEYS:
-        plain = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in said) and str(node) in said
-        require(plain, "holders that share keys", "others", "this one and others, each by its number")
+        plain = (
+            all(name.isascii() and name.isdigit() and str(int(name)) == name for name in said)
+            and str(node) in said
+        )
+        require(
+            plain, "holders that share keys", "others", "this one and others, each by its number"
+        )
         _require_enough(terms, "holders that share keys", len(said))
     elif stage == Stage.COLLECT_MASKED_VECTORS:
         _require_names(said, {Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
         masks = 1 + len(_nodes(said[Key.SOURCE_LIST], without=node))
         _require_enough(terms, "holders that masks are shared with", masks)
-    else:  # over enough holders, each of the others in it or absent: whose two secrets are told has no mask left
+    # over enough holders, each of the others in it or absent: whose two secrets are told has no
+    # mask left
+    else:
         _require_names(said, {Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
         active, dead = (said[name] for name in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST))
-        require(isinstance(active, list) and node in active, "active_nids", "others", "this holder among them")
+        require(
+            isinstance(active, list) and node in active,
+            "active_nids",
+            "others",
+            "this holder among them",
+        )
         _require_enough(terms, "holders in the sum", len(_nodes(active)))
         _nodes([*active, *dead])
     return str(stage)
 
 
 def _require_names(said: Mapping[str, Any], wanted: Collection[str]) -> None:
-    require(set(said) == set(wanted), "configuration", "others", f"{', '.join(wanted)}, and nothing else")
+    require(
+        set(said) == set(wanted),
+        "configuration",
+        "others",
+        f"{', '.join(wanted)}, and nothing else",
+    )
 
 
 def _require_enough(terms: SumTerms, name: str, count: int) -> None:
-    require(terms.threshold <= count <= terms.num_shares, name, count, f"{terms.threshold} to {terms.num_shares}")
+    require(
+        terms.threshold <= count <= terms.num_shares,
+        name,
+        count,
+        f"{terms.threshold} to {terms.num_shares}",
+    )
 
 
 def _nodes(given: Any, without: int | None = None) -> list[int]:
     """Numbers of nodes, each once."""
     good = isinstance(given, list) and all(type(node) is int and node != without for node in given)
-    require(good and len(set(given)) == len(given), "nodes", "others", "a list of different holders")
+    require(
+        good and len(set(given)) == len(given), "nodes", "others", "a list of different holders"
+    )
     return list(given)
 
 
-def _numbers(plans: Plans, own: HolderSum | Roll, name: str, message: Message) -> tuple[NDArray[np.float64], str]:
+def _numbers(
+    plans: Plans, own: HolderSum | Roll, name: str, message: Message
+) -> tuple[NDArray[np.float64], str]:
     """What this holder adds, and the digest of what was asked."""
     said = compat.recorddict_to_fitins(message.content, keep_input=True).config
     kind = "question" if isinstance(own, Roll) else "request"
-    require(set(said) == {kind} and isinstance(said[kind], bytes), "configuration", "others", f"a {kind} alone")
+    require(
+        set(said) == {kind} and isinstance(said[kind], bytes),
+        "configuration",
+        "others",
+        f"a {kind} alone",
+    )
     plan, folder = plans(name)
     if isinstance(own, Roll):
         question = Question.from_bytes(said[kind])
@@ -294,14 +405,23 @@ class _Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its clas
     def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
         return list(self.asked)
 
-    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, dict[str, Any]]:
+    def aggregate_fit(
+        self, server_round: int, results: Any, failures: Any
+    ) -> tuple[None, dict[str, Any]]:
         self.holders = tuple(str(result.metrics.get("holder")) for _, result in results)
         self.average = parameters_to_ndarrays(results[0][1].parameters)[0]
         return None, {}
 
 
 def secure_sum(
-    grid: Grid, context: Context, roll: Roll, said: Said, terms: SumTerms, *, seconds: float, connect_seconds: float
+    grid: Grid,
+    context: Context,
+    roll: Roll,
+    said: Said,
+    terms: SumTerms,
+    *,
+    seconds: float,
+    connect_seconds: float,
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The sum of what holders send, of its shape, and who is in it; no holder's own numbers are seen.
 
@@ -309,16 +429,31 @@ def secure_sum(
     twice, or a stranger: then there is no sum.
     """
     nodes = nodes_of(grid, terms.num_holders, seconds=connect_seconds)
-    require(len(nodes) == terms.num_holders, "nodes", len(nodes), f"{terms.num_holders}, one for each holder")
+    require(
+        len(nodes) == terms.num_holders,
+        "nodes",
+        len(nodes),
+        f"{terms.num_holders}, one for each holder",
+    )
     strategy, empty = _Summing(), Parameters([], "")
-    strategy.asked = [(GridClientProxy(node, grid, grid.run.run_id), FitIns(empty, dict(said))) for node in nodes]
+    strategy.asked = [
+        (GridClientProxy(node, grid, grid.run.run_id), FitIns(empty, dict(said))) for node in nodes
+    ]
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
     legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({WorkflowKey.CURRENT_ROUND: 1})
     legacy.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
-    ranges = {"clipping_range": float(terms.most), "quantization_range": 2 * terms.most, "modulus_range": MODULUS}
-    SecAggPlusWorkflow(terms.num_shares, terms.threshold, max_weight=1.0, timeout=seconds, **ranges)(grid, legacy)
+    ranges = {
+        "clipping_range": float(terms.most),
+        "quantization_range": 2 * terms.most,
+        "modulus_range": MODULUS,
+    }
+    SecAggPlusWorkflow(
+        terms.num_shares, terms.threshold, max_weight=1.0, timeout=seconds, **ranges
+    )(grid, legacy)
     if strategy.average is None:
-        raise InvalidValue(f"holders present: expected at least {terms.least}; with fewer no sum can be opened")
+        raise InvalidValue(
+            f"holders present: expected at least {terms.least}; with fewer no sum can be opened"
+        )
     holders, apart = strategy.holders, "their sum cannot be taken apart"
     known = set(holders) <= roll.holders.keys()
     require(known, "holder", "one that is not on the roll", f"holders on the roll; {apart}")
@@ -330,7 +465,8 @@ Release = TypeVar("Release", FederatedRelease, SummedRelease, RoundsOfHolders)
 
 
 def _app(
-    release: Release | Callable[[Context], Release], serve: Callable[[Grid, Context, Release], object]
+    release: Release | Callable[[Context], Release],
+    serve: Callable[[Grid, Context, Release], object],
 ) -> ServerApp:
     """An app that serves a release, or the one that a function makes from the run's configuration."""
     app = ServerApp()
@@ -414,7 +550,9 @@ def rounds_app(
 
         def plain(question: Question) -> Gathered:
             asked = content(question=question.to_bytes())
-            return gathered(made.roll, question, ask(grid, made.roll, asked, SUMS, group=question.kind, **wait))
+            return gathered(
+                made.roll, question, ask(grid, made.roll, asked, SUMS, group=question.kind, **wait)
+            )
 
         def masked(question: Question) -> Gathered:
             if question.kind == OPENING:

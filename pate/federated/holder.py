@@ -30,7 +30,11 @@ from pate.votes.source import TeacherShares
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
     """The plan of a holder that answers what is asked of it, and in the form that is asked for; the rest is its own."""
-    form: dict[str, Any] = {"num_queries": request.num_queries, "cast": request.cast, "vote_clip": request.vote_clip}
+    form: dict[str, Any] = {
+        "num_queries": request.num_queries,
+        "cast": request.cast,
+        "vote_clip": request.vote_clip,
+    }
     settings = {**plan.settings, **form, "queries": request.digest}
     data = AskedData(SimpleNamespace(load=plan.load_dataset), queries_file(request, folder))
     return replace(plan, load_dataset=data.load, settings=settings, **form)
@@ -47,7 +51,9 @@ def votes_path(request: Request, folder: Path) -> Path:
     return folder / request.digest[:16] / "votes.npz"
 
 
-def answer(plan: HolderPlan, request: Request, folder: Path, monitor: Monitor | None = None) -> bytes:
+def answer(
+    plan: HolderPlan, request: Request, folder: Path, monitor: Monitor | None = None
+) -> bytes:
     """The vote file that a holder sends, as bytes. The same request gets the same bytes, whatever was interrupted.
 
     The plan is the holder's own: name, records, teachers. In its folder, of mode 0700, each request has a folder for
@@ -64,7 +70,9 @@ _RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows 
 
 
 @all_cores()
-def answer_question(plan: HolderPlan, question: Question, folder: Path | str, monitor: Monitor | None = None) -> bytes:
+def answer_question(
+    plan: HolderPlan, question: Question, folder: Path | str, monitor: Monitor | None = None
+) -> bytes:
     """What a holder sends, as bytes: the sum over its teachers, each clipped before it is added.
 
     Formal guarantee: a teacher's part of a sum is no longer than `question.reach`, whatever its records are, since the
@@ -82,7 +90,9 @@ def answer_question(plan: HolderPlan, question: Question, folder: Path | str, mo
     question.require_of(opening)
     path = place / f"{question.name}.npz"
     if not os.path.lexists(path):
-        total = _answered(asked(plan, opening, place), question, opening, place / "teachers", monitor or Monitor())
+        total = _answered(
+            asked(plan, opening, place), question, opening, place / "teachers", monitor or Monitor()
+        )
         _keep(path, total)
     return path.read_bytes()
 
@@ -99,7 +109,9 @@ def opening_of(question: Question, folder: Path) -> Request:
     return opening
 
 
-def _answered(plan: HolderPlan, question: Question, opening: Request, place: Path, monitor: Monitor) -> bytes:
+def _answered(
+    plan: HolderPlan, question: Question, opening: Request, place: Path, monitor: Monitor
+) -> bytes:
     folder = RunFolder(place)
     with folder.opened(plan.settings):
         dataset = require_dataset(plan.load_dataset())
@@ -107,10 +119,14 @@ def _answered(plan: HolderPlan, question: Question, opening: Request, place: Pat
         able = plan.teacher.votes_in_rounds and len(dataset.input_shape) == 1
         require(able, "teacher", type(plan.teacher).__name__, _RULE)
         rule = "null or false: rounds of several holders have linear features alone"
-        require(getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule)
+        require(
+            getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule
+        )
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
         ensemble = ensemble_of(plan, dataset, opening.num_queries, place, monitor)
-        return SumAnswer(manifest_of(plan, ensemble), question.digest, _total(ensemble, question, place)).to_bytes()
+        return SumAnswer(
+            manifest_of(plan, ensemble), question.digest, _total(ensemble, question, place)
+        ).to_bytes()
 
 
 def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
@@ -118,12 +134,22 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
     require(not votes.only_in_rounds, "teacher", type(ensemble.teacher).__name__, _RULE)
     if question.kind == MOMENTS:
         rows = ensemble.queries.inputs
-        ask = _remembered(votes, question.directions, rows, folder) if isinstance(votes, TrainedVotes) else None
-        moments = ensemble.moments(question.directions, rows, float(state["records_per_teacher"]), ask)
+        ask = (
+            _remembered(votes, question.directions, rows, folder)
+            if isinstance(votes, TrainedVotes)
+            else None
+        )
+        moments = ensemble.moments(
+            question.directions, rows, float(state["records_per_teacher"]), ask
+        )
         return moments.total(state["weights"], state["label_scale"], question.clipped)
     if question.kind in (LENGTHS, SHARES):
         shares = TeacherShares(votes.label_shares())
-        return shares.lengths() if question.kind == LENGTHS else shares.total(question.clipped, state["center"])
+        return (
+            shares.lengths()
+            if question.kind == LENGTHS
+            else shares.total(question.clipped, state["center"])
+        )
     if isinstance(votes, TrainedVotes):
         ensemble.train(votes.teacher)  # at the opening, so that rounds are answered soon
     return np.zeros(question.shape, dtype=np.int64)

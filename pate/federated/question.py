@@ -35,7 +35,11 @@ T = TypeVar("T")
 _LONGEST_NAME, _SHOWN = 200, 40
 MOST_CELLS = 2**28  # labels of queries that a teacher is asked about in one request, Q times L
 # the arrays that say what is asked about
-SAMPLES = {"inputs": ArrayForm("f"), "ids": ArrayForm("iuU", (None,)), "label_names": ArrayForm("U", (None,))}
+SAMPLES = {
+    "inputs": ArrayForm("f"),
+    "ids": ArrayForm("iuU", (None,)),
+    "label_names": ArrayForm("U", (None,)),
+}
 _FORMS = SAMPLES | {"cast": ArrayForm("U", ()), "vote_clip": ArrayForm("i", ())}
 
 
@@ -76,10 +80,17 @@ class Roll:
             require_text("holder", name)
             plain = PurePath(name).name == name and not name.startswith(".")
             short = len(name.encode()) <= _LONGEST_NAME
-            require(plain and short, "holder", name, f"a name that a file can have, of at most {_LONGEST_NAME} bytes")
+            require(
+                plain and short,
+                "holder",
+                name,
+                f"a name that a file can have, of at most {_LONGEST_NAME} bytes",
+            )
             require_count(f"holders[{name}]", count)
         alike = {unicodedata.normalize("NFC", name).casefold() for name in self.holders}
-        rule = "names that differ by more than how letters are written: some disks take them for one"
+        rule = (
+            "names that differ by more than how letters are written: some disks take them for one"
+        )
         require(len(alike) == len(self.holders), "holders", "two of one name", rule)
         require_count("max_absent", self.max_absent, minimum=0)
         rule = f"less than the {len(self.holders)} holders"
@@ -96,7 +107,9 @@ class Roll:
         """T, of all holders, absent ones included."""
         return sum(self.holders.values())
 
-    def require_enough(self, present: Collection[str], refused: Mapping[str, str], remedy: str) -> None:
+    def require_enough(
+        self, present: Collection[str], refused: Mapping[str, str], remedy: str
+    ) -> None:
         """Raises where more holders are absent than may be, with the reasons; nothing was charged then."""
         absent = [name for name in self.holders if name not in present]
         why = "; ".join(refused.get(name, f"holder={name}: no answer") for name in absent)
@@ -137,14 +150,21 @@ def counted(
             if not known:
                 raise InvalidValue("expected a holder on the roll")
             if answers[each.holder] > 1:
-                raise InvalidValue(f"expected one answer, and {answers[each.holder]} came in its name")
+                raise InvalidValue(
+                    f"expected one answer, and {answers[each.holder]} came in its name"
+                )
             if each.votes is None:
                 raise InvalidValue(each.problem)
             kept[each.holder] = read(each.holder, each.votes)
-        except InvalidValue as error:  # a stranger's name and words can be anything: what a line can show
+        # a stranger's name and words can be anything: what a line can show
+        except InvalidValue as error:
             line = f"holder={each.holder if known else each.holder[:_SHOWN]}: {error}"
-            refused[each.holder if known else "another"] = "".join(c if c.isprintable() else " " for c in line)
-    return dict(sorted(kept.items())), {name: line for name, line in refused.items() if name not in kept}
+            refused[each.holder if known else "another"] = "".join(
+                c if c.isprintable() else " " for c in line
+            )
+    return dict(sorted(kept.items())), {
+        name: line for name, line in refused.items() if name not in kept
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -167,10 +187,17 @@ class Request:
 
     def __post_init__(self) -> None:
         shape = np.shape(self.inputs)
-        require(len(shape) > 0 and math.prod(shape) > 0, "inputs.shape", shape, "at least one query, of numbers")
+        require(
+            len(shape) > 0 and math.prod(shape) > 0,
+            "inputs.shape",
+            shape,
+            "at least one query, of numbers",
+        )
         require_moderate("inputs", np.asarray(self.inputs))
         same = len(self.record_ids) == len(self.inputs)
-        require(same, "len(record_ids)", len(self.record_ids), f"{len(self.inputs)}, one for each query")
+        require(
+            same, "len(record_ids)", len(self.record_ids), f"{len(self.inputs)}, one for each query"
+        )
         require(len(self.label_names) > 0, "label_names", "()", "at least one label")
         cells = self.num_queries * self.num_labels
         require(cells <= MOST_CELLS, "queries times labels", cells, f"at most {MOST_CELLS}")
@@ -192,7 +219,10 @@ class Request:
 
     def samples(self) -> dict[str, NDArray[Any]]:
         """The arrays of `SAMPLES`."""
-        inputs, names = np.asarray(self.inputs, dtype=np.float32), np.array(self.label_names, np.str_)
+        inputs, names = (
+            np.asarray(self.inputs, dtype=np.float32),
+            np.array(self.label_names, np.str_),
+        )
         return {"inputs": inputs, "ids": np.asarray(self.record_ids), "label_names": names}
 
     def to_bytes(self) -> bytes:
@@ -201,7 +231,10 @@ class Request:
 
     @classmethod
     def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **form: Any) -> Self:
-        inputs, names = np.asarray(arrays["inputs"], dtype=np.float32), tuple(arrays["label_names"].tolist())
+        inputs, names = (
+            np.asarray(arrays["inputs"], dtype=np.float32),
+            tuple(arrays["label_names"].tolist()),
+        )
         return cls(inputs=inputs, record_ids=arrays["ids"], label_names=names, **form)
 
     @classmethod
@@ -209,7 +242,9 @@ class Request:
         """What `to_bytes` made; raises `InvalidValue` for anything else."""
         with expected("request", "a request as pate.federated sends it"):
             arrays = arrays_of(data, _FORMS)
-            return cls.of_samples(arrays, cast=str(arrays["cast"]), vote_clip=int(arrays["vote_clip"]) or None)
+            return cls.of_samples(
+                arrays, cast=str(arrays["cast"]), vote_clip=int(arrays["vote_clip"]) or None
+            )
 
 
 # Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes.
@@ -259,11 +294,15 @@ class Question:
 
     def __post_init__(self) -> None:
         forms, sizes = _STATES.get(self.kind, {"": ("", _ANY)}), {"L": self.num_labels}
-        good = (self.opening is not None) == (self.kind == OPENING) and self.state.keys() == forms.keys()
+        good = (self.opening is not None) == (
+            self.kind == OPENING
+        ) and self.state.keys() == forms.keys()
         for name, (axes, _) in forms.items() if good else ():
             shape = self.state[name].shape
             good = good and len(axes) == len(shape)
-            good = good and all(sizes.setdefault(axis, size) == size for axis, size in zip(axes, shape, strict=True))
+            good = good and all(
+                sizes.setdefault(axis, size) == size for axis, size in zip(axes, shape, strict=True)
+            )
         if good and self.kind == MOMENTS:
             good = sizes["k"] <= sizes["d"] and sizes["D"] - sizes["k"] in (1, 2)
             good = good and float(np.abs(self.state["projection"]).max(initial=0.0)) >= _SIZE[0]
@@ -285,7 +324,9 @@ class Question:
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
-        return cls(kind=OPENING, asked=request.digest, num_labels=request.num_labels, opening=request)
+        return cls(
+            kind=OPENING, asked=request.digest, num_labels=request.num_labels, opening=request
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -313,7 +354,11 @@ class Question:
     def clipped(self) -> Any:
         """The clipped sum of shares, or of a round's votes."""
         clip = float(self.state["clip"])
-        return ClippedSum(clip, (1, self.num_labels)) if self.kind == SHARES else ClippedMoments(clip, num_teachers=1)
+        return (
+            ClippedSum(clip, (1, self.num_labels))
+            if self.kind == SHARES
+            else ClippedMoments(clip, num_teachers=1)
+        )
 
     @property
     def directions(self) -> PublicPCA:
@@ -325,19 +370,30 @@ class Question:
         """Raises for what no such teachers can have as their sum: more than a teacher's worth each."""
         require(total.shape == self.shape, "sum.shape", total.shape, str(self.shape))
         if self.kind == LENGTHS:
-            good = bool((total >= 0).all()) and sum(total.tolist()) <= num_teachers  # where nothing overflows
+            # where nothing overflows
+            good = bool((total >= 0).all()) and sum(total.tolist()) <= num_teachers
         else:
-            good = math.sqrt(float((total.astype(np.float64) ** 2).sum())) <= num_teachers * self.reach * (1 + 1e-9)
+            good = math.sqrt(
+                float((total.astype(np.float64) ** 2).sum())
+            ) <= num_teachers * self.reach * (1 + 1e-9)
         rule = f"one of {num_teachers} teachers, each within its clip; this one is longer"
         if not good:
             raise InvalidValue(f"sum: expected {rule}")
 
     def require_of(self, opening: Request) -> None:
         """Raises for a question that is not about the labels and samples of its opening."""
-        require(self.num_labels == opening.num_labels, "question.num_labels", self.num_labels, str(opening.num_labels))
+        require(
+            self.num_labels == opening.num_labels,
+            "question.num_labels",
+            self.num_labels,
+            str(opening.num_labels),
+        )
         if self.kind == MOMENTS:
             center, inputs = self.state["pool_center"], np.asarray(opening.inputs)
-            near = center.shape == inputs.shape[1:] and np.abs(center).max() <= _FAR * np.abs(inputs).max()
+            near = (
+                center.shape == inputs.shape[1:]
+                and np.abs(center).max() <= _FAR * np.abs(inputs).max()
+            )
             rule = f"one for each feature of the samples, up to {_FAR} times as large as they are"
             require(bool(near), "question.pool_center", "others", rule)
 
@@ -363,12 +419,20 @@ class Question:
             forms = {name: ArrayForm("f", (None,) * len(axes)) for name, axes in states.items()}
             arrays = arrays_of(data, _HEAD, beside=SAMPLES | forms)
             kind = str(arrays["kind"])
-            if arrays.keys() != _HEAD.keys() | (SAMPLES if kind == OPENING else _STATES[kind]).keys():
+            if (
+                arrays.keys()
+                != _HEAD.keys() | (SAMPLES if kind == OPENING else _STATES[kind]).keys()
+            ):
                 raise ValueError("arrays of another kind")
             if kind == OPENING:
                 return cls.of_opening(Request.of_samples(arrays))
             state = {name: np.asarray(arrays[name], dtype=np.float64) for name in _STATES[kind]}
-            return cls(kind=kind, asked=str(arrays["asked"]), num_labels=int(arrays["num_labels"]), state=state)
+            return cls(
+                kind=kind,
+                asked=str(arrays["asked"]),
+                num_labels=int(arrays["num_labels"]),
+                state=state,
+            )
 
 
 HEADS = 2**20  # bytes for names and headers of a file
@@ -395,7 +459,12 @@ class SumAnswer:
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
             arrays = arrays_of(data, _ANSWER)
             head, total = VoteManifest.from_text(str(arrays["head"])), arrays["total"]
-        require(str(arrays["question"]) == question.digest, "question", "another", "the one that was asked")
+        require(
+            str(arrays["question"]) == question.digest,
+            "question",
+            "another",
+            "the one that was asked",
+        )
         require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
         require_head(head, question.asked, **wanted)
         return cls(head, question.digest, total)

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
 from pate.aggregators import DistributedVotes
-from pate.federated.question import LENGTHS, MOMENTS, SHARES, Contribution, Question, Request, Roll, SumAnswer, counted
+from pate.federated.question import (
+    LENGTHS,
+    MOMENTS,
+    SHARES,
+    Contribution,
+    Question,
+    Request,
+    Roll,
+    SumAnswer,
+    counted,
+)
 from pate.files.arrays import ArrayForm, Arrays, read_arrays
 from pate.files.disk import (
     FROM_BACKUP,
@@ -62,7 +72,8 @@ class SumTerms:
     """
 
     num_holders: int  # n
-    max_absent: int  # d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused
+    # d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused
+    max_absent: int
     most: int  # the largest size of a number that a holder sends
     # k, odd: every holder shares its keys with k - 1 others, dealt at random, and two thirds of these open its part.
     # None for all n, of whom n - d open it: then not even the server can open a sum of fewer
@@ -82,7 +93,9 @@ class SumTerms:
         if self.shares is not None:
             require_count("shares", self.shares, minimum=_FEWEST_SHARES)
             rule = f"an odd number below num_holders={self.num_holders}"
-            require(self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule)
+            require(
+                self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule
+            )
             # at most: that of some holder's shares too many are with absent holders, when as many are absent as may be
             spare = self.num_shares - self.threshold
             each = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
@@ -93,12 +106,17 @@ class SumTerms:
     @classmethod
     def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
         most = max(roll.holders.values())
-        return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most, shares=shares)
+        return cls(
+            num_holders=len(roll.holders), max_absent=roll.max_absent, most=most, shares=shares
+        )
 
     @classmethod
     def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> Self:
         """For counts with shares of noise; raises where the aggregator is for others, or for too many colluders."""
-        for name, wanted in {"num_holders": len(roll.holders), "max_dropouts": roll.max_absent}.items():
+        for name, wanted in {
+            "num_holders": len(roll.holders),
+            "max_dropouts": roll.max_absent,
+        }.items():
             found = getattr(aggregator, name)
             require(found == wanted, f"aggregator.{name}", found, f"{wanted}, as the roll says")
         colluders, spare = aggregator.max_colluders, len(roll.holders) - 2 * roll.max_absent
@@ -131,7 +149,9 @@ class SumTerms:
     def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
         """The numbers as floats that are the same; raises where one is too large, since it would be cut in silence."""
         if np.abs(numbers).max(initial=0) > self.most:
-            raise InvalidValue(f"counts: expected numbers of at most {self.most}, the terms of the sum")
+            raise InvalidValue(
+                f"counts: expected numbers of at most {self.most}, the terms of the sum"
+            )
         return numbers.astype(np.float64)
 
     def exact_sum(self, average: Any, present: int) -> NDArray[np.int64]:
@@ -141,7 +161,9 @@ class SumTerms:
         scaled = np.asarray(average, dtype=np.float64) * present
         total = np.rint(scaled)
         if not ((np.abs(scaled - total) < 1e-3) & (np.abs(total) <= self.most * present)).all():
-            raise InvalidValue("sum: expected whole numbers within the terms; some holder kept to others")
+            raise InvalidValue(
+                "sum: expected whole numbers within the terms; some holder kept to others"
+            )
         return total.astype(np.int64)
 
 
@@ -181,14 +203,19 @@ class HolderSum:
     """A holder's side of a secure sum. All of it is the holder's own: nothing comes from the server."""
 
     terms: SumTerms  # of the sum
-    noise: DistributedVotes | None = None  # whose share is added; None where the server adds noise, and sees the sum
-    seed: int | None = None  # of the noise, for tests: who knows it is a colluder. None draws from the operating system
-    max_answers: int = 1  # to how many requests numbers with noise are sent: each is a release, at the price of one
+    # whose share is added; None where the server adds noise, and sees the sum
+    noise: DistributedVotes | None = None
+    # of the noise, for tests: who knows it is a colluder. None draws from the operating system
+    seed: int | None = None
+    # to how many requests numbers with noise are sent: each is a release, at the price of one
+    max_answers: int = 1
 
     def __post_init__(self) -> None:
         require_count("max_answers", self.max_answers)
 
-    def numbers(self, plan: HolderPlan, request: Request, votes: Path, folder: Path) -> NDArray[np.float64]:
+    def numbers(
+        self, plan: HolderPlan, request: Request, votes: Path, folder: Path
+    ) -> NDArray[np.float64]:
         """What is sent for one request, `[Q, L]`; raises for votes beyond the terms.
 
         With noise a request is answered once: two sums over different holders would differ by one holder's counts.
@@ -200,9 +227,18 @@ class HolderSum:
         if self.noise is None:
             return self.terms.require_sendable(counts)
         most = self.noise.max_votes
-        require(request.vote_clip == most, "vote_clip", request.vote_clip, f"max_votes={most} of the agreed noise")
+        require(
+            request.vote_clip == most,
+            "vote_clip",
+            request.vote_clip,
+            f"max_votes={most} of the agreed noise",
+        )
         self._answer_once(folder, request)
-        rng = secret_generator() if self.seed is None else np.random.default_rng([self.seed, *plan.holder.encode()])
+        rng = (
+            secret_generator()
+            if self.seed is None
+            else np.random.default_rng([self.seed, *plan.holder.encode()])
+        )
         noisy = self.noise.contribution(counts, num_teachers=file.manifest.num_teachers, rng=rng)
         return self.terms.require_sendable(noisy)
 
@@ -211,7 +247,9 @@ class HolderSum:
         path = folder / f"answered-{request.digest}"
         with locked(folder / _LOCK):
             if os.path.lexists(path):  # also where the folder may not be listed
-                rule = "a request that was not answered before: a second noisy sum is a second release"
+                rule = (
+                    "a request that was not answered before: a second noisy sum is a second release"
+                )
                 raise InvalidValue(f"request: expected {rule}")
             others = len(list(folder.glob("answered-*")))
             rule = f"at most {self.max_answers}, the max_answers of this holder"
@@ -236,14 +274,20 @@ Summed = tuple[NDArray[np.int64], tuple[str, ...]]  # a sum such as `[Q, L]`, an
 
 
 def _kept(
-    path: Path, shape: tuple[int | None, ...], ask: Callable[[], Summed], remedy: str, **beside: NDArray[Any]
+    path: Path,
+    shape: tuple[int | None, ...],
+    ask: Callable[[], Summed],
+    remedy: str,
+    **beside: NDArray[Any],
 ) -> Arrays:
     """A sum, who is in it and what stands beside them in a file; it is kept before anything is done with it."""
     if not os.path.lexists(path):
         total, holders = ask()
         write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **beside)
     forms = {"total": ArrayForm("i", shape), "holders": ArrayForm("U", (None,))}
-    return read_arrays(path, forms | dict.fromkeys(beside, ArrayForm("U", ())), remedy=remedy, most=_MOST_BYTES)
+    return read_arrays(
+        path, forms | dict.fromkeys(beside, ArrayForm("U", ())), remedy=remedy, most=_MOST_BYTES
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,12 +305,15 @@ class SummedRelease:
     output_dir: Path  # the folder of the release; of it `release/` may be published
     dataset: str  # the public name of the holders' data; one ledger counts for one name
     real: bool = True  # False for synthetic records
-    shares: int | None = None  # see `SumTerms`; None with the holders' noise: its price rests on who can open the sum
+    # see `SumTerms`; None with the holders' noise: its price rests on who can open the sum
+    shares: int | None = None
 
     def __post_init__(self) -> None:
         if self.noise is not None:
             rule = "None: holders have agreed on the noise; pate-account solves for it"
-            require(self.plan.target_epsilon is None, "target_epsilon", self.plan.target_epsilon, rule)
+            require(
+                self.plan.target_epsilon is None, "target_epsilon", self.plan.target_epsilon, rule
+            )
             clip, most = self.request.vote_clip, self.noise.max_votes
             require(clip == most, "vote_clip", clip, f"max_votes={most} of the aggregator")
             rule = "None with distributed_votes: nobody may open a sum of fewer holders than its price counts on"
@@ -280,7 +327,11 @@ class SummedRelease:
     @property
     def terms(self) -> SumTerms:
         noise, roll = self.noise, self.roll
-        return SumTerms.of_counts(roll, self.shares) if noise is None else SumTerms.of_noise(noise, roll)
+        return (
+            SumTerms.of_counts(roll, self.shares)
+            if noise is None
+            else SumTerms.of_noise(noise, roll)
+        )
 
     def run(self, ask: Callable[[], Summed], monitor: Monitor | None = None) -> Terms:
         """Has the sum made once, by `secure_sum`, and releases it, or continues where it was killed.
@@ -303,8 +354,13 @@ class SummedRelease:
             source = NoisySum(total, num_teachers=self.roll.num_teachers, **shape, digest=digest)
         else:
             source = self.counted(ask)
-            digest = hashlib.sha256(b"summed votes" + np.ascontiguousarray(source.counts()).tobytes()).hexdigest()
-        about: dict[str, Any] = {"record_ids": request.record_ids, "label_names": request.label_names}
+            digest = hashlib.sha256(
+                b"summed votes" + np.ascontiguousarray(source.counts()).tobytes()
+            ).hexdigest()
+        about: dict[str, Any] = {
+            "record_ids": request.record_ids,
+            "label_names": request.label_names,
+        }
         about |= {"digest": digest, "queries": request.digest, "places": places}
         cohort = Cohort(dataset=self.dataset, real=self.real, **about)
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
@@ -313,8 +369,12 @@ class SummedRelease:
         """The votes of all teachers; those of absent holders are as in `Collection.source`."""
         counts, holders = self.made(ask)
         if self.plan.aggregator.single_label:
-            counts[:, 0] += sum(count for name, count in self.roll.holders.items() if name not in holders)
-        return CountedVotes(counts, num_teachers=self.roll.num_teachers, max_votes=self.request.vote_clip)
+            counts[:, 0] += sum(
+                count for name, count in self.roll.holders.items() if name not in holders
+            )
+        return CountedVotes(
+            counts, num_teachers=self.roll.num_teachers, max_votes=self.request.vote_clip
+        )
 
     def made(self, ask: Callable[[], Summed]) -> Summed:
         """The sum, which is kept before anything is done with it."""
@@ -332,7 +392,8 @@ class Gathered:
     total: Integers  # int64, the sum over all holders that are in it
     holders: tuple[str, ...]  # who is in it
     heads: Mapping[str, VoteManifest] = field(default_factory=dict)  # what they vouch for, by name
-    refused: Mapping[str, str] = field(default_factory=dict)  # a line for each holder that is not in it, by name
+    # a line for each holder that is not in it, by name
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 Exchange = Callable[[Question], Gathered]  # has one question answered by all holders
@@ -346,13 +407,19 @@ def gathered(roll: Roll, question: Question, contributions: Iterable[Contributio
     """
 
     def read(holder: str, sent: bytes) -> SumAnswer:
-        wanted = {"holder": holder, "num_teachers": roll.holders[holder], "num_labels": question.num_labels}
+        wanted = {
+            "holder": holder,
+            "num_teachers": roll.holders[holder],
+            "num_labels": question.num_labels,
+        }
         answer = SumAnswer.from_bytes(sent, question, **wanted)
         question.require_possible(answer.total, roll.holders[holder])
         return answer
 
     answers, refused = counted(roll, contributions, read)
-    total = sum((answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64))
+    total = sum(
+        (answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64)
+    )
     heads = {name: answer.head for name, answer in answers.items()}
     return Gathered(total, tuple(answers), heads, refused)
 
@@ -375,7 +442,10 @@ class Mailbox:
 
     def __call__(self, question: Question) -> Gathered:
         """The sum of the answers that are there; raises `AnswersAwaited` where they are too few."""
-        sent, answers = self.folder / "questions" / f"{question.name}.npz", self.folder / "answers" / question.name
+        sent, answers = (
+            self.folder / "questions" / f"{question.name}.npz",
+            self.folder / "answers" / question.name,
+        )
         make_folder(sent.parent)
         make_folder(answers)
         if not os.path.lexists(sent):
@@ -402,7 +472,8 @@ class Opened:
 
     name: str  # of the release, random: sums of another inbox are not those of this one
     asked: str  # digest of the opening
-    heads: Mapping[str, str] = field(default_factory=dict)  # what each holder vouches for, by name, as text
+    # what each holder vouches for, by name, as text
+    heads: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -435,12 +506,24 @@ class RoundsOfHolders:
     output_dir: Path | str
 
     def __post_init__(self) -> None:
-        require(self.pool.ndim == 2, "pool.shape", self.pool.shape, "[P, d]: rounds are for rows of numbers")
+        require(
+            self.pool.ndim == 2,
+            "pool.shape",
+            self.pool.shape,
+            "[P, d]: rounds are for rows of numbers",
+        )
         same = len(self.record_ids) == len(self.pool)
-        require(same, "len(record_ids)", len(self.record_ids), f"{len(self.pool)}, one for each sample")
+        require(
+            same, "len(record_ids)", len(self.record_ids), f"{len(self.pool)}, one for each sample"
+        )
         if self.num_queries is not None:
             count = require_count("num_queries", self.num_queries)
-            require(count <= len(self.pool), "num_queries", count, f"at most {len(self.pool)}, the public samples")
+            require(
+                count <= len(self.pool),
+                "num_queries",
+                count,
+                f"at most {len(self.pool)}, the public samples",
+            )
 
     @all_cores()
     def run(self, exchange: Exchange, monitor: Monitor | None = None) -> Terms:
@@ -457,8 +540,11 @@ class RoundsOfHolders:
             source.heads,
             record_ids=ids,
             label_names=self.label_names,
-            digest=hashlib.sha256(to_json(source.opened).encode()).hexdigest(),  # of its sums; covered by no epsilon
-            queries=queries_digest(np.asarray(self.pool[: self.num_queries], dtype=np.float32), ids),
+            # of its sums; covered by no epsilon
+            digest=hashlib.sha256(to_json(source.opened).encode()).hexdigest(),
+            queries=queries_digest(
+                np.asarray(self.pool[: self.num_queries], dtype=np.float32), ids
+            ),
             places=Places.of(self.roll.holders),
             num_groups=sum(head.num_groups for head in source.heads),
         )
@@ -481,12 +567,18 @@ class AskedVotes(SumsAlone, ShareSums):
         self.folder, self.roll, self.pool = make_folder(release.inbox), release.roll, release.pool
         self._exchange, self._monitor = exchange, monitor
         inputs = np.asarray(self.pool[:NUM_ASKED], dtype=np.float32)
-        request = Request(inputs=inputs, record_ids=release.record_ids[:NUM_ASKED], label_names=release.label_names)
+        request = Request(
+            inputs=inputs,
+            record_ids=release.record_ids[:NUM_ASKED],
+            label_names=release.label_names,
+        )
         self.opened = self._opened(opening := Question.of_opening(request))
         self.heads = [VoteManifest.from_text(text) for text in self.opened.heads.values()]
         names = sorted({head.dataset for head in self.heads})
         if len(names) > 1:
-            raise InvalidValue(f"dataset={', '.join(names)}: expected one name for the data of all holders")
+            raise InvalidValue(
+                f"dataset={', '.join(names)}: expected one name for the data of all holders"
+            )
         self.num_teachers, self.num_labels = self.roll.num_teachers, opening.num_labels
         self.num_queries = len(self.pool[: release.num_queries])
         present = sum(head.num_teachers for head in self.heads)
@@ -497,7 +589,9 @@ class AskedVotes(SumsAlone, ShareSums):
         if not os.path.lexists(path):
             heads = {name: head.to_text() for name, head in self._asked(opening).heads.items()}
             write_text(path, to_json(Opened(secrets.token_hex(16), opening.asked, heads)) + "\n")
-        kept = read_value(Opened, path, name="opening", rule="what holders vouched for", remedy=_LATER)
+        kept = read_value(
+            Opened, path, name="opening", rule="what holders vouched for", remedy=_LATER
+        )
         rule = "those of the release; take another inbox for others"
         require(kept.asked == opening.asked, "inbox, samples", "others", rule)
         return kept
@@ -506,13 +600,17 @@ class AskedVotes(SumsAlone, ShareSums):
         found = self._exchange(question)
         for line in found.refused.values():
             self._monitor.say(line)
-        self.roll.require_enough(found.holders, found.refused, "ask again: nothing is charged a second time")
+        self.roll.require_enough(
+            found.holders, found.refused, "ask again: nothing is charged a second time"
+        )
         return found
 
     def sum_of(self, kind: str, **state: Any) -> Integers:
         """The sum that answers a question about the samples of the opening; whoever is absent adds nothing."""
         arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
-        question = Question(kind=kind, asked=self.opened.asked, num_labels=self.num_labels, state=arrays)
+        question = Question(
+            kind=kind, asked=self.opened.asked, num_labels=self.num_labels, state=arrays
+        )
         path = self.folder / f"{question.name}.npz"
 
         def ask() -> Summed:
@@ -528,7 +626,9 @@ class AskedVotes(SumsAlone, ShareSums):
         rule = "the questions that were asked"
         asked = read_text(path, rule=rule, remedy=_LATER).split() if os.path.lexists(path) else []
         if name in asked[:-1]:
-            raise InvalidValue(f"inbox={self.folder / name}: expected the sum that later questions rest on; {_LATER}")
+            raise InvalidValue(
+                f"inbox={self.folder / name}: expected the sum that later questions rest on; {_LATER}"
+            )
         if name not in asked:
             write_text(path, "\n".join([*asked, name]) + "\n")
 
@@ -561,7 +661,10 @@ class AskedMoments(RoundVotes):
 
     def __init__(self, votes: AskedVotes, count: int) -> None:
         """Along so many directions of the public pool."""
-        self._votes, self._directions = votes, PublicPCA.of(votes.pool, count, ridge=RIDGE_IN_ROUNDS)
+        self._votes, self._directions = (
+            votes,
+            PublicPCA.of(votes.pool, count, ridge=RIDGE_IN_ROUNDS),
+        )
         rows = votes.pool[: max(MOST_PUBLIC, votes.num_queries)]
         self.public = self._directions.with_constant(rows).astype(np.float32)
         self.variances = self._directions.feature_variances
@@ -569,6 +672,15 @@ class AskedMoments(RoundVotes):
         self.records_per_teacher = votes.records_per_teacher
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        found, state = self._directions, {"weights": weights, "label_scale": label_scale, "clip": clipped.clip}
-        pool = {"pool_center": found.center, "projection": found.projection, "variances": found.variances}
-        return self._votes.sum_of(MOMENTS, records_per_teacher=self.records_per_teacher, **state, **pool)
+        found, state = (
+            self._directions,
+            {"weights": weights, "label_scale": label_scale, "clip": clipped.clip},
+        )
+        pool = {
+            "pool_center": found.center,
+            "projection": found.projection,
+            "variances": found.variances,
+        }
+        return self._votes.sum_of(
+            MOMENTS, records_per_teacher=self.records_per_teacher, **state, **pool
+        )

@@ -22,16 +22,27 @@ from pate.files.disk import FROM_BACKUP, damaged, pack_arrays, reading
 Arrays = dict[str, NDArray[Any]]
 
 _OF_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError)
-_OF_HEADERS = (tokenize.TokenError, ValueError, KeyError, TypeError, SyntaxError, OverflowError, MemoryError)
-UNREADABLE = (*_OF_ZIP, *_OF_HEADERS)  # what zipfile and numpy raise on bytes that are no archive of arrays
+_OF_HEADERS = (
+    tokenize.TokenError,
+    ValueError,
+    KeyError,
+    TypeError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+)
+# what zipfile and numpy raise on bytes that are no archive of arrays
+UNREADABLE = (*_OF_ZIP, *_OF_HEADERS)
 _BLOCK = 2**24
 _NUMBERS = "biuf"
 _MOST_BYTES = 2**28  # of blocks of rows in memory
 _PERSISTENT = Path("/var/tmp")
 _ROWS = 4096
 _RULE = "an .npz file as it was written"
-_SETTING = "allow_pickle"  # is no array: numpy before 2.2 took this setting of savez for one, and stored it
-_LOCAL_HEADER = struct.Struct("<26xHH")  # of a zip's member: the lengths of name and extra field are its end
+# is no array: numpy before 2.2 took this setting of savez for one, and stored it
+_SETTING = "allow_pickle"
+# of a zip's member: the lengths of name and extra field are its end
+_LOCAL_HEADER = struct.Struct("<26xHH")
 _KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats", "U": "texts"}
 
 
@@ -53,14 +64,17 @@ class ArrayForm:
     """What an array in a file has to be."""
 
     kind: str  # numpy's letters of the dtypes that are allowed, such as "b" or "iu"
-    shape: tuple[int | None, ...] | None = None  # None for a length that may be anything, or for any shape
+    # None for a length that may be anything, or for any shape
+    shape: tuple[int | None, ...] | None = None
 
     def mismatch(self, array: NDArray[Any]) -> str:
         """What is wrong with an array, in words; empty where nothing is."""
         if array.dtype.kind not in self.kind:
             return f"dtype {array.dtype}"
         wanted = array.shape if self.shape is None else self.shape
-        fits = len(wanted) == array.ndim and all(map(lambda want, n: want in (None, n), wanted, array.shape))
+        fits = len(wanted) == array.ndim and all(
+            map(lambda want, n: want in (None, n), wanted, array.shape)
+        )
         return "" if fits else f"shape {array.shape}"
 
     def __str__(self) -> str:
@@ -91,14 +105,18 @@ def read_arrays(
     if forms is None:
         return arrays
     if strange := sorted((arrays.keys() - known.keys()) | (forms.keys() - arrays.keys())):
-        raise damaged(path, f"the arrays {', '.join(sorted(forms))}", f"not so: {', '.join(strange)}", remedy)
+        raise damaged(
+            path, f"the arrays {', '.join(sorted(forms))}", f"not so: {', '.join(strange)}", remedy
+        )
     for name, array in arrays.items():
         if wrong := known[name].mismatch(array):
             raise damaged(path, f"{name} as {known[name]}", wrong, remedy)
     return arrays
 
 
-def arrays_of(data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[str, ArrayForm] | None = None) -> Arrays:
+def arrays_of(
+    data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[str, ArrayForm] | None = None
+) -> Arrays:
     """The arrays of a message, an .npz as bytes, no larger than that; raises one of `UNREADABLE` where it is not so."""
     known = {**forms, **(beside or {})}
     arrays = _read(io.BytesIO(data), len(data), known)
@@ -114,7 +132,9 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
     num_bytes, data = size - file.tell(), bytearray()
     while block := file.read(_BLOCK):  # to the end, where a checksum is compared
         data += block
-    if len(data) != num_bytes or (dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1):
+    if len(data) != num_bytes or (
+        dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1
+    ):
         raise ValueError("an array that ends early, or bits other than 0 and 1")
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
     if dtype.kind == "U":
@@ -122,10 +142,15 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
     return array
 
 
-def read_header(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def read_header(
+    file: IO[bytes], size: int, *, kinds: str = _NUMBERS
+) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, whether columns come first, and dtype of an array; the file is then at its data. As `read_array`."""
     version = np.lib.format.read_magic(file)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
     if version not in readers:
         raise ValueError(f"format version {version}")
     shape, fortran_order, dtype = readers[version](file)
@@ -145,7 +170,10 @@ def is_array_file(start: bytes) -> bool:
 def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
     """Raises ValueError where a member appears twice, or takes more memory than it should: `most` of `read_arrays`."""
     members = archive.infolist()
-    total, names = sum(member.file_size for member in members), {member.filename for member in members}
+    total, names = (
+        sum(member.file_size for member in members),
+        {member.filename for member in members},
+    )
     compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
     if len(names) < len(members) or (most is None and compressed):
         raise ValueError("a compressed array, or one twice")
@@ -154,7 +182,10 @@ def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
 
 
 def _read(
-    source: Path | IO[bytes], most: int | None, known: Mapping[str, ArrayForm], mapped: str | None = None
+    source: Path | IO[bytes],
+    most: int | None,
+    known: Mapping[str, ArrayForm],
+    mapped: str | None = None,
 ) -> Arrays:
     with zipfile.ZipFile(source) as archive:
         check_members(archive, most)
@@ -207,7 +238,11 @@ class Spilled:
         self._held += block.nbytes
         self._blocks.append(block)
         if self._file is None and self._held > self.most_bytes:
-            folder = None if "TMPDIR" in os.environ or not os.access(_PERSISTENT, os.W_OK) else str(_PERSISTENT)
+            folder = (
+                None
+                if "TMPDIR" in os.environ or not os.access(_PERSISTENT, os.W_OK)
+                else str(_PERSISTENT)
+            )
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
         if self._file is not None:
             for each in self._blocks:
@@ -222,7 +257,8 @@ class Spilled:
                 return np.memmap(file, self._dtype, mode="r", shape=(self._rows, *self._shape))
         whole, filled = np.empty((self._rows, *self._shape), self._dtype), 0
         self._blocks.reverse()
-        while self._blocks:  # each is let go once it is copied, so that hardly more than one copy is held
+        # each is let go once it is copied, so that hardly more than one copy is held
+        while self._blocks:
             block = self._blocks.pop()
             whole[filled : filled + len(block)] = block
             filled += len(block)

@@ -128,11 +128,15 @@ def require_no_links(folder: Path, name: str) -> None:
     def unreadable_folder(error: OSError) -> None:
         raise error  # a link may be in it
 
-    for place, folders, files in os.walk(folder, onerror=unreadable_folder) if folder.is_dir() else ():
+    for place, folders, files in (
+        os.walk(folder, onerror=unreadable_folder) if folder.is_dir() else ()
+    ):
         for path in (os.path.join(place, each) for each in (*folders, *files)):
             if os.path.islink(path):
                 found = os.path.relpath(path, folder)
-                raise InvalidValue(f"{name}={folder}: expected no links in it, found {found}; remove that")
+                raise InvalidValue(
+                    f"{name}={folder}: expected no links in it, found {found}; remove that"
+                )
 
 
 @contextmanager
@@ -179,7 +183,8 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     require_posix(f"lock={path}")
     strange = InvalidValue(f"lock={path}: expected a lock file or none; remove what has its name")
     held = False
-    while not held:  # another process may remove the file that was opened: the one that has the name now counts
+    # another process may remove the file that was opened: the one that has the name now counts
+    while not held:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN_FILE, OWNERS_FILE)
         except OSError as error:
@@ -190,7 +195,11 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
             ours = os.fstat(descriptor)
             if not stat.S_ISREG(ours.st_mode):
                 raise strange
-            if ours.st_nlink == 1 and ours.st_uid == os.geteuid() and stat.S_IMODE(ours.st_mode) != OWNERS_FILE:
+            if (
+                ours.st_nlink == 1
+                and ours.st_uid == os.geteuid()
+                and stat.S_IMODE(ours.st_mode) != OWNERS_FILE
+            ):
                 os.fchmod(descriptor, OWNERS_FILE)  # made under a strange umask
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             there = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
@@ -212,7 +221,9 @@ def read_secret(path: Path, *, remedy: str) -> str:
         status = os.fstat(descriptor)
         if status.st_mode != stat.S_IFREG | OWNERS_FILE or status.st_uid != os.geteuid():
             found = f"found mode {status.st_mode:o} of user {status.st_uid}"
-            raise InvalidValue(f"secret={path}: {rule}, {found}; {remedy}, or chmod 600 if nobody else could read it")
+            raise InvalidValue(
+                f"secret={path}: {rule}, {found}; {remedy}, or chmod 600 if nobody else could read it"
+            )
         return os.fsdecode(os.read(descriptor, _LONGEST))
     finally:
         os.close(descriptor)
@@ -226,7 +237,13 @@ def damaged(path: Path | str, rule: str, found: str, remedy: str) -> DamagedFile
 def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
     """Raises `DamagedFile` where there is no file of that name, or a folder, a pipe or a loose link in its place."""
     if not is_regular(path := Path(path)):
-        found = "it is a folder" if path.is_dir() else "it is no regular file" if path.exists() else "it is gone"
+        found = (
+            "it is a folder"
+            if path.is_dir()
+            else "it is no regular file"
+            if path.exists()
+            else "it is gone"
+        )
         if not os.path.lexists(path):
             remedy = remedy.removeprefix("remove it, and ")
         raise damaged(path, rule, found, remedy)
@@ -234,7 +251,11 @@ def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
 
 @contextmanager
 def reading(
-    path: Path | str, *, rule: str, remedy: str, wrong: tuple[type[Exception], ...] = (UnicodeDecodeError,)
+    path: Path | str,
+    *,
+    rule: str,
+    remedy: str,
+    wrong: tuple[type[Exception], ...] = (UnicodeDecodeError,),
 ) -> Iterator[None]:
     """Has what reading the file in the block raises be a `DamagedFile` where the file is at fault.
 
@@ -276,9 +297,18 @@ def one_line(error: BaseException) -> str:
     return (str(error).splitlines() or [""])[0].partition("\x00")[0][:120] or type(error).__name__
 
 
-def unreadable(path: Path | str, error: OSError, *, rule: str, remedy: str) -> OSError | DamagedFile:
+def unreadable(
+    path: Path | str, error: OSError, *, rule: str, remedy: str
+) -> OSError | DamagedFile:
     """What to raise for a file that could not be read: the error itself where that is not the file's fault."""
-    if error.errno in (errno.EIO, errno.EINVAL, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP):
+    if error.errno in (
+        errno.EIO,
+        errno.EINVAL,
+        errno.ENOENT,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ELOOP,
+    ):
         return damaged(path, rule, error.strerror or type(error).__name__, remedy)
     return error
 
@@ -311,7 +341,9 @@ class Manifest:
 
     @classmethod
     def of(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:
-        return cls(1, {name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)})
+        return cls(
+            1, {name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)}
+        )
 
     def write(self, folder: Path | str) -> None:
         write_text(Path(folder, MANIFEST), to_json(self) + "\n")

@@ -10,7 +10,15 @@ _DEEPEST = 50
 _LONGEST = 2**16
 _LARGEST = 2**23
 # what PyYAML raises: its constructors let through what Python says of a date or a number that is none
-_STRANGE = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_STRANGE = (
+    yaml.YAMLError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
@@ -28,7 +36,10 @@ def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
             for problem, found in (
                 ("an alias; write the value itself", isinstance(event, yaml.AliasEvent)),
                 ("values within values, too deep", self.depth >= _DEEPEST),
-                ("a value that is too long", isinstance(event, yaml.ScalarEvent) and len(event.value) > _LONGEST),
+                (
+                    "a value that is too long",
+                    isinstance(event, yaml.ScalarEvent) and len(event.value) > _LONGEST,
+                ),
                 ("more than is read", event.start_mark.index > _LARGEST),
             ):
                 if found:

@@ -17,7 +17,8 @@ from pate.validation import InvalidValue, require
 T = TypeVar("T")
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
-_FORMULA = re.compile(r"[\t\r\n]|\s*[-=+@\uff1d\uff0b\uff0d\uff20]")  # the wide forms, too; controls are skipped there
+# the wide forms, too; controls are skipped there
+_FORMULA = re.compile(r"[\t\r\n]|\s*[-=+@\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -34,7 +35,12 @@ def to_json_line(value: object) -> str:
 def number(data: object, *, name: str = "number") -> float:
     """The number that `plain` wrote, an infinity included, or raises."""
     read = _INFINITIES.get(data, data) if isinstance(data, str) else data
-    require(isinstance(read, (int, float)) and not isinstance(read, bool), name, type(data).__name__, "a number")
+    require(
+        isinstance(read, (int, float)) and not isinstance(read, bool),
+        name,
+        type(data).__name__,
+        "a number",
+    )
     try:
         return float(read)  # type: ignore[arg-type]  # the line above
     except OverflowError:
@@ -78,8 +84,12 @@ def _read(kind: Any, data: Any, name: str) -> Any:
     if is_dataclass(kind):  # of which a field with a default may be missing
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
         hints, made = get_type_hints(kind), cast(Any, kind)
-        required = {item.name for item in fields(kind) if item.default is item.default_factory is MISSING}
-        wrong = sorted((data.keys() - {item.name for item in fields(kind)}) | (required - data.keys()))
+        required = {
+            item.name for item in fields(kind) if item.default is item.default_factory is MISSING
+        }
+        wrong = sorted(
+            (data.keys() - {item.name for item in fields(kind)}) | (required - data.keys())
+        )
         require(not wrong, name, wrong, f"the keys {', '.join(item.name for item in fields(kind))}")
         return made(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
     if origin in (Union, types.UnionType):
@@ -88,14 +98,21 @@ def _read(kind: Any, data: Any, name: str) -> Any:
             return data
         if len(others) == 1:
             return _read(others[0], data, name)
-        raise InvalidValue(f"{name}={type(data).__name__}: expected {' or '.join(each.__name__ for each in kinds)}")
+        raise InvalidValue(
+            f"{name}={type(data).__name__}: expected {' or '.join(each.__name__ for each in kinds)}"
+        )
     if origin is Mapping:
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
         return {key: _read(kinds[1], item, f"{name}.{key}") for key, item in data.items()}
     if origin is tuple:
         if kinds[-1] is Ellipsis and isinstance(data, list):
             kinds = kinds[:1] * len(data)
-        require(isinstance(data, list) and len(data) == len(kinds), name, repr(data), f"a list of {len(kinds)}")
+        require(
+            isinstance(data, list) and len(data) == len(kinds),
+            name,
+            repr(data),
+            f"a list of {len(kinds)}",
+        )
         return tuple(_read(*pair, name) for pair in zip(kinds, data, strict=True))
     if kind is float:
         return number(data, name=name)
@@ -136,13 +153,19 @@ def digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def published_fields(cls: type, values: Mapping[str, Any], *, declared_only: bool = False) -> dict[str, Any]:
+def published_fields(
+    cls: type, values: Mapping[str, Any], *, declared_only: bool = False
+) -> dict[str, Any]:
     """The values of fields of a dataclass that may be published, in the order of the fields; none of another class.
 
     `field(metadata={"public": True})` publishes a string, a list or an object, `{"private": True}` holds back a number.
     Without a word numbers, truth values and None are published, and nothing else; with `declared_only` these neither.
     """
-    known = {item.name: item.metadata for item in fields(cls) if item.name in values} if is_dataclass(cls) else {}
+    known = (
+        {item.name: item.metadata for item in fields(cls) if item.name in values}
+        if is_dataclass(cls)
+        else {}
+    )
     return {
         name: values[name]
         for name, said in known.items()

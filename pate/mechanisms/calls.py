@@ -10,20 +10,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting
-from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent, target_charging
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    Event,
+    PureDpEvent,
+    SelfComposedEvent,
+    target_charging,
+)
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import HeldBudget, QTarget, TargetCharging
-from pate.mechanisms.noise.uniforms import Array, Bits, Integers, LazyUniforms, Weights, boundary_weights, draw_index
+from pate.mechanisms.noise.uniforms import (
+    Array,
+    Bits,
+    Integers,
+    LazyUniforms,
+    Weights,
+    boundary_weights,
+    draw_index,
+)
 from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
 from pate.mechanisms.parameters import COUNT, POSITIVE, PROBABILITY, Parameters, one_of
 from pate.mechanisms.top_k import TopK, checked_counts
-from pate.validation import InvalidValue, require, require_array, require_count, require_generator, require_kind
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_generator,
+    require_kind,
+)
 
 Accept = Callable[[Any], bool]
 Draw = Callable[[np.random.Generator], Any]
 
 _LARGEST_VALUE = 2**53
-_STATED_ERROR = 2.0**-40  # in total variation: of the distribution of a wrapped call by stated probabilities
+# in total variation: of the distribution of a wrapped call by stated probabilities
+_STATED_ERROR = 2.0**-40
 _LARGEST_EXPONENT = 700.0
 
 
@@ -135,10 +158,15 @@ class AboveThreshold(ThresholdCall):
 
     def probabilities(self, values: Any, *, largest: int) -> Array:
         """The distribution of calls: `[..., n]` over nothing, threshold, threshold + 1, …, largest, all above it."""
-        require(largest >= self.threshold, "largest", largest, f"a whole number >= {self.threshold}")
+        require(
+            largest >= self.threshold, "largest", largest, f"a whole number >= {self.threshold}"
+        )
         value = require_values(values)[..., None]
         released = self.noise.mass(np.arange(self.threshold, largest + 1) - value)
-        nothing, above = self.noise.tail(value - self.threshold + 1), self.noise.tail(largest + 1 - value)
+        nothing, above = (
+            self.noise.tail(value - self.threshold + 1),
+            self.noise.tail(largest + 1 - value),
+        )
         return np.concatenate([nothing, released, above], axis=-1)
 
 
@@ -187,7 +215,8 @@ class BetweenThresholds(ThresholdCall):
         """The distribution of calls: `[..., 3]`, below, between and above."""
         value = require_values(values)
         below, above = self.noise.tail(value - self.lower + 1), self.noise.tail(self.upper - value)
-        steps = np.maximum(self.lower - value, value - self.upper + 1)  # outside: how far the nearest between is
+        # outside: how far the nearest between is
+        steps = np.maximum(self.lower - value, value - self.upper + 1)
         width = self.upper - self.lower
         outside = self.noise.tail(np.maximum(steps, 0)) * -np.expm1(-width * float(self.noise.rate))
         return np.stack([below, np.where(steps > 0, outside, 1 - below - above), above], axis=-1)
@@ -195,7 +224,9 @@ class BetweenThresholds(ThresholdCall):
 
 def _price(target: QTarget, target_hits: int, failure_prob: float) -> Event:
     """That of everything released, however many questions, where one change is part of so many hits at most."""
-    count = target_charging.min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=failure_prob)
+    count = target_charging.min_accesses(
+        target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=failure_prob
+    )
     return ApproximateEvent(SelfComposedEvent(PureDpEvent(target.epsilon), count), failure_prob)
 
 
@@ -253,9 +284,14 @@ class SparseVector(NoisyWhole):
         checked = _require_bits(bits, rank=2)
         session = self.start(checked.shape[1])
         levels = np.broadcast_to(np.asarray(thresholds), (len(checked),)).tolist()
-        answers = [session.ask(query, threshold=at, rng=rng) for query, at in zip(checked, levels, strict=True)]
+        answers = [
+            session.ask(query, threshold=at, rng=rng)
+            for query, at in zip(checked, levels, strict=True)
+        ]
         answered = np.array([answer is not None for answer in answers], dtype=bool)
-        return ReleasedValues(np.array([answer or 0 for answer in answers], dtype=np.int64), answered)
+        return ReleasedValues(
+            np.array([answer or 0 for answer in answers], dtype=np.int64), answered
+        )
 
 
 class SparseVectorSession(HeldBudget):
@@ -273,7 +309,9 @@ class SparseVectorSession(HeldBudget):
         require_generator(rng)
         level = require_threshold("threshold", threshold)
         checked = _require_bits(bits, rank=1)
-        require(checked.shape == self._hits.shape, "bits.shape", checked.shape, f"{self._hits.shape}")
+        require(
+            checked.shape == self._hits.shape, "bits.shape", checked.shape, f"{self._hits.shape}"
+        )
         with self._turn():
             counted = checked & (self._hits < self.mechanism.item_hits)
             noisy = int(counted.sum()) + int(self._noise.sample((), rng))
@@ -427,9 +465,17 @@ def pure_epsilon(mechanism: Any) -> float:
     """The epsilon of a mechanism of pure DP, or a refusal; the epsilons of its parts add up."""
     event: Any = getattr(mechanism, "event", None)
     total = 0.0
-    require(isinstance(event, Event), "mechanism", type(mechanism).__name__, "a mechanism of pure DP, with its event")
+    require(
+        isinstance(event, Event),
+        "mechanism",
+        type(mechanism).__name__,
+        "a mechanism of pure DP, with its event",
+    )
     for part, count in leaves(event):
-        pure = isinstance(part, (PureDpEvent, accounting.BoundedRangeEvent)) and failure_probability(event) == 0
+        pure = (
+            isinstance(part, (PureDpEvent, accounting.BoundedRangeEvent))
+            and failure_probability(event) == 0
+        )
         require(pure, "mechanism.event", type(part).__name__, "a mechanism of pure DP")
         total += count * getattr(part, "epsilon", math.inf)
     require(0 < total < math.inf, "mechanism.event.epsilon", total, "a number > 0")
@@ -480,10 +526,14 @@ class RunTwice:
         require_generator(rng)
         first, second = self.mechanism(votes, rng=rng), self.mechanism(votes, rng=rng)
         if isinstance(first, TopK):  # the order of indices counts
-            return TwoRuns(first, second, np.asarray((first.indices != second.indices).any(axis=-1)))
+            return TwoRuns(
+                first, second, np.asarray((first.indices != second.indices).any(axis=-1))
+            )
         if isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
             return TwoRuns(first, second, np.asarray(first != second))
-        raise InvalidValue(f"mechanism={type(first).__name__}: expected one whose outcome is an array [Q] or a TopK")
+        raise InvalidValue(
+            f"mechanism={type(first).__name__}: expected one whose outcome is an array [Q] or a TopK"
+        )
 
 
 @dataclass(frozen=True)
@@ -526,7 +576,13 @@ class ConditionalRelease(HeldBudget):
         self._count = 0
 
     def release(
-        self, draw: Draw, accept: Accept, *, epsilon: float, failure_prob: float = 0.0, rng: np.random.Generator
+        self,
+        draw: Draw,
+        accept: Accept,
+        *,
+        epsilon: float,
+        failure_prob: float = 0.0,
+        rng: np.random.Generator,
     ) -> Conditional:
         """Draws an outcome of an (epsilon, failure_prob)-DP mechanism and publishes it if `accept`, the set, says so.
 
@@ -549,14 +605,21 @@ class ConditionalRelease(HeldBudget):
         """
         with self._turn():
             if key not in self._waiting:
-                raise InvalidValue(f"key={key}: expected an outcome that was drawn and not published")
+                raise InvalidValue(
+                    f"key={key}: expected an outcome that was drawn and not published"
+                )
             outcome, target = self._waiting[key]
             self.session.require_open(target)
             del self._waiting[key]
             return self._ask(key, lambda: outcome, accept, (target, target), 0.0)
 
     def _ask(
-        self, key: int, look: Callable[[], Any], accept: Accept, targets: tuple[QTarget, QTarget], failure_prob: float
+        self,
+        key: int,
+        look: Callable[[], Any],
+        accept: Accept,
+        targets: tuple[QTarget, QTarget],
+        failure_prob: float,
     ) -> Conditional:
         """Charges one question, by its target and that of the next one; what raises counts as published."""
         published = True

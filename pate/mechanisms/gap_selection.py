@@ -9,12 +9,25 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, BoundedRangeEvent, Event, NoOpEvent, OpposedMaximaEvent, PureDpEvent
+from pate.accounting import (
+    Adjacency,
+    BoundedRangeEvent,
+    Event,
+    NoOpEvent,
+    OpposedMaximaEvent,
+    PureDpEvent,
+)
 from pate.mechanisms.noise import real_numbers, uniforms
 from pate.mechanisms.noise.real_numbers import Values, draw_noise, largest_noisy
 from pate.mechanisms.noise.uniforms import Array, LazyUniforms, Weights
 from pate.mechanisms.parameters import COUNT, NATURAL, NON_NEGATIVE, POSITIVE, Parameters, one_of
-from pate.validation import InvalidValue, require, require_count, require_generator, require_histogram
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_generator,
+    require_histogram,
+)
 
 # a function of k, or a number for each candidate in rising order of k; it must not depend on private data
 Regularizer = Callable[[int], float] | Sequence[float]
@@ -147,10 +160,15 @@ class GapSelection(Parameters):
         given, n = self.regularizer, len(self.candidates)
         if given is None:
             return np.zeros(n)
-        values = [_finite(given(k)) for k in self.candidates.tolist()] if callable(given) else list(given)
+        values = (
+            [_finite(given(k)) for k in self.candidates.tolist()]
+            if callable(given)
+            else list(given)
+        )
         require(len(values) == n, "regularizer", f"({len(values)},)", f"{n} numbers")
         largest = max(map(abs, values), default=0.0)
-        rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"  # beside a larger one a gap would be rounded
+        # beside a larger one a gap would be rounded
+        rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
         require(largest <= _LARGEST_OFFSET, "regularizer", largest, rule)
         # as fine as the largest of them allows, and public like them
         unit = 2.0 ** (math.frexp(largest + self.num_teachers)[1] - _BITS)
@@ -163,15 +181,24 @@ class GapSelection(Parameters):
         # two gaps move against each other by 2 sens = `gap_range`, so the log-ratio of two chances by gap_range / scale
         moved = self.adjacency.gap_range / self.noise_scale
         if self.noise == "gaussian":
-            return OpposedMaximaEvent(self.noise_scale / self.adjacency.gap_sensitivity, len(self.candidates))
+            return OpposedMaximaEvent(
+                self.noise_scale / self.adjacency.gap_sensitivity, len(self.candidates)
+            )
         return BoundedRangeEvent(moved) if self.noise == "gumbel" else PureDpEvent(moved)
 
     @property
     def weighs_gaps_alone(self) -> bool:
         """Whether there are several candidates, and each has a chance in proportion to exp(gap(k) / noise_scale)."""
-        return self.noise == "gumbel" and not self.padded and not self.offsets.any() and len(self.candidates) > 1
+        return (
+            self.noise == "gumbel"
+            and not self.padded
+            and not self.offsets.any()
+            and len(self.candidates) > 1
+        )
 
-    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.int64]:
+    def __call__(
+        self, votes: NDArray[np.integer], *, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
         """Draws k for one histogram `[L]` (returns `[]`) or a batch `[Q, L]` (returns `[Q]`)."""
         require_generator(rng)
         counts = self._counts(votes)
@@ -184,7 +211,10 @@ class GapSelection(Parameters):
             return self.select(ranking, LazyUniforms.draw((len(ranking.keys),), rng))
         sums = self._sums(ranking)
         noise = draw_noise(self.noise, sums.shape, rng)
-        return np.asarray(self.candidates[0] + largest_noisy(Values.scaled(sums, self.noise_scale), noise, 1)[:, 0])
+        return np.asarray(
+            self.candidates[0]
+            + largest_noisy(Values.scaled(sums, self.noise_scale), noise, 1)[:, 0]
+        )
 
     def select(self, ranking: Ranking, numbers: LazyUniforms) -> NDArray[np.int64]:
         """The k of ranked histograms, `[Q]`, from one uniform number each: with Gumbel noise alone."""
@@ -194,14 +224,19 @@ class GapSelection(Parameters):
         with np.errstate(over="ignore"):
             floats = np.exp(deficits / -self.noise_scale)
         weights = partial(uniforms.softmax_weights, scale=self.noise_scale)
-        return np.asarray(self.candidates[0] + uniforms.draw_index(floats, numbers, lambda row: weights(deficits[row])))
+        return np.asarray(
+            self.candidates[0]
+            + uniforms.draw_index(floats, numbers, lambda row: weights(deficits[row]))
+        )
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
         counts = self._counts(votes)
         sums = self._sums(Ranking.of(np.atleast_2d(counts)))
         argmax_distribution = getattr(real_numbers, f"{self.noise}_argmax")
-        distributions = np.asarray(argmax_distribution((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale))
+        distributions = np.asarray(
+            argmax_distribution((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
+        )
         return distributions if counts.ndim == 2 else np.asarray(distributions[0])
 
     @property
@@ -216,9 +251,17 @@ class GapSelection(Parameters):
     def _sums(self, ranking: Ranking) -> Array:  # gaps and offsets `[Q, n]`
         # exact, as are their differences: rounded beside a large offset, a gap would move by more than the price says
         offsets = self.offsets
-        return np.asarray(ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)] + offsets)
+        return np.asarray(
+            ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)]
+            + offsets
+        )
 
     def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
         counts = require_histogram("votes", votes, num_teachers=self.num_teachers)
-        require(counts.shape[-1] == self.num_labels, "votes.shape", counts.shape, f"{self.num_labels} labels")
+        require(
+            counts.shape[-1] == self.num_labels,
+            "votes.shape",
+            counts.shape,
+            f"{self.num_labels} labels",
+        )
         return counts.astype(np.int64, copy=False)

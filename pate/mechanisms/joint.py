@@ -16,18 +16,33 @@ from numpy.typing import NDArray
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
 from pate.accounting.special import softmax
 from pate.mechanisms import top_k
-from pate.mechanisms.noise.real_numbers import UNIT_NOISES, Values, draw_largest, largest_distribution, largest_noisy
-from pate.mechanisms.noise.uniforms import Array, LazyUniforms, Weights, draw_index, exponential_weights, with_rest
+from pate.mechanisms.noise.real_numbers import (
+    UNIT_NOISES,
+    Values,
+    draw_largest,
+    largest_distribution,
+    largest_noisy,
+)
+from pate.mechanisms.noise.uniforms import (
+    Array,
+    LazyUniforms,
+    Weights,
+    draw_index,
+    exponential_weights,
+    with_rest,
+)
 from pate.mechanisms.parameters import POSITIVE, one_of
 from pate.mechanisms.top_k import BoundedRangeTopK, Counts, Distribution, TopKMechanism
 from pate.validation import require, rounded_up
 
-_LOG_NEGLIGIBLE = 62.0  # minus the log of the weight, relative to all sequences, below which losses are cut off
+# minus the log of the weight, relative to all sequences, below which losses are cut off
+_LOG_NEGLIGIBLE = 62.0
 _NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
 _MOST_CLASSES = 2**25
 _LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
 _COARSE, _FINE = 32, 48
-_LOG_NO_SETS = 120.0  # minus the log of the weight, relative to that of the k best, below which sets are left out
+# minus the log of the weight, relative to that of the k best, below which sets are left out
+_LOG_NO_SETS = 120.0
 _NO_SETS = Fraction(1, 10**50)  # above exp(-120), the share of what is left out at first
 _LEVELS = 96
 
@@ -47,7 +62,8 @@ class JointClasses:
     order: Counts  # [Q, n] the classes by rising loss, the last position first among equal losses
     losses: Counts  # [Q, n] of the classes in this order
     log_sizes: Array  # [Q, n] logarithms of how many sequences each holds, in this order
-    window: tuple[int, int]  # losses in (low, high] are all there; (-1, largest) where nothing was left out
+    # losses in (low, high] are all there; (-1, largest) where nothing was left out
+    window: tuple[int, int]
 
     @classmethod
     def of(
@@ -66,10 +82,18 @@ class JointClasses:
         """
         counts = falling[0]
         high = int((falling[:, 0] - falling[:, -1]).max()) if high is None else high
-        starts = np.arange(len(counts)) if each else np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
+        starts = (
+            np.arange(len(counts))
+            if each
+            else np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
+        )
         ends, positions = np.append(starts[1:], len(counts)), np.arange(k)[::-1]
-        stop, seen = (np.searchsorted(-counts[starts], at - counts[positions], side="right") for at in (high, low))
-        begin = np.maximum(np.searchsorted(ends, positions + 1, side="right"), seen)  # the run of the next rank, or on
+        stop, seen = (
+            np.searchsorted(-counts[starts], at - counts[positions], side="right")
+            for at in (high, low)
+        )
+        # the run of the next rank, or on
+        begin = np.maximum(np.searchsorted(ends, positions + 1, side="right"), seen)
         lengths = np.maximum(stop - begin, 0)
         rows = np.repeat(positions, lengths)
         runs = np.arange(lengths.sum()) + np.repeat(begin - np.cumsum(lengths) + lengths, lengths)
@@ -95,12 +119,15 @@ class JointClasses:
         low, high, log_low = 0, largest, 0.0
         levels = np.append(np.geomspace(1, max(largest, 1), _COARSE).astype(np.int64), [0, largest])
         for more in (0, _FINE):
-            levels = np.unique(np.append(levels, np.linspace(max(low, 0), high, more).astype(np.int64)))
+            levels = np.unique(
+                np.append(levels, np.linspace(max(low, 0), high, more).astype(np.int64))
+            )
             reach = np.searchsorted(-counts, levels[:, None] - counts[:k], side="right")
             log_totals = np.log(reach - np.arange(k)).sum(axis=1)
             # all sequences up to a level weigh at least that
             negligible = (log_totals - weight * levels).max() - _LOG_NEGLIGIBLE
-            parts = log_totals[1:] - weight * (levels[:-1] + 1.0)  # of losses in (level, next level], at most
+            # of losses in (level, next level], at most
+            parts = log_totals[1:] - weight * (levels[:-1] + 1.0)
             tails = np.append(np.logaddexp.accumulate(parts[::-1])[::-1], -np.inf)
             heads = np.logaddexp.accumulate(np.append(log_totals[0], parts))
             high = int(levels[np.flatnonzero(tails < negligible)[0]])
@@ -120,7 +147,9 @@ class JointClasses:
             reach = np.searchsorted(-falling, low - falling[:k], side="right")
             total = math.prod(n - used for used, n in enumerate(reach.tolist()))
         for place in self.order[row].tolist():
-            position, first, last = (int(ranks[place]) for ranks in (self.rows, self.first, self.last))
+            position, first, last = (
+                int(ranks[place]) for ranks in (self.rows, self.first, self.last)
+            )
             size = 1 if place == 0 else total * (last - first) // (first - position)
             yield size
             total += size if place else 0
@@ -140,7 +169,9 @@ class JointClasses:
         rows, k = self.rows[places], int(self.rows[0])
         ranks = rng.integers(self.first[places], self.last[places])
         # how many of the best ranks may stand at each position; fewer before the position that decides
-        floors = self.falling[:, :k] - (self.losses[at, chosen][:, None] - (np.arange(k) <= rows[:, None]))
+        floors = self.falling[:, :k] - (
+            self.losses[at, chosen][:, None] - (np.arange(k) <= rows[:, None])
+        )
         if len(floors) == 1:
             reach = np.searchsorted(-self.falling[0], -floors, side="right")
         else:
@@ -148,7 +179,8 @@ class JointClasses:
         reach = np.maximum(reach, np.arange(1, k + 1))
         width = max(int(reach.max()), int(ranks.max()) + 1)
         left = np.tile(np.arange(width), (len(chosen), 1))
-        for position in range(k):  # ranks already used stand before `position`; those in reach stay in reach
+        # ranks already used stand before `position`; those in reach stay in reach
+        for position in range(k):
             picked = np.where(rows == position, ranks, rng.integers(position, reach[:, position]))
             left[at, picked], left[at, position] = left[at, position], left[at, picked]
         return left[:, :k]
@@ -169,20 +201,27 @@ class JointMechanism(TopKMechanism):
         return self.adjacency.gap_sensitivity if self.k == 1 else self.adjacency.gap_range
 
     @abstractmethod
-    def choose(self, falling: Counts, few: bool, rng: np.random.Generator) -> tuple[JointClasses, Counts]:
+    def choose(
+        self, falling: Counts, few: bool, rng: np.random.Generator
+    ) -> tuple[JointClasses, Counts]:
         """Classes, of one long histogram or of a few sequences, and which of them the winner of each row is in."""
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         # Many places are weighed by runs of equal counts. `JointTopK` looks at the losses at both ends, whose sequences
         # together win with a probability below exp(-60), only if its uniform number falls there.
-        return top_k.draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
+        return top_k.draw_in_blocks(
+            counts, self.k * counts.shape[1], partial(self._draw_block, rng)
+        )
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
         """How many sequences of k indices have each loss, exactly, for one histogram `[d]`."""
         falling = -np.sort(-self._checked(counts, rank=1))
         losses = np.unique(np.maximum(falling[: self.k, None] - falling, 0))
-        reach = np.searchsorted(-falling, losses[:, None] - falling[: self.k], side="right")  # [losses, k]
-        totals = [math.prod(max(0, n - used) for used, n in enumerate(row)) for row in reach.tolist()]
+        # [losses, k]
+        reach = np.searchsorted(-falling, losses[:, None] - falling[: self.k], side="right")
+        totals = [
+            math.prod(max(0, n - used) for used, n in enumerate(row)) for row in reach.tolist()
+        ]
         sizes = [total - before for total, before in zip(totals, [0, *totals], strict=False)]
         return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}
 
@@ -218,12 +257,16 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     def event(self) -> Event:
         return BoundedRangeEvent(self.range_of())
 
-    def choose(self, falling: Counts, few: bool, rng: np.random.Generator) -> tuple[JointClasses, Counts]:
+    def choose(
+        self, falling: Counts, few: bool, rng: np.random.Generator
+    ) -> tuple[JointClasses, Counts]:
         every = partial(JointClasses.of, falling, self.k, each=few)
         some = every() if few else JointClasses.likely(falling, self.k, weight=self.weight)
 
         def exactly(losses: Counts, sizes: list[int]) -> Weights:
-            return exponential_weights([Fraction(self.weight) * loss for loss in losses.tolist()], sizes)
+            return exponential_weights(
+                [Fraction(self.weight) * loss for loss in losses.tolist()], sizes
+            )
 
         def everything() -> Weights:
             (reordered, places), sizes = every().after(some), [*every().sizes(0)]
@@ -235,7 +278,9 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             return known if whole else with_rest(known, _NEGLIGIBLE, everything)
 
         chosen = _drawn_class(some.log_sizes - self.weight * some.losses, weights, some.error, rng)
-        return (some if int(chosen.max()) < some.losses.shape[1] else every().after(some)[0]), chosen
+        return (
+            some if int(chosen.max()) < some.losses.shape[1] else every().after(some)[0]
+        ), chosen
 
     def distribution_of(self, counts: Counts) -> Distribution:
         outcomes, losses = self.losses_of(counts)
@@ -283,14 +328,25 @@ class PermuteAndFlipJointTopK(JointMechanism):
         pure = PureDpEvent(self.epsilon)
         return ApproximateEvent(pure, self.failure_prob) if self.failure_prob else pure
 
-    def choose(self, falling: Counts, few: bool, rng: np.random.Generator) -> tuple[JointClasses, Counts]:
+    def choose(
+        self, falling: Counts, few: bool, rng: np.random.Generator
+    ) -> tuple[JointClasses, Counts]:
         """By the largest of as many exponential variables as a class has members, plus their value."""
         if few or self.k * (1 + np.count_nonzero(np.diff(falling[0]))) <= _MOST_CLASSES:
             classes = JointClasses.of(falling, self.k, each=few)
         else:  # those that win with a probability above exp(-60)
             least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
-            needed = f"{rounded_up(math.exp(least), 2)} or more" if least < 0 else "a smaller epsilon, or JointTopK"
-            require(math.log(self.failure_prob or 5e-324) >= least, "failure_prob", self.failure_prob, needed)
+            needed = (
+                f"{rounded_up(math.exp(least), 2)} or more"
+                if least < 0
+                else "a smaller epsilon, or JointTopK"
+            )
+            require(
+                math.log(self.failure_prob or 5e-324) >= least,
+                "failure_prob",
+                self.failure_prob,
+                needed,
+            )
             classes = JointClasses.likely(falling, self.k, weight=self.weight)
 
         @lru_cache(8)
@@ -300,14 +356,17 @@ class PermuteAndFlipJointTopK(JointMechanism):
         noise = draw_largest("exponential", classes.log_sizes, size, rng, error=classes.error)
         weight = Fraction(self.weight)
         exact = Values(
-            -self.weight * classes.losses.astype(np.float64), lambda *place: -weight * int(classes.losses[place])
+            -self.weight * classes.losses.astype(np.float64),
+            lambda *place: -weight * int(classes.losses[place]),
         )
         return classes, largest_noisy(exact, noise, 1)[:, 0]
 
     def distribution_of(self, counts: Counts) -> Distribution:
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
-        of_class = largest_distribution(-self.weight * values, sizes.astype(np.float64), UNIT_NOISES["exponential"])
+        of_class = largest_distribution(
+            -self.weight * values, sizes.astype(np.float64), UNIT_NOISES["exponential"]
+        )
         return dict(zip(outcomes, (of_class / sizes)[member_of].tolist(), strict=True))
 
 
@@ -336,7 +395,8 @@ class CanonicalClasses:
     def by_worst(cls, num_ranks: int, k: int) -> Self:
         """One class for each worst rank k..d, whatever is missing: for a loss that does not look at it."""
         worst = np.arange(k, num_ranks + 1)
-        steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))  # C(w - 1, k - 1) sets end at rank w: the ratio to w - 1
+        # C(w - 1, k - 1) sets end at rank w: the ratio to w - 1
+        steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))
         return cls(np.zeros_like(worst), worst - 1, worst, np.append(0.0, np.cumsum(steps)), k)
 
     @classmethod
@@ -344,29 +404,43 @@ class CanonicalClasses:
         """The classes `runs` of one histogram `[d]` but those that together weigh below exp(-120) of the k best."""
         missing = np.arange(1, k + 1)[:, None]
         deficit = int(falling[k - 1] - falling[-1])
-        levels = np.unique(np.append(np.geomspace(1, max(deficit, 1), _LEVELS).astype(np.int64), [0, deficit]))
-        ends = np.searchsorted(-falling, levels - falling[k - 1], side="right")  # ranks up to each level
+        levels = np.unique(
+            np.append(np.geomspace(1, max(deficit, 1), _LEVELS).astype(np.int64), [0, deficit])
+        )
+        # ranks up to each level
+        ends = np.searchsorted(-falling, levels - falling[k - 1], side="right")
         least = np.append(0, levels[:-1] + 1)  # deficit of a block of ranks
         reached = ends > k
         log_sizes = np.full((k, len(levels)), -np.inf)
         if reached.any():
-            log_sizes[:, reached] = _log_sizes(missing[:, 0], np.full(reached.sum(), k), ends[reached], k)
+            log_sizes[:, reached] = _log_sizes(
+                missing[:, 0], np.full(reached.sum(), k), ends[reached], k
+            )
         losses = (1 - gamma) * (falling[missing - 1] - falling[k - 1]) + gamma * least
-        log_weights = log_sizes - weight * losses  # [k, blocks], no smaller than what the block weighs
+        # [k, blocks], no smaller than what the block weighs
+        log_weights = log_sizes - weight * losses
         tails = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=0)[::-1])[::-1]
         heads = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=1))
         kept = int(np.count_nonzero(tails >= -_LOG_NO_SETS))  # tails fall, heads rise
         first = 1 + int(np.count_nonzero(heads < -_LOG_NO_SETS))
-        return cls.runs(falling, k, gamma=gamma, first=first, num_ranks=int(ends[kept - 1]) if kept else k)
+        return cls.runs(
+            falling, k, gamma=gamma, first=first, num_ranks=int(ends[kept - 1]) if kept else k
+        )
 
     @classmethod
-    def runs(cls, falling: Counts, k: int, *, gamma: float, first: int = 1, num_ranks: int | None = None) -> Self:
+    def runs(
+        cls, falling: Counts, k: int, *, gamma: float, first: int = 1, num_ranks: int | None = None
+    ) -> Self:
         """All classes of `[d]`, the worst by runs of equal counts; or from a missing rank on, among so many ranks."""
         if gamma == 1:
             return cls.by_worst(len(falling), k)
         num_ranks = len(falling) if num_ranks is None else num_ranks
         equal = falling[k:num_ranks] if gamma > 0 else np.zeros(num_ranks - k)
-        low = k + np.flatnonzero(np.diff(equal, prepend=np.inf)) if num_ranks > k else np.empty(0, dtype=np.int64)
+        low = (
+            k + np.flatnonzero(np.diff(equal, prepend=np.inf))
+            if num_ranks > k
+            else np.empty(0, dtype=np.int64)
+        )
         high, missing = np.append(low[1:], num_ranks)[: len(low)], np.arange(first, k + 1)
         return cls(  # the k best, and every first missing rank with every run
             np.append(k, np.repeat(missing, len(low))),
@@ -384,10 +458,15 @@ class CanonicalClasses:
     def after(self, window: Self) -> Self:
         """The same classes, those of a window first and in its order."""
         place_of = {pair: place for place, pair in enumerate(window.names)}
-        return self.those(np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable"))
+        return self.those(
+            np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable")
+        )
 
     def those(self, places: Counts | slice) -> Self:
-        return replace(self, **{name: getattr(self, name)[places] for name in ("first", "low", "high", "log_sizes")})
+        return replace(
+            self,
+            **{name: getattr(self, name)[places] for name in ("first", "low", "high", "log_sizes")},
+        )
 
     @property
     def names(self) -> list[tuple[int, int]]:
@@ -399,14 +478,19 @@ class CanonicalClasses:
         first, low, high = (int(ranks[place]) for ranks in (self.first, self.low, self.high))
         if first == high:
             return 1
-        free = first + (first == 0)  # as many ranks as are settled by `first`, and one more that is present
+        # as many ranks as are settled by `first`, and one more that is present
+        free = first + (first == 0)
         picked = self.k - free + 1
         return comb(high - first, picked) - comb(low - first, picked)
 
     def losses(self, falling: Counts, gamma: Any) -> NDArray[Any]:
         """Of each class for falling counts `[..., d]`, the k best at 0: `[..., n]`, fractions if gamma is one."""
-        kth = falling[..., [self.k - 1]]  # by how much the best missing and the worst present count exceed it
-        missing, worst = falling[..., np.maximum(self.first, 1) - 1] - kth, falling[..., self.high - 1] - kth
+        # by how much the best missing and the worst present count exceed it
+        kth = falling[..., [self.k - 1]]
+        missing, worst = (
+            falling[..., np.maximum(self.first, 1) - 1] - kth,
+            falling[..., self.high - 1] - kth,
+        )
         if isinstance(gamma, Fraction):
             missing, worst = missing.astype(object), worst.astype(object)
         return np.asarray((1 - gamma) * missing - gamma * worst)
@@ -430,15 +514,19 @@ class CanonicalClasses:
         logs = np.append(0.0, np.cumsum(np.log((before - first) / (before - self.k))))
         error = len(logs) * 2.0**-52 * (1 + float(np.abs(logs).max()))
         sizes = [(comb(last - first, self.k - max(first, 1)),) * 2 for last in range(low, high)]
-        return low + 1 + int(_drawn_class(logs[None], lambda row: lambda digits: sizes, error, rng)[0])
+        return (
+            low + 1 + int(_drawn_class(logs[None], lambda row: lambda digits: sizes, error, rng)[0])
+        )
 
 
 def _log_sizes(first: Counts, low: Counts, high: Counts, k: int) -> Array:
     """Logarithms of C(high - f, k - f + 1) - C(low - f, k - f + 1) for f in `first`, which ends at k: `[F, R]`."""
-    down = first[::-1, None].astype(np.float64)  # k, k - 1, …: each row multiplies the one before by one factor
+    # k, k - 1, …: each row multiplies the one before by one factor
+    down = first[::-1, None].astype(np.float64)
     log_all = np.cumsum(np.log((high - down) / (k - down + 1)), axis=0)
     with np.errstate(divide="ignore"):
-        log_share = np.cumsum(np.log1p((low - high) / (high - down)), axis=0)  # of the sets that end at `low`
+        # of the sets that end at `low`
+        log_share = np.cumsum(np.log1p((low - high) / (high - down)), axis=0)
     return np.asarray((log_all + np.log(-np.expm1(log_share)))[::-1])
 
 
@@ -470,7 +558,12 @@ class CanonicalTopK(BoundedRangeTopK):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 <= self.gamma <= 1, "gamma", self.gamma, "a number in [0, 1]")
-        require(self.rho is None or self.noise == "gumbel", "rho", self.rho, f"epsilon with noise={self.noise}")
+        require(
+            self.rho is None or self.noise == "gumbel",
+            "rho",
+            self.rho,
+            f"epsilon with noise={self.noise}",
+        )
 
     def weight_for(self, num_counts: int) -> float:
         """By what a loss is multiplied, for d = `num_counts` counts; never above price / range."""
@@ -484,7 +577,11 @@ class CanonicalTopK(BoundedRangeTopK):
 
     @property
     def event(self) -> Event:
-        return BoundedRangeEvent(self.range_of()) if self.noise == "gumbel" else PureDpEvent(self.range_of())
+        return (
+            BoundedRangeEvent(self.range_of())
+            if self.noise == "gumbel"
+            else PureDpEvent(self.range_of())
+        )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
@@ -493,15 +590,20 @@ class CanonicalTopK(BoundedRangeTopK):
     def distribution_of(self, counts: Counts) -> Distribution:
         d = len(counts)
         classes = CanonicalClasses.all(d, self.k)
-        sizes = np.array([classes.size(place) for place in range(len(classes.first))], dtype=np.float64)
+        sizes = np.array(
+            [classes.size(place) for place in range(len(classes.first))], dtype=np.float64
+        )
         order, falling = top_k.falling_order(counts[None])
         values = -self.weight_for(d) * classes.losses(falling, self.gamma)[0]
         probabilities = largest_distribution(values, sizes, UNIT_NOISES[self.noise]) / sizes
         of_class = dict(zip(classes.names, probabilities.tolist(), strict=True))
         distribution = {}
-        for ranks in combinations(range(d), self.k):  # 0-based, of which the first missing one is found
+        # 0-based, of which the first missing one is found
+        for ranks in combinations(range(d), self.k):
             first = next((place for place, rank in enumerate(ranks) if rank != place), self.k - 1)
-            distribution[tuple(sorted(order[0, list(ranks)].tolist()))] = of_class[first + 1, ranks[-1] + 1]
+            distribution[tuple(sorted(order[0, list(ranks)].tolist()))] = of_class[
+                first + 1, ranks[-1] + 1
+            ]
         return distribution
 
     def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
@@ -511,7 +613,9 @@ class CanonicalTopK(BoundedRangeTopK):
 
         def exactly(classes: CanonicalClasses, row: int) -> Weights:
             exponents = weight * classes.losses(falling[row], Fraction(self.gamma))
-            return exponential_weights(exponents.tolist(), [classes.size(place) for place in range(len(exponents))])
+            return exponential_weights(
+                exponents.tolist(), [classes.size(place) for place in range(len(exponents))]
+            )
 
         def every() -> CanonicalClasses:
             return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma).after(some)
@@ -524,7 +628,10 @@ class CanonicalTopK(BoundedRangeTopK):
             chosen = _drawn_class(values + some.log_sizes, weights, some.error, rng)
         else:  # by the largest of as much noise as a class has sets, plus their value
             any_sets = np.broadcast_to(np.isfinite(some.log_sizes), values.shape)
-            logs, size = np.where(any_sets, some.log_sizes, 0.0), lambda row, place: some.size(place)
+            logs, size = (
+                np.where(any_sets, some.log_sizes, 0.0),
+                lambda row, place: some.size(place),
+            )
             noise = draw_largest(self.noise, logs, size, rng, error=some.error)
             losses = cache(lambda row: some.losses(falling[row], Fraction(self.gamma)))
             exact = Values(values, lambda row, place: -weight * losses(row)[place])

@@ -6,7 +6,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pate.accounting import Adjacency
-from pate.validation import require_choice, require_count, require_non_negative, require_positive, require_probability
+from pate.validation import (
+    require_choice,
+    require_count,
+    require_non_negative,
+    require_positive,
+    require_probability,
+)
 
 P = TypeVar("P", bound="Parameters")
 
@@ -37,10 +43,15 @@ class Parameters:
             check = require_positive if said.get("noise") else said.get("check")
             if item.name == "adjacency":
                 object.__setattr__(self, "adjacency", Adjacency.parse(value))
-            elif check and not (value is None and (item.default is None or "None" in str(item.type))):
+            elif check and not (
+                value is None and (item.default is None or "None" in str(item.type))
+            ):
                 check(item.name, value)
 
     def part(self, kind: type[P], **others: Any) -> P:
         """What has fields of the same names: with the values here, or others."""
         known = {item.name for item in fields(self)}
-        return kind(**{item.name: getattr(self, item.name) for item in fields(kind) if item.name in known} | others)
+        return kind(
+            **{item.name: getattr(self, item.name) for item in fields(kind) if item.name in known}
+            | others
+        )

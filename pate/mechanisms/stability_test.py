@@ -18,7 +18,14 @@ from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
 from pate.accounting.special import Array, expit, log_ndtr, ndtri
 from pate.files.disk import write_text
 from pate.mechanisms.parameters import NATURAL, Parameters
-from pate.validation import InvalidValue, require, require_count, require_kind, require_positive, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_kind,
+    require_positive,
+    require_probability,
+)
 
 _GRID = 2**53
 _LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
@@ -41,7 +48,8 @@ class StabilityTable:
     order: float  # the Renyi order a > 1 that the table is made for
     rdp_budget: float  # the largest D_a between neighboring levels, either way round
     failure_prob: float  # the pass probability at level 0
-    logits: tuple[float, ...]  # of passing at level 0, 1, …; levels beyond the end pass like the last
+    # of passing at level 0, 1, …; levels beyond the end pass like the last
+    logits: tuple[float, ...]
 
     def __post_init__(self) -> None:
         plain = all(isinstance(logit, (int, float)) for logit in self.logits)
@@ -49,7 +57,9 @@ class StabilityTable:
 
 
 @lru_cache(maxsize=64)
-def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: float, num_levels: int) -> StabilityTable:
+def optimal_stability_table(
+    *, order: float, rdp_budget: float, failure_prob: float, num_levels: int
+) -> StabilityTable:
     """The table with the largest pass probability at every level, >= 1 of them (docs/proofs/stability_test.md).
 
     Level 0 passes with `failure_prob`, in (0, 1); each next level with the largest probability whose D_order to the
@@ -73,9 +83,11 @@ def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: fl
 
 def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -> float:
     """The largest rise of the log odds within the budget, from below: bracketed, then regula falsi (Illinois)."""
-    q, not_q = -_log_add(0.0, -logit), -_log_add(0.0, logit)  # logarithms of both outcomes' probabilities
+    # logarithms of both outcomes' probabilities
+    q, not_q = -_log_add(0.0, -logit), -_log_add(0.0, logit)
 
-    def excess(step: float) -> float:  # the larger of both divergences between the levels, minus the budget
+    # the larger of both divergences between the levels, minus the budget
+    def excess(step: float) -> float:
         p, not_p = -_log_add(0.0, -logit - step), -_log_add(0.0, logit + step)
         up = _log_add(order * p - (order - 1) * q, order * not_p - (order - 1) * not_q)
         down = _log_add(order * q - (order - 1) * p, order * not_q - (order - 1) * not_p)
@@ -94,7 +106,12 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
             middle = (low + high) / 2
         value = excess(middle)
         if value <= 0:  # an end that stays counts half from its second time on
-            low, low_value, high_value, side = middle, value, high_value / (2 if side < 0 else 1), -1
+            low, low_value, high_value, side = (
+                middle,
+                value,
+                high_value / (2 if side < 0 else 1),
+                -1,
+            )
         else:
             high, high_value, low_value, side = middle, value, low_value / (2 if side > 0 else 1), 1
         if value == 0:
@@ -139,30 +156,63 @@ class StabilityTest(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(1 / _GRID <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
+        require(
+            1 / _GRID <= self.failure_prob < 1,
+            "failure_prob",
+            self.failure_prob,
+            "a number in [2**-53, 1)",
+        )
         probs = validation.require_array("pass_probs", self.pass_probs).astype(np.float64)
-        require(probs.ndim == 1 and probs.size > 0, "pass_probs", probs.shape, "one probability for each gap")
-        validation.require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
+        require(
+            probs.ndim == 1 and probs.size > 0,
+            "pass_probs",
+            probs.shape,
+            "one probability for each gap",
+        )
+        validation.require_each(
+            "pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]"
+        )
         validation.require_rising("pass_probs", probs.tolist())
         floor, limit = probs[: self.adjacency.gap_sensitivity + 1].max(), self.failure_prob
-        require(floor <= limit, "pass_probs", floor, f"at most failure_prob={limit} up to the sensitivity")
+        require(
+            floor <= limit,
+            "pass_probs",
+            floor,
+            f"at most failure_prob={limit} up to the sensitivity",
+        )
         rounded = np.floor(np.minimum(probs, _LARGEST_PROB) * _GRID) / _GRID
         object.__setattr__(self, "pass_probs", tuple(rounded.tolist()))
         object.__setattr__(self, "num_teachers", max(self.num_teachers, len(rounded) - 1))
 
     @staticmethod
     def gaussian(
-        *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+        *,
+        test_std: float,
+        failure_prob: float,
+        num_teachers: int,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> "StabilityTest":
         """Passes if max(sens, gap) + N(0, test_std**2) - c > sens, with c = test_std * Phi^-1(1 - failure_prob)."""
-        return _made("gaussian", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency)
+        return _made(
+            "gaussian",
+            require_positive("test_std", test_std),
+            failure_prob,
+            num_teachers,
+            adjacency,
+        )
 
     @staticmethod
     def laplace(
-        *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+        *,
+        test_std: float,
+        failure_prob: float,
+        num_teachers: int,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> "StabilityTest":
         """Passes if max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, with b = test_std / sqrt 2."""
-        return _made("laplace", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency)
+        return _made(
+            "laplace", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency
+        )
 
     @staticmethod
     def from_table(
@@ -176,7 +226,9 @@ class StabilityTest(Parameters):
     def event(self) -> Event:
         with np.errstate(divide="ignore"):
             logits = np.log(self._probs) - np.log1p(-self._probs)
-        return ApproximateEvent(OneBitEvent(tuple(logits.tolist()), self.adjacency.gap_sensitivity), self.failure_prob)
+        return ApproximateEvent(
+            OneBitEvent(tuple(logits.tolist()), self.adjacency.gap_sensitivity), self.failure_prob
+        )
 
     @cached_property
     def _probs(self) -> Array:
@@ -200,16 +252,25 @@ class StabilityTest(Parameters):
 
 
 def _made(
-    rule: str | StabilityTable, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+    rule: str | StabilityTable,
+    test_std: float,
+    failure_prob: float,
+    num_teachers: int,
+    adjacency: Adjacency,
 ) -> StabilityTest:
-    require_probability("failure_prob", failure_prob)  # before the cache, to which 800 and 800.0 are the same
+    # before the cache, to which 800 and 800.0 are the same
+    require_probability("failure_prob", failure_prob)
     require_count("num_teachers", num_teachers)
     return _made_once(rule, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
 
 
 @lru_cache(maxsize=64)
 def _made_once(
-    rule: str | StabilityTable, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+    rule: str | StabilityTable,
+    test_std: float,
+    failure_prob: float,
+    num_teachers: int,
+    adjacency: Adjacency,
 ) -> StabilityTest:
     """The test of a kind of noise or of a table, for every gap up to T, or so many that the last passes for certain."""
     sens = adjacency.gap_sensitivity
@@ -227,12 +288,16 @@ def _made_once(
     if isinstance(rule, StabilityTable):
         certain = float(sens * (len(rule.logits) - 1))
     else:
-        certain = test_std * float(np.searchsorted(passing(np.arange(_MOST_STDS + 1.0) * test_std), _LARGEST_PROB))
+        certain = test_std * float(
+            np.searchsorted(passing(np.arange(_MOST_STDS + 1.0) * test_std), _LARGEST_PROB)
+        )
     last = min(num_teachers, _MOST_GAPS, max(_FEW_GAPS, math.ceil(min(certain, _MOST_GAPS)) + sens))
     gaps = np.arange(last + 1.0)
     probs = passing(np.maximum(gaps - sens, 0.0))
     made = tuple(np.where(gaps <= sens, np.minimum(probs, failure_prob), probs).tolist())
-    return StabilityTest(pass_probs=made, failure_prob=failure_prob, adjacency=adjacency, num_teachers=num_teachers)
+    return StabilityTest(
+        pass_probs=made, failure_prob=failure_prob, adjacency=adjacency, num_teachers=num_teachers
+    )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -271,10 +336,19 @@ class CertifiedTable(Parameters):
         require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
         for numerator in self.numerators:
             require_count("numerators", numerator, minimum=0)
-            require(numerator <= _LARGEST_NUMERATOR, "numerators", numerator, f"at most {_LARGEST_NUMERATOR}")
+            require(
+                numerator <= _LARGEST_NUMERATOR,
+                "numerators",
+                numerator,
+                f"at most {_LARGEST_NUMERATOR}",
+            )
         _ = self.test  # checks floor and order
-        cost = certified_rdp(self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity)
-        least = f"at least {validation.rounded_up(cost)}, what the table costs at order {self.order}"
+        cost = certified_rdp(
+            self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity
+        )
+        least = (
+            f"at least {validation.rounded_up(cost)}, what the table costs at order {self.order}"
+        )
         require(cost <= self.rdp, "rdp", self.rdp, least)
 
     @classmethod
@@ -293,12 +367,16 @@ class CertifiedTable(Parameters):
     @cached_property
     def test(self) -> StabilityTest:
         probs = tuple(numerator / _GRID for numerator in self.numerators)
-        return StabilityTest(pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency)
+        return StabilityTest(
+            pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency
+        )
 
     @property
     def digest(self) -> str:
         """A name that no two different tables share."""
-        return hashlib.sha256(repr(tuple(getattr(self, name) for name in _KEYS)).encode()).hexdigest()
+        return hashlib.sha256(
+            repr(tuple(getattr(self, name) for name in _KEYS)).encode()
+        ).hexdigest()
 
     def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
         """The test; refuses another T or adjacency than the table was made for."""
@@ -314,7 +392,11 @@ class CertifiedTable(Parameters):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the table as JSON, exactly."""
         values = {name: getattr(self, name) for name in _KEYS[:-1]}
-        values |= {"num_teachers": self.num_teachers, "denominator": _GRID, "numerators": self.numerators}
+        values |= {
+            "num_teachers": self.num_teachers,
+            "denominator": _GRID,
+            "numerators": self.numerators,
+        }
         write_text(Path(path), json.dumps({"format": _FORMAT} | values) + "\n")
 
     @classmethod
@@ -325,9 +407,16 @@ class CertifiedTable(Parameters):
             fields: dict[str, Any] = {name: values[name] for name in _KEYS}
             fields["numerators"] = numerators = tuple(fields["numerators"])
             head = values["format"], values["denominator"], values["num_teachers"]
-            require(head == (_FORMAT, _GRID, len(numerators) - 1), "format", head, "that of a stability table")
+            require(
+                head == (_FORMAT, _GRID, len(numerators) - 1),
+                "format",
+                head,
+                "that of a stability table",
+            )
         except OSError as error:
-            raise InvalidValue(f"table={path}: expected a file that can be read ({error.strerror})") from error
+            raise InvalidValue(
+                f"table={path}: expected a file that can be read ({error.strerror})"
+            ) from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidValue(f"table={path}: expected the JSON of a stability table") from error
         try:
@@ -344,7 +433,9 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
     pairs = {pair for pair in zip(numerators, beyond, strict=False) if pair[0] != pair[1]}
     with localcontext(_EXACT):
         a = Decimal(order)
-        moments = [_log_moment(*pair, a) for low, high in pairs for pair in ((low, high), (high, low))]
+        moments = [
+            _log_moment(*pair, a) for low, high in pairs for pair in ((low, high), (high, low))
+        ]
         worst = max(moments, default=Decimal(0))
         cost = float((worst + a * _SLACK) / (a - 1)) if worst > 0 else 0.0
     return math.nextafter(cost, math.inf) if cost else 0.0

@@ -15,10 +15,22 @@ from pate import accounting
 from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent
 from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_legendre
 from pate.mechanisms.noise import real_numbers, uniforms
-from pate.mechanisms.noise.real_numbers import UNIT_NOISES, Values, draw_noise, largest_noisy, ordered_distribution
+from pate.mechanisms.noise.real_numbers import (
+    UNIT_NOISES,
+    Values,
+    draw_noise,
+    largest_noisy,
+    ordered_distribution,
+)
 from pate.mechanisms.noise.uniforms import Array, Bits
 from pate.mechanisms.parameters import COUNT, POSITIVE, PROBABILITY, Parameters, one_of
-from pate.validation import require, require_count, require_generator, require_histogram, require_positive
+from pate.validation import (
+    require,
+    require_count,
+    require_generator,
+    require_histogram,
+    require_positive,
+)
 
 Counts = NDArray[np.int64]
 Distribution = dict[tuple[int, ...], float]
@@ -74,7 +86,11 @@ class TopKMechanism(Parameters, ABC):
         checked = self._checked(counts)
         indices = self.draw(np.atleast_2d(checked), rng)
         answered = np.asarray((indices >= 0).any(axis=1))
-        return TopK(indices, answered) if checked.ndim == 2 else TopK(indices[0], np.asarray(answered[0]))
+        return (
+            TopK(indices, answered)
+            if checked.ndim == 2
+            else TopK(indices[0], np.asarray(answered[0]))
+        )
 
     def distribution(self, counts: NDArray[np.integer]) -> Distribution:
         """The exact distribution of the outcome for one small histogram `[d]`: tuples of indices.
@@ -84,7 +100,12 @@ class TopKMechanism(Parameters, ABC):
         """
         checked = self._checked(counts, rank=1)
         outcomes = math.perm(len(checked), self.k)
-        require(outcomes <= _MOST_OUTCOMES, "counts", f"{outcomes} sequences", f"at most {_MOST_OUTCOMES}")
+        require(
+            outcomes <= _MOST_OUTCOMES,
+            "counts",
+            f"{outcomes} sequences",
+            f"at most {_MOST_OUTCOMES}",
+        )
         return self.distribution_of(checked)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
@@ -135,11 +156,15 @@ def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None)
     return checked.astype(np.int64, copy=False)
 
 
-def draw_in_blocks(counts: Counts, num_classes: int, draw_block: Callable[[Counts, bool], Counts]) -> Counts:
+def draw_in_blocks(
+    counts: Counts, num_classes: int, draw_block: Callable[[Counts, bool], Counts]
+) -> Counts:
     """Draws for `[Q, d]` with so many classes each: many rows at a time if these are few, as it is told, else one."""
     few = num_classes <= _FEW_CLASSES
     rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
-    return np.concatenate([draw_block(counts[start : start + rows], few) for start in range(0, len(counts), rows)])
+    return np.concatenate(
+        [draw_block(counts[start : start + rows], few) for start in range(0, len(counts), rows)]
+    )
 
 
 def utilities_of(counts: Counts, noise_scale: float) -> Array:
@@ -147,11 +172,15 @@ def utilities_of(counts: Counts, noise_scale: float) -> Array:
     return np.asarray((counts - counts.max(axis=-1, keepdims=True)) / noise_scale)
 
 
-def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]) -> Distribution:
+def peel_distribution(
+    utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]
+) -> Distribution:
     """The distribution of k rounds of the noisy maximum for utilities `[d]`, from the distribution of one pick."""
     distribution: Distribution = {(): 1.0}
     for _ in range(k):
-        rests = {prefix: [i for i in range(len(utilities)) if i not in prefix] for prefix in distribution}
+        rests = {
+            prefix: [i for i in range(len(utilities)) if i not in prefix] for prefix in distribution
+        }
         distribution = {
             (*prefix, i): distribution[prefix] * float(p)
             for prefix, rest in rests.items()
@@ -160,7 +189,9 @@ def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[A
     return distribution
 
 
-def renamed(distribution: Distribution, name: Callable[[tuple[int, ...]], Iterable[int]]) -> Distribution:
+def renamed(
+    distribution: Distribution, name: Callable[[tuple[int, ...]], Iterable[int]]
+) -> Distribution:
     """The distribution of a function of the outcome."""
     found: Distribution = {}
     for outcome, probability in distribution.items():
@@ -206,16 +237,23 @@ class PeelingTopK(BoundedRangeTopK):
 
     @property
     def event(self) -> Event:
-        return accounting.SelfComposedEvent(accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), self.k)
+        return accounting.SelfComposedEvent(
+            accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), self.k
+        )
 
-    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:  # one variable per count has the law of peeling
+    # one variable per count has the law of peeling
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         return _noisiest(counts, self.noise_scale, "gumbel", self.k, rng)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, real_numbers.gumbel_argmax)
+        return peel_distribution(
+            utilities_of(counts, self.noise_scale), self.k, real_numbers.gumbel_argmax
+        )
 
 
-def _noisiest(counts: Counts, noise_scale: float, kind: str, k: int, rng: np.random.Generator) -> Counts:
+def _noisiest(
+    counts: Counts, noise_scale: float, kind: str, k: int, rng: np.random.Generator
+) -> Counts:
     return largest_noisy(Values.scaled(counts, noise_scale), draw_noise(kind, counts.shape, rng), k)
 
 
@@ -261,11 +299,16 @@ class PermuteAndFlipTopK(PureTopK):
         left, rows = np.ones(counts.shape, dtype=np.bool_), np.arange(len(counts))
         ranks = np.empty((len(counts), self.k), dtype=np.int64)
         for place in range(self.k):
-            deficits = falling[rows, left.argmax(axis=1)][:, None] - falling  # below 0 where picked before
+            # below 0 where picked before
+            deficits = falling[rows, left.argmax(axis=1)][:, None] - falling
             near = int((deficits <= uniforms.FAR * self.noise_scale).sum(axis=1).max())
             able = left.copy()
-            able[:, :near] &= uniforms.toss_exponential(np.maximum(deficits[:, :near], 0), self.noise_scale, rng)
-            able[:, near:] &= uniforms.toss_rare_exponential(deficits[:, near:], self.noise_scale, rng)
+            able[:, :near] &= uniforms.toss_exponential(
+                np.maximum(deficits[:, :near], 0), self.noise_scale, rng
+            )
+            able[:, near:] &= uniforms.toss_rare_exponential(
+                deficits[:, near:], self.noise_scale, rng
+            )
             numbers = np.cumsum(able, axis=1)
             lucky = rng.integers(0, numbers[:, -1])
             ranks[:, place] = (numbers <= lucky[:, None]).sum(axis=1)
@@ -274,7 +317,11 @@ class PermuteAndFlipTopK(PureTopK):
 
     def _picked(self, deficits: Counts, rng: np.random.Generator) -> Counts:
         """The places `[k]` picked from one long row of rising deficits `[d]`: the same law, without a coin for each."""
-        alive, picks, first = np.ones(len(deficits), dtype=np.bool_), np.empty(self.k, dtype=np.int64), 0
+        alive, picks, first = (
+            np.ones(len(deficits), dtype=np.bool_),
+            np.empty(self.k, dtype=np.int64),
+            0,
+        )
         for number in range(self.k):
             while not alive[first]:
                 first += 1
@@ -283,7 +330,9 @@ class PermuteAndFlipTopK(PureTopK):
         return picks
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, real_numbers.exponential_argmax)
+        return peel_distribution(
+            utilities_of(counts, self.noise_scale), self.k, real_numbers.exponential_argmax
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,9 +385,16 @@ class SubsetPeeling(Parameters):
         """The exact distribution for one checked histogram: each set of picked indices, in rising order."""
         places = np.flatnonzero(part)
         sequences = math.perm(len(places), size)
-        require(sequences <= _MOST_OUTCOMES, "counts", f"{sequences} sequences", f"at most {_MOST_OUTCOMES}")
+        require(
+            sequences <= _MOST_OUTCOMES,
+            "counts",
+            f"{sequences} sequences",
+            f"at most {_MOST_OUTCOMES}",
+        )
         competing = counts[places]
-        utilities = (competing - competing.max(initial=0)) / (self.noise_scale * np.sqrt(max(size, 1)))
+        utilities = (competing - competing.max(initial=0)) / (
+            self.noise_scale * np.sqrt(max(size, 1))
+        )
         ordered = peel_distribution(utilities, size, real_numbers.gumbel_argmax)
         return renamed(ordered, lambda picks: sorted(places[list(picks)].tolist()))
 
@@ -363,7 +419,9 @@ class LipschitzTopK(PureTopK):
         return _noisiest(counts, self.noise_scale, self.noise, self.k, rng)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        return ordered_distribution(utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])
+        return ordered_distribution(
+            utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,8 +458,12 @@ class LaplaceTopK(TopKMechanism):
             allowed = f"at most {_LARGEST_EPSILON} with a failure_prob"
             require(self.epsilon <= _LARGEST_EPSILON, "epsilon", self.epsilon, allowed)
             valid = 0 < self.failure_prob <= _LARGEST_FAILURE
-            require(valid, "failure_prob", self.failure_prob, f"a number in (0, {_LARGEST_FAILURE}]")
-            require(self.max_labels is None, "max_labels", self.max_labels, "None with a failure_prob")
+            require(
+                valid, "failure_prob", self.failure_prob, f"a number in (0, {_LARGEST_FAILURE}]"
+            )
+            require(
+                self.max_labels is None, "max_labels", self.max_labels, "None with a failure_prob"
+            )
 
     def noise_scale(self, *, num_counts: int) -> float:
         """The noise's scale for d = `num_counts` counts."""
@@ -417,13 +479,19 @@ class LaplaceTopK(TopKMechanism):
         return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        indices = _noisiest(counts, self.noise_scale(num_counts=counts.shape[1]), "laplace", self.k, rng)
+        indices = _noisiest(
+            counts, self.noise_scale(num_counts=counts.shape[1]), "laplace", self.k, rng
+        )
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         utilities = utilities_of(counts, self.noise_scale(num_counts=len(counts)))
         distribution = ordered_distribution(utilities, self.k, UNIT_NOISES["laplace"])
-        return distribution if self.failure_prob is None else renamed(distribution, lambda picks: sorted(picks))
+        return (
+            distribution
+            if self.failure_prob is None
+            else renamed(distribution, lambda picks: sorted(picks))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -453,7 +521,8 @@ class GammaTopK(PureTopK):
     def distribution_of(self, counts: Counts) -> Distribution:
         values, shape = utilities_of(counts, self.noise_scale), len(counts) + 1.0
         ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
-        halves = np.abs(values[:, None] - values).ravel() / 2  # where two intervals begin to overlap
+        # where two intervals begin to overlap
+        halves = np.abs(values[:, None] - values).ravel() / 2
         inside = halves[(halves > ends[0]) & (halves < ends[1])]
         corners = np.unique([*np.linspace(*ends, _PANELS + 1), *inside])
         nodes, weights = gauss_legendre(_NODES)
@@ -462,8 +531,12 @@ class GammaTopK(PureTopK):
             half = (high - low) / 2
             for r, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
                 density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
-                for outcome, p in ordered_distribution(values / r, self.k, real_numbers.KINDS["uniform"]).items():
-                    distribution[outcome] = distribution.get(outcome, 0.0) + float(weight * density) * p
+                for outcome, p in ordered_distribution(
+                    values / r, self.k, real_numbers.KINDS["uniform"]
+                ).items():
+                    distribution[outcome] = (
+                        distribution.get(outcome, 0.0) + float(weight * density) * p
+                    )
         total = sum(distribution.values())
         return {outcome: p / total for outcome, p in distribution.items()}
 
@@ -473,7 +546,8 @@ class DomainTopK(TopKMechanism):
     """A top-k mechanism that looks at the best counts alone."""
 
     domain_size: int  # how many of them, >= k
-    epsilon: float = field(metadata=POSITIVE)  # pure DP outside the failure, of the whole release, > 0
+    # pure DP outside the failure, of the whole release, > 0
+    epsilon: float = field(metadata=POSITIVE)
     failure_prob: float = field(metadata=PROBABILITY)  # in (0, 1)
     _outside: ClassVar[int] = 0  # the fewest counts beside the domain
 
@@ -487,7 +561,9 @@ class DomainTopK(TopKMechanism):
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
         checked = super()._checked(counts, rank)
-        rule = f"at most {(most := checked.shape[-1] - self._outside)} of {checked.shape[-1]} counts"
+        rule = (
+            f"at most {(most := checked.shape[-1] - self._outside)} of {checked.shape[-1]} counts"
+        )
         require(self.domain_size <= most, "domain_size", self.domain_size, rule)
         return checked
 
@@ -514,21 +590,30 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         """How far the bottom lies above the best count outside the domain, in counts."""
         # An index enters or leaves the domain only within w of the best count outside; there one Gumbel value against
         # the bottom's wins with less than exp(-(margin - w) / scale), and domain_size of them with failure_prob.
-        return self.adjacency.gap_sensitivity + self.noise_scale * math.log(self.domain_size / self.failure_prob)
+        return self.adjacency.gap_sensitivity + self.noise_scale * math.log(
+            self.domain_size / self.failure_prob
+        )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         indices, numbers = self._domain(counts)
         scale = Fraction(self.noise_scale)
-        values = Values(numbers / self.noise_scale, lambda row, place: Fraction(numbers[row, place].item()) / scale)
+        values = Values(
+            numbers / self.noise_scale,
+            lambda row, place: Fraction(numbers[row, place].item()) / scale,
+        )
         places = largest_noisy(values, draw_noise("gumbel", numbers.shape, rng), self.k)
         picked = np.take_along_axis(indices, places, axis=1)
         return np.where(np.cumsum(picked < 0, axis=1) > 0, -1, picked)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         indices, numbers = self._domain(counts[None])
-        ordered = peel_distribution(numbers[0] / self.noise_scale, self.k, real_numbers.gumbel_argmax)
+        ordered = peel_distribution(
+            numbers[0] / self.noise_scale, self.k, real_numbers.gumbel_argmax
+        )
         picks = {places: indices[0, list(places)] for places in ordered}
-        return renamed(ordered, lambda at: np.where(np.cumsum(picks[at] < 0) > 0, -1, picks[at]).tolist())
+        return renamed(
+            ordered, lambda at: np.where(np.cumsum(picks[at] < 0) > 0, -1, picks[at]).tolist()
+        )
 
     def _domain(self, counts: Counts) -> tuple[Counts, Array]:
         """The indices that may be released, the bottom as -1, and how far above the rest: `[Q, domain_size + 1]`."""
@@ -537,8 +622,12 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         if falling.shape[1] == self.domain_size:  # nothing is outside
             falling = np.pad(falling, ((0, 0), (0, 1)))
         outside = falling[:, [-1]]
-        numbers = np.concatenate([falling[:, :-1] - outside, np.full(outside.shape, self.margin * _UP)], axis=1)
-        return np.concatenate([order[:, : self.domain_size], np.full(outside.shape, -1)], axis=1), numbers
+        numbers = np.concatenate(
+            [falling[:, :-1] - outside, np.full(outside.shape, self.margin * _UP)], axis=1
+        )
+        return np.concatenate(
+            [order[:, : self.domain_size], np.full(outside.shape, -1)], axis=1
+        ), numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -586,7 +675,9 @@ class TopStableTopK(DomainTopK):
         passed = real_numbers.are_above(excess, self.threshold, (threshold, gaps))
         length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
         unfilled = counts.shape[1]
-        released = np.where(np.arange(self.domain_size) < length[:, None], order[:, : self.domain_size], unfilled)
+        released = np.where(
+            np.arange(self.domain_size) < length[:, None], order[:, : self.domain_size], unfilled
+        )
         released = np.sort(released, axis=1)
         return np.where(released < unfilled, released, -1)
 
@@ -595,10 +686,13 @@ class TopStableTopK(DomainTopK):
         kinks, reach = excess[0] - self.threshold, _FAR_OUT * self.threshold_scale
         corners = np.unique([-reach, reach, 0.0, *kinks[np.abs(kinks) < reach]])
         # over the threshold's noise
-        grid, half = real_numbers.panels(corners, _PANEL * min(self.threshold_scale, self.gap_scale))
+        grid, half = real_numbers.panels(
+            corners, _PANEL * min(self.threshold_scale, self.gap_scale)
+        )
         points, weights = grid.ravel(), (half * gauss_legendre(grid.shape[1])[1]).ravel()
         laplace = UNIT_NOISES["laplace"]
-        fails = laplace.cdf((self.threshold + points - excess[0][:, None]) / self.gap_scale)  # [ranks, G]
+        # [ranks, G]
+        fails = laplace.cdf((self.threshold + points - excess[0][:, None]) / self.gap_scale)
         weights = weights * laplace.density(points / self.threshold_scale) / self.threshold_scale
         reached = np.cumprod(np.vstack([np.ones_like(points), fails]), axis=0)
         distribution: Distribution = {(-1,) * self.domain_size: float(reached[-1] @ weights)}

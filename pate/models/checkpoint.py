@@ -22,7 +22,8 @@ from pate.networks.device import device_memory, one_thread
 from pate.validation import InvalidValue, require, require_array, require_count
 
 _KEY = re.compile(r"[0-9a-f]{64}\n")
-CHECKPOINTS = r"teachers-(\d{6,})-(\d{6,})\.safetensors"  # the name of a file of teachers: its first and its last one
+# the name of a file of teachers: its first and its last one
+CHECKPOINTS = r"teachers-(\d{6,})-(\d{6,})\.safetensors"
 _LENGTHS = "/lengths"
 _SIGNATURE = "signature"
 _REMEDY = "remove it, and the same command trains these teachers again from the same records"
@@ -79,7 +80,9 @@ class CheckpointStore:
             """What consecutive teachers of one file have in common: all but the lengths of their arrays."""
             place, teacher = place_and_teacher
             arrays = sorted(states[teacher].items())
-            return teacher - place, [(name, array.dtype, array.ndim, array.shape[1:]) for name, array in arrays]
+            return teacher - place, [
+                (name, array.dtype, array.ndim, array.shape[1:]) for name, array in arrays
+            ]
 
         for _, run in groupby(enumerate(sorted(states)), key=alike):
             members = [teacher for _, teacher in run]
@@ -111,11 +114,15 @@ class CheckpointStore:
         """
         for members, path in sorted(self._files().items(), key=lambda each: each[0].start):
             if first in members and first < num_teachers:
-                yield from self._read(members, path)[first - members.start : num_teachers - members.start]
+                yield from self._read(members, path)[
+                    first - members.start : num_teachers - members.start
+                ]
                 first = members.stop
         if first < num_teachers:
             remedy = "the same command trains it"
-            raise disk.damaged(Path(self.folder), f"teacher {first}", "no whole file has it", remedy)
+            raise disk.damaged(
+                Path(self.folder), f"teacher {first}", "no whole file has it", remedy
+            )
 
     def load(self, teacher: int) -> State:
         """Reads a teacher, and the whole file for it; raises as `states`."""
@@ -144,12 +151,18 @@ class CheckpointStore:
             raise disk.damaged(path, "a file of teachers", str(error), _REMEDY) from None
         known = self._signature(path, arrays) if os.path.lexists(self.key) else ""
         if not known or not hmac.compare_digest(known.encode(), (signature or "").encode()):
-            raise disk.damaged(path, "teachers that this run signed", "they are altered, or another's", _REMEDY)
+            raise disk.damaged(
+                path, "teachers that this run signed", "they are altered, or another's", _REMEDY
+            )
         states: list[State] = [{} for _ in members]
         for key in arrays:
             if not key.endswith(_LENGTHS):
                 lengths = arrays.get(key + _LENGTHS)
-                each = np.split(arrays[key], lengths.cumsum()[:-1]) if lengths is not None else arrays[key]
+                each = (
+                    np.split(arrays[key], lengths.cumsum()[:-1])
+                    if lengths is not None
+                    else arrays[key]
+                )
                 for row, state in enumerate(states):
                     state[key] = np.asarray(each[row])
         return states
@@ -187,15 +200,22 @@ def cast_votes(
     trained = store.states(num_teachers)
     for first in range(0, num_teachers, chunk_size):
         last = min(first + chunk_size, num_teachers)
-        path = None if scratch is None else Path(scratch) / f"confidences-{first:06d}-{last:06d}.npz"
+        path = (
+            None if scratch is None else Path(scratch) / f"confidences-{first:06d}-{last:06d}.npz"
+        )
         states = list(islice(trained, last - first))
         if path is not None and os.path.lexists(path):
             form = ArrayForm("f", (last - first, len(inputs), None))
             yield first, read_arrays(path, {"confidences": form}, remedy=_ASK_AGAIN)["confidences"]
             continue
-        with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command asks them on the processor"):
+        with (
+            one_thread(),
+            device_memory("CUDA_VISIBLE_DEVICES= before the command asks them on the processor"),
+        ):
             confidences = teacher.predict_many(states, inputs)
-        _require_confidences(confidences, (len(states), len(inputs)), f"{type(teacher).__name__}.predict_many")
+        _require_confidences(
+            confidences, (len(states), len(inputs)), f"{type(teacher).__name__}.predict_many"
+        )
         if path is not None:
             disk.make_folder(path.parent, within=path.parent.parent)
             disk.write_arrays(path, confidences=confidences)
@@ -204,6 +224,11 @@ def cast_votes(
 
 def _require_confidences(confidences: object, shape: tuple[int, int], name: str) -> None:
     found = require_array(name, confidences)
-    require(found.ndim == 3 and found.shape[:2] == shape, f"{name}.shape", found.shape, f"({shape[0]}, {shape[1]}, L)")
+    require(
+        found.ndim == 3 and found.shape[:2] == shape,
+        f"{name}.shape",
+        found.shape,
+        f"({shape[0]}, {shape[1]}, L)",
+    )
     good = bool(((found >= -_ROUNDING) & (found <= 1 + _ROUNDING)).all())
     require(good, name, "other numbers or nan", "confidences in [0, 1]")

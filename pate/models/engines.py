@@ -30,7 +30,8 @@ from pate.validation import require, require_count, require_extra
 OnProgress = Callable[[int, NDArray[Any]], None]
 Task = Callable[[], dict[int, State]]  # trains a chunk's teachers wherever it is called
 Finished = Callable[[list[Any], float], tuple[Iterable[dict[int, State]], Iterable[Any]]]
-_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}  # the environment of a worker
+# the environment of a worker
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
 _WATCH_S = 0.1
 _ANSWER_S = 10
 
@@ -42,13 +43,23 @@ _FILE_BYTES, _SAVE_S, _SAVE_SHARE = 64 * 2**20, 1.0, 0.02
 def _loss_curve(state: State) -> NDArray[Any]:
     """Takes the losses of a teacher's steps from its state; raises `InvalidValue` where there are none."""
     there = np.size(state.get("loss_curve", ())) > 0
-    require(there, "state", ", ".join(state), "a state with the array loss_curve, the losses of its steps")
+    require(
+        there,
+        "state",
+        ", ".join(state),
+        "a state with the array loss_curve, the losses of its steps",
+    )
     return state["loss_curve"]
 
 
-def _trained(teacher: Teacher, members: range, shards: Sequence[Shard], seeds: Sequence[int]) -> dict[int, State]:
+def _trained(
+    teacher: Teacher, members: range, shards: Sequence[Shard], seeds: Sequence[int]
+) -> dict[int, State]:
     """A chunk's teachers by their index, on one thread, in whatever process."""
-    with one_thread(), device_memory("a smaller engine.chunk_size or teacher.batch_size takes less"):
+    with (
+        one_thread(),
+        device_memory("a smaller engine.chunk_size or teacher.batch_size takes less"),
+    ):
         return dict(zip(members, teacher.fit_many(shards, seeds), strict=True))
 
 
@@ -115,7 +126,9 @@ class TrainingJob:
             running[:] = others
             now = time.monotonic()
             # those that wait go to the disk, however long the next ones take
-            if waiting and (now - saved >= max(_SAVE_S, _SAVE_SHARE * (now - started)) or size >= _FILE_BYTES):
+            if waiting and (
+                now - saved >= max(_SAVE_S, _SAVE_SHARE * (now - started)) or size >= _FILE_BYTES
+            ):
                 write()
 
         try:
@@ -124,7 +137,10 @@ class TrainingJob:
                     collect(0)
                 while len(running) >= most:
                     collect()
-                shards, seeds = [self.shards(index) for index in members], [self.seeds[index] for index in members]
+                shards, seeds = (
+                    [self.shards(index) for index in members],
+                    [self.seeds[index] for index in members],
+                )
                 running.append(begin(partial(_trained, self.teacher, members, shards, seeds)))
             while running:
                 collect()
@@ -210,11 +226,15 @@ class ProcessesEngine(Engine):
             except BrokenProcessPool as error:
                 if deaths == self.max_deaths:
                     cause = "killed, or out of memory: a smaller engine.num_workers or engine.chunk_size takes less"
-                    raise WorkersLost(f"worker processes died {deaths + 1} times ({cause}); {job.summary}") from error
+                    raise WorkersLost(
+                        f"worker processes died {deaths + 1} times ({cause}); {job.summary}"
+                    ) from error
 
     def _train(self, job: TrainingJob, waiting: list[range]) -> None:
         from joblib import cpu_count  # loads slowly
-        from joblib.externals.loky import ProcessPoolExecutor  # its own: the shared one is of another kind in joblib
+
+        # its own: the shared one is of another kind in joblib
+        from joblib.externals.loky import ProcessPoolExecutor
 
         num_workers = min(self.num_workers or cpu_count(), max(len(waiting), 1))
         with _interrupts_held():
@@ -228,11 +248,13 @@ class ProcessesEngine(Engine):
 
         def finished(running: list[Any], timeout: float) -> Any:
             done, others = wait(running, timeout, FIRST_COMPLETED)
-            ordered = sorted(done, key=lambda one: one.exception() is not None)  # the finished before an error
+            # the finished before an error
+            ordered = sorted(done, key=lambda one: one.exception() is not None)
             return (future.result() for future in ordered), others
 
         try:
-            job.run(waiting, begin, finished, num_workers + 1)  # one chunk waits, the others are in work
+            # one chunk waits, the others are in work
+            job.run(waiting, begin, finished, num_workers + 1)
             left = False
         finally:
             # its thread may look for a task that was just dropped with the others, and would print a traceback
@@ -247,7 +269,9 @@ class ProcessesEngine(Engine):
 def _interrupts_held() -> Iterator[None]:
     """Workers that start meanwhile leave signals to this process, which answers them a moment later and stops them."""
     ensure_running()  # a tracker that starts with the first worker would let Ctrl-C through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    )
     try:
         yield
     finally:
@@ -268,7 +292,8 @@ def _end_without(parent: int, node: int | None = None) -> None:
             time.sleep(_WATCH_S)
         os._exit(1)
 
-    _thread.start_new_thread(watch, ())  # threading's would wait for ever for one that finds no memory to begin with
+    # threading's would wait for ever for one that finds no memory to begin with
+    _thread.start_new_thread(watch, ())
 
 
 @dataclass(frozen=True)
@@ -308,18 +333,30 @@ class RayEngine(Engine):
         import ray  # loads slowly, and is optional
 
         if started_here := not ray.is_initialized():
-            address = self.address or "local"  # without one Ray would look for a cluster of anybody's
+            # without one Ray would look for a cluster of anybody's
+            address = self.address or "local"
             host, _, port = address.removeprefix("ray://").rpartition(":")
             try:
                 if port.isdigit():  # where nobody answers, Ray tries for many minutes
-                    socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+                    socket.create_connection(
+                        (host.strip("[]"), int(port)), timeout=_ANSWER_S
+                    ).close()
                 environment = {"env_vars": _ONE_THREAD}
-                ray.init(address, include_dashboard=False, log_to_driver=False, runtime_env=environment)
-            except Exception as error:  # Ray raises nothing narrower where a process of a starting node dies
+                ray.init(
+                    address, include_dashboard=False, log_to_driver=False, runtime_env=environment
+                )
+            # Ray raises nothing narrower where a process of a starting node dies
+            except Exception as error:
                 found = str(error).partition("\n")[0] or type(error).__name__
                 asked = f"engine.address={self.address}: {found}"
-                raise WorkersLost(f"Ray did not start or answer ({asked}); {job.summary}") from error
-        how = {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus, "max_retries": self.max_retries}
+                raise WorkersLost(
+                    f"Ray did not start or answer ({asked}); {job.summary}"
+                ) from error
+        how = {
+            "num_cpus": self.num_cpus,
+            "num_gpus": self.num_gpus,
+            "max_retries": self.max_retries,
+        }
         begin = ray.remote(_on_node).options(**how).remote
 
         def finished(running: list[Any], timeout: float) -> Any:
@@ -329,8 +366,11 @@ class RayEngine(Engine):
         try:
             job.run(chunks, begin, finished, self.max_in_flight)
         except ray.exceptions.RayError as error:
-            if isinstance(error, ray.exceptions.RayTaskError) and not isinstance(error.cause, ray.exceptions.RayError):
-                raise error.cause from None  # the teacher's own, without a worker's traceback in the message
+            if isinstance(error, ray.exceptions.RayTaskError) and not isinstance(
+                error.cause, ray.exceptions.RayError
+            ):
+                # the teacher's own, without a worker's traceback in the message
+                raise error.cause from None
             found = f"{type(error).__name__}, after up to {self.max_retries} retries"
             raise WorkersLost(f"Ray lost a worker or node ({found}); {job.summary}") from error
         finally:

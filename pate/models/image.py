@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
 from pate.models.linear import LinearModel, LinearTeacher
-from pate.models.student import LARGEST_INPUT, Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
+from pate.models.student import (
+    LARGEST_INPUT,
+    Labels,
+    OnEpoch,
+    Rows,
+    StudentModel,
+    ThresholdedStudent,
+    require_rows,
+)
 from pate.models.teacher import Shard, State, Teacher, require_shards
 from pate.networks import network as net
 from pate.networks.convnet import Architecture, ConvNet, fit_stacked, stacked_logits
@@ -58,24 +66,32 @@ class ImageTeacher(net.Recipe, Teacher):
             tensors, curve = fit_stacked(network, images, targets, rngs=rngs, **how)
             arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
             return [
-                {name: array[row].copy() for name, array in arrays.items()} | {_CURVE: losses[np.isfinite(losses)]}
+                {name: array[row].copy() for name, array in arrays.items()}
+                | {_CURVE: losses[np.isfinite(losses)]}
                 for row, losses in enumerate(curve)
             ]
         states: list[State] = []
         for shown, wanted, rng in zip(images, targets, rngs, strict=True):
             tensors, losses = net.fit(network, shown, wanted, rng=rng, **how)
-            states.append({name: tensor.cpu().numpy() for name, tensor in tensors.items()} | {_CURVE: losses})
+            states.append(
+                {name: tensor.cpu().numpy() for name, tensor in tensors.items()} | {_CURVE: losses}
+            )
         return states
 
     @torch.no_grad()
-    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def predict_many(
+        self, states: Sequence[State], inputs: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; never in half precision."""
         images, device = net.require_images(inputs), require_device(self.device)
         network = self._network(images.shape[1:], len(states[0][self.bias]))
         names = [name for name in states[0] if name != _CURVE]
         logits = np.empty((len(states), len(images), network.num_labels), np.float32)
         if isinstance(network, ConvNet) and not self.is_isolated:
-            stacks = {name: torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in names}
+            stacks = {
+                name: torch.from_numpy(np.stack([state[name] for state in states])).to(device)
+                for name in names
+            }
             for rows, block in net.blocks_of(images, _QUERIES, device):
                 valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
                 shown = block.contiguous().expand(len(states), *block.shape)
@@ -125,7 +141,9 @@ class CNNTeacher(Architecture, ImageTeacher):
 
     @property
     def is_isolated(self) -> bool:
-        return require_device(self.device).type != "cuda" if self.stacked is None else not self.stacked
+        return (
+            require_device(self.device).type != "cuda" if self.stacked is None else not self.stacked
+        )
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
         return ConvNet.of(self, input_shape, num_labels)
@@ -165,7 +183,9 @@ class ResNet50Teacher(ImageTeacher):
 
     def __post_init__(self) -> None:
         if self.frozen and self.weights is None:
-            raise InvalidValue("frozen=True: expected weights=FILE, a backbone trained on public data")
+            raise InvalidValue(
+                "frozen=True: expected weights=FILE, a backbone trained on public data"
+            )
         net.require_settings(self)
         _ = self._network((), 1)  # refuses a file that is none
 
@@ -182,11 +202,15 @@ class ResNet50Teacher(ImageTeacher):
         pairs = zip(features, shards, strict=True)
         return self._head.fit_many([Shard(inputs, shard.labels) for inputs, shard in pairs], seeds)
 
-    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def predict_many(
+        self, states: Sequence[State], inputs: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         """Probabilities, or with `frozen` the scores of the heads; a vote is one >= 0.5."""
         if not self.frozen:
             return super().predict_many(states, inputs)
-        return self._head.predict_many(states, self._backbone.features(net.require_images(inputs), remember=True))
+        return self._head.predict_many(
+            states, self._backbone.features(net.require_images(inputs), remember=True)
+        )
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
         return ResNet50(num_labels, self.weights, self.image_size)
@@ -207,14 +231,25 @@ class ImageModel(StudentModel):
     """The mean of the members' probabilities. Labels that were never released have probability 0."""
 
     def _probabilities(self, rows: Rows) -> Rows:
-        if "constant" in self.arrays:  # earlier versions published it where there was one answer or none
+        # earlier versions published it where there was one answer or none
+        if "constant" in self.arrays:
             return np.tile(self.arrays["constant"], (len(rows), 1))
-        network, images, released = self.network(), rows.reshape(-1, *self.input_shape), self.arrays["released"]
+        network, images, released = (
+            self.network(),
+            rows.reshape(-1, *self.input_shape),
+            self.arrays["released"],
+        )
         names = [name for name in self.arrays if name != "released"]
-        total, count = np.zeros((len(images), len(released)), np.float32), len(self.arrays[names[0]])
+        total, count = (
+            np.zeros((len(images), len(released)), np.float32),
+            len(self.arrays[names[0]]),
+        )
         with one_thread():
             for member in range(count):
-                tensors = {name: torch.from_numpy(np.ascontiguousarray(self.arrays[name][member])) for name in names}
+                tensors = {
+                    name: torch.from_numpy(np.ascontiguousarray(self.arrays[name][member]))
+                    for name in names
+                }
                 total += _probabilities(network, tensors, images, torch.device("cpu"))
         return total / np.float32(count) * released
 
@@ -245,17 +280,24 @@ class ImageStudent(net.Recipe, ThresholdedStudent):
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         super().check(input_shape, num_labels)
-        size, rule = math.prod(input_shape), f"at most {LARGEST_INPUT:,}, or the model could not be read back"
+        size, rule = (
+            math.prod(input_shape),
+            f"at most {LARGEST_INPUT:,}, or the model could not be read back",
+        )
         require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
         net.require_images(np.zeros((1, *input_shape), np.float32))
         self._network(input_shape, num_labels)
 
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+    def fit(
+        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
         """The loss reported is the members' mean."""
         nothing = np.asarray(inputs)[:0]
         return self.learn(TrainingSet(inputs, labels), pool=nothing, seed=seed, on_epoch=on_epoch)
 
-    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+    def learn(
+        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
         images = net.require_images(training.inputs)
         _, labels = require_rows(images, training.labels, seed)
         shape, released = tuple(images.shape[1:]), np.asarray(labels.any(axis=0), np.float32)
@@ -266,23 +308,33 @@ class ImageStudent(net.Recipe, ThresholdedStudent):
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
         held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
         train = partial(net.fit, network, recipe=self, rng=rng, device=device)
-        with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"):
+        with (
+            one_thread(),
+            device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"),
+        ):
             for fold in range(fold_of.max() + 1):
                 kept = fold_of != fold
                 shown, targets = images[kept], labels[kept].astype(np.float32)
                 tensors, curve = train(shown, targets)
-                if len(pool):  # a second time, from new weights, on what the first says of the pool too
+                # a second time, from new weights, on what the first says of the pool too
+                if len(pool):
                     guessed = _probabilities(network, tensors, pool, device)
-                    tensors, curve = train(np.concatenate([shown, pool]), np.concatenate([targets, guessed]))
+                    tensors, curve = train(
+                        np.concatenate([shown, pool]), np.concatenate([targets, guessed])
+                    )
                 held_out[~kept] = _probabilities(network, tensors, images[~kept], device)
-                members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
+                members.append(
+                    {name: tensor.cpu().float().numpy() for name, tensor in tensors.items()}
+                )
                 curves.append(curve)
         if on_epoch is not None:  # folds differ by at most a row, hence curves by a few steps
             curves = [curve[: min(map(len, curves))] for curve in curves]
             mean = np.asarray(np.mean(curves, axis=0), np.float32)
             for epoch, losses in enumerate(np.array_split(mean, min(self.epochs, len(mean)))):
                 on_epoch(epoch, {"loss": float(losses.mean())})
-        arrays = {name: np.stack([member[name] for member in members]) for name in members[0]} | {"released": released}
+        arrays = {name: np.stack([member[name] for member in members]) for name in members[0]} | {
+            "released": released
+        }
         threshold = self._place(held_out * released, labels)
         choices = {"unlabeled": float(len(pool))}
         if isinstance(network, ResNet50):
@@ -304,10 +356,18 @@ class CNNModel(ImageModel):
         blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
         last = self.arrays[f"layer{blocks}.weight"].shape[1]
         taps = self.arrays["layer1.weight"].shape[2] // first.shape[1] if blocks else 1
-        patch, grid = math.isqrt(first.shape[2] // self.input_shape[0]), math.isqrt(head.shape[2] // last)
+        patch, grid = (
+            math.isqrt(first.shape[2] // self.input_shape[0]),
+            math.isqrt(head.shape[2] // last),
+        )
         norm = "batch" if "layer0.mean" in self.arrays else "group"
         made = Architecture(
-            width=first.shape[1], blocks=blocks, patch=patch, grid=grid, norm=norm, kernel_size=math.isqrt(taps)
+            width=first.shape[1],
+            blocks=blocks,
+            patch=patch,
+            grid=grid,
+            norm=norm,
+            kernel_size=math.isqrt(taps),
         )
         return _moderate(ConvNet.of(made, self.input_shape, head.shape[1]))
 
@@ -350,8 +410,11 @@ class ResNet50Model(ImageModel):
 
     def network(self) -> ResNet50:
         image_size = int(self.choices.get(_SIZE, 0))
-        most = 2**20 + sum(array.size for array in self.arrays.values())  # a small file must not ask for much memory
-        require(3 * image_size**2 <= most, _SIZE, image_size, f"a square root of at most {most / 3:.0f}")
+        # a small file must not ask for much memory
+        most = 2**20 + sum(array.size for array in self.arrays.values())
+        require(
+            3 * image_size**2 <= most, _SIZE, image_size, f"a square root of at most {most / 3:.0f}"
+        )
         return ResNet50(self.arrays["fc.bias"].shape[1], None, image_size or None)
 
 
@@ -382,5 +445,9 @@ class ResNet50Student(ImageStudent):
         return ResNet50(num_labels, self.weights, self.image_size)
 
 
-def _probabilities(network: net.Network, tensors: net.Tensors, images: NDArray[Any], device: torch.device) -> Rows:
-    return np.asarray(torch.from_numpy(net.logits_in_blocks(network, tensors, images, device)).sigmoid_().numpy())
+def _probabilities(
+    network: net.Network, tensors: net.Tensors, images: NDArray[Any], device: torch.device
+) -> Rows:
+    return np.asarray(
+        torch.from_numpy(net.logits_in_blocks(network, tensors, images, device)).sigmoid_().numpy()
+    )

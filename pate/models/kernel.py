@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import NoisyScores, TrainingSet
 from pate.models.linear import LinearModel, LogisticStudent
-from pate.models.student import FlatModel, Labels, OnEpoch, Rows, Student, StudentModel, require_rows
+from pate.models.student import (
+    FlatModel,
+    Labels,
+    OnEpoch,
+    Rows,
+    Student,
+    StudentModel,
+    require_rows,
+)
 from pate.models.teacher import Voter
 from pate.networks.network import require_settings
 from pate.pool import in_order
@@ -21,7 +29,13 @@ from pate.validation import InvalidValue, require, require_each, require_non_neg
 from pate.votes.clipping import LowRankVotes
 from pate.votes.descent import expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import MOST_PUBLIC, ConvexVotes, MomentVotes
-from pate.votes.public_pca import CONSTANT, RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
+from pate.votes.public_pca import (
+    CONSTANT,
+    RIDGE_IN_ROUNDS,
+    SHARE_IN_ROUNDS,
+    PublicPCA,
+    affordable_directions,
+)
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 if TYPE_CHECKING:
@@ -29,9 +43,11 @@ if TYPE_CHECKING:
 
 
 _FEWEST_GROUPS = 30  # of a pool that tells how many records a group has
-_LEAST, _MOST = 1e-3, 1e6  # of penalties: with less, training may take long; with more, nothing is learned
+# of penalties: with less, training may take long; with more, nothing is learned
+_LEAST, _MOST = 1e-3, 1e6
 _SHARE_IN_ONE = 0.25  # of the labels' variance is noise, in one round
-_AFFORDED = 8.0  # times as many directions as the pool has: then a kernel's components are worth their noise
+# times as many directions as the pool has: then a kernel's components are worth their noise
+_AFFORDED = 8.0
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
 _RAREST = 0.005  # share of a label
@@ -71,13 +87,27 @@ class KernelTeacher(Voter):
 
     def __post_init__(self) -> None:
         require_settings(self)
-        require(self.nonlinear in (None, True, False), "nonlinear", self.nonlinear, "true, false or null")
+        require(
+            self.nonlinear in (None, True, False),
+            "nonlinear",
+            self.nonlinear,
+            "true, false or null",
+        )
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
-        asked: dict[str, Any] = {"private": dataset.private, "public": dataset.public, "num_queries": num_queries}
-        parts: dict[str, Any] = {"teacher_of": partition.teacher_of, "num_teachers": partition.num_teachers}
+        asked: dict[str, Any] = {
+            "private": dataset.private,
+            "public": dataset.public,
+            "num_queries": num_queries,
+        }
+        parts: dict[str, Any] = {
+            "teacher_of": partition.teacher_of,
+            "num_teachers": partition.num_teachers,
+        }
         kernel_from = {None: _AFFORDED, True: 1.0, False: None}[self.nonlinear]
-        return KernelVotes(**asked, **parts, num_directions=self.num_directions, kernel_from=kernel_from)
+        return KernelVotes(
+            **asked, **parts, num_directions=self.num_directions, kernel_from=kernel_from
+        )
 
     @staticmethod
     def records_per_group(public: Split) -> float:
@@ -111,15 +141,31 @@ class ConvexTeacher(Voter):
 
     def __post_init__(self) -> None:
         require_settings(self)
-        require(_LEAST <= self.penalty <= _MOST, "penalty", self.penalty, f"a number from {_LEAST:g} to {_MOST:g}")
+        require(
+            _LEAST <= self.penalty <= _MOST,
+            "penalty",
+            self.penalty,
+            f"a number from {_LEAST:g} to {_MOST:g}",
+        )
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
         """Of groups as if they were teachers: what one says is what the teacher that has it learns of it."""
-        _, first, group_of = np.unique(dataset.private.group_ids, return_index=True, return_inverse=True)
+        _, first, group_of = np.unique(
+            dataset.private.group_ids, return_index=True, return_inverse=True
+        )
         learner_of, num_learners = partition.teacher_of[first], partition.num_teachers
-        moments = partial(ConvexVotes, learner_of=learner_of, num_learners=num_learners, penalty=self.penalty)
-        parts: dict[str, Any] = {"teacher_of": group_of.astype(np.int64), "num_teachers": len(first)}
-        given: dict[str, Any] = {"num_queries": num_queries, "num_directions": self.num_directions, "moments": moments}
+        moments = partial(
+            ConvexVotes, learner_of=learner_of, num_learners=num_learners, penalty=self.penalty
+        )
+        parts: dict[str, Any] = {
+            "teacher_of": group_of.astype(np.int64),
+            "num_teachers": len(first),
+        }
+        given: dict[str, Any] = {
+            "num_queries": num_queries,
+            "num_directions": self.num_directions,
+            "moments": moments,
+        }
         votes = KernelVotes(private=dataset.private, public=dataset.public, **parts, **given)
         votes.only_in_rounds = True
         return votes
@@ -138,7 +184,8 @@ class KernelVotes(VoteSource):
     num_queries: int
     num_directions: int | None = None
     moments: Callable[..., MomentVotes] = MomentVotes  # makes the votes in rounds
-    kernel_from: float | None = None  # how many times the pool's directions are to be affordable for a kernel beside
+    # how many times the pool's directions are to be affordable for a kernel beside
+    kernel_from: float | None = None
 
     def __post_init__(self) -> None:
         self.num_labels, self.num_groups = self.private.labels.shape[1], self.private.num_groups
@@ -154,21 +201,38 @@ class KernelVotes(VoteSource):
 
     def span(self, *, noise_multiplier: float) -> Array:
         directions = self._directions(noise_multiplier, most=self.num_queries)
-        return np.asarray(self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries)))
+        return np.asarray(
+            self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries))
+        )
 
     def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterator[LowRankVotes]:
         """Yields the votes of teachers 0, 1, …, a block at a time, by the rule of `KernelTeacher`.
 
         Inputs are read a few thousand rows at a time, so images may stay on disk. Every teacher has a record.
         """
-        require(not self.only_in_rounds, "teacher", "ConvexTeacher", "centered_votes, which asks in rounds")
-        require(center.ndim < 2, "center.shape", center.shape, "one number per label for kernel teachers")
+        require(
+            not self.only_in_rounds,
+            "teacher",
+            "ConvexTeacher",
+            "centered_votes, which asks in rounds",
+        )
+        require(
+            center.ndim < 2,
+            "center.shape",
+            center.shape,
+            "one number per label for kernel teachers",
+        )
         inputs, labels, total = self.private.inputs, self.private.labels, self.num_teachers
         directions = self._directions(noise_multiplier, most=self.num_queries)
         span = directions.span(self.queries)
         order = np.argsort(self.teacher_of, kind="stable")
         sizes = np.bincount(self.teacher_of, minlength=total)
-        require(len(sizes) == total, "num_teachers", total, f"{len(sizes)}, the teachers of the partition")
+        require(
+            len(sizes) == total,
+            "num_teachers",
+            total,
+            f"{len(sizes)}, the teachers of the partition",
+        )
         require_each("teacher", np.arange(total), sizes > 0, "at least one record")
         bounds = np.append(0, np.cumsum(sizes))
         size = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
@@ -183,7 +247,10 @@ class KernelVotes(VoteSource):
                 weights = np.asarray(features[:, :, None] * residuals[:, None, :])
             else:
                 pairs = pairwise((within - within[0]).tolist())
-                weights = np.stack([features[start:end].T @ residuals[start:end] for start, end in pairs])  # [c, k, L]
+                # [c, k, L]
+                weights = np.stack(
+                    [features[start:end].T @ residuals[start:end] for start, end in pairs]
+                )
             weights *= np.sqrt(self.num_queries / np.diff(within))[:, None, None]
             yield LowRankVotes(span, weights)
 
@@ -193,20 +260,38 @@ class KernelVotes(VoteSource):
         private = self.private
         each = self.records_per_teacher * KernelTeacher.records_per_group(self.public)
         rows = self.public.inputs[: max(MOST_PUBLIC, self.num_queries)]
-        records = {"inputs": private.inputs, "labels": private.labels, "teacher_of": self.teacher_of}
-        about = {"num_teachers": self.num_teachers, "records_per_teacher": each, "weights": self.weights}
+        records = {
+            "inputs": private.inputs,
+            "labels": private.labels,
+            "teacher_of": self.teacher_of,
+        }
+        about = {
+            "num_teachers": self.num_teachers,
+            "records_per_teacher": each,
+            "weights": self.weights,
+        }
         made = partial(self.moments, directions=directions, public_inputs=rows, **records, **about)
         found: MomentVotes = self.remembered(("moments", directions.width), made)
         return found
 
     def _directions(
-        self, noise_multiplier: float, noise_share: float = _SHARE_IN_ONE, most: int | None = None, **features: Any
+        self,
+        noise_multiplier: float,
+        noise_share: float = _SHARE_IN_ONE,
+        most: int | None = None,
+        **features: Any,
     ) -> PublicPCA:
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
-        teachers, records = self.total_weight, self.num_groups * self.total_weight / self.num_teachers
+        teachers, records = (
+            self.total_weight,
+            self.num_groups * self.total_weight / self.num_teachers,
+        )
         sizes = {"num_teachers": max(1, round(teachers)), "num_records": max(1, round(records))}
         count = self.num_directions or affordable_directions(
-            noise_multiplier=noise_multiplier, noise_share=noise_share, num_labels=self.num_labels, **sizes
+            noise_multiplier=noise_multiplier,
+            noise_share=noise_share,
+            num_labels=self.num_labels,
+            **sizes,
         )
         count = min(count, most or count)
         made = partial(PublicPCA.of, np.asarray(self.public.inputs), count, **features)
@@ -261,7 +346,9 @@ class LowRankStudent(Student):
     def ceiling(self) -> LogisticStudent:
         return LogisticStudent()
 
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+    def fit(
+        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
         rows, labels = require_rows(inputs, labels, seed)
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
         if len(np.unique(rows, axis=0)) < 2:  # the labels of rows that are all alike, or none
@@ -274,7 +361,9 @@ class LowRankStudent(Student):
             on_epoch(0, {"loss": float((labels != model.predict(rows)).mean())})
         return LowRankModel(arrays, 0.5, np.shape(inputs)[1:], len(rows), model.choices)
 
-    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+    def learn(
+        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
         """The released weights themselves, or from the scores, where there are some."""
         if training.weights is None and training.scores is None:
             return super().learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
@@ -292,23 +381,41 @@ class LowRankStudent(Student):
         """
         noise_std, in_span = released.noise_std, released.num_directions is not None
         require_non_negative("noise_std", noise_std)
-        scores, prevalence = (np.asarray(each, dtype=np.float64) for each in (released.values, released.prevalence))
+        scores, prevalence = (
+            np.asarray(each, dtype=np.float64) for each in (released.values, released.prevalence)
+        )
         good = scores.ndim == 2 and len(scores) == len(inputs) and bool(np.isfinite(scores).all())
         require(good, "scores.shape", scores.shape, f"finite numbers [{len(inputs)}, num_labels]")
-        require(prevalence.shape == scores.shape[1:], "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
-        directions = PublicPCA.of(pool, min(released.num_directions or self.num_directions, len(inputs)))
-        found = shrink_singular_values(directions.span(inputs).T @ scores, noise_std=noise_std)  # [k, L]
+        require(
+            prevalence.shape == scores.shape[1:],
+            "prevalence.shape",
+            prevalence.shape,
+            f"{scores.shape[1:]}",
+        )
+        directions = PublicPCA.of(
+            pool, min(released.num_directions or self.num_directions, len(inputs))
+        )
+        # [k, L]
+        found = shrink_singular_values(directions.span(inputs).T @ scores, noise_std=noise_std)
         rank = int(np.linalg.matrix_rank(found)) if found.any() else 0
-        if not in_span:  # weights that give, on the features `[Q, k]`, what its projection on their span is
+        # weights that give, on the features `[Q, k]`, what its projection on their span is
+        if not in_span:
             _, singular, right = np.linalg.svd(directions.features(inputs), full_matrices=False)
-            inverse = np.divide(1, singular, out=np.zeros_like(singular), where=(singular > 1e-6 * singular[0]))
+            inverse = np.divide(
+                1, singular, out=np.zeros_like(singular), where=(singular > 1e-6 * singular[0])
+            )
             found = np.asarray((right.T * inverse) @ (right @ found))
         of_pool = directions.features(pool) @ found  # [n, L]
         share = prevalence.clip(_RAREST, 1 - _RAREST)
-        thresholds = np.array([np.quantile(column, 1 - p) for column, p in zip(of_pool.T, share, strict=True)])
+        thresholds = np.array(
+            [np.quantile(column, 1 - p) for column, p in zip(of_pool.T, share, strict=True)]
+        )
         spreads = of_pool.std(axis=0)
         flat = spreads <= 1e-12 * (spreads.max() or 1.0)
-        thresholds, spreads = np.where(flat & (share < 0.5), np.inf, thresholds), np.where(flat, 1, spreads)
+        thresholds, spreads = (
+            np.where(flat & (share < 0.5), np.inf, thresholds),
+            np.where(flat, 1, spreads),
+        )
         learned = directions.center, directions.projection, found, thresholds, spreads
         arrays = dict(zip(LowRankModel.forms, learned, strict=True))
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
@@ -323,7 +430,12 @@ class ReleasedModel(FlatModel):
     """
 
     kind = "released"
-    forms: ClassVar[Mapping[str, str]] = {"center": "d", "projection": "dk", "weights": "wL", "bias": "L"}
+    forms: ClassVar[Mapping[str, str]] = {
+        "center": "d",
+        "projection": "dk",
+        "weights": "wL",
+        "bias": "L",
+    }
 
     @staticmethod
     def of(weights: Array, public_inputs: Rows, num_rows: int) -> ReleasedModel:
@@ -332,7 +444,9 @@ class ReleasedModel(FlatModel):
         Weights are on `PublicPCA.with_constant` of directions of all public inputs, float32 `[m, …]`. More of them than
         these have directions and a height are of a kernel.
         """
-        directions = PublicPCA.of(public_inputs, len(weights) - 1, ridge=RIDGE_IN_ROUNDS, kernel_from=1.0)
+        directions = PublicPCA.of(
+            public_inputs, len(weights) - 1, ridge=RIDGE_IN_ROUNDS, kernel_from=1.0
+        )
         arrays: dict[str, Array] = {
             "center": directions.center,
             "projection": directions.projection,
@@ -340,11 +454,24 @@ class ReleasedModel(FlatModel):
             "bias": weights[-1] * CONSTANT,
         }
         if (kernel := directions.kernel) is not None:
-            beside = {"landmarks": kernel.landmarks, "components": kernel.weights, "linear": kernel.linear}
+            beside = {
+                "landmarks": kernel.landmarks,
+                "components": kernel.weights,
+                "linear": kernel.linear,
+            }
             arrays |= beside | {"reach": np.array([kernel.reach])}
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
-        shape, cls = np.asarray(public_inputs).shape[1:], ReleasedModel if kernel is None else ReleasedKernelModel
-        model = cls(floats, 0.5, shape, num_rows, {"directions": float(directions.width - directions.has_height)})
+        shape, cls = (
+            np.asarray(public_inputs).shape[1:],
+            ReleasedModel if kernel is None else ReleasedKernelModel,
+        )
+        model = cls(
+            floats,
+            0.5,
+            shape,
+            num_rows,
+            {"directions": float(directions.width - directions.has_height)},
+        )
         threshold = expected_f1_threshold(model.predict_proba(public_inputs))
         return cls(floats, threshold, shape, num_rows, model.choices)
 
@@ -355,7 +482,8 @@ class ReleasedModel(FlatModel):
         if len(weights) == arrays["projection"].shape[1]:
             scores = (features @ weights) / xp.where(lengths > 0, lengths, 1)
         else:
-            raised = np.hypot(lengths, 1) if xp is np else (lengths**2 + 1).sqrt()  # no graph has a hypotenuse
+            # no graph has a hypotenuse
+            raised = np.hypot(lengths, 1) if xp is np else (lengths**2 + 1).sqrt()
             scores = (features @ weights[:-1] + weights[-1]) / raised
         return FlatModel.logistic(scores + arrays["bias"])
 
@@ -364,7 +492,12 @@ class ReleasedKernelModel(ReleasedModel):
     """The same with a kernel's components beside the directions and their height (`PublicKernel`)."""
 
     kind = "released_kernel"
-    _beside: ClassVar[Mapping[str, str]] = {"landmarks": "mD", "components": "mK", "linear": "DK", "reach": "1"}
+    _beside: ClassVar[Mapping[str, str]] = {
+        "landmarks": "mD",
+        "components": "mK",
+        "linear": "DK",
+        "reach": "1",
+    }
     forms: ClassVar[Mapping[str, str]] = {**ReleasedModel.forms, **_beside}
 
     def _probabilities(self, rows: Rows) -> Rows:
@@ -376,7 +509,10 @@ class ReleasedKernelModel(ReleasedModel):
         projected = (rows - arrays["center"]) @ arrays["projection"]
         linear = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
         cosines = linear / xp.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T
-        beside = xp.exp((cosines - 1) / arrays["reach"]) @ arrays["components"] - linear @ arrays["linear"]
+        beside = (
+            xp.exp((cosines - 1) / arrays["reach"]) @ arrays["components"]
+            - linear @ arrays["linear"]
+        )
         features = xp.concatenate([linear, beside], axis=1)
         scores = features @ arrays["weights"] / xp.linalg.norm(features, axis=1, keepdims=True)
         return FlatModel.logistic(scores + arrays["bias"])

@@ -10,7 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.models.student import FlatModel, Labels, OnEpoch, Rows, ThresholdedStudent, matched_threshold, require_rows
+from pate.models.student import (
+    FlatModel,
+    Labels,
+    OnEpoch,
+    Rows,
+    ThresholdedStudent,
+    matched_threshold,
+    require_rows,
+)
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import require_device, torch
 from pate.networks.network import require_settings
@@ -94,14 +102,26 @@ class LinearTeacher(Teacher):
         if self.threshold is None:
             thresholds = _best_thresholds(stack.labels - held_out, stack)
         else:
-            thresholds = torch.full((len(shards),), self.threshold, dtype=weights.dtype, device=weights.device)
+            thresholds = torch.full(
+                (len(shards),), self.threshold, dtype=weights.dtype, device=weights.device
+            )
         bias = prevalence - center @ weights + (0.5 - thresholds)[:, None, None]
         losses = stack.mean(held_out * held_out).mean(dim=(1, 2))
-        named = {"weights": weights, "bias": bias[:, 0], "threshold": thresholds, "loss_curve": losses[:, None]}
+        named = {
+            "weights": weights,
+            "bias": bias[:, 0],
+            "threshold": thresholds,
+            "loss_curve": losses[:, None],
+        }
         arrays = {name: tensor.float().cpu().numpy() for name, tensor in named.items()}
-        return [{name: np.array(array[row]) for name, array in arrays.items()} for row in range(len(shards))]
+        return [
+            {name: np.array(array[row]) for name, array in arrays.items()}
+            for row in range(len(shards))
+        ]
 
-    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def predict_many(
+        self, states: Sequence[State], inputs: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         """Scores with the threshold moved to 0.5, clipped to [0, 1]."""
         device = require_device(self.device)
         weights = torch.from_numpy(np.stack([state["weights"] for state in states])).to(device)
@@ -156,7 +176,10 @@ class LinearModel(FlatModel):
     def constant(cls, said: Any, inputs: Rows) -> LinearModel:
         """What any student is of too few rows: these labels, `[L]`, for every input."""
         shape = np.shape(inputs)[1:]
-        arrays = {"weights": np.zeros((math.prod(shape), len(said)), np.float32), "bias": said.astype(np.float32)}
+        arrays = {
+            "weights": np.zeros((math.prod(shape), len(said)), np.float32),
+            "bias": said.astype(np.float32),
+        }
         return cls(arrays, 0.5, shape, len(inputs), {})
 
     @staticmethod
@@ -196,12 +219,15 @@ class LinearStudent(ThresholdedStudent):
     def ceiling(self) -> LogisticStudent:
         return LogisticStudent()
 
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> LinearModel:
+    def fit(
+        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> LinearModel:
         """Nothing is random; the one loss reported is the leave-one-out squared error."""
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < 2:  # the one row's labels, or none
             return LinearModel.constant(labels.any(axis=0), inputs)
-        center, prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)  # [d], [num_labels]
+        # [d], [num_labels]
+        center, prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)
         residual = np.asarray(labels - prevalence)  # [n, num_labels]
         left, singular, right = np.linalg.svd(rows - center, full_matrices=False)
         square, shown = singular**2, left.T @ residual
@@ -209,12 +235,15 @@ class LinearStudent(ThresholdedStudent):
 
         def left_out(penalty: float) -> Floats:
             """Each row's scores minus the prevalence when it is left out, `[n, num_labels]` (Allen, 1974)."""
-            shrinkage = square / (square + penalty * unit)  # what each singular direction keeps, in [0, 1]
+            # what each singular direction keeps, in [0, 1]
+            shrinkage = square / (square + penalty * unit)
             fitted = left @ (shrinkage[:, None] * shown)
             # Left out, a row's residual is its residual over 1 - its leverage, the diagonal of U diag(shrinkage) U^T
             # + 1/n.
             slack = 1 - left**2 @ shrinkage - 1 / len(rows)
-            return np.asarray(residual - (residual - fitted) / np.maximum(slack, _SMALLEST_SLACK)[:, None])
+            return np.asarray(
+                residual - (residual - fitted) / np.maximum(slack, _SMALLEST_SLACK)[:, None]
+            )
 
         errors = [float(np.square(residual - left_out(each)).mean()) for each in self.penalties]
         penalty = self.penalties[int(np.argmin(errors))]
@@ -222,7 +251,9 @@ class LinearStudent(ThresholdedStudent):
         inverse = np.divide(1, singular, out=np.zeros_like(singular), where=singular > 0)
         weights = right.T @ ((square / (square + penalty * unit) * inverse)[:, None] * shown)
         if self.rank is not None:  # in the leading directions of the fitted scores
-            directions = np.linalg.svd((left * singular) @ (right @ weights), full_matrices=False)[2][: self.rank]
+            directions = np.linalg.svd((left * singular) @ (right @ weights), full_matrices=False)[
+                2
+            ][: self.rank]
             projection = directions.T @ directions * (prevalence > 0)  # rounding must not lift 0
             weights, held_out = weights @ projection, held_out @ projection
         probabilities = (held_out + prevalence).clip(0, 1)
@@ -231,8 +262,13 @@ class LinearStudent(ThresholdedStudent):
             threshold = matched_threshold(probabilities, self.labels_per_sample)
         if on_epoch is not None:
             on_epoch(0, {"loss": min(errors)})
-        arrays = {"weights": weights.astype(np.float32), "bias": (prevalence - center @ weights).astype(np.float32)}
-        return LinearModel(arrays, threshold, np.shape(inputs)[1:], len(rows), {"penalty": float(penalty)})
+        arrays = {
+            "weights": weights.astype(np.float32),
+            "bias": (prevalence - center @ weights).astype(np.float32),
+        }
+        return LinearModel(
+            arrays, threshold, np.shape(inputs)[1:], len(rows), {"penalty": float(penalty)}
+        )
 
 
 class LogisticModel(FlatModel):
@@ -266,9 +302,16 @@ class LogisticStudent(ThresholdedStudent):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_penalties(self.penalties)
-        require(0 < require_positive("held_out", self.held_out) < 1, "held_out", self.held_out, "a number in (0, 1)")
+        require(
+            0 < require_positive("held_out", self.held_out) < 1,
+            "held_out",
+            self.held_out,
+            "a number in (0, 1)",
+        )
 
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> FlatModel:
+    def fit(
+        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> FlatModel:
         """Random is which rows choose; the one loss reported is theirs."""
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < _FEWEST_ROWS:  # the labels that most of a few rows have, or none
@@ -277,7 +320,8 @@ class LogisticStudent(ThresholdedStudent):
         white = _White(rows)
         features, labels = white.features(rows, order), labels[order]
         num = max(1, round(self.held_out * len(features[:_MANY_ROWS])))
-        shown, true = features[:num], labels[:num]  # by which the penalty is chosen, the others of the first ones fit
+        # by which the penalty is chosen, the others of the first ones fit
+        shown, true = features[:num], labels[:num]
         frequency = labels[:_MANY_ROWS].mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
         best = math.inf
         weights = np.zeros((features.shape[1], labels.shape[1]))
@@ -298,7 +342,9 @@ class LogisticStudent(ThresholdedStudent):
         never = np.where(labels.any(axis=0), 0.0, -np.inf)
         bias = weights[-1] - white.center @ of_inputs + never
         arrays = {"weights": of_inputs.astype(np.float32), "bias": bias.astype(np.float32)}
-        return LogisticModel(arrays, threshold, np.shape(inputs)[1:], len(rows), {"penalty": float(penalty)})
+        return LogisticModel(
+            arrays, threshold, np.shape(inputs)[1:], len(rows), {"penalty": float(penalty)}
+        )
 
 
 class _White:
@@ -306,7 +352,8 @@ class _White:
 
     def __init__(self, rows: Rows) -> None:
         center = self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
-        wide = rows.shape[1] > len(rows)  # X X^T and X^T X have the same eigenvalues > 0: take the smaller matrix
+        # X X^T and X^T X have the same eigenvalues > 0: take the smaller matrix
+        wide = rows.shape[1] > len(rows)
         if wide:
             centered = rows - center
             squares = centered @ centered.T
@@ -322,8 +369,10 @@ class _White:
         kept = variances > _SMALLEST_VARIANCE * max(variances[-1], np.finfo(np.float64).tiny)
         spread, directions = variances[kept], directions[:, kept]
         if wide:
-            directions = centered.T @ directions / np.sqrt(len(rows) * spread)  # X^T u / |X^T u|, the other one's
-        self.directions = np.asarray(directions / np.sqrt(spread))  # [d, r], from centered inputs to white ones
+            # X^T u / |X^T u|, the other one's
+            directions = centered.T @ directions / np.sqrt(len(rows) * spread)
+        # [d, r], from centered inputs to white ones
+        self.directions = np.asarray(directions / np.sqrt(spread))
         # [r + 1, 1], what a squared weight counts for in the penalty; 0 for the constant
         self.penalized = np.append(spread.sum() / spread, 0.0)[:, None]
 
@@ -376,5 +425,7 @@ class _White:
             slope = gradient / len(bits) + penalized * weights
             return float(total), np.asarray(slope * units, dtype=np.float64).ravel()
 
-        found = minimize(loss, (start / units).ravel(), jac=True, method="L-BFGS-B", options=_SEARCH)
+        found = minimize(
+            loss, (start / units).ravel(), jac=True, method="L-BFGS-B", options=_SEARCH
+        )
         return np.asarray(found.x.reshape(start.shape) * units)

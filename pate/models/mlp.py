@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.models.linear import LinearModel
-from pate.models.student import FlatModel, Labels, OnEpoch, Rows, StudentModel, ThresholdedStudent, require_rows
+from pate.models.student import (
+    FlatModel,
+    Labels,
+    OnEpoch,
+    Rows,
+    StudentModel,
+    ThresholdedStudent,
+    require_rows,
+)
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
 from pate.networks.device import one_thread, require_device, torch
 from pate.networks.network import Minibatches, StackedAdamW, require_settings
@@ -59,10 +67,15 @@ class MLPTeacher(Teacher):
         center = stack.mean(stack.inputs)
         inputs = (stack.inputs - center).mul_(stack.mask)
         square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)  # [num_shards, 1, 1]
-        spread = torch.where(square > 0, square.sqrt(), torch.ones_like(square))  # 1 where all records are equal
+        # 1 where all records are equal
+        spread = torch.where(square > 0, square.sqrt(), torch.ones_like(square))
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        sizes, parameters = (inputs.shape[2], self.hidden, stack.labels.shape[2]), list[torch.Tensor]()
-        drawn = [  # He-scaled normal weights from each teacher's generator, one layer after the other
+        sizes, parameters = (
+            (inputs.shape[2], self.hidden, stack.labels.shape[2]),
+            list[torch.Tensor](),
+        )
+        # He-scaled normal weights from each teacher's generator, one layer after the other
+        drawn = [
             [math.sqrt(2 / rows) * rng.standard_normal((rows, columns), np.float32) for rng in rngs]
             for rows, columns in pairwise(sizes)
         ]
@@ -72,39 +85,54 @@ class MLPTeacher(Teacher):
         parameters = [tensor.requires_grad_() for tensor in parameters]
         batches = Minibatches([len(shard) for shard in shards], self.batch_size, self.epochs, rngs)
         curve = self._train(parameters, inputs.div_(spread), stack.labels, batches)
-        hidden_weights, hidden_bias, weights, bias = (parameter.detach() for parameter in parameters)
+        hidden_weights, hidden_bias, weights, bias = (
+            parameter.detach() for parameter in parameters
+        )
         hidden_weights.div_(spread)
         hidden_bias.sub_(center @ hidden_weights)
         bias.sub_(math.log(self.threshold / (1 - self.threshold)))
         tensors = zip(_NAMES, (hidden_weights, hidden_bias, weights, bias), strict=True)
         arrays = {name: tensor.cpu().numpy() for name, tensor in tensors}
         return [
-            {name: array[row].copy() for name, array in arrays.items()} | {"loss_curve": losses[np.isfinite(losses)]}
+            {name: array[row].copy() for name, array in arrays.items()}
+            | {"loss_curve": losses[np.isfinite(losses)]}
             for row, losses in enumerate(curve)
         ]
 
-    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def predict_many(
+        self, states: Sequence[State], inputs: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5."""
         device = require_device(self.device)
-        stacked = (torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in _NAMES)
+        stacked = (
+            torch.from_numpy(np.stack([state[name] for state in states])).to(device)
+            for name in _NAMES
+        )
         hidden_weights, hidden_bias, weights, bias = stacked
         queries = torch.from_numpy(as_rows(inputs)).to(device)
         units = (queries @ hidden_weights).add_(hidden_bias).relu_()
         return np.asarray((units @ weights).add_(bias).sigmoid_().cpu().numpy())
 
     def _train(
-        self, parameters: list[torch.Tensor], inputs: torch.Tensor, labels: torch.Tensor, batches: Minibatches
+        self,
+        parameters: list[torch.Tensor],
+        inputs: torch.Tensor,
+        labels: torch.Tensor,
+        batches: Minibatches,
     ) -> NDArray[np.float32]:
         """Moves the parameters; returns the losses `[num_shards, steps]`, NaN where one had finished."""
         moved = [parameter.detach() for parameter in parameters]
-        optimizer = StackedAdamW(moved, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+        optimizer = StackedAdamW(
+            moved, learning_rate=self.learning_rate, weight_decay=self.weight_decay
+        )
         starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
         curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
         flat = inputs.flatten(0, 1), labels.flatten(0, 1)
         for step, (rows, counts) in enumerate(batches):
             active = torch.from_numpy(counts > 0).to(inputs.device)
             valid = (np.arange(rows.shape[1]) < counts[:, None]) / np.maximum(counts, 1)[:, None]
-            share = torch.from_numpy(valid.astype(np.float32)).to(inputs.device)  # of its teacher's mean, 0 for padding
+            # of its teacher's mean, 0 for padding
+            share = torch.from_numpy(valid.astype(np.float32)).to(inputs.device)
             drawn = (torch.from_numpy(rows).to(inputs.device) + starts).flatten()
             # rows numbered through all shards: taken whole, so twice as fast
             asked, wanted = (all_of.index_select(0, drawn).view(*rows.shape, -1) for all_of in flat)
@@ -165,7 +193,9 @@ class MLPStudent(ThresholdedStudent):
     learning_rate: float = 3e-3
     weight_decay: float = 3.0
 
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+    def fit(
+        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
         """Losses reported: the members' mean `loss` and their `held_out_loss`."""
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < 2:  # the one row's labels, or none
@@ -176,29 +206,48 @@ class MLPStudent(ThresholdedStudent):
         center = rows.mean(axis=0)
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
         with one_thread():
-            parameters, held_out, epoch = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
+            parameters, held_out, epoch = self._train(
+                (rows - center) / spread, labels, fold_of, rng, on_epoch
+            )
         threshold = self._place(held_out * released, labels)
         parameters[0] = parameters[0] / spread
         parameters[1] = parameters[1] - center @ parameters[0][:, None]
         arrays = dict(zip(_NAMES, parameters, strict=True)) | {"released": released}
-        return MLPModel(arrays, threshold, np.shape(inputs)[1:], len(rows), {"epochs": float(epoch)})
+        return MLPModel(
+            arrays, threshold, np.shape(inputs)[1:], len(rows), {"epochs": float(epoch)}
+        )
 
     def _train(
-        self, rows: Rows, labels: Labels, fold_of: NDArray[np.int64], rng: np.random.Generator, on_epoch: OnEpoch | None
+        self,
+        rows: Rows,
+        labels: Labels,
+        fold_of: NDArray[np.int64],
+        rng: np.random.Generator,
+        on_epoch: OnEpoch | None,
     ) -> tuple[list[Rows], Rows, int]:
         """Trains all members; their parameters and held-out probabilities `[n, num_labels]` at the best epoch."""
         held = torch.from_numpy(fold_of == np.arange(fold_of.max() + 1)[:, None])  # [members, n]
         shares = [mask / mask.sum(dim=1, keepdim=True) / len(held) for mask in (~held, held)]
         targets = torch.from_numpy(labels.astype(np.float32))
         inputs = torch.from_numpy(rows).expand(len(held), -1, -1)
-        sizes = (len(held), inputs.shape[2], self.hidden), (len(held), self.hidden, targets.shape[1])
+        sizes = (
+            (len(held), inputs.shape[2], self.hidden),
+            (len(held), self.hidden, targets.shape[1]),
+        )
         first = rng.standard_normal(sizes[0], np.float32) * math.sqrt(2 / inputs.shape[2])
         second = rng.standard_normal(sizes[1], np.float32) * (0.1 / math.sqrt(self.hidden))  # small
         log_odds = ((targets.sum(dim=0) + 0.5) / (len(targets) + 1)).logit()  # of each label
         bias = log_odds.repeat(len(held), 1, 1)
-        drawn = torch.from_numpy(first), torch.zeros(len(held), 1, self.hidden), torch.from_numpy(second), bias
+        drawn = (
+            torch.from_numpy(first),
+            torch.zeros(len(held), 1, self.hidden),
+            torch.from_numpy(second),
+            bias,
+        )
         parameters = [tensor.requires_grad_() for tensor in drawn]
-        optimizer = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        optimizer = torch.optim.AdamW(
+            parameters, lr=self.learning_rate, weight_decay=self.weight_decay
+        )
         least = math.inf
         for epoch in range(self.epochs + 1):  # the first without a step behind it
             logits = _logits(parameters, inputs)
@@ -209,8 +258,13 @@ class MLPStudent(ThresholdedStudent):
             if epoch == 0 or held_out_loss.item() < least:
                 least = held_out_loss.item()
                 held_out = (logits.sigmoid() * held[..., None]).sum(dim=0).detach().numpy()
-                best = [parameter.detach().numpy().copy() for parameter in parameters], held_out, epoch
+                best = (
+                    [parameter.detach().numpy().copy() for parameter in parameters],
+                    held_out,
+                    epoch,
+                )
             optimizer.zero_grad()
-            torch.autograd.backward(loss * len(held))  # summed over members: each moves as it would alone
+            # summed over members: each moves as it would alone
+            torch.autograd.backward(loss * len(held))
             optimizer.step()
         return best

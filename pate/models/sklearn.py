@@ -52,7 +52,9 @@ class SklearnTeacher(Teacher):
     def __post_init__(self) -> None:
         predicts = hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")
         if not predicts or isinstance(self.estimator, type):
-            raise InvalidValue(f"estimator={self.estimator!r}: expected an unfitted scikit-learn estimator")
+            raise InvalidValue(
+                f"estimator={self.estimator!r}: expected an unfitted scikit-learn estimator"
+            )
         require_probability("threshold", self.threshold)
 
     def for_data(self, dataset: Dataset, num_queries: int) -> SklearnTeacher:
@@ -61,7 +63,9 @@ class SklearnTeacher(Teacher):
             return self
         form = dataset.preprocessing
         if not hasattr(form, "frame"):
-            raise InvalidValue("teacher.frames=true: expected data=table, whose columns have names and kinds")
+            raise InvalidValue(
+                "teacher.frames=true: expected data=table, whose columns have names and kinds"
+            )
         framed = _FramedTeacher(self.estimator, self.threshold, form=form)
         rows = dataset.public.inputs[: min(num_queries, _REHEARSED)]
         bits = np.zeros((len(rows), dataset.num_labels), np.bool_)
@@ -71,7 +75,9 @@ class SklearnTeacher(Teacher):
         except (ValueError, TypeError) as error:
             said = " ".join(str(error.__cause__ or error).split())[:_SHOWN]
             rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({said})"
-            raise InvalidValue(f"teacher.estimator={type(self.estimator).__name__}: expected {rule}") from error
+            raise InvalidValue(
+                f"teacher.estimator={type(self.estimator).__name__}: expected {rule}"
+            ) from error
         return framed
 
     @property
@@ -95,11 +101,15 @@ class SklearnTeacher(Teacher):
             states.append({PICKLE: pickled, "loss_curve": np.array([loss], np.float32)})
         return states
 
-    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def predict_many(
+        self, states: Sequence[State], inputs: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         """Confidences, stretched piecewise linearly so that the threshold is at 0.5."""
         rows = self._rows(inputs)
         with of_a_part(self.estimator, "teacher.estimator"):
-            raw = np.stack([pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states])
+            raw = np.stack(
+                [pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states]
+            )
         return stretched(raw, self.threshold)
 
     def _rows(self, inputs: NDArray[np.float32]) -> Any:
@@ -120,25 +130,32 @@ class _FramedTeacher(SklearnTeacher):
 class FittedLabels:
     """An estimator fitted to all labels of some records."""
 
-    first: NDArray[np.float64]  # `[num_labels]`, bits of the first record, which say all of labels that never vary
+    # `[num_labels]`, bits of the first record, which say all of labels that never vary
+    first: NDArray[np.float64]
     varying: NDArray[np.int64]  # the labels that vary and were fitted
     models: list[Any]  # what was fitted to them: one estimator for all, or one for each
 
     @classmethod
-    def fit(cls, estimator: Any, rows: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> Self:
+    def fit(
+        cls, estimator: Any, rows: NDArray[np.float32], labels: NDArray[np.bool_], seed: int
+    ) -> Self:
         """Fits clones of the estimator to rows `[n, d]`, n > 0, and labels `[n, num_labels]`."""
         share = labels.mean(axis=0)
         varying = np.flatnonzero((share > 0) & (share < 1))
         targets = labels[:, varying].astype(np.int64)
         models = []
         if len(varying) and estimator.__sklearn_tags__().target_tags.multi_output:
-            models = [seeded(estimator, seed).fit(rows, targets if len(varying) > 1 else targets[:, 0])]
+            models = [
+                seeded(estimator, seed).fit(rows, targets if len(varying) > 1 else targets[:, 0])
+            ]
         else:
             for label, column in zip(varying, targets.T, strict=True):
                 try:
                     models.append(seeded(estimator, seed).fit(rows, column))
                 except Exception as error:
-                    error.add_note(f"label {label}, which {column.sum()} of {len(column)} records have")
+                    error.add_note(
+                        f"label {label}, which {column.sum()} of {len(column)} records have"
+                    )
                     raise
         return cls(labels[0].astype(np.float64), varying, models)
 
@@ -155,12 +172,28 @@ class FittedLabels:
                     elif width == 1:
                         found = found[:, 1:]
                 elif hasattr(model, "decision_function"):
-                    found = 0.5 + 0.5 * np.tanh(np.reshape(model.decision_function(rows), (len(rows), width)) / 2)
+                    found = 0.5 + 0.5 * np.tanh(
+                        np.reshape(model.decision_function(rows), (len(rows), width)) / 2
+                    )
                 else:
-                    found = np.asarray(model.predict(rows), np.float64).clip(0, 1).reshape(len(rows), width)
+                    found = (
+                        np.asarray(model.predict(rows), np.float64)
+                        .clip(0, 1)
+                        .reshape(len(rows), width)
+                    )
                 columns.append(found)
-                require(found.shape == (len(rows), width), "predictions.shape", found.shape, f"({len(rows)}, {width})")
-                require(bool(np.isfinite(found).all()), "predictions", "NaN or infinity", "finite numbers")
+                require(
+                    found.shape == (len(rows), width),
+                    "predictions.shape",
+                    found.shape,
+                    f"({len(rows)}, {width})",
+                )
+                require(
+                    bool(np.isfinite(found).all()),
+                    "predictions",
+                    "NaN or infinity",
+                    "finite numbers",
+                )
             confidences[:, self.varying] = np.concatenate(columns, axis=1)
         return confidences
 
@@ -177,7 +210,9 @@ def of_a_part(estimator: Any, name: str = "estimator") -> Iterator[None]:
         said = " ".join(str(error).split())[:_SHOWN]
         where = "; ".join((*getattr(error, "__notes__", ()), f"{type(error).__name__}: {said}"))
         rule = "one that can be fitted to every teacher's part, or fewer teachers, so that parts are larger"
-        raise InvalidValue(f"{name}={type(estimator).__name__}: expected {rule} ({where})") from error
+        raise InvalidValue(
+            f"{name}={type(estimator).__name__}: expected {rule} ({where})"
+        ) from error
 
 
 def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArray[np.float32]:
@@ -194,7 +229,8 @@ def minds_scale(estimator: Any) -> bool:
 
 def seeded(estimator: Any, seed: int) -> Any:
     """An unfitted clone, every `random_state` in it set to the seed."""
-    from sklearn.base import clone  # here, so that workers with other teachers start in half the time
+    # here, so that workers with other teachers start in half the time
+    from sklearn.base import clone
 
     copy = clone(estimator)
     names = [name for name in copy.get_params() if name.split("__")[-1] == "random_state"]
@@ -203,7 +239,9 @@ def seeded(estimator: Any, seed: int) -> Any:
 
 def takes_nan(estimator: Any) -> bool:
     """Whether an estimator, or the first step of a pipeline, says that inputs may be missing."""
-    steps = [step for _, step in getattr(estimator, "steps", ()) if step not in (None, "passthrough")]
+    steps = [
+        step for _, step in getattr(estimator, "steps", ()) if step not in (None, "passthrough")
+    ]
     if steps:
         return takes_nan(steps[0])
     says = not isinstance(estimator, type) and hasattr(estimator, "__sklearn_tags__")

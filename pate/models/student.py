@@ -21,7 +21,14 @@ from pate.aggregators.release import TrainingSet
 from pate.files.disk import damaged, make_folder, read_json, reading, replacing, write_text
 from pate.networks.device import one_blas_thread
 from pate.networks.network import require_settings
-from pate.validation import nearest, require, require_array, require_choice, require_count, require_features
+from pate.validation import (
+    nearest,
+    require,
+    require_array,
+    require_choice,
+    require_count,
+    require_features,
+)
 
 Rows = NDArray[np.float32]
 Labels = NDArray[np.bool_]
@@ -29,11 +36,24 @@ Labels = NDArray[np.bool_]
 _WEIGHTS, _CARD = "student.safetensors", "student.json"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
 _MOST_AXES = 8
-LARGEST_INPUT = 2**22  # numbers in an input of a student whose arrays do not say how many, such as pixels of a picture
+# numbers in an input of a student whose arrays do not say how many, such as pixels of a picture
+LARGEST_INPUT = 2**22
 _MOST_PROBABLE = 1 + 1e-5  # means of float32 round
-_UNUSABLE = (LookupError, ValueError, ArithmeticError, RuntimeError, TypeError, AttributeError, MemoryError)
+_UNUSABLE = (
+    LookupError,
+    ValueError,
+    ArithmeticError,
+    RuntimeError,
+    TypeError,
+    AttributeError,
+    MemoryError,
+)
 # The kinds that ship, and the module here that is loaded when one is read.
-KINDS = {"mlp": "mlp", **dict.fromkeys(("linear", "logistic"), "linear"), **dict.fromkeys(("cnn", "resnet50"), "image")}
+KINDS = {
+    "mlp": "mlp",
+    **dict.fromkeys(("linear", "logistic"), "linear"),
+    **dict.fromkeys(("cnn", "resnet50"), "image"),
+}
 KINDS |= dict.fromkeys(("low_rank", "released", "released_kernel"), "kernel")
 OnEpoch = Callable[[int, dict[str, float]], None]  # called with an epoch's number and its losses
 Threshold = float | tuple[float, ...]  # one for all labels, or one for each
@@ -96,7 +116,11 @@ class StudentModel(ABC):
         The folder, and the one above it, are made where they are missing, with mode 0700; files have mode 0600.
         """
         folder = Path(folder)
-        card: dict[str, Any] = {"kind": self.kind, "threshold": self.threshold, "input_shape": list(self.input_shape)}
+        card: dict[str, Any] = {
+            "kind": self.kind,
+            "threshold": self.threshold,
+            "input_shape": list(self.input_shape),
+        }
         card |= {"num_rows": self.num_rows, "choices": dict(self.choices)}
         make_folder(folder, within=folder.parent.parent)
         with replacing(folder / _WEIGHTS) as file:
@@ -110,18 +134,30 @@ class StudentModel(ABC):
         found = read_json(path, rule=rule, remedy=_REMEDY)
         try:
             shape = tuple(require_count("input_shape", size) for size in found["input_shape"])
-            require(0 < len(shape) <= _MOST_AXES, "input_shape", shape, f"at most {_MOST_AXES} lengths")
+            require(
+                0 < len(shape) <= _MOST_AXES, "input_shape", shape, f"at most {_MOST_AXES} lengths"
+            )
             each = isinstance(found["threshold"], list)
             values = tuple(map(float, found["threshold"] if each else [found["threshold"]]))
-            require(all(0 < value <= 1 for value in values), "threshold", values[:3], "numbers in (0, 1]")
+            require(
+                all(0 < value <= 1 for value in values),
+                "threshold",
+                values[:3],
+                "numbers in (0, 1]",
+            )
             num_rows = require_count("num_rows", found["num_rows"], minimum=0)
-            kind, card = str(found["kind"]), (values if each else values[0], shape, num_rows, dict(found["choices"]))
+            kind, card = (
+                str(found["kind"]),
+                (values if each else values[0], shape, num_rows, dict(found["choices"])),
+            )
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
         if kind in KINDS:
             import_module(f"pate.models.{KINDS[kind]}")
         known = tuple(sorted({*StudentModel._kinds, *KINDS}))
-        hint = f"{nearest(kind, known)}; import the module of a student of your own before pate.load"
+        hint = (
+            f"{nearest(kind, known)}; import the module of a student of your own before pate.load"
+        )
         require(kind in known, "kind", kind, f"one of {', '.join(known)}{hint}")
         path, rule = Path(folder, _WEIGHTS), "the weights of a published student"
         wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
@@ -141,21 +177,32 @@ class StudentModel(ABC):
         found = ""
         # First by their shapes, before memory is taken for what they promise.
         if not self.forms:
-            found = "" if size <= LARGEST_INPUT else f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
+            found = (
+                ""
+                if size <= LARGEST_INPUT
+                else f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
+            )
         elif self.arrays.keys() != self.forms.keys():
             found = f"arrays {', '.join(sorted(self.arrays))[:80]}"
         else:
             lengths = {"d": size, "1": 1}
             for name, axes in self.forms.items():
                 shape = self.arrays[name].shape
-                known = [lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False)]
+                known = [
+                    lengths.setdefault(axis, length)
+                    for axis, length in zip(axes, shape, strict=False)
+                ]
                 if len(shape) != len(axes) or known != list(shape):
                     found = f"{name} of shape {shape}"
         if not found:
             try:
                 with np.errstate(all="ignore"):
                     said = self.predict_proba(np.zeros((1, *self.input_shape), np.float32))
-                if not (said.ndim == 2 and said.size > 0 and ((said >= 0) & (said <= _MOST_PROBABLE)).all()):
+                if not (
+                    said.ndim == 2
+                    and said.size > 0
+                    and ((said >= 0) & (said <= _MOST_PROBABLE)).all()
+                ):
                     found = "probabilities outside [0, 1]"
                 elif isinstance(self.threshold, tuple) and len(self.threshold) != said.shape[1]:
                     found = f"{len(self.threshold)} thresholds for {said.shape[1]} labels"
@@ -197,7 +244,9 @@ class Predictor(Protocol):
 class Learner(Protocol):
     """Whatever can be trained on a release: every `Student`, and scikit-learn's estimators in `PATEClassifier`."""
 
-    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> Predictor: ...
+    def learn(
+        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+    ) -> Predictor: ...
 
 
 class Student(ABC):
@@ -218,14 +267,18 @@ class Student(ABC):
     minds_scale: ClassVar[bool] = False
 
     @abstractmethod
-    def fit(self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+    def fit(
+        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
         """Trains on answered queries, float32 `[n, …]`, and what was released for them, bool `[n, num_labels]`.
 
         There may be none, n = 0. All that is random comes from the seed, >= 0; `on_epoch` is told the losses of each
         epoch. Raises `InvalidValue` for labels of another form, inputs that are not finite, a bad seed.
         """
 
-    def learn(self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None) -> StudentModel:
+    def learn(
+        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
         """Trains on all that was released: on labels, or on scores where a student knows what to do with them.
 
         The pool, float32 `[m, …]` or what reads like it, are public samples that were not asked, unlabeled; m may be 0.
@@ -265,7 +318,9 @@ class ThresholdedStudent(Student):
             cannot place that of a rare label.
     """
 
-    threshold: str | float | tuple[float, ...] = field(default="micro_f1", metadata={"public": True})
+    threshold: str | float | tuple[float, ...] = field(
+        default="micro_f1", metadata={"public": True}
+    )
     threshold_each_label: bool = False
 
     def __post_init__(self) -> None:
@@ -284,7 +339,12 @@ class ThresholdedStudent(Student):
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         if isinstance(self.threshold, tuple):
             rule = f"one for each of {num_labels} labels"
-            require(len(self.threshold) == num_labels, "threshold", f"{len(self.threshold)} numbers", rule)
+            require(
+                len(self.threshold) == num_labels,
+                "threshold",
+                f"{len(self.threshold)} numbers",
+                rule,
+            )
 
     def _place(self, probabilities: NDArray[np.floating], labels: Labels) -> Threshold:
         """The threshold by held-out probabilities and released labels, `[n, num_labels]`.
@@ -293,7 +353,11 @@ class ThresholdedStudent(Student):
         """
         ThresholdedStudent.check(self, (), labels.shape[1])
         if not isinstance(self.threshold, str):
-            return tuple(map(float, self.threshold)) if isinstance(self.threshold, tuple) else float(self.threshold)
+            return (
+                tuple(map(float, self.threshold))
+                if isinstance(self.threshold, tuple)
+                else float(self.threshold)
+            )
 
         def placed(probabilities: NDArray[np.floating], labels: Labels) -> float:
             if self.threshold == "prevalence":
@@ -301,11 +365,15 @@ class ThresholdedStudent(Student):
             return best_threshold(probabilities, labels, metric=str(self.threshold))
 
         if self.threshold_each_label:
-            return tuple(placed(probabilities[:, [at]], labels[:, [at]]) for at in range(labels.shape[1]))
+            return tuple(
+                placed(probabilities[:, [at]], labels[:, [at]]) for at in range(labels.shape[1])
+            )
         return placed(probabilities, labels)
 
 
-def best_threshold(probabilities: NDArray[np.floating], labels: Labels, *, metric: str = "micro_f1") -> float:
+def best_threshold(
+    probabilities: NDArray[np.floating], labels: Labels, *, metric: str = "micro_f1"
+) -> float:
     """The threshold, one for all labels, with the best micro-F1 or accuracy on held-out probabilities, `[n, L]`.
 
     In (0, 1], halfway between two neighboring probabilities; 0.5 where no label holds.
@@ -316,7 +384,11 @@ def best_threshold(probabilities: NDArray[np.floating], labels: Labels, *, metri
     sorted_probabilities, sorted_labels = probabilities.ravel()[order], labels.ravel()[order]
     predicted, hits = np.arange(1, len(order) + 1), np.cumsum(sorted_labels)
     # F1 = 2 TP / (predicted + held); TP + TN = 2 TP - predicted + a constant
-    gain = 2 * hits / (predicted + hits[-1]) if metric == "micro_f1" else (2 * hits - predicted).astype(float)
+    gain = (
+        2 * hits / (predicted + hits[-1])
+        if metric == "micro_f1"
+        else (2 * hits - predicted).astype(float)
+    )
     following = np.append(sorted_probabilities[1:], 0.0)
     gain[sorted_probabilities == following] = -np.inf  # equal probabilities cannot be told apart
     best = int(np.argmax(gain))

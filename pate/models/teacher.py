@@ -50,7 +50,9 @@ class Voter:
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> VoteSource:
         """The votes of teachers without saved states, on the first samples of the public pool."""
-        raise NotImplementedError(f"{type(self).__name__}: expected a method votes_of, or a subclass of Teacher")
+        raise NotImplementedError(
+            f"{type(self).__name__}: expected a method votes_of, or a subclass of Teacher"
+        )
 
     def check(self, input_shape: tuple[int, ...]) -> None:
         """Raises `InvalidValue` where such inputs are not for these teachers: asked before anything is spent."""
@@ -117,7 +119,9 @@ class Teacher(Voter, ABC):
         """
 
     @abstractmethod
-    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def predict_many(
+        self, states: Sequence[State], inputs: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         """Confidences in [0, 1] of each teacher, float32 `[num_states, num_queries, num_labels]`.
 
         A vote is a confidence >= 0.5: a teacher's own threshold is already folded in.
@@ -127,7 +131,9 @@ class Teacher(Voter, ABC):
 def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
     """Raises `InvalidValue` unless there are shards, alike in the shape of a record, and a seed for each."""
     require(len(shards) > 0, "len(shards)", len(shards), "at least one shard")
-    require(len(seeds) == len(shards), "len(seeds)", len(seeds), f"{len(shards)}, one for each shard")
+    require(
+        len(seeds) == len(shards), "len(seeds)", len(seeds), f"{len(shards)}, one for each shard"
+    )
     shape, num_labels = shards[0].inputs.shape[1:], shards[0].labels.shape[1]
     for shard in shards:
         found, labels = shard.inputs.shape[1:], shard.labels.shape[1]
@@ -151,8 +157,10 @@ class PaddedBatch:
             inputs[row, : len(shard)] = as_rows(shard.inputs)
             labels[row, : len(shard)] = shard.labels
         sizes = torch.tensor([len(shard) for shard in shards], device=device)
-        self.inputs = torch.from_numpy(inputs).to(device, dtype)  # [num_shards, n, d], records flattened
-        self.labels = torch.from_numpy(labels).to(device, dtype)  # [num_shards, n, num_labels], 0 or 1
+        # [num_shards, n, d], records flattened
+        self.inputs = torch.from_numpy(inputs).to(device, dtype)
+        # [num_shards, n, num_labels], 0 or 1
+        self.labels = torch.from_numpy(labels).to(device, dtype)
         # [num_shards, n, 1], 1 for a record and 0 for padding
         self.mask = (torch.arange(shape[1], device=device) < sizes[:, None]).to(dtype)[..., None]
         self.sizes = sizes.to(dtype)[:, None, None]  # records of each shard, [num_shards, 1, 1]
@@ -181,11 +189,17 @@ class IsolatedTeacher(Teacher):
         pairs = zip(shards, seeds, strict=True)
         return [state for shard, seed in pairs for state in self.teacher.fit_many([shard], [seed])]
 
-    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def predict_many(
+        self, states: Sequence[State], inputs: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         return self.teacher.predict_many(states, inputs)  # side by side: its shapes are public
 
 
 def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
     """The recipe for records of these groups: apart where groups have several records, and so shards any length."""
     sizes_are_public = len(np.unique(group_ids)) == len(group_ids)
-    return teacher if sizes_are_public or teacher.is_isolated or teacher.stays_together else IsolatedTeacher(teacher)
+    return (
+        teacher
+        if sizes_are_public or teacher.is_isolated or teacher.stays_together
+        else IsolatedTeacher(teacher)
+    )

@@ -49,18 +49,23 @@ class ConvNet(Architecture, Network):
     network's own records). Weights are `[channels out, rows * columns * channels in]`, channels innermost.
     """
 
-    shape: tuple[int, ...]  # of an image, (channels, height, width); height and width multiples of patch
+    # of an image, (channels, height, width); height and width multiples of patch
+    shape: tuple[int, ...]
     num_labels: int  # L
 
     @classmethod
     def of(cls, settings: Architecture, shape: tuple[int, ...], num_labels: int) -> ConvNet:
         return cls(
-            tuple(shape), num_labels, **{each.name: getattr(settings, each.name) for each in fields(Architecture)}
+            tuple(shape),
+            num_labels,
+            **{each.name: getattr(settings, each.name) for each in fields(Architecture)},
         )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fits = len(self.shape) == 3 and all(size % self.patch == 0 and size > 0 for size in self.shape[1:])
+        fits = len(self.shape) == 3 and all(
+            size % self.patch == 0 and size > 0 for size in self.shape[1:]
+        )
         rule = f"(channels, height, width) in multiples of {self.patch} pixels"
         require(fits, "inputs.shape[1:]", tuple(self.shape), rule)
 
@@ -74,16 +79,23 @@ class ConvNet(Architecture, Network):
     def kernels(self) -> list[tuple[int, int]]:
         """Channels out and inputs in of each layer before the head."""
         first, taps = (self.width, self.shape[0] * self.patch**2), self.kernel_size**2
-        others = [(2 * self.width, taps * (1 + (block > 0)) * self.width) for block in range(self.blocks)]
+        others = [
+            (2 * self.width, taps * (1 + (block > 0)) * self.width) for block in range(self.blocks)
+        ]
         return [first, *others]
 
     def initial(self, rng: np.random.Generator) -> Tensors:
         """He-scaled normal weights, a head of zeros."""
         tensors: Tensors = {}
         for layer, (channels, inputs) in enumerate(self.kernels):
-            drawn = rng.standard_normal((channels, inputs), np.float32) * np.float32(math.sqrt(2 / inputs))
+            drawn = rng.standard_normal((channels, inputs), np.float32) * np.float32(
+                math.sqrt(2 / inputs)
+            )
             tensors[f"layer{layer}.weight"] = torch.from_numpy(drawn)
-            tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"] = torch.ones(channels), torch.zeros(channels)
+            tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"] = (
+                torch.ones(channels),
+                torch.zeros(channels),
+            )
             if self.norm == "batch":
                 tensors[f"layer{layer}.mean"] = torch.zeros(channels)
                 tensors[f"layer{layer}.var"] = torch.ones(channels)
@@ -108,12 +120,15 @@ class ConvNet(Architecture, Network):
         means = values.permute(0, 2, 3, 1).flatten(1)
         return functional.linear(means, tensors["head.weight"], tensors["head.bias"])
 
-    def _normalized(self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool) -> torch.Tensor:
+    def _normalized(
+        self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool
+    ) -> torch.Tensor:
         scale, shift = tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"]
         if self.norm == "group":
             return functional.group_norm(values, len(scale) // GROUP, scale, shift, EPSILON)
         mean, var = tensors[f"layer{layer}.mean"], tensors[f"layer{layer}.var"]
-        if training and values[:, 0].numel() == 1:  # torch would divide by 0: one value has no unbiased variance
+        # torch would divide by 0: one value has no unbiased variance
+        if training and values[:, 0].numel() == 1:
             mean.lerp_(values.detach().flatten().to(mean.dtype), MOMENTUM)
             var.mul_(1 - MOMENTUM)
             return torch.batch_norm(values, scale, shift, None, None, True, MOMENTUM, EPSILON, True)
@@ -132,7 +147,8 @@ def stacked_logits(
     parts, count, channels, height, width = images.shape
     rows, columns = height // network.patch, width // network.patch
     cut = images.view(parts, count, channels, rows, network.patch, columns, network.patch)
-    values = cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(parts, count, rows, columns, -1)  # patches, channels innermost
+    # patches, channels innermost
+    values = cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(parts, count, rows, columns, -1)
     for layer in range(network.blocks + 1):
         gathered = values
         if layer > 0:
@@ -142,8 +158,12 @@ def stacked_logits(
         values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
         values = _normalized(network, tensors, layer, values, valid, training).relu_()
     cells = network.cells
-    means = values.view(parts, count, cells, rows // cells, cells, columns // cells, -1).mean(dim=(3, 5))
-    return torch.baddbmm(tensors["head.bias"][:, None], means.flatten(2), tensors["head.weight"].transpose(1, 2))
+    means = values.view(parts, count, cells, rows // cells, cells, columns // cells, -1).mean(
+        dim=(3, 5)
+    )
+    return torch.baddbmm(
+        tensors["head.bias"][:, None], means.flatten(2), tensors["head.weight"].transpose(1, 2)
+    )
 
 
 class Neighborhoods(torch.autograd.Function):
@@ -164,19 +184,30 @@ class Neighborhoods(torch.autograd.Function):
         networks, count, rows, columns, _ = gradients[0].shape
         side, edge = context.side, context.side // 2
         parts = gradients[0].view(networks, count, rows, columns, side, side, -1)
-        total = parts.new_zeros(networks, count, rows + 2 * edge, columns + 2 * edge, parts.shape[-1])
+        total = parts.new_zeros(
+            networks, count, rows + 2 * edge, columns + 2 * edge, parts.shape[-1]
+        )
         for row in range(side):
             for column in range(side):
-                total[:, :, row : row + rows, column : column + columns] += parts[..., row, column, :]
+                total[:, :, row : row + rows, column : column + columns] += parts[
+                    ..., row, column, :
+                ]
         return total[:, :, edge : edge + rows, edge : edge + columns], None
 
 
 def _normalized(
-    network: ConvNet, tensors: Tensors, layer: int, values: torch.Tensor, valid: torch.Tensor, training: bool
+    network: ConvNet,
+    tensors: Tensors,
+    layer: int,
+    values: torch.Tensor,
+    valid: torch.Tensor,
+    training: bool,
 ) -> torch.Tensor:
     """Values `[T, n, rows, columns, channels]`, normalized in float32."""
     values = values.float()
-    scale, shift = (tensors[f"layer{layer}.{name}"][:, None, None, None] for name in ("scale", "shift"))
+    scale, shift = (
+        tensors[f"layer{layer}.{name}"][:, None, None, None] for name in ("scale", "shift")
+    )
     if network.norm == "group":
         grouped = values.view(*values.shape[:4], -1, GROUP)
         var, mean = torch.var_mean(grouped, dim=(2, 3, 5), correction=0, keepdim=True)
@@ -184,7 +215,8 @@ def _normalized(
     mean, var = tensors[f"layer{layer}.mean"], tensors[f"layer{layer}.var"]
     if training:  # over the valid images, `[T, channels]`; moves the running ones
         kept, mask = (mean, var), valid[:, :, None, None, None]
-        count = (valid.sum(dim=1, keepdim=True) * values.shape[2] * values.shape[3]).clamp(min=1)  # [T, 1]
+        # [T, 1]
+        count = (valid.sum(dim=1, keepdim=True) * values.shape[2] * values.shape[3]).clamp(min=1)
         mean = (values * mask).sum(dim=(1, 2, 3)) / count
         var = ((values - mean[:, None, None, None]).square() * mask).sum(dim=(1, 2, 3)) / count
         # as torch's batch norm: biased within the batch, unbiased in the running mean
@@ -212,16 +244,23 @@ def fit_stacked(
     """
     drawn = [network.initial(rng) for rng in rngs]
     names = [name for name in drawn[0] if not network.is_buffer(name)]
-    tensors = {name: torch.stack([tensors[name] for tensors in drawn]).to(device) for name in drawn[0]}
+    tensors = {
+        name: torch.stack([tensors[name] for tensors in drawn]).to(device) for name in drawn[0]
+    }
     parameters = [tensors[name].requires_grad_() for name in names]
     sizes = [len(part) for part in images]
-    shown, wanted = (torch.from_numpy(np.concatenate(arrays)).to(device) for arrays in (images, targets))  # once
+    # once
+    shown, wanted = (
+        torch.from_numpy(np.concatenate(arrays)).to(device) for arrays in (images, targets)
+    )
     starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)  # of each network's records
     batches = net.Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
     steps = torch.tensor(batches.steps_of, device=device)
     loss_scale = recipe.loss_scale(device)
-    can_overflow = loss_scale != 1  # then a step is as if sizes differed: one network's overflow would
-    alike = not can_overflow and bool((steps == batches.num_steps).all())  # else round the others' steps another way
+    # then a step is as if sizes differed: one network's overflow would
+    can_overflow = loss_scale != 1
+    # else round the others' steps another way
+    alike = not can_overflow and bool((steps == batches.num_steps).all())
     optimizer = net.StackedAdamW(
         [parameter.detach().flatten(1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
@@ -240,12 +279,16 @@ def fit_stacked(
         pictures = pictures.contiguous().view(*index.shape, *shown.shape[1:])
         with recipe.autocast(device):
             logits = stacked_logits(network, tensors, pictures, valid, training=True)
-        each = functional.binary_cross_entropy_with_logits(logits.float(), wanted[index], reduction="none").sum(dim=2)
+        each = functional.binary_cross_entropy_with_logits(
+            logits.float(), wanted[index], reduction="none"
+        ).sum(dim=2)
         losses = (each * valid).sum(dim=1) / valid.sum(dim=1).clamp(min=1)  # [T]
         found = torch.autograd.grad(losses.sum() * loss_scale, parameters)
         gradients, active = [gradient.flatten(1) / loss_scale for gradient in found], valid[:, :1]
         if can_overflow:
-            finite = torch.stack([gradient.isfinite().all(dim=1) for gradient in gradients]).all(dim=0)
+            finite = torch.stack([gradient.isfinite().all(dim=1) for gradient in gradients]).all(
+                dim=0
+            )
             active = active & finite[:, None]
             gradients = [gradient.nan_to_num_(0, 0, 0) for gradient in gradients]
         scale = 1 - step / batches.num_steps if alike else (1 - step / steps).clamp(min=0)[:, None]

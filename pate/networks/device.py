@@ -50,7 +50,8 @@ def device_memory(advice: str) -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        said = ". ".join(str(error).split(". ")[:2])  # the sentences behind them advise on torch's allocator
+        # the sentences behind them advise on torch's allocator
+        said = ". ".join(str(error).split(". ")[:2])
         raise DeviceFull(f"{said} ({advice})") from error
 
 

@@ -13,22 +13,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.networks.device import require_device, torch
-from pate.validation import require, require_choice, require_count, require_non_negative, require_positive
+from pate.validation import (
+    require,
+    require_choice,
+    require_count,
+    require_non_negative,
+    require_positive,
+)
 
 # All that a network is, by name: parameters, and buffers that training moves without a gradient.
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 NORMS = ("group", "batch")
-_LOSS_SCALE = 1024.0  # lifts gradients out of float16's denormals; a power of two, so that undoing it is exact
+# lifts gradients out of float16's denormals; a power of two, so that undoing it is exact
+_LOSS_SCALE = 1024.0
 _BLOCK = 128  # images a forward pass without gradients
 _FEW = 2**25  # values: 128 MiB as float32
-_ADAMW: dict[str, Any] = {"fused": True, "amsgrad": False, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "maximize": False}
+_ADAMW: dict[str, Any] = {
+    "fused": True,
+    "amsgrad": False,
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "eps": 1e-8,
+    "maximize": False,
+}
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(("hidden", "epochs", "batch_size", "chunk_size", "num_workers", "max_in_flight"), require_count),
-    **dict.fromkeys(("width", "patch", "grid", "kernel_size", "image_size", "num_directions", "rank"), require_count),
-    **dict.fromkeys(("blocks", "max_unlabeled", "max_deaths", "max_retries"), partial(require_count, minimum=0)),
+    **dict.fromkeys(
+        ("hidden", "epochs", "batch_size", "chunk_size", "num_workers", "max_in_flight"),
+        require_count,
+    ),
+    **dict.fromkeys(
+        ("width", "patch", "grid", "kernel_size", "image_size", "num_directions", "rank"),
+        require_count,
+    ),
+    **dict.fromkeys(
+        ("blocks", "max_unlabeled", "max_deaths", "max_retries"), partial(require_count, minimum=0)
+    ),
     "folds": partial(require_count, minimum=2),
     **dict.fromkeys(("learning_rate", "penalty", "labels_per_sample"), require_positive),
     **dict.fromkeys(("weight_decay", "num_cpus", "num_gpus"), require_non_negative),
@@ -72,7 +94,12 @@ def require_images(inputs: Any) -> NDArray[Any]:
     """Returns images `[n, channels, height, width]`, float32 in [0, 1] or uint8, or raises `InvalidValue`."""
     images = np.asarray(inputs)
     require(images.ndim == 4, "inputs.shape", images.shape, "images [n, channels, height, width]")
-    require(images.dtype in (np.float32, np.uint8), "inputs.dtype", images.dtype, "float32 in [0, 1], or uint8")
+    require(
+        images.dtype in (np.float32, np.uint8),
+        "inputs.dtype",
+        images.dtype,
+        "float32 in [0, 1], or uint8",
+    )
     return images
 
 
@@ -87,7 +114,9 @@ def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
     return torch.where(flips[:, None, None, None], images.flip(3), images)
 
 
-def blocks_of(images: NDArray[Any], size: int, device: torch.device) -> Iterator[tuple[slice, torch.Tensor]]:
+def blocks_of(
+    images: NDArray[Any], size: int, device: torch.device
+) -> Iterator[tuple[slice, torch.Tensor]]:
     """Images a block at a time, as `centered` gives them, and which rows they are."""
     for first in range(0, len(images), size):
         rows = slice(first, first + size)
@@ -148,7 +177,13 @@ class Minibatches:
     `steps_of` steps of `num_steps`, sits the remaining steps out.
     """
 
-    def __init__(self, sizes: Sequence[int], batch_size: int, epochs: int, rngs: Sequence[np.random.Generator]) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        batch_size: int,
+        epochs: int,
+        rngs: Sequence[np.random.Generator],
+    ) -> None:
         self._sizes, self._batch_size, self._rngs = sizes, batch_size, rngs
         self._steps_per_epoch = [-(-size // batch_size) for size in sizes]
         self.steps_of = [epochs * steps for steps in self._steps_per_epoch]
@@ -177,13 +212,24 @@ class StackedAdamW:
     shrinks the parameters by `learning_rate * weight_decay`.
     """
 
-    def __init__(self, parameters: Sequence[torch.Tensor], *, learning_rate: float, weight_decay: float) -> None:
-        self.learning_rate, self.weight_decay, self._parameters = learning_rate, weight_decay, list(parameters)
-        self._first, self._second = ([torch.zeros_like(each) for each in parameters] for _ in range(2))
+    def __init__(
+        self, parameters: Sequence[torch.Tensor], *, learning_rate: float, weight_decay: float
+    ) -> None:
+        self.learning_rate, self.weight_decay, self._parameters = (
+            learning_rate,
+            weight_decay,
+            list(parameters),
+        )
+        self._first, self._second = (
+            [torch.zeros_like(each) for each in parameters] for _ in range(2)
+        )
         self._counts = [torch.zeros((), device=parameter.device) for parameter in parameters]
 
     def step(
-        self, gradients: Sequence[torch.Tensor], active: torch.Tensor | None = None, scale: torch.Tensor | float = 1.0
+        self,
+        gradients: Sequence[torch.Tensor],
+        active: torch.Tensor | None = None,
+        scale: torch.Tensor | float = 1.0,
     ) -> None:
         """Moves the parts that are active, `[num_parts, 1, …]`, or all; the rate has a `scale`, for all or for each."""
         from torch.optim.adamw import adamw  # here, as torch is loaded late
@@ -193,7 +239,8 @@ class StackedAdamW:
         rate = self.learning_rate * scale if all_alike else self.learning_rate
         none: list[torch.Tensor] = []
         moved = self._parameters, list(gradients), self._first, self._second, none, self._counts
-        adamw(*moved, lr=rate, weight_decay=self.weight_decay, **_ADAMW)  # `AdamW` around it takes twice as long here
+        # `AdamW` around it takes twice as long here
+        adamw(*moved, lr=rate, weight_decay=self.weight_decay, **_ADAMW)
         # A step is linear in its rate, weight decay included: a part with a smaller one goes a share of the way.
         share = scale if active is None else scale * active
         for parameter, kept in zip(self._parameters, before, strict=False):
@@ -224,9 +271,12 @@ def fit(
         shape, end = tensors[name].shape, start + tensors[name].numel()
         tensors[name] = vector[start:end].view(shape).detach().requires_grad_()
         tensors[name].grad, start = gradient[start:end].view(shape), end
-    optimizer = StackedAdamW([vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    optimizer = StackedAdamW(
+        [vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
+    )
     shown, wanted = (torch.from_numpy(array).to(device) for array in (images, targets))
-    if few := shown.numel() <= _FEW:  # centered once; many stay as they are, since bytes take a quarter of the memory
+    # centered once; many stay as they are, since bytes take a quarter of the memory
+    if few := shown.numel() <= _FEW:
         shown = centered(shown).permute(0, 2, 3, 1)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
     curve = torch.zeros(batches.num_steps)
@@ -241,7 +291,9 @@ def fit(
         with recipe.autocast(device):
             logits = network.logits(tensors, pictures, training=True)
         asked = wanted.index_select(0, batch)
-        summed = torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), asked, reduction="sum")
+        summed = torch.nn.functional.binary_cross_entropy_with_logits(
+            logits.float(), asked, reduction="sum"
+        )
         loss = summed / len(batch)
         torch.autograd.backward(loss * loss_scale)
         if loss_scale != 1:

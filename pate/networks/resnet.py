@@ -43,7 +43,8 @@ def torchvision_models(setting: str = "teacher=resnet50") -> Any:
 
 
 FEATURES = 2048  # channels that the head sees
-_IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # mean and spread that published weights expect
+# mean and spread that published weights expect
+_IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _HEAD = ("fc.weight", "fc.bias")
 _TO_ONE_PIXEL = 32  # pixels a side of which the strides leave one
 _SAFE_TORCH = 2, 10  # whose reader of plain weights runs no code; see CVE-2026-24747
@@ -55,8 +56,10 @@ class ResNet50(Network):
     """The residual network of 50 layers (He et al., 2016), each network with batch statistics of its own."""
 
     num_labels: int  # L; 0 leaves the head out, so that `logits` are the 2,048 features
-    weights: str | None = None  # a file of backbone weights to begin with (`read_weights`), or None for random ones
-    image_size: int | None = None  # images are resized to this height and width first; None leaves them as they are
+    # a file of backbone weights to begin with (`read_weights`), or None for random ones
+    weights: str | None = None
+    # images are resized to this height and width first; None leaves them as they are
+    image_size: int | None = None
 
     def __post_init__(self) -> None:
         torchvision_models()
@@ -110,7 +113,9 @@ class ResNet50(Network):
         if self.image_size is not None:
             size = (self.image_size, self.image_size)
             images = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
-        mean, spread = (torch.tensor(values, device=images.device)[:, None, None] for values in _IMAGENET)
+        mean, spread = (
+            torch.tensor(values, device=images.device)[:, None, None] for values in _IMAGENET
+        )
         return (images - (2 * mean - 1)) / (2 * spread)  # one channel becomes three
 
 
@@ -125,19 +130,30 @@ def read_weights(path: str | Path) -> Tensors:
     rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
     require(plain or version >= _SAFE_TORCH, "weights", path, rule)
     try:
-        found: Tensors = load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
+        found: Tensors = (
+            load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
+        )
         tensors = {
-            name.removeprefix("module."): tensor.float() for name, tensor in found.items() if "num_b" not in name
+            name.removeprefix("module."): tensor.float()
+            for name, tensor in found.items()
+            if "num_b" not in name
         }
     except Exception as error:  # also what a damaged pickle raises
-        said = "" if isinstance(error, PickleError) else f": {error}".partition("\n")[0]  # that is a page of advice
+        # that is a page of advice
+        said = "" if isinstance(error, PickleError) else f": {error}".partition("\n")[0]
         rule = f"a file of ResNet-50 weights ({type(error).__name__}{said})"
         raise InvalidValue(f"weights={path}: expected {rule}") from error
     structure = ResNet50(num_labels=0)._module.state_dict()
     wanted = {name: tensor.shape for name, tensor in structure.items() if "num_batches" not in name}
-    wrong = [name for name, shape in wanted.items() if name not in tensors or tensors[name].shape != shape]
+    wrong = [
+        name
+        for name, shape in wanted.items()
+        if name not in tensors or tensors[name].shape != shape
+    ]
     if wrong:
-        raise InvalidValue(f"weights={path}: expected a file of ResNet-50 weights, found no good {wrong[0]} in it")
+        raise InvalidValue(
+            f"weights={path}: expected a file of ResNet-50 weights, found no good {wrong[0]} in it"
+        )
     counts = {name: torch.tensor(0) for name in structure if "num_batches" in name}
     return {name: tensors[name] for name in wanted} | counts
 

@@ -20,7 +20,13 @@ from pate.votes.shape import VoteShape
 if TYPE_CHECKING:
     from pate.pricing.audit import ReleaseParameters, audit_votes
     from pate.pricing.lower_bound import lower_bound_of
-    from pate.pricing.quote import Quote, accounts_left, cheapest_accountant, plan_hits, quote_release
+    from pate.pricing.quote import (
+        Quote,
+        accounts_left,
+        cheapest_accountant,
+        plan_hits,
+        quote_release,
+    )
 
 __all__ = [
     "Budget",

@@ -25,14 +25,17 @@ from pate.votes.foreign import ImportedVotes
 from pate.votes.shape import VoteShape
 
 
-def published_claim(aggregator: Aggregator, votes: ImportedVotes, target_delta: float) -> tuple[float | None, str]:
+def published_claim(
+    aggregator: Aggregator, votes: ImportedVotes, target_delta: float
+) -> tuple[float | None, str]:
     """What published code says of a release of these votes, which is no bound, and how it comes about.
 
     None where published code prints nothing of its own.
     """
     counts, num_teachers = votes.counts, votes.num_teachers
     num_queries, num_labels = counts.shape
-    parts: list[tuple[float, int, float]] = []  # of Gaussian noise: its std, how many counts move by 1, how many times
+    # of Gaussian noise: its std, how many counts move by 1, how many times
+    parts: list[tuple[float, int, float]] = []
     match aggregator:
         case aggregators.GaussianVotes():
             parts, claim = [(aggregator.noise_std, 2, num_queries)], "all labels cost like one"
@@ -46,7 +49,11 @@ def published_claim(aggregator: Aggregator, votes: ImportedVotes, target_delta: 
         case aggregators.ConfidentVotes() | aggregators.ConfidentGNMax():
             # every screening, and answers as often as the votes let expect
             one_label = isinstance(aggregator, aggregators.ConfidentGNMax)
-            agreement = counts.max(axis=1) if one_label else np.maximum(counts, num_teachers - counts).min(axis=1)
+            agreement = (
+                counts.max(axis=1)
+                if one_label
+                else np.maximum(counts, num_teachers - counts).min(axis=1)
+            )
             needed = aggregator.threshold_share * num_teachers
             expected = float(ndtr((agreement - needed) / aggregator.screening_std).sum())
             parts = [(aggregator.noise_std, 2 if one_label else num_labels, expected)]
@@ -59,8 +66,15 @@ def published_claim(aggregator: Aggregator, votes: ImportedVotes, target_delta: 
     def curve(orders: Array) -> Array:
         if isinstance(aggregator, aggregators.GNMax):
             noise = {"noise_std": aggregator.noise_std}
-            return np.asarray(theorem_6_rdp(gnmax_log_q(counts, **noise), orders=orders, **noise).sum(axis=0))
-        return np.asarray(sum(times * curve_of(GaussianEvent(std / moved**0.5))(orders) for std, moved, times in parts))
+            return np.asarray(
+                theorem_6_rdp(gnmax_log_q(counts, **noise), orders=orders, **noise).sum(axis=0)
+            )
+        return np.asarray(
+            sum(
+                times * curve_of(GaussianEvent(std / moved**0.5))(orders)
+                for std, moved, times in parts
+            )
+        )
 
     return converted(curve, count=1, target_delta=target_delta, conversion="classic"), claim
 
@@ -71,11 +85,14 @@ class AuditFinding:
 
     aggregator: str  # its name as in the configuration
     epsilon: Mapping[str, float]  # an upper bound, by adjacency
-    paper_epsilon: float | None  # no bound: what published code prints for such a release, if anything of its own
+    # no bound: what published code prints for such a release, if anything of its own
+    paper_epsilon: float | None
     claim: str  # how that figure comes about
-    parameters: Mapping[str, float] = field(default_factory=dict)  # what the price is for, as in `ReleaseParameters`
+    # what the price is for, as in `ReleaseParameters`
+    parameters: Mapping[str, float] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()  # those of them that nobody gave
-    data_dependent: DataDependentEpsilon | None = None  # on the votes, if asked and known: private, no guarantee
+    # on the votes, if asked and known: private, no guarantee
+    data_dependent: DataDependentEpsilon | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +115,10 @@ class VoteAudit:
             "delta": self.target_delta,
             "adjacency": str(adjacency),
             "accountant": self.accountant,
-            **{name: findings[0][name] for name in ("paper_epsilon", "data_dependent", "aggregator")},
+            **{
+                name: findings[0][name]
+                for name in ("paper_epsilon", "data_dependent", "aggregator")
+            },
             "layout": self.layout,
             "num_queries": self.shape.num_queries,
             "num_labels": self.shape.num_labels,
@@ -129,41 +149,68 @@ def audit_votes(
     Budget(target_delta=target_delta, accountant=accountant)  # which refuses what is out of range
     parameters = parameters or ReleaseParameters()
     num_queries, num_labels = votes.counts.shape
-    shape = VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers)
+    shape = VoteShape(
+        num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers
+    )
     usual = _usual_aggregators(votes.layout, shape, target_delta)
     if aggregator is not None:
-        single, one = aggregator.single_label, votes.layout == "classes"  # others may need that teachers vote for few
+        # others may need that teachers vote for few
+        single, one = aggregator.single_label, votes.layout == "classes"
         fits = single if one else not single or aggregator.max_votes_per_teacher is None
         released = "one label per query" if one else "several labels"
         rule = f"one that releases {released}, votes are of layout {votes.layout}"
         require(fits, "aggregator", _configured_name(aggregator), rule)
         sets = isinstance(aggregator, aggregators.PowersetGNMax)
         rule = "votes of layout teacher_votes, as counts of labels do not say which teachers voted for which set; of "
-        rule += "counts of sets, a column for each, the release is aggregator=gnmax with layout=classes"
-        require(not sets or votes.layout == "teacher_votes", "aggregator", _configured_name(aggregator), rule)
+        rule += (
+            "counts of sets, a column for each, the release is aggregator=gnmax with layout=classes"
+        )
+        require(
+            not sets or votes.layout == "teacher_votes",
+            "aggregator",
+            _configured_name(aggregator),
+            rule,
+        )
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
     findings = list[AuditFinding]()
     for start in usual:
         applied, used, bare = parameters.applied(start)
         both = [(each, replace(applied, adjacency=each)) for each in Adjacency]
-        events = {str(each): NonPrivateEvent() if bare else made.event(shape) for each, made in both}
-        bounds = {each: accountant().compose(event).get_epsilon(target_delta) for each, event in events.items()}
-        claimed = (0.0, "no noise costs nothing") if bare else published_claim(applied, votes, target_delta)
+        events = {
+            str(each): NonPrivateEvent() if bare else made.event(shape) for each, made in both
+        }
+        bounds = {
+            each: accountant().compose(event).get_epsilon(target_delta)
+            for each, event in events.items()
+        }
+        claimed = (
+            (0.0, "no noise costs nothing")
+            if bare
+            else published_claim(applied, votes, target_delta)
+        )
         on_votes = None
         if data_dependent and not bare:
             with suppress(UnknownCost):
                 on_votes = epsilon_on(applied, votes.counts, shape, target_delta)
-        assumed = () if start is aggregator else tuple(name for name in used if name in parameters.assumed)
+        assumed = (
+            ()
+            if start is aggregator
+            else tuple(name for name in used if name in parameters.assumed)
+        )
         if not (given_only and assumed and findings):
             name = _configured_name(applied)
             findings.append(AuditFinding(name, bounds, *claimed, used, assumed, on_votes))
-    return VoteAudit(tuple(findings), parameters, target_delta, accountant().name, votes.layout, shape)
+    return VoteAudit(
+        tuple(findings), parameters, target_delta, accountant().name, votes.layout, shape
+    )
 
 
 def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> list[Aggregator]:
     """Those that can release such votes, with parameters to start from; the plain one first."""
     noise_std = ASSUMED["noise_std"]
-    screened: dict[str, Any] = {name: value for name, value in ASSUMED.items() if name != "vote_clip"}
+    screened: dict[str, Any] = {
+        name: value for name, value in ASSUMED.items() if name != "vote_clip"
+    }
     if layout == "classes":
         return [aggregators.GNMax(noise_std=noise_std), aggregators.ConfidentGNMax(**screened)]
     usual: list[Aggregator] = [
@@ -175,8 +222,13 @@ def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> li
         usual.append(aggregators.PowersetGNMax(noise_std=noise_std))
     if shape.num_labels == 1:
         return usual
-    failure = min(1e-9, 0.6 * target_delta / shape.num_queries)  # the paper's, where that leaves some of delta
-    both: dict[str, Any] = {"selection_scale": noise_std, "test_std": noise_std, "failure_prob": failure}
+    # the paper's, where that leaves some of delta
+    failure = min(1e-9, 0.6 * target_delta / shape.num_queries)
+    both: dict[str, Any] = {
+        "selection_scale": noise_std,
+        "test_std": noise_std,
+        "failure_prob": failure,
+    }
     return [*usual, aggregators.StableTopK(selection_noise="gaussian", **both)]
 
 
@@ -187,7 +239,12 @@ def _configured_name(aggregator: Aggregator) -> str:
 
 
 # What is taken where nothing is said.
-ASSUMED: dict[str, float] = {"noise_std": 50.0, "screening_std": 50.0, "threshold_share": 0.6, "vote_clip": 2}
+ASSUMED: dict[str, float] = {
+    "noise_std": 50.0,
+    "screening_std": 50.0,
+    "threshold_share": 0.6,
+    "vote_clip": 2,
+}
 
 _OTHER_NAMES = {"noise_std": "selection_scale", "screening_std": "test_std"}
 _NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
@@ -223,12 +280,18 @@ class ReleaseParameters:
         No aggregator takes that: it has noise of 1 instead.
         """
         fields_of, known = {item.name for item in fields(aggregator)}, self.known
-        spelled = [(item.name, each) for item in fields(self) for each in (_OTHER_NAMES.get(item.name), item.name)]
-        names = {name: each for name, each in spelled if each in fields_of}  # what the aggregator calls those it has
+        spelled = [
+            (item.name, each)
+            for item in fields(self)
+            for each in (_OTHER_NAMES.get(item.name), item.name)
+        ]
+        # what the aggregator calls those it has
+        names = {name: each for name, each in spelled if each in fields_of}
         own: dict[str, Any] = {each: known[name] for name, each in names.items() if name in known}
         bare = [each for each, value in own.items() if value == 0 and each in _NOISES]
         if "screening_std" not in names:
-            names.pop("threshold_share", None)  # which without a screening has no part in a price or a claim
+            # which without a screening has no part in a price or a claim
+            names.pop("threshold_share", None)
         found = {name: known.get(name, getattr(aggregator, each)) for name, each in names.items()}
         used = {name: value for name, value in found.items() if isinstance(value, (int, float))}
         return replace(aggregator, **own | dict.fromkeys(bare, 1.0)), used, bool(bare)

@@ -13,7 +13,14 @@ from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
 from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.mechanisms.noise.real_numbers import gaussian_argmax
-from pate.verification.divergences import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon
+from pate.verification.divergences import (
+    Law,
+    LowerBound,
+    Pair,
+    climbed,
+    lower_bound,
+    session_epsilon,
+)
 from pate.votes.shape import VoteShape
 
 Counts = NDArray[np.int64]
@@ -26,7 +33,9 @@ _LAWS_OF_GAPS = 200  # the same for gaps, whose laws take milliseconds
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
 
 
-def lower_bound_of(aggregator: Aggregator, shape: VoteShape, target_delta: float) -> LowerBound | None:
+def lower_bound_of(
+    aggregator: Aggregator, shape: VoteShape, target_delta: float
+) -> LowerBound | None:
     """A lower bound on every sound epsilon of a release, with the neighbors that show it; None where none is known.
 
     A search over few pairs, the same one in every query: what it finds holds, what it does not find may exist.
@@ -52,21 +61,33 @@ def lower_bound_of(aggregator: Aggregator, shape: VoteShape, target_delta: float
             share, moved = 0.5, num_labels
             if isinstance(aggregator, aggregators.ClippedVotes):
                 size: Any = {"num_labels": num_labels, "adjacency": aggregator.adjacency}
-                share, moved = aggregator.threshold_share, squared_sensitivity(aggregator.vote_clip, **size)
+                share, moved = (
+                    aggregator.threshold_share,
+                    squared_sensitivity(aggregator.vote_clip, **size),
+                )
             law, releases = (
                 partial(_bit, at=share * shape.num_teachers, noise_std=aggregator.noise_std),
                 releases * moved,
             )
-            above, middle, below = (np.array([int(share * shape.num_teachers) + more]) for more in (1, 0, -1))
+            above, middle, below = (
+                np.array([int(share * shape.num_teachers) + more]) for more in (1, 0, -1)
+            )
             pairs = iter([(above, middle), (middle, below)])
-        case aggregators.StableTopK():  # stairs of gaps: what is chosen and what passes move at once
+        # stairs of gaps: what is chosen and what passes move at once
+        case aggregators.StableTopK():
             law = partial(aggregator.distribution, num_teachers=shape.num_teachers)
             pairs, steps = _gap_pairs(shape, replaced), _LAWS_OF_GAPS
-        case aggregators.FixedTopK() if aggregator.k < num_labels and num_labels**aggregator.k <= 10**5:
+        case aggregators.FixedTopK() if (
+            aggregator.k < num_labels and num_labels**aggregator.k <= 10**5
+        ):
             law, pairs = aggregator.top_k.distribution, _top_pairs(aggregator.k, shape, replaced)
             steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(num_labels))))
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
-            return max(_of_session(aggregator, shape, target_delta), key=lambda bound: bound.epsilon, default=None)
+            return max(
+                _of_session(aggregator, shape, target_delta),
+                key=lambda bound: bound.epsilon,
+                default=None,
+            )
         case _:
             return None
     found = lower_bound(law, pairs, num_releases=releases, target_delta=target_delta)
@@ -80,7 +101,9 @@ def lower_bound_of(aggregator: Aggregator, shape: VoteShape, target_delta: float
     return max(found, higher, key=lambda bound: bound.epsilon)
 
 
-def _of_session(aggregator: BoundaryMax, shape: VoteShape, target_delta: float) -> Iterator[LowerBound]:
+def _of_session(
+    aggregator: BoundaryMax, shape: VoteShape, target_delta: float
+) -> Iterator[LowerBound]:
     """A runner-up that gains what the best label loses, the same in every call, until the last hit."""
 
     def law(counts: Counts) -> list[float]:
@@ -92,10 +115,16 @@ def _of_session(aggregator: BoundaryMax, shape: VoteShape, target_delta: float) 
         if lead <= shape.num_teachers - 2:
             rival, rest = (shape.num_teachers - lead) // 2, [0] * (shape.num_labels - 2)
             counts = np.array([rival + lead, rival, *rest])
-            moved = counts + np.array([-1, int(aggregator.adjacency is Adjacency.REPLACE_ONE), *rest])
+            moved = counts + np.array(
+                [-1, int(aggregator.adjacency is Adjacency.REPLACE_ONE), *rest]
+            )
             for first, second in ((counts, moved), (moved, counts)):
-                epsilon = session_epsilon(law(first), law(second), **ends, target_delta=target_delta)
-                yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), ends["num_calls"])
+                epsilon = session_epsilon(
+                    law(first), law(second), **ends, target_delta=target_delta
+                )
+                yield LowerBound(
+                    epsilon, tuple(first.tolist()), tuple(second.tolist()), ends["num_calls"]
+                )
 
 
 def _bit(counts: Counts, *, at: float, noise_std: float) -> dict[bool, float]:

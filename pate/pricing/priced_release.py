@@ -21,7 +21,14 @@ from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared, require_delta_left
 from pate.files.values import digest
 from pate.mechanisms import CertifiedTable
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability, rounded_up
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_positive,
+    require_probability,
+    rounded_up,
+)
 from pate.votes.shape import VoteShape
 
 _GRID = 2.0**-53
@@ -46,7 +53,9 @@ class SettingNames:
         """Settings, and fields of the aggregator, with their values, as the user gives them."""
         own = vars(self)
         return " ".join(
-            own[name].format(f"{value:g}") if name in own else self.noise.format(f"{name}={value:g}")
+            own[name].format(f"{value:g}")
+            if name in own
+            else self.noise.format(f"{name}={value:g}")
             for name, value in settings.items()
         )
 
@@ -59,7 +68,9 @@ def epsilon_on(
     answered: NDArray[np.bool_] | None = None,
 ) -> DataDependentEpsilon:
     """Computes what a release cost on these votes `[Q, L]`, a bound for them alone; raises as `cost_on`."""
-    cost = aggregator.cost_on(counts, num_teachers=shape.num_teachers, orders=DEFAULT_ORDERS, answered=answered)
+    cost = aggregator.cost_on(
+        counts, num_teachers=shape.num_teachers, orders=DEFAULT_ORDERS, answered=answered
+    )
     return cost.epsilon(target_delta)
 
 
@@ -68,8 +79,10 @@ class Budget:
     """The delta of a release, and the epsilon to meet, if any; raises for both epsilons at once."""
 
     target_delta: float  # in (0, 1)
-    target_epsilon: float | None = None  # noise is solved for so that the release costs this; None takes it as it is
-    max_epsilon: float | None = None  # as many queries are asked as this pays for; None asks all of them
+    # noise is solved for so that the release costs this; None takes it as it is
+    target_epsilon: float | None = None
+    # as many queries are asked as this pays for; None asks all of them
+    max_epsilon: float | None = None
     accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
     # epsilons of groups that have budgets of their own, by the name of their class, in place of a `target_epsilon`,
     # which becomes the largest; then the smallest is first. None for one budget.
@@ -79,16 +92,22 @@ class Budget:
         if self.classes is not None:
             largest = max(named_budgets(self.classes).values())
             rule = f"none beside budgets, of which the largest, {largest:g}, is the target"
-            require(self.target_epsilon in (None, largest), "target_epsilon", self.target_epsilon, rule)
+            require(
+                self.target_epsilon in (None, largest), "target_epsilon", self.target_epsilon, rule
+            )
             object.__setattr__(self, "target_epsilon", largest)
-            object.__setattr__(self, "classes", dict(sorted(self.classes.items(), key=itemgetter(1))))
+            object.__setattr__(
+                self, "classes", dict(sorted(self.classes.items(), key=itemgetter(1)))
+            )
         require_probability("target_delta", self.target_delta)
         for name in ("target_epsilon", "max_epsilon"):
             if getattr(self, name) is not None:
                 require_positive(name, getattr(self, name))
         require_maker(self.accountant)
         rule = "no target_epsilon beside it; one solves for the queries, the other for the noise"
-        require(None in (self.target_epsilon, self.max_epsilon), "max_epsilon", self.max_epsilon, rule)
+        require(
+            None in (self.target_epsilon, self.max_epsilon), "max_epsilon", self.max_epsilon, rule
+        )
 
     def epsilon_of(self, event: Event) -> float:
         """The epsilon of an event at `target_delta`; infinity where failure probabilities alone use up delta."""
@@ -107,8 +126,16 @@ def named_budgets(budgets: Any) -> dict[str, float]:
     listed = isinstance(budgets, (list, tuple))
     require(listed or isinstance(budgets, Mapping), "budgets", budgets, rule)
     given = {_one_spelling(each): each for each in budgets} if listed else budgets
-    require(0 < len(given) <= _MOST_CLASSES, "budgets", len(given), f"1 to {_MOST_CLASSES} classes, {rule}")
-    return {_one_spelling(name): require_positive(f"budgets.{name}", epsilon) for name, epsilon in given.items()}
+    require(
+        0 < len(given) <= _MOST_CLASSES,
+        "budgets",
+        len(given),
+        f"1 to {_MOST_CLASSES} classes, {rule}",
+    )
+    return {
+        _one_spelling(name): require_positive(f"budgets.{name}", epsilon)
+        for name, epsilon in given.items()
+    }
 
 
 def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
@@ -117,9 +144,15 @@ def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
     found: dict[str, float] = {}
     for word in sorted(set(words)):
         try:
-            found[word] = known[_one_spelling(word)] if known else require_positive("data.budget", float(word))
+            found[word] = (
+                known[_one_spelling(word)]
+                if known
+                else require_positive("data.budget", float(word))
+            )
         except (KeyError, ValueError):
-            rule = "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
+            rule = (
+                "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
+            )
             if known:
                 rule = f"a class of budgets={{{', '.join(known)}}}{validation.nearest(word, tuple(known))}"
             raise InvalidValue(f"data.budget={word}: expected {rule}") from None
@@ -137,7 +170,9 @@ def _one_spelling(word: object) -> str:
 def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
     """Returns a delta that draws in double precision can keep, at least 2**-53 for every label of every query."""
     # Draws compare a multiple of 2**-53 with a probability: what is rarer happens never or too often, unaccounted for.
-    lowest = require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
+    lowest = (
+        require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
+    )
     rule = f"at least {rounded_up(lowest, 3)}, below which draws in double precision are too coarse"
     require(target_delta >= lowest, "target_delta", target_delta, rule)
     return target_delta
@@ -171,19 +206,29 @@ def largest_num_queries(
 
     def affordable(num_queries: int, budget: Budget) -> bool:
         settled = aggregator.settled(num_queries=num_queries, target_delta=target_delta)
-        return budget.epsilon_of(settled.event(replace(one, num_queries=num_queries))) <= max_epsilon
+        return (
+            budget.epsilon_of(settled.event(replace(one, num_queries=num_queries))) <= max_epsilon
+        )
 
     # More queries never cost less. An accountant that may be slow is asked only around the Renyi accountant's answer.
     if accountant is not RdpAccountant:
         by_renyi = replace(budget, accountant=RdpAccountant)
         with suppress(InvalidValue):  # an event that it does not know
-            most = largest_count(lambda count: affordable(count, by_renyi), guess=most, maximum=maximum)
+            most = largest_count(
+                lambda count: affordable(count, by_renyi), guess=most, maximum=maximum
+            )
     most = largest_count(lambda count: affordable(count, budget), guess=most, maximum=maximum)
     if most == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
         event = aggregator.settled(num_queries=1, target_delta=target_delta).event(one)
-        price = accountant().compose(event).get_epsilon(target_delta)  # raises where failures alone use up delta
-        require(False, "max_epsilon", max_epsilon, f"at least {format_epsilon(price)}, the price of one query")
+        # raises where failures alone use up delta
+        price = accountant().compose(event).get_epsilon(target_delta)
+        require(
+            False,
+            "max_epsilon",
+            max_epsilon,
+            f"at least {format_epsilon(price)}, the price of one query",
+        )
     return most
 
 
@@ -205,18 +250,31 @@ class PricedRelease:
     aggregator: Aggregator  # with the noise that will be used
     shape: VoteShape  # with the number of queries that will be asked
     event: Event  # the price of all charges together
-    epsilon: float  # of that event, at the budget's delta; where groups have budgets of their own, of the largest
-    solved_for: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of the aggregator, or num_queries
-    doubts: tuple[str, ...] = field(default=(), compare=False)  # what `require_useful` said of it, one line each
-    won_by: str | None = field(default=None, compare=False)  # whose figure epsilon is, if the accountant asks others
-    classes: tuple[BudgetClass, ...] = ()  # the smallest budget first; none where all groups have one
+    # of that event, at the budget's delta; where groups have budgets of their own, of the largest
+    epsilon: float
+    # fields of the aggregator, or num_queries
+    solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
+    # what `require_useful` said of it, one line each
+    doubts: tuple[str, ...] = field(default=(), compare=False)
+    # whose figure epsilon is, if the accountant asks others
+    won_by: str | None = field(default=None, compare=False)
+    # the smallest budget first; none where all groups have one
+    classes: tuple[BudgetClass, ...] = ()
 
     @property
     def identity(self) -> str:
         """A digest of all that decides the release beside votes and noise: equal for equal releases only."""
         shape = self.shape
-        asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        return digest([asked, asdict(shape), *([each.name, each.weight, each.teachers] for each in self.classes)])
+        asked = self.aggregator.identity(
+            num_labels=shape.num_labels, num_teachers=shape.num_teachers
+        )
+        return digest(
+            [
+                asked,
+                asdict(shape),
+                *([each.name, each.weight, each.teachers] for each in self.classes),
+            ]
+        )
 
 
 def plan_release(
@@ -242,7 +300,10 @@ def plan_release(
     272
     """
     if budget.max_epsilon is None:
-        given: dict[str, Any] = {"num_queries": shape.num_queries, "target_delta": budget.target_delta}
+        given: dict[str, Any] = {
+            "num_queries": shape.num_queries,
+            "target_delta": budget.target_delta,
+        }
         require_achievable_delta(**given, num_labels=shape.num_labels)
         aggregator = aggregator.settled(**given)
         require_delta_left(aggregator, **given, spelled=names.noise, queries=names.num_queries)
@@ -253,7 +314,9 @@ def plan_release(
         aggregator = _calibrated(start, shape, budget, budget.target_epsilon)
     solved = changed_fields(start, aggregator)
     if budget.max_epsilon is not None:
-        wanted = {name: getattr(budget, name) for name in ("max_epsilon", "target_delta", "accountant")}
+        wanted = {
+            name: getattr(budget, name) for name in ("max_epsilon", "target_delta", "accountant")
+        }
         sizes: dict[str, Any] = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
         at_most = None if more_queries else shape.num_queries
         found = largest_num_queries(aggregator, **wanted, **sizes, at_most=at_most)
@@ -280,37 +343,57 @@ def _weighted(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> tuple
         alone = _calibrated(aggregator, shape, budget, epsilon)
         share = min(getattr(aggregator, noise) / getattr(alone, noise), 1.0)
         weight = math.floor(share * _WEIGHTS) / _WEIGHTS
-        require(weight > 0, f"budgets.{name}", epsilon, "a larger one, beside budgets that are so much larger")
+        require(
+            weight > 0,
+            f"budgets.{name}",
+            epsilon,
+            "a larger one, beside budgets that are so much larger",
+        )
         price = budget.epsilon_of(aggregator.scaled(1 / weight).event(shape))
         found.append(BudgetClass(name, epsilon, weight, price))
     return tuple(found)
 
 
-def _spread(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
+def _spread(
+    aggregator: Aggregator, shape: VoteShape, budget: Budget
+) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """With noise for the smallest budget, and as many teachers for a group of each class as its own budget pays for."""
     rule = "an aggregator that counts groups by weights or by teachers: centered_votes or gaussian_votes"
     require(aggregator.budgets_by == "teachers", "data.budget", type(aggregator).__name__, rule)
     budgets = list((budget.classes or {}).items())
-    reaching: list[Any] = [_calibrated(aggregator, shape, budget, budgets[0][1])]  # one teacher, two, …
+    # one teacher, two, …
+    reaching: list[Any] = [_calibrated(aggregator, shape, budget, budgets[0][1])]
     prices = [budget.epsilon_of(reaching[0].event(shape))]
     while prices[-1] <= budgets[-1][1] and len(prices) < min(_MOST_TEACHERS, shape.num_teachers):
         reaching.append(replace(reaching[0], teachers_reached=len(prices) + 1))
         prices.append(budget.epsilon_of(reaching[-1].event(shape)))
-    counts = [max(place for place, price in enumerate(prices, 1) if price <= most) for _, most in budgets]
-    classes = tuple(BudgetClass(*each, 1.0, prices[n - 1], n) for each, n in zip(budgets, counts, strict=True))
+    counts = [
+        max(place for place, price in enumerate(prices, 1) if price <= most) for _, most in budgets
+    ]
+    classes = tuple(
+        BudgetClass(*each, 1.0, prices[n - 1], n) for each, n in zip(budgets, counts, strict=True)
+    )
     return reaching[max(counts) - 1], classes
 
 
-def _calibrated(aggregator: Aggregator, shape: VoteShape, budget: Budget, epsilon: float) -> Aggregator:
+def _calibrated(
+    aggregator: Aggregator, shape: VoteShape, budget: Budget, epsilon: float
+) -> Aggregator:
     """Returns the aggregator with the least noise that costs at most an epsilon at the budget's delta."""
-    target = accounting.Budget(epsilon=epsilon, delta=budget.target_delta, accountant=budget.accountant)
+    target = accounting.Budget(
+        epsilon=epsilon, delta=budget.target_delta, accountant=budget.accountant
+    )
     return aggregator.fitted(target, shape)
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
     """The fields that differ, as they are after."""
     names = [item.name for item in fields(after) if item.init]
-    return {name: getattr(after, name) for name in names if repr(getattr(after, name)) != repr(getattr(before, name))}
+    return {
+        name: getattr(after, name)
+        for name in names
+        if repr(getattr(after, name)) != repr(getattr(before, name))
+    }
 
 
 def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
@@ -318,7 +401,9 @@ def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedT
     aggregator = release.aggregator
     test = aggregator.stability_test(num_teachers=release.shape.num_teachers)
     if test is None:
-        raise InvalidValue(f"aggregator={type(aggregator).__name__}: expected one with a stability test")
+        raise InvalidValue(
+            f"aggregator={type(aggregator).__name__}: expected one with a stability test"
+        )
     ready = getattr(aggregator, "table", None)
     order = ready.order if ready is not None else getattr(aggregator, "table_order", None)
     if order is None:

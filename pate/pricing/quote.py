@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting, aggregators, mechanisms
-from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, NoisyMaxGaussianEvent, RdpAccountant
+from pate.accounting import (
+    Accountant,
+    AutoAccountant,
+    Event,
+    GaussianEvent,
+    NoisyMaxGaussianEvent,
+    RdpAccountant,
+)
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import count_leaves, failure_probability
 from pate.files.values import plain
@@ -43,10 +50,12 @@ class HitPlan:
 
     hit_rate: float  # mean probability that a query hits
     expected_hits: float  # over all queries, as if nothing halted
-    expected_asked: int  # queries until the expected hits reach `target_hits`; all of them where they do not
+    # queries until the expected hits reach `target_hits`; all of them where they do not
+    expected_asked: int
     epsilon: float  # of the session
     plain_epsilon: float  # of plain composition of as many queries as are expected to be asked
-    break_even_queries: int | None  # the fewest of that rate for which a session with room for the hits costs less
+    # the fewest of that rate for which a session with room for the hits costs less
+    break_even_queries: int | None
 
 
 def plan_hits(
@@ -68,11 +77,17 @@ def plan_hits(
     budget = Budget(target_delta=target_delta, accountant=accountant)
     require_count("max_queries", max_queries)
     if prior is not None:
-        require(prior.shape == counts.shape, "prior.shape", prior.shape, f"{counts.shape}, as the votes")
+        require(
+            prior.shape == counts.shape, "prior.shape", prior.shape, f"{counts.shape}, as the votes"
+        )
 
-    def prices(charged: aggregators.TargetChargedAggregator, session: int, plain: int) -> tuple[float, float]:
+    def prices(
+        charged: aggregators.TargetChargedAggregator, session: int, plain: int
+    ) -> tuple[float, float]:
         """Of a session of so many queries, and of plain composition of so many."""
-        in_all = replace(charged, session_delta=target_delta).event(replace(shape, num_queries=session))
+        in_all = replace(charged, session_delta=target_delta).event(
+            replace(shape, num_queries=session)
+        )
         alone = charged.plain_event(replace(shape, num_queries=plain))
         return budget.epsilon_of(in_all), budget.epsilon_of(alone)
 
@@ -80,10 +95,14 @@ def plan_hits(
     def pays(num_queries: int) -> bool:
         # `target_hits` grows so that a session halts early with a probability of about 1/20; failures take delta / 10
         expected = num_queries * rate
-        changes: dict[str, Any] = {"target_hits": math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1}
+        changes: dict[str, Any] = {
+            "target_hits": math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1
+        }
         if hasattr(aggregator, "failure_prob"):
             share = _FAILURE_SHARE * target_delta / num_queries
-            changes["failure_prob"] = min(aggregator.failure_prob or aggregator.usual_failure_prob, share)
+            changes["failure_prob"] = min(
+                aggregator.failure_prob or aggregator.usual_failure_prob, share
+            )
         in_all, alone = prices(replace(aggregator, **changes), num_queries, num_queries)
         return in_all < alone
 
@@ -104,7 +123,12 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
     """What one data set of a ledger was charged for, by itself and in all, as plain values."""
     price, charges = cache(ledger.price), []
     for entry in ledger.entries:
-        who = {"time": entry.time, "user": entry.user, "command": entry.command, "mechanism": entry.description}
+        who = {
+            "time": entry.time,
+            "user": entry.user,
+            "command": entry.command,
+            "mechanism": entry.description,
+        }
         charges.append(who | {"draw": entry.draw, "epsilon": price(entry.event)})
     unit = ledger.unit
     return {
@@ -112,7 +136,9 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
         "spent_epsilon": ledger.spent_epsilon,
         "delta": ledger.target_delta,
         "cap": ledger.max_epsilon,
-        "unit": None if unit is None else unit.protected_under(ledger.adjacency, num_releases=len(charges)),
+        "unit": None
+        if unit is None
+        else unit.protected_under(ledger.adjacency, num_releases=len(charges)),
         "unit_columns": [] if unit is None else list(unit.columns),
         "charges_without_unit": ledger.num_without_unit,
         "accountant": ledger.accountant_name,
@@ -125,18 +151,26 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
 class AccountLeft:
     """What one data set of a ledger has spent, and what is left of its cap."""
 
-    data: str  # the digest of its private records; empty for a ledger that counts for whatever it is charged for
+    # the digest of its private records; empty for a ledger that counts for whatever it is charged
+    # for
+    data: str
     num_releases: int
     epsilon: float  # if all prices were fixed beforehand
     max_epsilon: float | None = None  # None without a cap, as what follows
     more_releases: float | None = None  # how many of the planned release still fit, maybe infinity
-    target_epsilon: float | None = None  # the largest of one such release that fits, noise solved for, to a hundredth
+    # the largest of one such release that fits, noise solved for, to a hundredth
+    target_epsilon: float | None = None
     accountant: str = ""  # the ledger's own, whose figure `epsilon` is
 
 
-def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: Budget) -> tuple[AccountLeft, ...]:
+def accounts_left(
+    path: str | os.PathLike[str], release: PricedRelease, budget: Budget
+) -> tuple[AccountLeft, ...]:
     """All data sets of a ledger, in the order of their first charges, and what the planned release leaves."""
-    found, ours = [], {"adjacency": release.aggregator.adjacency, "target_delta": budget.target_delta}
+    found, ours = (
+        [],
+        {"adjacency": release.aggregator.adjacency, "target_delta": budget.target_delta},
+    )
     for ledger in ledgers_in(path):
         for name, own in ours.items():
             counted = getattr(ledger, name)
@@ -149,7 +183,10 @@ def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: 
             accountant=ledger.accountant_name,
         )
         if left.max_epsilon is not None:
-            more, target = ledger.affords(release.event), _largest_target(ledger, release, budget, left.max_epsilon)
+            more, target = (
+                ledger.affords(release.event),
+                _largest_target(ledger, release, budget, left.max_epsilon),
+            )
             left = replace(left, more_releases=more, target_epsilon=target)
         found.append(left)
     return tuple(found)
@@ -161,7 +198,9 @@ def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
     return [shared.account(data) for data in shared.data] or [accounting.Ledger.stored(path)]
 
 
-def _largest_target(ledger: accounting.Ledger, release: PricedRelease, budget: Budget, cap: float) -> float:
+def _largest_target(
+    ledger: accounting.Ledger, release: PricedRelease, budget: Budget, cap: float
+) -> float:
     """The largest target that fits: halved between a thousandth of the cap and the cap by Renyi's accountant.
 
     Which noise fits is the filter's to say. What that noise costs, the budget's accountant is asked once.
@@ -213,11 +252,14 @@ class Quote:
     solved_for: dict[str, Any]  # those that were solved for, or the number of queries
     num_orders: int | None = None
     best_order: float | None = None
-    gap_at_50: int | None = None  # the smallest that passes the stability test with probability 1/2, if any
+    # the smallest that passes the stability test with probability 1/2, if any
+    gap_at_50: int | None = None
     gap_at_95: int | None = None
-    lone_gap_at_50: int | None = None  # the smallest that is chosen among gaps of 0 and passed with probability 1/2
+    # the smallest that is chosen among gaps of 0 and passed with probability 1/2
+    lone_gap_at_50: int | None = None
     accountants: tuple[AccountantPrice, ...] = ()  # what the others say, where they were asked
-    table: dict[str, Any] | None = None  # where the test's was written, and what it costs at which order
+    # where the test's was written, and what it costs at which order
+    table: dict[str, Any] | None = None
     plain_epsilon: float | None = None  # of the same queries without a session of charged calls
     hits: HitPlan | None = None  # of such a session on votes that may be looked at
     data_dependent: DataDependentEpsilon | None = None  # on such votes; no guarantee
@@ -225,10 +267,12 @@ class Quote:
     doubts: tuple[str, ...] = ()  # what `require_useful` said of it
     cheapest: AccountantPrice | None = None  # the accountant to take, if asked
     suggestion: Suggestion | None = None  # the teachers and queries that would tell most, if asked
-    accounts: tuple[AccountLeft, ...] = ()  # what is left for each data set of a ledger, and what it buys
+    # what is left for each data set of a ledger, and what it buys
+    accounts: tuple[AccountLeft, ...] = ()
     won_by: str | None = None  # whose figure the auto accountant's is
     at_least: LowerBound | None = None  # on every sound epsilon, if asked and found
-    classes: dict[str, float] = field(default_factory=dict)  # of groups with budgets of their own: the epsilon of each
+    # of groups with budgets of their own: the epsilon of each
+    classes: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)  # and what each of its groups counts
 
     def to_json(self) -> dict[str, Any]:
@@ -237,7 +281,10 @@ class Quote:
 
 
 def quote_release(
-    release: PricedRelease, budget: Budget, *, others: Mapping[str, Callable[[], Accountant]] | None = None
+    release: PricedRelease,
+    budget: Budget,
+    *,
+    others: Mapping[str, Callable[[], Accountant]] | None = None,
 ) -> Quote:
     """Explains the price of a release from `plan_release` and its budget; `others` are accountants to ask as well.
 
@@ -253,16 +300,37 @@ def quote_release(
     """
     aggregator, shape, delta = release.aggregator, release.shape, budget.target_delta
     accountant, ready = budget.accountant(), getattr(aggregator, "table", None)
-    own: dict[str, Any] = {"accountant": accountant.name, "epsilon": release.epsilon, "won_by": release.won_by}
+    own: dict[str, Any] = {
+        "accountant": accountant.name,
+        "epsilon": release.epsilon,
+        "won_by": release.won_by,
+    }
     if isinstance(accountant, RdpAccountant):  # with the orders behind it
-        own |= {"num_orders": len(accountant.orders), "best_order": accountant.compose(release.event).best_order(delta)}
-    asked = [_price_or_reason(name, make, release.event, delta) for name, make in (others or {}).items()]
-    prices = (AccountantPrice(**own), *(each for each in asked if each.accountant != accountant.name)) if asked else ()
-    public = {name: each for name, each in vars(aggregator).items() if isinstance(each, (str, int, float, bool))}
+        own |= {
+            "num_orders": len(accountant.orders),
+            "best_order": accountant.compose(release.event).best_order(delta),
+        }
+    asked = [
+        _price_or_reason(name, make, release.event, delta) for name, make in (others or {}).items()
+    ]
+    prices = (
+        (AccountantPrice(**own), *(each for each in asked if each.accountant != accountant.name))
+        if asked
+        else ()
+    )
+    public = {
+        name: each
+        for name, each in vars(aggregator).items()
+        if isinstance(each, (str, int, float, bool))
+    }
     parameters: dict[str, Any] = {"name": type(aggregator).__name__} | public
     parameters.pop("adjacency", None)
     if isinstance(ready, mechanisms.CertifiedTable):
-        parameters |= {"table_order": ready.order, "table_rdp": ready.rdp, "table_sha256": ready.digest}
+        parameters |= {
+            "table_order": ready.order,
+            "table_rdp": ready.rdp,
+            "table_sha256": ready.digest,
+        }
     expected, plain_event = None, aggregator.plain_event(shape)
     with suppress(InvalidValue):  # of an aggregator that does not say it
         expected = expectation(aggregator, shape)
@@ -282,7 +350,11 @@ def quote_release(
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
         aggregator=parameters,
-        solved_for={name: value for name, value in release.solved_for.items() if name in {*parameters, "num_queries"}},
+        solved_for={
+            name: value
+            for name, value in release.solved_for.items()
+            if name in {*parameters, "num_queries"}
+        },
         **gaps,
         accountants=prices,
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
@@ -293,14 +365,18 @@ def quote_release(
     )
 
 
-def _price_or_reason(name: str, make: Callable[[], Accountant], event: Event, delta: float) -> AccountantPrice:
+def _price_or_reason(
+    name: str, make: Callable[[], Accountant], event: Event, delta: float
+) -> AccountantPrice:
     try:
         spent = make().compose(event)
         epsilon = spent.get_epsilon(delta)
     except InvalidValue as error:
         return AccountantPrice(name, reason=str(error))
     except ImportError as error:
-        return AccountantPrice(name, reason=f"needs the package {error.name}, which is not installed")
+        return AccountantPrice(
+            name, reason=f"needs the package {error.name}, which is not installed"
+        )
     if isinstance(spent, RdpAccountant):
         return AccountantPrice(spent.name, epsilon, len(spent.orders), spent.best_order(delta))
     winner = spent.winner(delta) if isinstance(spent, AutoAccountant) else None
@@ -315,10 +391,22 @@ def cheapest_accountant(
     # distributions only if a noisy maximum has Gaussian noise. Elsewhere both take a second and give no smaller figure.
     found, own = count_leaves(release.event), budget.accountant()
     asked = isinstance(own, AutoAccountant)  # it has asked them
-    few = sum(sum(times) for kind, (_, times) in found.items() if kind is not GaussianEvent) <= _FEW_STEPS
+    few = (
+        sum(sum(times) for kind, (_, times) in found.items() if kind is not GaussianEvent)
+        <= _FEW_STEPS
+    )
     maximum = any(issubclass(kind, NoisyMaxGaussianEvent) for kind in found)
-    left_out = _LOOSER + (_BY_STEPS if asked or not few else ()) + (_BY_LOSS if asked or not maximum else ())
+    left_out = (
+        _LOOSER
+        + (_BY_STEPS if asked or not few else ())
+        + (_BY_LOSS if asked or not maximum else ())
+    )
     names = [name for name in known if name not in left_out]
-    others = [_price_or_reason(name, known[name], release.event, budget.target_delta) for name in names]
-    prices = [AccountantPrice(own.name, release.epsilon), *(each for each in others if each.epsilon is not None)]
+    others = [
+        _price_or_reason(name, known[name], release.event, budget.target_delta) for name in names
+    ]
+    prices = [
+        AccountantPrice(own.name, release.epsilon),
+        *(each for each in others if each.epsilon is not None),
+    ]
     return min(prices, key=lambda price: price.epsilon or 0.0)

@@ -14,19 +14,27 @@ from pate.accounting.rdp import AccountantBesideRenyi
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
-from pate.pricing.priced_release import Budget, PricedRelease, SettingNames, changed_fields, plan_release
+from pate.pricing.priced_release import (
+    Budget,
+    PricedRelease,
+    SettingNames,
+    changed_fields,
+    plan_release,
+)
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.shape import VoteShape
 
 OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")  # as `pate-train` spells them
-AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}  # of the teachers, that name each label of a query
+# of the teachers, that name each label of a query
+AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
 WEAK_EPSILON = 10  # above it a price is doubted: e^10 is 22,026, what an outcome may be likelier by
 GOAL = 0.9  # the success of unanimous teachers from which on a release is not doubted
 MOST_TEACHERS = 5000  # prices and tables of more take long
 _GROUPS_EACH = 10
 _LARGEST_EPSILON = 100.0  # beyond which a bound promises nothing that is worth its noise
 _LEAST_QUERIES = 20
-_KINDS = ("both", "teachers", "noise", "epsilon", "queries")  # of changes, in the order in which they are named
+# of changes, in the order in which they are named
+_KINDS = ("both", "teachers", "noise", "epsilon", "queries")
 _STAGE = "searching for settings that work"
 _LARGEST_DELTA = 0.01
 _TYPICAL_SUCCESS = 0.6
@@ -36,7 +44,8 @@ _NOTHING = (
 )
 _HALF_AT = 60.0  # records of a teacher with which half of the teachers name a label
 _TEACHERS = (20, 30, 50, 70, 100, 150, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 5000)
-_NUMBERS = [float(f"{digits}e{power}") for power in range(-4, 4) for digits in range(10, 100)]  # two digits each
+# two digits each
+_NUMBERS = [float(f"{digits}e{power}") for power in range(-4, 4) for digits in range(10, 100)]
 _COUNTS = [int(number) for number in _NUMBERS if number.is_integer()]
 _FACTORS = [2 ** (-each / 100) for each in range(1, 4800)]  # of noise
 _QUERIES = (50, 100, 200, 400, 600, 1000, 2000)
@@ -56,7 +65,9 @@ class Expectation:
         return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
 
 
-def expected_release(aggregator: Aggregator, shape: VoteShape, *, agreement: float = 1.0) -> ExpectedRelease:
+def expected_release(
+    aggregator: Aggregator, shape: VoteShape, *, agreement: float = 1.0
+) -> ExpectedRelease:
     """What a release would tell of queries if that share of the teachers, in [0, 1], names each label of theirs.
 
     >>> from pate.aggregators import StableTopK
@@ -76,7 +87,9 @@ def expected_release(aggregator: Aggregator, shape: VoteShape, *, agreement: flo
 
 def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
     """What a release would tell of queries of three kinds (`AGREEMENTS`)."""
-    return Expectation(*(expected_release(aggregator, shape, agreement=share) for share in AGREEMENTS.values()))
+    return Expectation(
+        *(expected_release(aggregator, shape, agreement=share) for share in AGREEMENTS.values())
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,16 +136,21 @@ class _TimeIsUp(Exception):
 class _Plans:
     """The plans of a search: each is made once, and none is begun after its time."""
 
-    def __init__(self, start: Aggregator, priced: PricedRelease, budget: Budget, search: RemedySearch) -> None:
+    def __init__(
+        self, start: Aggregator, priced: PricedRelease, budget: Budget, search: RemedySearch
+    ) -> None:
         self.start = start
         self.shape = priced.shape
         self.budget = budget
         self.quick = replace(budget, accountant=RdpAccountant)
         self.is_quick = isinstance(budget.accountant(), RdpAccountant)
-        self.is_within_renyi = self.is_quick or isinstance(budget.accountant(), AccountantBesideRenyi)
+        self.is_within_renyi = self.is_quick or isinstance(
+            budget.accountant(), AccountantBesideRenyi
+        )
         self._clock = search.clock
         self._ends = search.clock() + search.seconds
-        self._near = priced.aggregator  # with the noise of the last plan: that of the next one is soon found from there
+        # with the noise of the last plan: that of the next one is soon found from there
+        self._near = priced.aggregator
         self._planned: dict[Any, PricedRelease | None] = {}
 
     def by_renyi(self, **change: float) -> PricedRelease | None:
@@ -151,12 +169,16 @@ class _Plans:
         """Returns whether `as_followed` has made the plan of this change."""
         return (True, tuple(change.items())) in self._planned
 
-    def _plan(self, start: Aggregator, budget: Budget, change: Mapping[str, float]) -> PricedRelease | None:
+    def _plan(
+        self, start: Aggregator, budget: Budget, change: Mapping[str, float]
+    ) -> PricedRelease | None:
         key = (budget is self.budget, tuple(change.items()))
         if key not in self._planned:
             if self._clock() >= self._ends:
                 raise _TimeIsUp
-            counts = {name: int(value) for name, value in change.items() if name in vars(self.shape)}
+            counts = {
+                name: int(value) for name, value in change.items() if name in vars(self.shape)
+            }
             if "target_epsilon" in change:
                 budget = replace(budget, target_epsilon=change["target_epsilon"])
             self._planned[key] = planned_or_none(start, replace(self.shape, **counts), budget)
@@ -195,15 +217,22 @@ def found_remedies(
     """
     plans = _Plans(start, priced, budget, search)
     changes: dict[str, dict[str, float]] = {}  # by the name of the kind
-    announced = nullcontext(lambda done, note="": None) if search.stage is None else search.stage(_STAGE, None)
+    announced = (
+        nullcontext(lambda done, note="": None)
+        if search.stage is None
+        else search.stage(_STAGE, None)
+    )
     is_complete = True
     with announced as advance:
         try:
             _search(plans, priced, num_groups, changes, advance)
         except _TimeIsUp:
             is_complete = False
-            if not plans.is_within_renyi:  # what was not planned by this accountant may cost more by it
-                changes = {name: change for name, change in changes.items() if plans.has_followed(change)}
+            # what was not planned by this accountant may cost more by it
+            if not plans.is_within_renyi:
+                changes = {
+                    name: change for name, change in changes.items() if plans.has_followed(change)
+                }
     return Remedies([changes[name] for name in _KINDS if name in changes], is_complete)
 
 
@@ -219,7 +248,9 @@ def _search(
     places: dict[str, int] = {}
     number_of_plans = 0
 
-    def least(name: str, plan: Callable[..., PricedRelease | None], likely: int, first: int, last: int) -> None:
+    def least(
+        name: str, plan: Callable[..., PricedRelease | None], likely: int, first: int, last: int
+    ) -> None:
         """Finds the least of some candidates of a kind."""
 
         def works(place: int) -> bool:
@@ -271,7 +302,9 @@ def _search(
         crowd = kinds["teachers"].candidates
         if crowd and "teachers" not in changes and "queries" not in changes:
             most = crowd[-1]
-            quiet = _less_noise(replace(by_renyi, shape=replace(by_renyi.shape, num_teachers=int(most))))
+            quiet = _less_noise(
+                replace(by_renyi, shape=replace(by_renyi.shape, num_teachers=int(most)))
+            )
             if quiet is not None:
                 kinds["both"] = _fewer_queries(quiet, plans.quick, num_teachers=most)
                 search_by_renyi("both")
@@ -338,32 +371,48 @@ def _more_teachers(priced: PricedRelease, num_groups: int | None) -> _Kind:
 def _larger_epsilon(quiet: PricedRelease, quick: Budget) -> _Kind:
     """A larger epsilon: that of noise through which unanimous teachers are heard."""
     lowest = max(quick.target_epsilon or 0.0, _price(quiet.aggregator, quiet.shape, quick))
-    larger = [epsilon for epsilon in _NUMBERS if (quick.target_epsilon or 0.0) < epsilon <= _LARGEST_EPSILON]
+    larger = [
+        epsilon
+        for epsilon in _NUMBERS
+        if (quick.target_epsilon or 0.0) < epsilon <= _LARGEST_EPSILON
+    ]
 
     def lessened(place: int, planned: PricedRelease) -> int:
         saved = _price(planned.aggregator, planned.shape, quick) / planned.epsilon
         return bisect_left(larger, larger[place] / saved, hi=place)
 
-    return _Kind(larger, lambda epsilon: {"target_epsilon": epsilon}, lambda epsilon: epsilon >= lowest, lessened)
+    return _Kind(
+        larger,
+        lambda epsilon: {"target_epsilon": epsilon},
+        lambda epsilon: epsilon >= lowest,
+        lessened,
+    )
 
 
 def _fewer_queries(quiet: PricedRelease, quick: Budget, **crowd: float) -> _Kind:
     """Fewer queries: as many as the target pays for with noise through which unanimous teachers are heard."""
     target = quick.target_epsilon or 0.0
-    fewer = [count for count in reversed(_COUNTS) if _LEAST_QUERIES <= count < quiet.shape.num_queries]
+    fewer = [
+        count for count in reversed(_COUNTS) if _LEAST_QUERIES <= count < quiet.shape.num_queries
+    ]
 
     def is_paid(count: float) -> bool:
-        return _price(quiet.aggregator, replace(quiet.shape, num_queries=int(count)), quick) <= target
+        return (
+            _price(quiet.aggregator, replace(quiet.shape, num_queries=int(count)), quick) <= target
+        )
 
     def lessened(place: int, planned: PricedRelease) -> int:
         saved = _price(planned.aggregator, planned.shape, quick) / planned.epsilon
-        most = fewer[place] * saved**2  # an epsilon grows about as the root of the number of queries
+        # an epsilon grows about as the root of the number of queries
+        most = fewer[place] * saved**2
         return bisect_left(fewer, True, hi=place, key=lambda count: count <= most)
 
     return _Kind(fewer, lambda count: {**crowd, "num_queries": int(count)}, is_paid, lessened)
 
 
-def _lessen_noise(plans: _Plans, priced: PricedRelease, changes: dict[str, dict[str, float]]) -> None:
+def _lessen_noise(
+    plans: _Plans, priced: PricedRelease, changes: dict[str, dict[str, float]]
+) -> None:
     """Adds less noise, where noise is given, if a `max_epsilon` still pays for some queries with it."""
     quiet = _less_noise(priced)
     if quiet is None:
@@ -398,7 +447,9 @@ def _less_noise(priced: PricedRelease) -> PricedRelease | None:
         return None
 
 
-def group_votes_tell_more(priced: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int) -> bool:
+def group_votes_tell_more(
+    priced: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int
+) -> bool:
     """Whether centered votes of all private groups would tell far more for that price; by public numbers alone.
 
     A student of answers learns from no more samples than are answered rightly. One of centered votes learns from all
@@ -409,11 +460,17 @@ def group_votes_tell_more(priced: PricedRelease, budget: Budget, centered: Aggre
     if not fits or not 0 < priced.epsilon < math.inf:
         return False
     try:
-        told = shape.num_queries * expected_release(aggregator, shape, agreement=AGREEMENTS["90%"]).success
+        told = (
+            shape.num_queries
+            * expected_release(aggregator, shape, agreement=AGREEMENTS["90%"]).success
+        )
         same = replace(budget, target_epsilon=priced.epsilon, max_epsilon=None)
         groups = replace(shape, num_teachers=num_groups)
         other = plan_release(centered, groups, same)
-        heard = expected_release(other.aggregator, groups, agreement=AGREEMENTS["typical"]).success >= GOAL
+        heard = (
+            expected_release(other.aggregator, groups, agreement=AGREEMENTS["typical"]).success
+            >= GOAL
+        )
     except InvalidValue:
         return False
     return heard and told < num_groups / 10
@@ -431,9 +488,14 @@ def _is_heard(planned: PricedRelease | None) -> bool:
     """Whether nothing of a plan is doubted where all teachers agree, and enough is answered where 90% of them do."""
     if planned is None:
         return False
-    unanimous = expected_release(planned.aggregator, planned.shape)  # asked first: most of a search fails there
+    # asked first: most of a search fails there
+    unanimous = expected_release(planned.aggregator, planned.shape)
     heard = not unanimous.is_useless and unanimous.success >= GOAL
-    return heard and expected_release(planned.aggregator, planned.shape, agreement=0.9).answered >= LEAST_ANSWERED
+    return (
+        heard
+        and expected_release(planned.aggregator, planned.shape, agreement=0.9).answered
+        >= LEAST_ANSWERED
+    )
 
 
 def require_useful(
@@ -456,7 +518,9 @@ def require_useful(
     """
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
-        lines.append(f"epsilon={format_epsilon(priced.epsilon)}: above {WEAK_EPSILON} it promises one person little")
+        lines.append(
+            f"epsilon={format_epsilon(priced.epsilon)}: above {WEAK_EPSILON} it promises one person little"
+        )
     # No queries, or answers that no vote changes. Not by its epsilon: at some deltas noise that hides all costs 0.
     if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
         return tuple(lines)
@@ -464,7 +528,10 @@ def require_useful(
         expected = expectation(priced.aggregator, priced.shape)
     except InvalidValue:
         return tuple(lines)
-    teachers, reason = names.num_teachers.format(priced.shape.num_teachers), _reason(expected, priced)
+    teachers, reason = (
+        names.num_teachers.format(priced.shape.num_teachers),
+        _reason(expected, priced),
+    )
     if not expected.is_useless:
         if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
             shares = ", ".join(f"{each.success:.0%}" for each in vars(expected).values())
@@ -487,13 +554,17 @@ def require_useful(
     raise InvalidValue(f"{refusal}; {helps}; {names.allow_useless} goes on as it is")
 
 
-def _of_delta(delta: float, names: SettingNames, num_groups: int | None, allow_useless: bool) -> Iterator[str]:
+def _of_delta(
+    delta: float, names: SettingNames, num_groups: int | None, allow_useless: bool
+) -> Iterator[str]:
     """What a large delta allows."""
     setting = names.target_delta.format(f"{delta:g}")
     if delta >= _LARGEST_DELTA:
         rule = "a delta below 0.01, the probability that a guarantee may fail altogether"
         if not allow_useless:
-            raise InvalidValue(f"{setting}: expected {rule}; 1e-6 is usual; {names.allow_useless} goes on as it is")
+            raise InvalidValue(
+                f"{setting}: expected {rule}; 1e-6 is usual; {names.allow_useless} goes on as it is"
+            )
         yield f"{setting}: {rule} is what deserves the name; allowed by {names.allow_useless}"
     elif num_groups is not None and delta > 1 / num_groups:
         why = f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed"
@@ -506,14 +577,20 @@ def _reason(expectation: Expectation, priced: PricedRelease) -> str:
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
     if test is not None and test.gap_to_pass(0.5) is None:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
-    said = f"{max(expected.right, 0.5):.0%} of the answered bits would be right, where chance has 50%"
+    said = (
+        f"{max(expected.right, 0.5):.0%} of the answered bits would be right, where chance has 50%"
+    )
     if expected.answered < 1:
         beside = f", and {said}" if expected.right < GOAL else ""
         said = f"{expected.answered:.0%} of the queries would be answered{beside}"
     if not expected.is_useless:
         share = expectation.clear.answered
         return f"where 90% of {shape.num_teachers} teachers agree, {share:.0%} of the queries would be answered"
-    agree = f"all {shape.num_teachers} teachers agree" if shape.num_teachers > 1 else "the one teacher is sure"
+    agree = (
+        f"all {shape.num_teachers} teachers agree"
+        if shape.num_teachers > 1
+        else "the one teacher is sure"
+    )
     return f"even where {agree}, {said}"
 
 
@@ -547,7 +624,12 @@ def suggest(
     require(budget.target_epsilon is not None, "suggest", "true", "a target_epsilon to plan for")
     if num_private is not None:
         lowest = _TEACHERS[0] * _GROUPS_EACH
-        require(require_count("num_private", num_private) >= lowest, "num_private", num_private, f"at least {lowest}")
+        require(
+            require_count("num_private", num_private) >= lowest,
+            "num_private",
+            num_private,
+            f"at least {lowest}",
+        )
     quick = replace(budget, accountant=RdpAccountant)
     most = MOST_TEACHERS if num_private is None else num_private // _GROUPS_EACH
     teachers = [count for count in _TEACHERS if count <= most]
@@ -557,7 +639,9 @@ def suggest(
         if (planned := planned_or_none(aggregator, middle, quick)) is None:
             continue
         noisy, size = planned.aggregator, planned.shape  # the noise hardly depends on the teachers
-        found += [_judged(noisy, replace(size, num_teachers=count), num_private) for count in teachers]
+        found += [
+            _judged(noisy, replace(size, num_teachers=count), num_private) for count in teachers
+        ]
     for best in sorted(found, key=lambda each: -each.clear_queries):
         chosen = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
         planned = planned_or_none(aggregator, chosen, quick)
@@ -575,5 +659,9 @@ def _judged(aggregator: Aggregator, shape: VoteShape, num_private: int | None) -
     agreement = AGREEMENTS["typical"] if records is None else records / (records + _HALF_AT)
     expected = expected_release(aggregator, shape, agreement=agreement)
     # answered, times the squared distance of right bits from chance, times the squared agreement: few are often wrong
-    told = shape.num_queries * expected.answered * (max(expected.present + expected.absent - 1, 0.0) * agreement) ** 2
+    told = (
+        shape.num_queries
+        * expected.answered
+        * (max(expected.present + expected.absent - 1, 0.0) * agreement) ** 2
+    )
     return Suggestion(shape.num_teachers, shape.num_queries, records, agreement, expected, told)

@@ -6,7 +6,13 @@ on the terminal `pate.report.console`, the curves `pate.report.tensorboard`: loa
 
 from pate.accounting.rounding import format_delta, format_epsilon, round_up
 from pate.report.card import PrivacyStatement, privacy_card
-from pate.report.metrics import Constant, Scores, metric_intervals, multilabel_metrics, per_label_metrics
+from pate.report.metrics import (
+    Constant,
+    Scores,
+    metric_intervals,
+    multilabel_metrics,
+    per_label_metrics,
+)
 from pate.report.report import Privacy, Report
 
 __all__ = [

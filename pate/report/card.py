@@ -24,14 +24,16 @@ class PrivacyStatement:
 
     format: int = 1  # of the file
     package: str = f"pate-multilabel {VERSION}"  # what wrote it, with its version
-    epsilon: float  # a bound as on the card, rounded up; infinity, in the file `"inf"`, is no guarantee
+    # a bound as on the card, rounded up; infinity, in the file `"inf"`, is no guarantee
+    epsilon: float
     delta: float  # at which it holds, rounded up
     adjacency: str  # `replace_one` or `add_remove`
     unit: str  # the private records that one change replaces together, in words
     accountant: str  # whose figure epsilon is
     mechanism: str  # the class of the aggregator
     parameters: Mapping[str, Scalar] = field(default_factory=dict)  # its public parameters by name
-    noise: str  # `system` for entropy of the operating system, `seeded` where who knows a seed can take it off
+    # `system` for entropy of the operating system, `seeded` where who knows a seed can take it off
+    noise: str
     data: str  # the public name of the data set
     num_queries: int  # all that were priced; `num_answered` of them were answered
     num_answered: int
@@ -43,17 +45,25 @@ class PrivacyStatement:
     unit_columns: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int) -> Self:
+    def of(
+        cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int
+    ) -> Self:
         """That of a price; arguments as for `privacy_card`."""
         same = ("adjacency", "unit", "unit_columns", "mechanism", "parameters", "num_queries")
-        counts: dict[str, Any] = {"num_answered": num_answered, "num_labels": num_labels, "num_teachers": num_teachers}
+        counts: dict[str, Any] = {
+            "num_answered": num_answered,
+            "num_labels": num_labels,
+            "num_teachers": num_teachers,
+        }
         return cls(
             **{name: getattr(privacy, name) for name in same},
             epsilon=float(format_epsilon(privacy.epsilon)),
             delta=float(format_delta(privacy.delta)),
             accountant=privacy.won_by or privacy.accountant,
             noise="seeded" if privacy.noise_seeded else "system",
-            classes={name: float(format_epsilon(epsilon)) for name, epsilon in privacy.classes.items()},
+            classes={
+                name: float(format_epsilon(epsilon)) for name, epsilon in privacy.classes.items()
+            },
             data=data,
             **counts,
         )
@@ -65,7 +75,9 @@ class PrivacyStatement:
     @classmethod
     def read(cls, folder: Path | str, *, remedy: str) -> Self:
         """From the folder of a bundle; raises `DamagedFile`."""
-        return read_value(cls, Path(folder, PRIVACY), name="privacy", rule="the price of a release", remedy=remedy)
+        return read_value(
+            cls, Path(folder, PRIVACY), name="privacy", rule="the price of a release", remedy=remedy
+        )
 
 
 def privacy_card(
@@ -102,20 +114,34 @@ def privacy_card(
     rule = f"at most num_queries={privacy.num_queries}"
     require(num_answered <= privacy.num_queries, "num_answered", num_answered, rule)
     made_of = f"{features['features']}, which {features_origin(features)}" if features else None
-    about, counts = {"data set": dataset, "features": made_of}, {"queries answered": num_answered, "hits": num_hits}
+    about, counts = (
+        {"data set": dataset, "features": made_of},
+        {"queries answered": num_answered, "hits": num_hits},
+    )
     counts |= {"labels per query": num_labels, "teachers": num_teachers}
     rows = [*about.items(), *privacy.terms, *privacy.made_by(name), *counts.items()]
     promise, reading = _promise(privacy)
-    covered = "\n".join(("\n## Whom it covers, as votes come from several places\n", *(f"- {line}" for line in places)))
+    covered = "\n".join(
+        (
+            "\n## Whom it covers, as votes come from several places\n",
+            *(f"- {line}" for line in places),
+        )
+    )
     paper = f"\n- The accounting of the paper that the mechanism comes from gives epsilon {{}}: {PAPER_LABEL}."
     return _CARD.substitute(
         promise=promise,
-        rows="\n".join(f"| {cell(key)} | {cell(str(value))} |" for key, value in rows if value is not None),
+        rows="\n".join(
+            f"| {cell(key)} | {cell(str(value))} |" for key, value in rows if value is not None
+        ),
         reading=reading,
         num_queries=privacy.num_queries,
-        paper="" if privacy.paper_epsilon is None else paper.format(format_epsilon(privacy.paper_epsilon)),
+        paper=""
+        if privacy.paper_epsilon is None
+        else paper.format(format_epsilon(privacy.paper_epsilon)),
         places=f"{covered}\n" if places else "",
-        classes="\n- Who is in which budget class: that is taken as public." if privacy.classes else "",
+        classes="\n- Who is in which budget class: that is taken as public."
+        if privacy.classes
+        else "",
     )
 
 
@@ -124,7 +150,9 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
     fitted = "fitted on nothing"
     for what in ("pictures", "texts"):
         if count := features.get(f"num_{what}"):
-            fitted = f"fitted on {count} public {what} (SHA-256 {features.get(f'{what}_sha256', '')})"
+            fitted = (
+                f"fitted on {count} public {what} (SHA-256 {features.get(f'{what}_sha256', '')})"
+            )
     weights = ""
     if "model" in features:
         weights = f", weights from {features['model']} (SHA-256 {features['weights_sha256']})"

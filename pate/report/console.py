@@ -32,7 +32,9 @@ class PlainConsole(Console):
         """Raises the error at hand, which ends a command as it ends others whose output nobody reads."""
         raise  # rich calls this where it caught one
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """As rich has it, its text printable; colors are styles, and moves of the cursor controls, which stay."""
         for segment in super().render(renderable, options):
             if segment.control:
@@ -73,7 +75,9 @@ def _print_table(console: Console, rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*map(_text, row))
     if whole:
-        wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
+        wanted = console.measure(
+            table, options=console.options.update(max_width=_ANY_WIDTH)
+        ).maximum
         console.width = max(width, wanted)
     console.print(table)
     console.width = width
@@ -99,7 +103,9 @@ def _environment() -> Environment:
     add_words(made)
     made.filters |= {
         "broken": lambda heading: Markup(_value(heading).replace(" ", _BREAK)),
-        "cells": lambda values, before="": Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values)),
+        "cells": lambda values, before="": Markup(
+            "".join(f"{_CELL}{before}{_value(value)}" for value in values)
+        ),
         "down": rounded_down,
         "up": rounded_up,
         "small": lambda probability: f"{probability:.3g}".replace("e-0", "e-"),

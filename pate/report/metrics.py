@@ -63,8 +63,11 @@ def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike)
 def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
     """The five metrics from those of `per_label_metrics`, and the F1 of all bits together."""
     accuracy, macro_f1 = (float(np.mean(per_label[name])) for name in ("accuracy", "f1"))
-    some = (per_label[name] for name in ("balanced_accuracy", "average_precision"))  # NaN where undefined
-    balanced, precision = (None if np.isnan(each).all() else float(np.mean(each[~np.isnan(each)])) for each in some)
+    # NaN where undefined
+    some = (per_label[name] for name in ("balanced_accuracy", "average_precision"))
+    balanced, precision = (
+        None if np.isnan(each).all() else float(np.mean(each[~np.isnan(each)])) for each in some
+    )
     return Scores(accuracy, balanced, micro_f1, macro_f1, precision)
 
 
@@ -74,7 +77,9 @@ def micro_f1(predicted: Bits, true: Bits) -> float:
     return 2 * np.count_nonzero(predicted & true) / named if named else 0.0
 
 
-def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> dict[str, Floats]:
+def per_label_metrics(
+    predicted: ArrayLike, scores: ArrayLike, true: ArrayLike
+) -> dict[str, Floats]:
     """Computes the metrics of each label by itself, from the arrays and by the rules of `multilabel_metrics`.
 
     They are `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision` and `prevalence` (the
@@ -84,9 +89,14 @@ def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) 
 
 
 def _per_label(predicted: Bits, scores: Floats, true: Bits) -> dict[str, Floats]:
-    hits, named, real = (np.count_nonzero(bits, axis=0) for bits in (predicted & true, predicted, true))
+    hits, named, real = (
+        np.count_nonzero(bits, axis=0) for bits in (predicted & true, predicted, true)
+    )
     found = _of_counts(hits, named, real, len(true))
-    return found | {"average_precision": average_precisions(scores, true), "prevalence": real / len(true)}
+    return found | {
+        "average_precision": average_precisions(scores, true),
+        "prevalence": real / len(true),
+    }
 
 
 def _of_counts(hits: Any, named: Any, real: Any, n: int) -> dict[str, Floats]:
@@ -123,7 +133,9 @@ def _checked(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> tuple[
         require(array.dtype == np.bool_, f"{name}.dtype", array.dtype, "bool")
         good = array.ndim == 2 and array.size > 0
         require(good, f"{name}.shape", array.shape, "[num_samples, num_labels], not empty")
-    require(np.issubdtype(values.dtype, np.floating), "scores.dtype", values.dtype, "a floating type")
+    require(
+        np.issubdtype(values.dtype, np.floating), "scores.dtype", values.dtype, "a floating type"
+    )
     for name, shape in (("predicted", bits.shape), ("scores", values.shape)):
         require(shape == truth.shape, f"{name}.shape", shape, f"the shape of true, {truth.shape}")
     if not np.isfinite(values).all():
@@ -161,22 +173,33 @@ def metric_intervals(
     if resamples is None:
         resamples = int(np.clip(_MOST_BITS // truth.size, _FEWEST_RESAMPLES, _MOST_RESAMPLES))
     require_count("resamples", resamples, minimum=2)
-    require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")  # so that sums in float32 are exact
+    # so that sums in float32 are exact
+    require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")
     tails = 50 * (1 - level), 100 - 50 * (1 - level)
     some = every = bits, values, truth
     if len(truth) > _MOST_SAMPLES:
         part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
         some = bits[part], values[part], truth[part]
     drawn = _drawn(*some, _weights(len(some[2]), resamples, seed))
-    if some is not every:  # deviations fall with the root of the number of samples: a part's say what those of all are
-        of_part, of_all = (_drawn(*each, [np.ones((len(each[2]), 1), np.float32)]) for each in (some, every))
+    # deviations fall with the root of the number of samples: a part's say what those of all are
+    if some is not every:
+        of_part, of_all = (
+            _drawn(*each, [np.ones((len(each[2]), 1), np.float32)]) for each in (some, every)
+        )
         shrink = math.sqrt(_PART / len(truth))
-        drawn = {name: np.clip(of_all[name] + shrink * (drawn[name] - of_part[name]), 0, 1) for name in drawn}
+        drawn = {
+            name: np.clip(of_all[name] + shrink * (drawn[name] - of_part[name]), 0, 1)
+            for name in drawn
+        }
     bounds = {name: np.percentile(found, tails) for name, found in drawn.items()}
-    return {name: (float(low), float(high)) for name, (low, high) in bounds.items() if np.isfinite(low)}
+    return {
+        name: (float(low), float(high)) for name, (low, high) in bounds.items() if np.isfinite(low)
+    }
 
 
-def _drawn(bits: Bits, values: Floats, truth: Bits, blocks: Iterable[NDArray[np.float32]]) -> dict[str, Floats]:
+def _drawn(
+    bits: Bits, values: Floats, truth: Bits, blocks: Iterable[NDArray[np.float32]]
+) -> dict[str, Floats]:
     """Each metric of each resample, by blocks of weights."""
     columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
     ranked = [_precision_of(*column) for column in columns]
@@ -191,15 +214,20 @@ def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np
     for start in range(0, resamples, size):
         weights = np.empty((num_samples, min(size, resamples - start)), dtype=np.float32)
         for column in weights.T:
-            column[:] = np.bincount(rng.integers(num_samples, size=num_samples), minlength=num_samples)
+            column[:] = np.bincount(
+                rng.integers(num_samples, size=num_samples), minlength=num_samples
+            )
         yield weights
 
 
-def _resampled(weights: NDArray[np.float32], bits: Bits, truth: Bits, ranked: list[Precision]) -> dict[str, Floats]:
+def _resampled(
+    weights: NDArray[np.float32], bits: Bits, truth: Bits, ranked: list[Precision]
+) -> dict[str, Floats]:
     """Each metric of each resample, `[B]`; NaN where it is undefined."""
     n, shares = len(truth), np.ascontiguousarray(weights.T)
     hits, named, real = (  # [B, L]
-        np.asarray(shares @ some.astype(np.float32), np.float64) for some in (bits & truth, bits, truth)
+        np.asarray(shares @ some.astype(np.float32), np.float64)
+        for some in (bits & truth, bits, truth)
     )
     found = _of_counts(hits, named, real, n)
     with np.errstate(invalid="ignore"):
@@ -209,7 +237,8 @@ def _resampled(weights: NDArray[np.float32], bits: Bits, truth: Bits, ranked: li
         "balanced_accuracy": _means_of_defined(found["balanced_accuracy"].T),
         "micro_f1": np.nan_to_num(micro),
         "macro_f1": found["f1"].mean(axis=1),
-        "mean_average_precision": _means_of_defined(np.stack([of(weights) for of in ranked])),  # of [L, B]
+        # of [L, B]
+        "mean_average_precision": _means_of_defined(np.stack([of(weights) for of in ranked])),
     }
 
 
@@ -217,7 +246,9 @@ def _means_of_defined(values: Floats) -> Floats:
     """Means over the labels `[L, B]` that are defined; NaN without one."""
     defined = np.isfinite(values)
     number = defined.sum(axis=0)
-    return np.where(number > 0, np.where(defined, values, 0.0).sum(axis=0) / np.maximum(number, 1), np.nan)
+    return np.where(
+        number > 0, np.where(defined, values, 0.0).sum(axis=0) / np.maximum(number, 1), np.nan
+    )
 
 
 def _precision_of(scores: Floats, truth: Bits) -> Precision:
@@ -226,12 +257,16 @@ def _precision_of(scores: Floats, truth: Bits) -> Precision:
     Samples stand from the highest score down, cut behind each group of equal scores with a positive.
     """
     order = np.argsort(scores)[::-1]
-    ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))  # of groups of equal scores
+    # of groups of equal scores
+    ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))
     found = np.cumsum(truth[order])[ends - 1]
     cuts = found > np.append(0, found[:-1])
     one_score = len(ends) == 1
     # `[C, n]`, 1 for the samples between two of the C cuts, and for the positive ones among them
-    segments, positives = _rows(order, ends[cuts], len(order)), _rows(order[truth[order]], found[cuts], len(order))
+    segments, positives = (
+        _rows(order, ends[cuts], len(order)),
+        _rows(order[truth[order]], found[cuts], len(order)),
+    )
 
     def average_precision(weights: NDArray[np.float32]) -> Floats:
         if not positives.shape[0]:
@@ -239,7 +274,9 @@ def _precision_of(scores: Floats, truth: Bits) -> Precision:
         hits = positives @ weights
         total = np.cumsum(hits, axis=0)
         if one_score:
-            return np.asarray(np.where(total[0] > 0, total[0] / len(weights), np.nan), dtype=np.float64)
+            return np.asarray(
+                np.where(total[0] > 0, total[0] / len(weights), np.nan), dtype=np.float64
+            )
         seen = np.cumsum(segments @ weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             precision = np.where(seen > 0, total / np.maximum(seen, 1), 0.0)
@@ -253,7 +290,9 @@ def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -
     from scipy.sparse import csr_array  # loads slowly
 
     used = samples[: ends[-1]] if len(ends) else samples[:0]
-    return csr_array((np.ones(len(used), np.float32), used, np.append(0, ends)), shape=(len(ends), num_samples))
+    return csr_array(
+        (np.ones(len(used), np.float32), used, np.append(0, ends)), shape=(len(ends), num_samples)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,11 +339,18 @@ class PrecisionRecall:
     precision: Floats  # `[P]`, at these
     chosen: tuple[float, float]  # recall and precision of the labels that the model predicts
     constant: tuple[float, float]  # the same of the best constant
-    threshold: float | tuple[float, ...] | None  # the probability from which a label is predicted, one or one for each
+    # the probability from which a label is predicted, one or one for each
+    threshold: float | tuple[float, ...] | None
 
     @classmethod
     def of(
-        cls, scores: NDArray[np.floating], predicted: Bits, true: Bits, *, constant: Bits, threshold: Any
+        cls,
+        scores: NDArray[np.floating],
+        predicted: Bits,
+        true: Bits,
+        *,
+        constant: Bits,
+        threshold: Any,
     ) -> Self | None:
         """At up to 200 levels of recall, of arrays `[n, L]` and the constant's labels `[L]`; None if no bit is true."""
         if not true.any():
@@ -332,16 +378,21 @@ class Membership:
     have that differ in nothing.
     """
 
-    fpr: tuple[float, ...]  # `[P]`, false positive rates in (0, 1), rising, 0.1% and 1% among them, in whole records
-    tpr: tuple[float, ...]  # `[P]`, the share of private records found at each; equal losses count in proportion
+    # `[P]`, false positive rates in (0, 1), rising, 0.1% and 1% among them, in whole records
+    fpr: tuple[float, ...]
+    # `[P]`, the share of private records found at each; equal losses count in proportion
+    tpr: tuple[float, ...]
     low: tuple[float, ...]  # `[P]`, the lower end of the 95% interval of `tpr` by chance
     high: tuple[float, ...]  # `[P]`, its upper end
     num_private: int  # private records that were tried, n
     num_test: int  # test records that were tried, m
-    tpr_by_reference: tuple[float, ...] = ()  # `[P]`, what LiRA finds; empty where no reference models were trained
+    # `[P]`, what LiRA finds; empty where no reference models were trained
+    tpr_by_reference: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, private: Floats, test: Floats, by_reference: tuple[Floats, Floats] | None = None) -> Self | None:
+    def of(
+        cls, private: Floats, test: Floats, by_reference: tuple[Floats, Floats] | None = None
+    ) -> Self | None:
         """By the losses of independent records, `[n]` and `[m]`, and by `unusual`; None for fewer than one and two."""
         n, m = len(private), len(test)
         if not n or m < 2:
@@ -358,19 +409,31 @@ class Membership:
         places = {int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _RATES}
         told = []
         for place in sorted(places):
-            rates = [each[place] for each in (self.fpr, self.high, self.tpr, self.tpr_by_reference) if each]
+            rates = [
+                each[place]
+                for each in (self.fpr, self.high, self.tpr, self.tpr_by_reference)
+                if each
+            ]
             fpr, high, tpr, *beside = (f"{float(f'{100 * rate:.2g}'):g}%" for rate in rates)
-            found = " or ".join([f"{tpr} of them", *(f"{rate} by reference models" for rate in beside)])
+            found = " or ".join(
+                [f"{tpr} of them", *(f"{rate} by reference models" for rate in beside)]
+            )
             chance = "beyond" if max(rates[2:]) > rates[1] else "nothing beyond"
-            told.append(f"at a false positive rate of {fpr} it finds {found}, {chance} chance (up to {high})")
+            told.append(
+                f"at a false positive rate of {fpr} it finds {found}, {chance} chance (up to {high})"
+            )
         return f"What an attacker sees of a training record: {'; '.join(told)}."
 
 
 def _found(private: Floats, test: Floats, counts: NDArray[np.int64]) -> tuple[float, ...]:
     """The share of private records before so many test ones, in ascending order."""
     levels = np.unique(np.append(private, test))
-    found, false = (np.append(0, np.searchsorted(np.sort(each), levels, side="right")) for each in (private, test))
-    last = np.searchsorted(false, counts, side="right") - 1  # the most that is found with so many false ones
+    found, false = (
+        np.append(0, np.searchsorted(np.sort(each), levels, side="right"))
+        for each in (private, test)
+    )
+    # the most that is found with so many false ones
+    last = np.searchsorted(false, counts, side="right") - 1
     share = (counts - false[last]) / (false[last + 1] - false[last])
     return tuple(((found[last] + share * (found[last + 1] - found[last])) / len(private)).tolist())
 

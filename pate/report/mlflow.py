@@ -34,17 +34,27 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
     digest = file_digest(release / MANIFEST, remedy="the same command writes it")
     settings = yaml.safe_load((release / "config.yaml").read_text(encoding="utf-8"))
     counts = report.release
-    found = {"epsilon": report.privacy.epsilon, "delta": report.privacy.delta, "answer_rate": counts.answer_rate}
+    found = {
+        "epsilon": report.privacy.epsilon,
+        "delta": report.privacy.delta,
+        "answer_rate": counts.answer_rate,
+    }
     found |= {"num_queries": float(counts.num_queries), "num_answered": float(counts.num_answered)}
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "pate")
     try:
         client = MlflowClient(tracking_uri=uri)
         known = client.get_experiment_by_name(name)
         experiment = client.create_experiment(name) if known is None else known.experiment_id
-        for earlier in client.search_runs([experiment], filter_string=f"tags.`{_TAG}` = '{digest}'"):
+        for earlier in client.search_runs(
+            [experiment], filter_string=f"tags.`{_TAG}` = '{digest}'"
+        ):
             if earlier.info.status == "FINISHED":
                 return str(earlier.info.run_id)
-        run = str(client.create_run(experiment, tags={_TAG: digest}, run_name=f"release {digest[:8]}").info.run_id)
+        run = str(
+            client.create_run(
+                experiment, tags={_TAG: digest}, run_name=f"release {digest[:8]}"
+            ).info.run_id
+        )
         for key, value in _flat(settings):
             client.log_param(run, key, str(value)[:_LONGEST])
         for key, value in found.items():
@@ -54,7 +64,9 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
     except MlflowException as error:
         said = " ".join(str(error).split())[:_LONGEST]
         remedy = "the run is complete, and the same command tries again"
-        raise InvalidValue(f"logger=mlflow: expected a server that takes runs ({said}); {remedy}") from error
+        raise InvalidValue(
+            f"logger=mlflow: expected a server that takes runs ({said}); {remedy}"
+        ) from error
     return run
 
 

@@ -26,7 +26,15 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pate.accounting.rounding import format_epsilon
 from pate.files.disk import replacing
-from pate.report.report import DASH, HEADLINE, METRIC_NAMES, MODEL_NAMES, Report, RunFigures, add_words
+from pate.report.report import (
+    DASH,
+    HEADLINE,
+    METRIC_NAMES,
+    MODEL_NAMES,
+    Report,
+    RunFigures,
+    add_words,
+)
 
 # Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
 INK, MUTED, RULE = "#010101", "#020202", "#030303"
@@ -40,7 +48,9 @@ _PAPER = {
     THIRD: ("third", "#2b7a5c"),
     FAINT: ("faint", "#848f9a"),
 }
-_STYLE = mpl.rc_params_from_file(Path(__file__).with_name("pictures.mplstyle"), use_default_template=False)
+_STYLE = mpl.rc_params_from_file(
+    Path(__file__).with_name("pictures.mplstyle"), use_default_template=False
+)
 _POINTS_PER_INCH, _DOTS_PER_INCH = 72, 200
 _WIDTH = 340.0  # of a phone less its margins, so that a point is no less than a pixel there
 
@@ -60,7 +70,9 @@ _MOST_LABELS, _MOST_POINTS, _MOST_BINS = 60, 1000, 48
 def render_html(report: Report, figures: RunFigures) -> str:
     """Renders `report.html`, which marks what no epsilon covers and must not be published. Every text is escaped."""
     bounded, drawn = math.isfinite(report.privacy.epsilon), pictures(report, figures)
-    return rendered("report/report.html", report=report, figures=figures, bounded=bounded, pictures=drawn)
+    return rendered(
+        "report/report.html", report=report, figures=figures, bounded=bounded, pictures=drawn
+    )
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -78,7 +90,9 @@ def _environment() -> Environment:
     add_words(made)
     made.globals |= {"dash": DASH, "headline": HEADLINE}
     made.filters["number"] = number
-    made.filters["breakable"] = lambda name: Markup(str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
+    made.filters["breakable"] = lambda name: Markup(
+        str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>")
+    )
     return made
 
 
@@ -110,7 +124,9 @@ class Picture:
         element = element[element.index("<svg") :].strip()
         element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
         element = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", element)
-        element = re.sub(r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1)
+        element = re.sub(
+            r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1
+        )
         element = re.sub(r'\bid="|href="#|url\(#', lambda found: f"{found[0]}{name}-", element)
         for color, (variable, _) in _PAPER.items():
             element = element.replace(color, f"var(--{variable})")
@@ -120,7 +136,13 @@ class Picture:
         """Draws it for paper, dark ink on white; its own colors are those of `on_paper`."""
         style = {name: on_paper(value) for name, value in _STYLE.items()}
         with self._painted(style) as figure, replacing(path) as file:
-            figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
+            figure.savefig(
+                file,
+                format="png",
+                dpi=_DOTS_PER_INCH,
+                facecolor="white",
+                metadata={"Software": None},
+            )
 
     @contextmanager
     def _painted(self, style: dict[Any, Any]) -> Iterator[Figure]:
@@ -154,7 +176,12 @@ def _finish(axes: Axes, *, grid: Any = "both", whole: int | None = None, **about
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=whole, min_n_ticks=1))
     if grid is not None:
         axes.grid(axis=grid)
-    style: dict[str, Any] = {"borderaxespad": 0, "borderpad": 0.2, "handlelength": 1.2, "columnspacing": 1.2}
+    style: dict[str, Any] = {
+        "borderaxespad": 0,
+        "borderpad": 0.2,
+        "handlelength": 1.2,
+        "columnspacing": 1.2,
+    }
     if axes.get_legend_handles_labels()[0] and axes.get_legend() is None:
         axes.figure.legend(loc="outside upper left", ncols=2, **style)
 
@@ -169,8 +196,17 @@ def _finish_rows(axes: Axes, **about: Any) -> None:
 
 def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
     """Every picture that the run has data for, by its name on the page."""
-    of_figures = {"precision-recall": precision_recall, "curve": student_curve, "labels": label_dots}
-    of_figures |= {"epsilon": epsilon_curve, "answers": answer_bars, "gaps": gap_histogram, "ranks": votes_by_rank}
+    of_figures = {
+        "precision-recall": precision_recall,
+        "curve": student_curve,
+        "labels": label_dots,
+    }
+    of_figures |= {
+        "epsilon": epsilon_curve,
+        "answers": answer_bars,
+        "gaps": gap_histogram,
+        "ranks": votes_by_rank,
+    }
     found = {"scores": score_bars(report), "membership": membership_curve(report)}
     found |= {name: picture(figures) for name, picture in of_figures.items()}
     return {name: picture for name, picture in found.items() if picture is not None}
@@ -184,16 +220,25 @@ def score_bars(report: Report) -> Picture | None:
     def paint(axes: Axes) -> None:
         """Groups of horizontal bars: one group per metric, one bar per model, its interval as a line over its end."""
         for row, (model, scores) in enumerate(shown.items()):
-            values = np.array([getattr(scores, key) for key in METRIC_NAMES], dtype=np.float64)  # None is NaN
+            # None is NaN
+            values = np.array([getattr(scores, key) for key in METRIC_NAMES], dtype=np.float64)
             places, widths = np.arange(len(values)) * pitch + row, np.nan_to_num(values)
-            axes.barh(places, widths, height=0.82, color=_MODEL_COLORS[model], label=MODEL_NAMES[model])
+            axes.barh(
+                places, widths, height=0.82, color=_MODEL_COLORS[model], label=MODEL_NAMES[model]
+            )
             known = report.intervals.get(model, {})
-            ends = np.array([known.get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)])
+            ends = np.array(
+                [known.get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)]
+            )
             axes.hlines(places, *ends.T, color=INK, linewidth=1.0)
-            for value, end, place in zip(values, np.maximum(widths, ends[:, 1]), places.tolist(), strict=True):
+            for value, end, place in zip(
+                values, np.maximum(widths, ends[:, 1]), places.tolist(), strict=True
+            ):
                 text = "undefined" if np.isnan(value) else f"{value:.3f}"
                 axes.text(end + 0.012, place, text, va="center", color=MUTED)
-        axes.set_yticks(np.arange(len(METRIC_NAMES)) * pitch + (len(shown) - 1) / 2, [*METRIC_NAMES.values()])
+        axes.set_yticks(
+            np.arange(len(METRIC_NAMES)) * pitch + (len(shown) - 1) / 2, [*METRIC_NAMES.values()]
+        )
         axes.invert_yaxis()
         _finish_rows(axes, xlim=(0, 1.24))  # with room for the number behind a full bar
 
@@ -202,11 +247,22 @@ def score_bars(report: Report) -> Picture | None:
 
 def student_curve(figures: RunFigures) -> Picture | None:
     """The private student's training; None for a student that is solved in one step."""
-    curves = {name: np.asarray(values) for name, values in figures.student_curve.items() if len(values) > 1}
+    curves = {
+        name: np.asarray(values)
+        for name, values in figures.student_curve.items()
+        if len(values) > 1
+    }
 
     def paint(axes: Axes) -> None:
-        for (name, values), color in zip(curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False):
-            axes.plot(np.arange(1, len(values) + 1), values, color=color, label=shortened(name, _LONGEST_NAME))
+        for (name, values), color in zip(
+            curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False
+        ):
+            axes.plot(
+                np.arange(1, len(values) + 1),
+                values,
+                color=color,
+                label=shortened(name, _LONGEST_NAME),
+            )
         _finish(axes, whole=8, xlabel="epoch")
 
     return Picture(paint) if curves else None
@@ -216,11 +272,16 @@ def label_dots(figures: RunFigures) -> Picture | None:
     """Each label's average precision: its frequency, the students and the ceiling; None without a student."""
     if "average_precision" not in figures.per_label.get("student", {}):
         return None
-    found = {key: figures.per_label[key]["average_precision"] for key, *_ in _MARKS if key in figures.per_label}
+    found = {
+        key: figures.per_label[key]["average_precision"]
+        for key, *_ in _MARKS
+        if key in figures.per_label
+    }
     student, frequency = found["student"], figures.per_label["student"]["prevalence"]
     highest = found.get("all_records_model", student)
     order = np.argsort(-highest, kind="stable")
-    order = order[np.isfinite(highest[order])]  # a label that no test sample has, has no average precision
+    # a label that no test sample has, has no average precision
+    order = order[np.isfinite(highest[order])]
     if not len(order):
         return None
     ends = np.r_[order[: _MOST_LABELS // 2], order[-(_MOST_LABELS // 2) :]]
@@ -229,7 +290,9 @@ def label_dots(figures: RunFigures) -> Picture | None:
     cut = f" The {left_out} labels in the middle are left out." if left_out else ""
     said = []
     for label in dict.fromkeys((order[0], order[-1])):
-        scores = ", ".join(f"{MODEL_NAMES[key]} {values[label]:.2f}" for key, values in found.items())
+        scores = ", ".join(
+            f"{MODEL_NAMES[key]} {values[label]:.2f}" for key, values in found.items()
+        )
         said.append(f"{figures.label_names[label]} with {scores}")
     at_chance = int(np.count_nonzero(student <= 2 * frequency))
     names = [shortened(figures.label_names[label], _LONGEST_NAME) for label in shown]
@@ -240,34 +303,51 @@ def label_dots(figures: RunFigures) -> Picture | None:
         """One row per label, from the top."""
         ends = np.stack([*dots.values()])
         axes.hlines(places, ends.min(axis=0), ends.max(axis=0), color=RULE, linewidth=2.2)
-        axes.scatter(frequency[shown], places, marker="|", s=70, color=FAINT, label="frequency", zorder=3)
+        axes.scatter(
+            frequency[shown], places, marker="|", s=70, color=FAINT, label="frequency", zorder=3
+        )
         for key, color, marker, _, filled in _MARKS:
             if key in dots:
                 inner = color if filled else "none"
                 size = 26 if filled else 44
                 label = MODEL_NAMES[key]
                 axes.scatter(
-                    dots[key], places, marker=marker, s=size, facecolors=inner, edgecolors=color, label=label, zorder=4
+                    dots[key],
+                    places,
+                    marker=marker,
+                    s=size,
+                    facecolors=inner,
+                    edgecolors=color,
+                    label=label,
+                    zorder=4,
                 )
         axes.set_yticks(places, names, parse_math=False)
-        _finish_rows(axes, ylim=(len(names) - 0.4, -0.6), xlim=(-0.02, 1.02), xlabel="average precision")
+        _finish_rows(
+            axes, ylim=(len(names) - 0.4, -0.6), xlim=(-0.02, 1.02), xlabel="average precision"
+        )
 
     alt = f"Average precision of {len(shown)} labels, a row each: {'; '.join(said)}."
     frequencies = "The bar is the label's frequency, the score of a guess"
     near = f"{frequencies}: {at_chance} of {len(order)} labels are within twice of it.{cut}"
     caption = f"{_marks_in_words(dots)} {near}"
-    return Picture(paint, 84 + _PITCH * len(shown), f"{alt} The table of labels has every number.", caption)
+    return Picture(
+        paint, 84 + _PITCH * len(shown), f"{alt} The table of labels has every number.", caption
+    )
 
 
 def _marks_in_words(drawn: Container[str]) -> str:
     """Says which mark is which model, of those that are drawn, and what the distances between them are."""
-    words = {key: f"the {mark} ({MODEL_NAMES[key]})" for key, _, _, mark, _ in _MARKS if key in drawn}
+    words = {
+        key: f"the {mark} ({MODEL_NAMES[key]})" for key, _, _, mark, _ in _MARKS if key in drawn
+    }
     costs = {
         "all_records_model": "is what privacy and few queries cost that label",
         "majority_vote_student": "is what the noise cost that label",
     }
     return " ".join(
-        f"The distance from {words['student']} to {words[key]} {cost}." for key, cost in costs.items() if key in words
+        f"The distance from {words['student']} to {words[key]} {cost}."
+        for key, cost in costs.items()
+        if key in words
     )
 
 
@@ -278,7 +358,9 @@ def precision_recall(figures: RunFigures) -> Picture | None:
 
     def paint(axes: Axes) -> None:
         axes.plot(curve.recall, curve.precision, color=ACCENT, label="private student")
-        axes.plot(*curve.chosen, color=ACCENT, marker="o", linestyle="none", label="at its threshold")
+        axes.plot(
+            *curve.chosen, color=ACCENT, marker="o", linestyle="none", label="at its threshold"
+        )
         axes.plot(*curve.constant, color=MUTED, marker="X", linestyle="none", label="best constant")
         _finish(axes, xlim=(0, 1.02), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
 
@@ -291,16 +373,22 @@ def membership_curve(report: Report) -> Picture | None:
         return None
     least = 1 / attack.num_private
     low, high = np.maximum(attack.low, least / 2), np.maximum(attack.high, least)
-    lines = {"by its loss": (attack.tpr, ACCENT), "by reference models": (attack.tpr_by_reference, SECOND)}
+    lines = {
+        "by its loss": (attack.tpr, ACCENT),
+        "by reference models": (attack.tpr_by_reference, SECOND),
+    }
 
     def paint(axes: Axes) -> None:
-        axes.fill_between(attack.fpr, low, high, color=FAINT, alpha=0.3, linewidth=0, label="chance, 95%")
+        axes.fill_between(
+            attack.fpr, low, high, color=FAINT, alpha=0.3, linewidth=0, label="chance, 95%"
+        )
         for name, (tpr, color) in lines.items():
             if tpr:
                 found = np.where(np.greater(tpr, 0), tpr, np.nan)
                 axes.plot(attack.fpr, found, color=color, marker="o", markersize=2.6, label=name)
         axes.set(xscale="log", yscale="log", ylim=(min(least, attack.fpr[0]) / 2, 1.2))
-        for axis in (axes.xaxis, axes.yaxis):  # plain numbers: a reader's colors do not reach raised exponents
+        # plain numbers: a reader's colors do not reach raised exponents
+        for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter("")
         _finish(axes, xlabel="false positive rate", ylabel="private records found")
@@ -310,14 +398,23 @@ def membership_curve(report: Report) -> Picture | None:
 
 def answer_bars(figures: RunFigures) -> Picture | None:
     """How many queries were refused, and how many answers released how many labels; None without queries."""
-    sizes = np.bincount(np.count_nonzero(figures.labels[figures.answered], axis=1), minlength=1)  # [most + 1]
+    # [most + 1]
+    sizes = np.bincount(np.count_nonzero(figures.labels[figures.answered], axis=1), minlength=1)
     total, answered = len(figures.answered), int(sizes.sum())
     spread = ", ".join(f"{count} with {size}" for size, count in enumerate(sizes) if count)
 
     def paint(axes: Axes) -> None:
-        axes.bar(np.arange(len(sizes)), sizes, width=0.8, color=ACCENT, label=f"answered ({answered})")
+        axes.bar(
+            np.arange(len(sizes)), sizes, width=0.8, color=ACCENT, label=f"answered ({answered})"
+        )
         left = -max(2.0, 0.22 * len(sizes))  # as far from the answers as its name needs
-        axes.bar([left], [total - answered], width=0.8, color=FAINT, label=f"refused ({total - answered})")
+        axes.bar(
+            [left],
+            [total - answered],
+            width=0.8,
+            color=FAINT,
+            label=f"refused ({total - answered})",
+        )
         ticks = list(range(0, len(sizes), max(1, -(-len(sizes) // 10))))
         axes.set_xticks([left, *ticks], ["refused", *map(str, ticks)])
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
@@ -336,7 +433,9 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
 
     def paint(axes: Axes) -> None:
         places = np.unique(np.linspace(0, count - 1, min(_MOST_POINTS, count)).round().astype(int))
-        axes.plot(places + 1, epsilon[places], color=ACCENT, drawstyle="steps-post", solid_capstyle="butt")
+        axes.plot(
+            places + 1, epsilon[places], color=ACCENT, drawstyle="steps-post", solid_capstyle="butt"
+        )
         axes.plot([count], [epsilon[-1]], "o", color=ACCENT, markersize=4, clip_on=False)
         axes.annotate(last, (count, epsilon[-1]), (-4, 6), textcoords="offset points", ha="right")
         limits = {"xlim": (0, count), "ylim": (0, max(float(epsilon.max()) * 1.16, 1e-9))}
@@ -364,7 +463,9 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
         # At most 48 bins of whole votes, from 0 (or a smaller smallest gap) past the largest gap.
         least, most = min(0, int(np.floor(gaps.min()))), int(np.ceil(gaps.max()))
         width = -(-(most + 1 - least) // _MOST_BINS)
-        edges = least - 0.5 + width * np.arange(-(-(most + 1 - least) // width) + 1, dtype=np.float64)
+        edges = (
+            least - 0.5 + width * np.arange(-(-(most + 1 - least) // width) + 1, dtype=np.float64)
+        )
         groups, names = [gaps[answered], gaps[~answered]], ["answered", "refused"]
         axes.hist(groups, bins=edges.tolist(), stacked=True, color=[ACCENT, FAINT], label=names)
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
@@ -392,11 +493,15 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
 
     def paint(axes: Axes) -> None:
         places = np.arange(1, ranks + 1)
-        axes.fill_between(places, low, high, color=ACCENT, alpha=0.22, linewidth=0, label="80% of queries")
+        axes.fill_between(
+            places, low, high, color=ACCENT, alpha=0.22, linewidth=0, label="80% of queries"
+        )
         axes.plot(places, middle, color=ACCENT, marker="o", markersize=2.6, label="median query")
         axes.legend(loc="upper right")
         limits = {"xlim": (0.5, ranks + 0.5), "ylim": (0, figures.num_teachers)}
-        _finish(axes, whole=8, xlabel="rank of the label within its query", ylabel="votes", **limits)
+        _finish(
+            axes, whole=8, xlabel="rank of the label within its query", ylabel="votes", **limits
+        )
 
     last = f", {middle[-1]:.0f} for the last of {ranks}" if ranks > 1 else ""
     said = f"Votes by rank of the label, median over {num_queries} queries: {middle[0]:.0f} for the first{last}."

@@ -55,7 +55,11 @@ def percent(share: float) -> str:
 def add_words(templates: Any) -> None:
     """Gives a Jinja environment the filters and names that all pages use."""
     templates.filters |= {"delta": format_delta, "epsilon": format_epsilon, "percent": percent}
-    templates.globals |= {"metrics": METRIC_NAMES, "names": MODEL_NAMES, "adjacencies": ADJACENCY_NAMES}
+    templates.globals |= {
+        "metrics": METRIC_NAMES,
+        "names": MODEL_NAMES,
+        "adjacencies": ADJACENCY_NAMES,
+    }
     templates.globals |= {"PAPER_LABEL": PAPER_LABEL, "SEEDED_WARNING": SEEDED_WARNING}
 
 
@@ -85,7 +89,10 @@ NOT_COVERED = {
 
 HEADLINE = "mean_average_precision"
 
-_IN_WORDS = METRIC_NAMES | {HEADLINE: "mean average precision", "balanced_accuracy": "balanced accuracy"}
+_IN_WORDS = METRIC_NAMES | {
+    HEADLINE: "mean average precision",
+    "balanced_accuracy": "balanced accuracy",
+}
 # From the student up to the ceiling, and what is lost to each next model.
 _STEPS = {
     "student": "",
@@ -93,17 +100,29 @@ _STEPS = {
     "true_label_student": "the teachers",
     "all_records_model": "the number of queries",
 }
-_OPTIONAL = ("paper_epsilon", "failure_prob", "max_gap", "gap_at_50", "gap_at_95", "target_hits", "plain_epsilon")
+_OPTIONAL = (
+    "paper_epsilon",
+    "failure_prob",
+    "max_gap",
+    "gap_at_50",
+    "gap_at_95",
+    "target_hits",
+    "plain_epsilon",
+)
 
 
 @dataclass(frozen=True)
 class Heading:
     """A run's name and the settings that it was given; the data owner's."""
 
-    aggregator: str = ""  # the name that it was configured by, such as `stable_top_k_table`; empty where it has none
-    is_public: bool = False  # whether that name ships with the package; another says what its author chose
-    given: Mapping[str, str] = field(default_factory=dict)  # the settings that the command named, as text, by name
-    compared: Mapping[str, Scalar] = field(default_factory=dict)  # terms of the run, those given among them, by name
+    # the name that it was configured by, such as `stable_top_k_table`; empty where it has none
+    aggregator: str = ""
+    # whether that name ships with the package; another says what its author chose
+    is_public: bool = False
+    # the settings that the command named, as text, by name
+    given: Mapping[str, str] = field(default_factory=dict)
+    # terms of the run, those given among them, by name
+    compared: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
     def overrides(self) -> str:
@@ -122,21 +141,30 @@ class Privacy:
     accountant: str  # name of the accountant
     mechanism: str  # name of the aggregator
     num_queries: int  # queries that were priced, refused ones included
-    paper_epsilon: float | None = None  # what the paper's own accounting gives, not a bound; None where it gives none
-    noise_seeded: bool = False  # whether the noise came from a seed, which protects nobody who knows the seed
-    failure_prob: float | None = None  # share of `delta` that the mechanism itself uses up over all queries, or None
-    max_gap: int | None = None  # the largest that the teachers can make, for a mechanism with a stability test, or None
-    gap_at_50: float | None = None  # in votes, at which that test passes with probability 1/2; None where none does
+    # what the paper's own accounting gives, not a bound; None where it gives none
+    paper_epsilon: float | None = None
+    # whether the noise came from a seed, which protects nobody who knows the seed
+    noise_seeded: bool = False
+    # share of `delta` that the mechanism itself uses up over all queries, or None
+    failure_prob: float | None = None
+    # the largest that the teachers can make, for a mechanism with a stability test, or None
+    max_gap: int | None = None
+    # in votes, at which that test passes with probability 1/2; None where none does
+    gap_at_50: float | None = None
     gap_at_95: float | None = None  # the same for probability 0.95
-    parameters: Mapping[str, Scalar] = field(default_factory=dict)  # the mechanism's public parameters by name
-    target_hits: int | None = None  # hits after which the session of a charged mechanism halts, or None
+    # the mechanism's public parameters by name
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    # hits after which the session of a charged mechanism halts, or None
+    target_hits: int | None = None
     # what plain composition of the same queries, those that were asked, would cost at `delta`, for a charged mechanism,
     # or None. Infinity where its failure probabilities alone exceed `delta`.
     plain_epsilon: float | None = None
-    won_by: str | None = None  # the accountant whose figure `epsilon` is, where `accountant` asks others; else None
+    # the accountant whose figure `epsilon` is, where `accountant` asks others; else None
+    won_by: str | None = None
     # the epsilon of each class of groups with a budget of its own, none above `epsilon`; none where all have that
     classes: Mapping[str, float] = field(default_factory=dict)
-    unit_columns: tuple[str, ...] = ()  # whose values make a unit; none where no column does, or it is not known
+    # whose values make a unit; none where no column does, or it is not known
+    unit_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")
@@ -164,12 +192,18 @@ class Privacy:
     @property
     def of_classes(self) -> str:
         """The epsilon of each class of groups with a budget of its own, rounded up."""
-        return ", ".join(f"{name} {format_epsilon(epsilon)}" for name, epsilon in self.classes.items())
+        return ", ".join(
+            f"{name} {format_epsilon(epsilon)}" for name, epsilon in self.classes.items()
+        )
 
     @property
     def asked_accountant(self) -> str:
         """Its name, and whose figure it took."""
-        return self.accountant if self.won_by is None else f"{self.accountant} (here that of {self.won_by})"
+        return (
+            self.accountant
+            if self.won_by is None
+            else f"{self.accountant} (here that of {self.won_by})"
+        )
 
     @property
     def charging(self) -> str:
@@ -186,10 +220,16 @@ class Privacy:
     def terms(self) -> list[tuple[str, str]]:
         """The price, and what it is a price of, as (name, text) rows; all of it may be published."""
         meaning = ADJACENCY_NAMES.get(self.adjacency)
-        noise = f"seeded: {SEEDED_WARNING}" if self.noise_seeded else "ChaCha20, from the operating system's entropy"
+        noise = (
+            f"seeded: {SEEDED_WARNING}"
+            if self.noise_seeded
+            else "ChaCha20, from the operating system's entropy"
+        )
         plain, failure_prob = self.plain_epsilon, self.failure_prob
         rows = {
-            "epsilon": "infinite: no guarantee" if math.isinf(self.epsilon) else format_epsilon(self.epsilon),
+            "epsilon": "infinite: no guarantee"
+            if math.isinf(self.epsilon)
+            else format_epsilon(self.epsilon),
             "epsilon of each budget class": self.of_classes or None,
             "delta": format_delta(self.delta),
             "adjacency": f"{self.adjacency} ({meaning})" if meaning else self.adjacency,
@@ -197,13 +237,19 @@ class Privacy:
             "accountant": self.asked_accountant,
             "queries priced": str(self.num_queries),
             "noise": noise,
-            "what plain composition would cost, not this release": None if plain is None else format_epsilon(plain),
+            "what plain composition would cost, not this release": None
+            if plain is None
+            else format_epsilon(plain),
             "target charging": self.charging or None,
-            "failure probability, within delta": None if failure_prob is None else format_delta(failure_prob),
+            "failure probability, within delta": None
+            if failure_prob is None
+            else format_delta(failure_prob),
         }
         return [(name, text) for name, text in rows.items() if text is not None]
 
-    def made_by(self, name: str | None = None, *, digits: int | None = None) -> list[tuple[str, str]]:
+    def made_by(
+        self, name: str | None = None, *, digits: int | None = None
+    ) -> list[tuple[str, str]]:
         """The mechanism, the name that it was configured by, and its public parameters, as rows to publish.
 
         Numbers have so many digits; None shows all, as whoever checks a price needs them.
@@ -215,7 +261,9 @@ class Privacy:
             rows.append((f"mechanism.{key}", rounded))
         for share, gap in (("50%", self.gap_at_50), ("95%", self.gap_at_95)):
             if gap is not None or self.max_gap is not None:
-                found = f"no gap of {self.max_gap} votes passes" if gap is None else f"{gap:g} votes"
+                found = (
+                    f"no gap of {self.max_gap} votes passes" if gap is None else f"{gap:g} votes"
+                )
                 rows.append((f"gap that passes with probability {share}", found))
         return rows
 
@@ -227,9 +275,12 @@ class ReleaseSummary:
     num_queries: int
     num_answered: int
     answer_rate: float  # of the queries, 0 without any
-    label_accuracy: float | None  # share of correct bits in the answered rows against true labels; None without answers
-    micro_f1: float | None  # micro-averaged F1 of the answered rows against true labels; None without answers
-    num_hits: int | None = None  # queries that a charged mechanism paid for, or None, as the next three
+    # share of correct bits in the answered rows against true labels; None without answers
+    label_accuracy: float | None
+    # micro-averaged F1 of the answered rows against true labels; None without answers
+    micro_f1: float | None
+    # queries that a charged mechanism paid for, or None, as the next three
+    num_hits: int | None = None
     remaining_hits: int | None = None  # how many more would have halted it
     num_abstained: int | None = None  # hits without an answer
     num_asked: int | None = None  # queries until it halted; the rest is refused
@@ -239,9 +290,13 @@ class ReleaseSummary:
         require_count("release.num_answered", self.num_answered, minimum=0)
         rate = self.num_answered / max(self.num_queries, 1)
         rule = f"at most num_queries={self.num_queries}"
-        require(self.num_answered <= self.num_queries, "release.num_answered", self.num_answered, rule)
+        require(
+            self.num_answered <= self.num_queries, "release.num_answered", self.num_answered, rule
+        )
         right = math.isclose(self.answer_rate, rate, abs_tol=1e-9)
-        require(right, "release.answer_rate", self.answer_rate, f"num_answered / num_queries = {rate}")
+        require(
+            right, "release.answer_rate", self.answer_rate, f"num_answered / num_queries = {rate}"
+        )
 
     @property
     def hits(self) -> str:
@@ -272,8 +327,10 @@ class DataSummary:
     num_test: int
     num_labels: int
     label_cardinality: float  # mean number of positive labels per sample
-    num_groups: int | None = None  # units of privacy that the private records belong to; None in older reports
-    features: Mapping[str, Scalar] | None = None  # what stands for pictures, with digests; None where inputs are plain
+    # units of privacy that the private records belong to; None in older reports
+    num_groups: int | None = None
+    # what stands for pictures, with digests; None where inputs are plain
+    features: Mapping[str, Scalar] | None = None
 
 
 @dataclass(frozen=True)
@@ -284,7 +341,8 @@ class Baselines:
     best_constant: Scores | None  # always predicts the one set of labels with the best micro-F1
     majority_vote_student: Scores | None  # the student trained on the votes without noise
     true_label_student: Scores | None  # the student trained on the true labels of the queries
-    all_records_model: Scores | None  # the best model of all private records, linear or a network: the ceiling
+    # the best model of all private records, linear or a network: the ceiling
+    all_records_model: Scores | None
 
 
 @dataclass(frozen=True)
@@ -294,7 +352,8 @@ class Verdict:
     # of the mean average precision between a constant and the all-records model, or the true-label student in its
     # place; below 0 for a student worse than a constant. None where it is undefined.
     share_of_reachable: float | None
-    beats_constant: bool | None  # whether the student beats the best constant in every metric; None without a student
+    # whether the student beats the best constant in every metric; None without a student
+    beats_constant: bool | None
     beats_prior: bool | None  # the same for the prior
     text: str  # both in words, and where the rest was lost
 
@@ -317,12 +376,15 @@ class Verdict:
         levels["student"] = getattr(student, HEADLINE)
         share, reached = _share(levels, baselines.all_records_model is not None)
         constants = {"the best constant": baselines.best_constant, "the prior": baselines.prior}
-        behind = {name: _behind(student, each) for name, each in constants.items() if each is not None}
+        behind = {
+            name: _behind(student, each) for name, each in constants.items() if each is not None
+        }
         lost = [f"{name} in {_listed(metrics)}" for name, metrics in behind.items() if metrics]
         beaten = f"Better than {' and '.join(behind)} in every metric." if behind else ""
         if lost:
             beaten = f"No better than {' and than '.join(lost)}."
-        loss = "" if share is not None and share > 1 else _loss_text(levels, remedies)  # above all nothing was lost
+        # above all nothing was lost
+        loss = "" if share is not None and share > 1 else _loss_text(levels, remedies)
         beats = {name: not metrics for name, metrics in behind.items()}
         text = " ".join(filter(None, (reached, beaten, loss, better)))
         return cls(share, beats.get("the best constant"), beats.get("the prior"), text)
@@ -335,24 +397,33 @@ class Report:
     privacy: Privacy
     release: ReleaseSummary
     teachers: TeacherSummary
-    student: Scores | None  # metrics of the private student; None if nothing was answered to train it on
+    # metrics of the private student; None if nothing was answered to train it on
+    student: Scores | None
     baselines: Baselines  # the models to compare with
     verdict: Verdict
-    intervals: Mapping[str, Mapping[str, Interval]]  # `(low, high)` of each metric over resampled test sets, by model
+    # `(low, high)` of each metric over resampled test sets, by model
+    intervals: Mapping[str, Mapping[str, Interval]]
     data: DataSummary
     seed: int | None  # of the run, None if its noise came from the operating system
     versions: Mapping[str, str]  # by package name
     duration_s: float  # wall-clock seconds of the run
-    not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))  # dotted keys, with the reasons
+    # dotted keys, with the reasons
+    not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))
     heading: Heading = field(default_factory=Heading)
     membership: Membership | None = None  # an attack on the published student, or None
-    data_dependent: DataDependentEpsilon | None = None  # what the release cost on these votes, no guarantee; or None
+    # what the release cost on these votes, no guarantee; or None
+    data_dependent: DataDependentEpsilon | None = None
     # why a model was not trained, by its key in `models`, and why there is no `data_dependent`
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         priced, released = self.privacy.num_queries, self.release.num_queries
-        require(priced >= released, "privacy.num_queries", priced, f"release.num_queries={released}, or more")
+        require(
+            priced >= released,
+            "privacy.num_queries",
+            priced,
+            f"release.num_queries={released}, or more",
+        )
 
     @property
     def name(self) -> str:
@@ -396,8 +467,12 @@ class Report:
     @classmethod
     def read(cls, path: Path | str) -> Self:
         """Reads what `write` wrote; `DamagedFile` where there is no file, or no report."""
-        remedy = "remove it, and the same command writes it again from the release, at no further price"
-        return read_value(cls, path, name="report", rule="the report of a finished run", remedy=remedy)
+        remedy = (
+            "remove it, and the same command writes it again from the release, at no further price"
+        )
+        return read_value(
+            cls, path, name="report", rule="the report of a finished run", remedy=remedy
+        )
 
     def write(self, path: Path | str) -> None:
         """Writes `report.json` atomically."""
@@ -412,22 +487,32 @@ class RunFigures:
     answered: Bits  # bool `[Q]`
     labels: Bits  # bool `[Q, L]`, the released labels; rows of refused queries are not read
     epsilon_after_query: Floats  # float `[Q]`, the epsilon of the first q + 1 queries
-    gaps: NDArray[np.int64] | Floats | None = None  # `[Q]`, noiseless, in votes, or None. No epsilon covers it.
+    # `[Q]`, noiseless, in votes, or None. No epsilon covers it.
+    gaps: NDArray[np.int64] | Floats | None = None
     gap_name: str = "gap at the chosen k"  # which gap that is, as it reads on an axis
-    histogram: NDArray[np.int64] | None = None  # int `[Q, L]`, the noiseless votes, or None. No epsilon covers it.
-    num_teachers: int | None = None  # behind the votes, the end of the axes that count votes; None if not known
+    # int `[Q, L]`, the noiseless votes, or None. No epsilon covers it.
+    histogram: NDArray[np.int64] | None = None
+    # behind the votes, the end of the axes that count votes; None if not known
+    num_teachers: int | None = None
     pass_gaps: NDArray[np.int64] | Floats | None = (
         None  # `[G]`, in votes, rising: gaps with a pass probability, or None
     )
-    pass_probability: Floats | None = None  # `[G]`, the probability that the stability test passes at that gap, or None
-    per_label: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)  # `[L]` by metric, by model, if any
+    # `[G]`, the probability that the stability test passes at that gap, or None
+    pass_probability: Floats | None = None
+    # `[L]` by metric, by model, if any
+    per_label: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
     precision_recall: PrecisionRecall | None = None  # the student's, or None
-    student_curve: Mapping[str, Floats] = field(default_factory=dict)  # `[E]` by name; none if it is solved in one step
+    # `[E]` by name; none if it is solved in one step
+    student_curve: Mapping[str, Floats] = field(default_factory=dict)
 
 
 def _behind(student: Scores, constant: Scores) -> list[str]:
-    pairs = ((name, getattr(student, key), getattr(constant, key)) for key, name in _IN_WORDS.items())
-    return [name for name, own, other in pairs if own is not None and other is not None and own <= other]
+    pairs = (
+        (name, getattr(student, key), getattr(constant, key)) for key, name in _IN_WORDS.items()
+    )
+    return [
+        name for name, own, other in pairs if own is not None and other is not None and own <= other
+    ]
 
 
 def _share(levels: Mapping[str, float | None], trained: bool) -> tuple[float | None, str]:
@@ -437,8 +522,14 @@ def _share(levels: Mapping[str, float | None], trained: bool) -> tuple[float | N
         name, ceiling = "a student of the queries' true labels", "true_label_student"
     low, high, mean = (levels[key] for key in ("prior", ceiling, "student"))
     if low is None or high is None or mean is None or high <= low:
-        return None, "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
-    share, scale = (mean - low) / (high - low), f"{mean:.3f}, where a constant has {low:.3f}, {name} {high:.3f}."
+        return (
+            None,
+            "The share of the reachable is undefined here: it needs a constant and a ceiling above it.",
+        )
+    share, scale = (
+        (mean - low) / (high - low),
+        f"{mean:.3f}, where a constant has {low:.3f}, {name} {high:.3f}.",
+    )
     if share > 1:
         return share, f"Above what counts as reachable in mean average precision: {scale}"
     return share, f"Reached {share:.0%} of the reachable mean average precision: {scale}"
@@ -450,11 +541,19 @@ def _loss_text(levels: Mapping[str, float | None], remedies: Mapping[str, str]) 
     Steps between levels that are not there cannot be told, and count to the whole all the same.
     """
     own = levels["student"] or 0.0
-    whole = max((level for name in _STEPS if (level := levels[name]) is not None), default=own) - own
+    whole = (
+        max((level for name in _STEPS if (level := levels[name]) is not None), default=own) - own
+    )
     losses = {}
     for worse, better in pairwise(_STEPS):
         high, low, name = levels[better], levels[worse], _STEPS[better]
-        if name in remedies and high is not None and low is not None and low >= own and round(high - low, 3) > 0:
+        if (
+            name in remedies
+            and high is not None
+            and low is not None
+            and low >= own
+            and round(high - low, 3) > 0
+        ):
             losses[name] = high - low
     if not losses or sum(losses.values()) < whole / 2:
         return ""

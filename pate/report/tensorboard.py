@@ -43,7 +43,8 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._name = os.path.relpath(folder.parent).removeprefix("outputs/")
             self._written: set[tuple[str, int]] = set()  # tag and step of every event in the folder
             for path in filter(is_regular, sorted(folder.glob("events.out.tfevents.*"))):
-                with suppress(Exception):  # of tensorboard and protobuf alike, also of a file's torn end
+                # of tensorboard and protobuf alike, also of a file's torn end
+                with suppress(Exception):
                     for event in event_file_loader.LegacyEventFileLoader(str(path)).Load():
                         self._written |= {(value.tag, event.step) for value in event.summary.value}
             with owners_umask():  # the file is made here
@@ -81,7 +82,10 @@ class RunWriter(AbstractContextManager["RunWriter"]):
 
     def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
         """The answer rate so far and the epsilon spent after each query, `[Q]` each, at 500 steps at most."""
-        flags, epsilon = np.asarray(answered, dtype=bool), np.asarray(epsilon_after_query, dtype=np.float64)
+        flags, epsilon = (
+            np.asarray(answered, dtype=bool),
+            np.asarray(epsilon_after_query, dtype=np.float64),
+        )
         rate = np.cumsum(flags) / np.arange(1, len(flags) + 1)
         places = np.linspace(0, len(flags) - 1, min(_MOST_POINTS, len(flags))).round().astype(int)
         for place in np.unique(places).tolist():
@@ -119,14 +123,20 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         for model, scores in report.models.items():
             values = {name: getattr(scores, key, None) for key, name in METRIC_NAMES.items()}
             cells = [f"{name} {value:.3f}" for name, value in values.items() if value is not None]
-            rows.append((MODEL_NAMES[model], ", ".join(cells) or report.reason_without(model) or "not trained"))
+            rows.append(
+                (
+                    MODEL_NAMES[model],
+                    ", ".join(cells) or report.reason_without(model) or "not trained",
+                )
+            )
         self._text(f"{_UNCOVERED}/scores", rows)
         for key in METRIC_NAMES:
             value = getattr(report.student, key, None)
             if value is not None:
                 self._scalar(f"{_UNCOVERED}/test_{key}", value, 0)
         settings = {
-            name: value if isinstance(value, _PLAIN) else str(value) for name, value in heading.compared.items()
+            name: value if isinstance(value, _PLAIN) else str(value)
+            for name, value in heading.compared.items()
         }
         if self._is_new("_hparams_/session_start_info", 0):
             from tensorboard.plugins.hparams.summary_v2 import hparams_pb

@@ -38,7 +38,8 @@ class Ensemble:
     partition: Partition  # which teacher has which record
     dataset: Dataset  # the data
     num_queries: int  # the first ones of the public pool are asked
-    randomness: Randomness  # the teachers' seeds come from it, and its folder has checkpoints and votes
+    # the teachers' seeds come from it, and its folder has checkpoints and votes
+    randomness: Randomness
     engine: Engine  # how teachers are trained
     monitor: Monitor = field(default_factory=Monitor)  # told of training and voting
     # told of each teacher that was trained: its mean loss in each epoch, `[E]`
@@ -70,13 +71,26 @@ class Ensemble:
         return votes
 
     def moments(
-        self, directions: PublicPCA, rows: NDArray[Any], records_per_teacher: float, ask: Ask | None = None
+        self,
+        directions: PublicPCA,
+        rows: NDArray[Any],
+        records_per_teacher: float,
+        ask: Ask | None = None,
     ) -> MomentVotes:
         """The votes in rounds along directions, by public rows; `ask` says what trained teachers say."""
         private, parts = self.dataset.private, self.partition
-        records: dict[str, Any] = {"inputs": private.inputs, "labels": private.labels, "teacher_of": parts.teacher_of}
+        records: dict[str, Any] = {
+            "inputs": private.inputs,
+            "labels": private.labels,
+            "teacher_of": parts.teacher_of,
+        }
         pool: dict[str, Any] = {"directions": directions, "public_inputs": rows, "ask": ask}
-        return MomentVotes(**records, **pool, num_teachers=self.num_teachers, records_per_teacher=records_per_teacher)
+        return MomentVotes(
+            **records,
+            **pool,
+            num_teachers=self.num_teachers,
+            records_per_teacher=records_per_teacher,
+        )
 
     def found(self) -> str:
         """Says what an earlier call has left of teachers that are trained; empty where that is nothing."""
@@ -114,7 +128,10 @@ class Ensemble:
 
         with self.monitor.stage("training teachers", total) as advance:
             advance(done)
-            recipe, seeds = isolated(teacher, private.group_ids), self.randomness.seeds("teachers", total)
+            recipe, seeds = (
+                isolated(teacher, private.group_ids),
+                self.randomness.seeds("teachers", total),
+            )
             self.engine.train(TrainingJob(recipe, shard, seeds, store, on_progress))
         return store
 
@@ -136,11 +153,17 @@ class TrainedVotes(VoteSource):
         return self._store().blocks()
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        store, folder = self.ensemble.train(self.teacher), self.ensemble.randomness.folder / "casting"
-        scratch = folder if self.teacher.is_isolated else None  # others answer faster than a file is written
+        store, folder = (
+            self.ensemble.train(self.teacher),
+            self.ensemble.randomness.folder / "casting",
+        )
+        # others answer faster than a file is written
+        scratch = folder if self.teacher.is_isolated else None
         asked = self.ensemble.queries.inputs
         with self.ensemble.monitor.stage("casting votes", self.num_teachers) as advance:
-            for first, block in cast_votes(self.teacher, store, self.num_teachers, asked, scratch=scratch):
+            for first, block in cast_votes(
+                self.teacher, store, self.num_teachers, asked, scratch=scratch
+            ):
                 yield block
                 advance(first + len(block))
         rmtree(folder, ignore_errors=True)
@@ -148,8 +171,14 @@ class TrainedVotes(VoteSource):
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
         if not self.teacher.votes_in_rounds or len(self.ensemble.dataset.public.inputs.shape) != 2:
             return None  # a student of images is more than linear
-        sizes = {"num_teachers": self.num_teachers, "num_records": self.num_groups, "num_labels": self.num_labels}
-        count = affordable_directions(noise_multiplier=noise_multiplier, noise_share=SHARE_IN_ROUNDS, **sizes)
+        sizes = {
+            "num_teachers": self.num_teachers,
+            "num_records": self.num_groups,
+            "num_labels": self.num_labels,
+        }
+        count = affordable_directions(
+            noise_multiplier=noise_multiplier, noise_share=SHARE_IN_ROUNDS, **sizes
+        )
 
         def moments() -> MomentVotes:
             public = self.ensemble.dataset.public.inputs
@@ -166,10 +195,14 @@ class TrainedVotes(VoteSource):
         store, private = self.ensemble.train(self.teacher), self.ensemble.dataset.private
         asked = directions.with_constant(rows).astype(np.float32)
         beyond = np.empty((self.num_teachers, asked.shape[1], self.num_labels), dtype=np.float32)
-        with self.ensemble.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
+        with self.ensemble.monitor.stage(
+            "asking teachers of the pool", self.num_teachers
+        ) as advance:
             states = store.states(self.num_teachers)
             for first, block in cast_votes(self.teacher, store, self.num_teachers, rows):
-                for teacher, (of_pool, state) in enumerate(zip(block, states, strict=False), start=first):
+                for teacher, (of_pool, state) in enumerate(
+                    zip(block, states, strict=False), start=first
+                ):
                     own = private.take(self.ensemble.partition.indices(teacher))
                     said = self.teacher.predict_many([state], own.inputs)[0]
                     features = directions.with_constant(own.inputs).astype(np.float32)
@@ -178,7 +211,10 @@ class TrainedVotes(VoteSource):
         return PoolAnswers(beyond, asked)
 
     def label_shares(self) -> Array:
-        labels, teacher_of = self.ensemble.dataset.private.labels, self.ensemble.partition.teacher_of
+        labels, teacher_of = (
+            self.ensemble.dataset.private.labels,
+            self.ensemble.partition.teacher_of,
+        )
         return mean_labels(labels, teacher_of, self.num_teachers)
 
     def _store(self) -> VoteStore:
@@ -188,7 +224,12 @@ class TrainedVotes(VoteSource):
             found = VoteStore.open(path, num_teachers=self.num_teachers)
             for name, wanted in shape.items():
                 there = getattr(found, name)
-                require(there == wanted, name, there, f"{wanted} in {path}; remove it, and teachers are asked again")
+                require(
+                    there == wanted,
+                    name,
+                    there,
+                    f"{wanted} in {path}; remove it, and teachers are asked again",
+                )
             return found
         bits = (block >= 0.5 for block in self.confidences())
         return VoteStore.write(path, bits, num_teachers=self.num_teachers, **shape)
@@ -216,5 +257,7 @@ def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition
         except InvalidValue as error:
             raise damaged(path, _MANIFEST, str(error), _DEAL_AGAIN) from None
         if not same:
-            raise damaged(path, _MANIFEST, "training.secret and num_teachers deal another", _DEAL_AGAIN)
+            raise damaged(
+                path, _MANIFEST, "training.secret and num_teachers deal another", _DEAL_AGAIN
+            )
     return dealt

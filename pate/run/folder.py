@@ -45,7 +45,8 @@ _OWN = {
 _BEGIN_ANEW = f"{disk.FROM_BACKUP}; a new output_dir starts over, and pays again"
 _OR_ANEW = f"{disk.FROM_BACKUP}, or begin anew in another output_dir"
 _OR_AGAIN = f"{disk.FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
-_HALF = re.compile(rf"\.{re.escape(_SETTINGS)}\.\d+\.partial")  # of a call that was killed while it wrote the settings
+# of a call that was killed while it wrote the settings
+_HALF = re.compile(rf"\.{re.escape(_SETTINGS)}\.\d+\.partial")
 _KEPT = {  # which no run makes again
     "ledger.db": f"{disk.FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
     "release/release.npz": disk.FROM_BACKUP,
@@ -92,7 +93,9 @@ class RunFolder:
         try:
             disk.make_folder(self.path)
         except (FileExistsError, NotADirectoryError) as error:
-            raise InvalidValue(f"output_dir={self.path}: expected a folder, found a file") from error
+            raise InvalidValue(
+                f"output_dir={self.path}: expected a folder, found a file"
+            ) from error
         lock = self.path / _LOCK
         try:
             names = sorted(entry.name for entry in self.path.iterdir())
@@ -140,16 +143,22 @@ class RunFolder:
             path = self.path / f"{name}.sha256"
             if not begun and not os.path.lexists(path):
                 disk.write_text(path, digest + "\n")
-            found = disk.read_text(path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW).strip()
+            found = disk.read_text(
+                path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW
+            ).strip()
             if len(found) != len(digest) or not set(found) <= set("0123456789abcdef"):
                 raise disk.damaged(path, f"the digest of the {name}", "it is none", _BEGIN_ANEW)
-            rule = f"the {name} that this run began with, by {path}; a new output_dir for another, or"
+            rule = (
+                f"the {name} that this run began with, by {path}; a new output_dir for another, or"
+            )
             rule += " the version of pate that began it"
             require(found == digest, name, "another", rule)
 
     def digest_of_data(self) -> str:
         """Returns the digest of the data that the run began with; raises where it is gone."""
-        return disk.read_text(self.path / "data.sha256", rule="the digest of the data", remedy=_BEGIN_ANEW).strip()
+        return disk.read_text(
+            self.path / "data.sha256", rule="the digest of the data", remedy=_BEGIN_ANEW
+        ).strip()
 
     def write_manifests(self, report: str) -> None:
         """The public one of `release/`, and that of the run, which holds it and the text of the report to be written.
@@ -157,21 +166,36 @@ class RunFolder:
         All other files are there; `report.json` comes last and says that the run is complete.
         """
         disk.Manifest.of(self.release, _names(self.release), remedy=_OR_ANEW).write(self.release)
-        own = disk.Manifest.of(self.path, [self.ledger.name, "report.html", *self._released()], remedy=_OR_ANEW).sha256
-        disk.Manifest(1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}).write(self.path)
+        own = disk.Manifest.of(
+            self.path, [self.ledger.name, "report.html", *self._released()], remedy=_OR_ANEW
+        ).sha256
+        disk.Manifest(
+            1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}
+        ).write(self.path)
 
     def require_manifest(self) -> None:
         """Raises unless all files of a finished run are as it left them, and `release/` holds no other."""
         path = self.path / disk.MANIFEST
         if not os.path.lexists(path):
             rule = "the digests of a finished run; remove report.json and run again"
-            raise InvalidValue(f"manifest={path}: expected {rule}: the same release, at no cost, is then checked")
-        listed = disk.Manifest.read(self.path, rule="the digests of a finished run", remedy=_OR_AGAIN).sha256
+            raise InvalidValue(
+                f"manifest={path}: expected {rule}: the same release, at no cost, is then checked"
+            )
+        listed = disk.Manifest.read(
+            self.path, rule="the digests of a finished run", remedy=_OR_AGAIN
+        ).sha256
         for name, known in listed.items():
             file, remedy = self.path / name, _KEPT.get(name, _OR_AGAIN)
-            require(disk.is_regular(file), "manifest", file, f"a file of this finished run, which is gone; {remedy}")
+            require(
+                disk.is_regular(file),
+                "manifest",
+                file,
+                f"a file of this finished run, which is gone; {remedy}",
+            )
             found = disk.file_digest(file, remedy=_OR_ANEW)
-            require(found == known, "manifest", file, f"the file as this finished run left it; {remedy}")
+            require(
+                found == known, "manifest", file, f"the file as this finished run left it; {remedy}"
+            )
         for name in self._released():
             rule = "no file that the run did not publish; move it elsewhere"
             require(name in listed, "manifest", self.path / name, rule)
@@ -196,9 +220,14 @@ class RunFolder:
         began_with = _given(found)
         asked = _given(wanted)
         if began_with != asked:
-            different = (pair for pair in sorted(began_with.items()) if asked.get(pair[0]) != pair[1])
+            different = (
+                pair for pair in sorted(began_with.items()) if asked.get(pair[0]) != pair[1]
+            )
             there = ", ".join(f"{key}={value}" for key, value in different)
-            shown = shorten(there, _MOST_SHOWN, placeholder=" …") or "other settings, or those of another version"
+            shown = (
+                shorten(there, _MOST_SHOWN, placeholder=" …")
+                or "other settings, or those of another version"
+            )
             rule = f"expected a new folder or this run's own, found a run with {shown}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
 
@@ -206,7 +235,9 @@ class RunFolder:
 def _names(folder: Path) -> list[str]:
     """All files below a folder but its manifest, relative to it."""
     paths = (path for path in folder.rglob("*") if not path.is_dir())
-    return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != disk.MANIFEST)
+    return sorted(
+        name for path in paths if (name := path.relative_to(folder).as_posix()) != disk.MANIFEST
+    )
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,13 @@ class KeptModels:
         return [path.name for path in paths if os.path.lexists(path / _CARD)]
 
     def train(
-        self, name: str, training: TrainingSet, *, seed: int, train: Train, on_epoch: Callable[[int, Any], None]
+        self,
+        name: str,
+        training: TrainingSet,
+        *,
+        seed: int,
+        train: Train,
+        on_epoch: Callable[[int, Any], None],
     ) -> tuple[StudentModel, Curve]:
         """Returns a model and its values of each epoch: read back, or trained and kept."""
         of = _digest_of(training, seed)
@@ -76,14 +82,18 @@ class KeptModels:
             files = {file: file_digest(place / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
             if not isinstance(card, dict) or card.get("of") != of or card.get("sha256") != files:
                 return None
-            curve: Curve = [{str(key): float(value) for key, value in values.items()} for values in card["curve"]]
+            curve: Curve = [
+                {str(key): float(value) for key, value in values.items()}
+                for values in card["curve"]
+            ]
             return StudentModel.load(place), curve
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
             return None
 
     def _write(self, name: str, of: str, model: StudentModel, curve: Curve) -> None:
         if not all(math.isfinite(value) for values in curve for value in values.values()):
-            return  # JSON knows no such numbers, and a run whose student diverged is not worth the trouble
+            # JSON knows no such numbers, and a run whose student diverged is not worth the trouble
+            return
         place = make_folder(self.folder / name, within=self.folder.parent)
         if os.path.lexists(place / _CARD):
             (place / _CARD).unlink()
@@ -96,7 +106,9 @@ def _digest_of(training: TrainingSet, seed: int) -> str:
     """The digest of what a model depends on beside the settings of its run."""
     digest = hashlib.sha256(f"{seed}".encode())
     for start in range(0, len(training.inputs), _LARGEST_BLOCK):
-        digest.update(np.ascontiguousarray(training.inputs[start : start + _LARGEST_BLOCK]).tobytes())
+        digest.update(
+            np.ascontiguousarray(training.inputs[start : start + _LARGEST_BLOCK]).tobytes()
+        )
     scores = training.scores
     arrays = [training.labels, training.weights]
     if scores is not None:

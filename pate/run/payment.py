@@ -20,7 +20,15 @@ from pate.aggregators import Aggregator, Release
 from pate.aggregators.aggregator import Arrays, Drawn
 from pate.aggregators.release import PublicNames
 from pate.files.arrays import arrays_of_npz, npz_bytes
-from pate.files.disk import FROM_BACKUP, damaged, file_digest, make_folder, read_text, replacing, write_text
+from pate.files.disk import (
+    FROM_BACKUP,
+    damaged,
+    file_digest,
+    make_folder,
+    read_text,
+    replacing,
+    write_text,
+)
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
@@ -35,7 +43,9 @@ _NAMES_RULE = "the names of the run and of its draws, 32 hexadecimal digits a li
 _WRITTEN = ":written"  # the key of the digest of a release's file
 _SAME_NOISE = "drew their noise from one seed"
 _LATER_FAILURES = 0.5  # of the failures that a ledger has left, so that later releases have some
-_GONE = "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
+_GONE = (
+    "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
+)
 
 
 def epsilon_of_all(events: Collection[Event], target_delta: float) -> float:
@@ -57,17 +67,27 @@ class ReleaseTerms:
     target_delta: float  # in (0, 1)
     target_epsilon: float | None = None  # that noise is solved for; None takes the noise as it is
     accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
-    allow_useless: bool = False  # whether what tells nothing, or a delta that allows all, is said and not refused
-    redraw: bool = False  # whether a release whose file is gone is drawn again, with fresh noise and at its price
-    ledger: Path | str | None = None  # of all releases of the same private records, charged beside the run's own
-    max_total_epsilon: float | None = None  # what all of them may cost together; None for what the ledger has stored
-    new_account: bool = False  # whether records get one there although another account knows some of them
+    # whether what tells nothing, or a delta that allows all, is said and not refused
+    allow_useless: bool = False
+    # whether a release whose file is gone is drawn again, with fresh noise and at its price
+    redraw: bool = False
+    # of all releases of the same private records, charged beside the run's own
+    ledger: Path | str | None = None
+    # what all of them may cost together; None for what the ledger has stored
+    max_total_epsilon: float | None = None
+    # whether records get one there although another account knows some of them
+    new_account: bool = False
     seed: int | None = None  # None draws secrets from the operating system
-    settings: dict[str, Any] = field(default_factory=dict)  # plain values; a folder of others is refused
+    # plain values; a folder of others is refused
+    settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def budget(self) -> Budget:
-        return Budget(target_delta=self.target_delta, target_epsilon=self.target_epsilon, accountant=self.accountant)
+        return Budget(
+            target_delta=self.target_delta,
+            target_epsilon=self.target_epsilon,
+            accountant=self.accountant,
+        )
 
 
 class Payment(Drawn):
@@ -94,7 +114,12 @@ class Payment(Drawn):
         super().__init__()
         self.unit = unit
         self.priced, self.budget, self.folder = priced, plan.budget, folder
-        self.data, self.owners, self.seed, self.new_account = data, owners or {}, plan.seed, plan.new_account
+        self.data, self.owners, self.seed, self.new_account = (
+            data,
+            owners or {},
+            plan.seed,
+            plan.new_account,
+        )
         self._id_path, self.release = folder.path / "run.id", folder.release / "release.npz"
         terms = {"adjacency": priced.aggregator.adjacency, "target_delta": plan.target_delta}
         self._terms: dict[str, Any] = {**terms, "accountant": plan.accountant}
@@ -117,7 +142,12 @@ class Payment(Drawn):
             beside = RunFolder(path.parent)
             other = beside.is_claimed and path == Path(os.path.realpath(beside.ledger))
             rule = "another file than a run's own, which holds that run alone; to charge that run too, remove its"
-            require(not other, "ledger", ledger, f"{rule} report.json and call it again with the ledger= of all")
+            require(
+                not other,
+                "ledger",
+                ledger,
+                f"{rule} report.json and call it again with the ledger= of all",
+            )
             require_room(shared, priced)  # for what this run has yet to charge
 
     @cached_property
@@ -156,9 +186,16 @@ class Payment(Drawn):
                 raise InvalidValue(f"ledger={shared.path}: expected {rule}{rest}")
             for name in _draws(self.folder):  # what was drawn without that ledger
                 for part, content in self._parts_of(name).items():
-                    self._committed(shared, self._shared_name(shared, name), part, partial(bytes, content))
+                    self._committed(
+                        shared, self._shared_name(shared, name), part, partial(bytes, content)
+                    )
         draws = self.draws
-        if redraw and self.seed is None and self._written is not None and not os.path.lexists(self.release):
+        if (
+            redraw
+            and self.seed is None
+            and self._written is not None
+            and not os.path.lexists(self.release)
+        ):
             both = self._price(draws + 1)
             rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(both)} with those before"
             require(math.isfinite(both), "redraw", "true", rule)
@@ -168,7 +205,9 @@ class Payment(Drawn):
             draws += 1
         if draws > 1:
             price = format_epsilon(self._price(draws))
-            monitor.say(f"redraw=true: draw {draws} of this release; together they cost epsilon {price}")
+            monitor.say(
+                f"redraw=true: draw {draws} of this release; together they cost epsilon {price}"
+            )
         for line in self._lines():
             monitor.say(line)
 
@@ -182,7 +221,9 @@ class Payment(Drawn):
 
             first = packed  # or what the ledger of all runs has of it, or is given
             if shared is not None:
-                first = partial(self._committed, shared, self._shared_name(shared, name), part, packed)
+                first = partial(
+                    self._committed, shared, self._shared_name(shared, name), part, packed
+                )
             self._parts[part] = arrays_of_npz(self._committed(self.own, name, part, first))
         return self._parts[part]
 
@@ -254,9 +295,14 @@ class Payment(Drawn):
             delta = self.budget.target_delta
             of_this_run = [own.event] * self.draws
             total = epsilon_of_all([*of_this_run, *(release.event for release in added)], delta)
-            bound = f"epsilon {format_epsilon(total)}" if math.isfinite(total) else "too much for any epsilon"
+            bound = (
+                f"epsilon {format_epsilon(total)}"
+                if math.isfinite(total)
+                else "too much for any epsilon"
+            )
             price = (
-                f"together with this one {bound} at delta {format_delta(delta)}, if all prices were fixed beforehand"
+                f"together with this one {bound} at delta {format_delta(delta)}, if all "
+                "prices were fixed beforehand"
             )
             if share_noise([own, *of_same_records]):
                 price = f"and no epsilon covers all of them: two {_SAME_NOISE}"
@@ -280,7 +326,12 @@ class Payment(Drawn):
         """
         name, kind = _draws(self.folder)[-1], type(self.priced.aggregator).__name__
         charge = _charge_of(self.own, name)
-        require(charge != "", "aggregator", kind, "one that draws by `ReleaseContext.drawn`, which pays for it")
+        require(
+            charge != "",
+            "aggregator",
+            kind,
+            "one that draws by `ReleaseContext.drawn`, which pays for it",
+        )
         content = npz_bytes(**release.arrays(), **names.arrays())
         if self._written is None:
             self.own.add(f"{name}{_WRITTEN}", charge, hashlib.sha256(content).hexdigest().encode)
@@ -291,20 +342,28 @@ class Payment(Drawn):
         self.require_paid()
         if self.shared is not None:
             count = len(self.shared.entries)
-            said = f"all {count} releases of these records cost" if count > 1 else "this first release costs"
+            said = (
+                f"all {count} releases of these records cost"
+                if count > 1
+                else "this first release costs"
+            )
             monitor.say(f"ledger={self.shared.path}: {said} {_spent(self.shared)}")
 
     def require_paid(self) -> None:
         """Raises unless the ledger holds the charges of all draws, each at the price, and the release is as it was."""
         charges, draws, path = self.own.entries, _draws(self.folder), self.folder.ledger
-        good = all(entry.event == self.priced.event and entry.key.startswith(draws[0]) for entry in charges)
+        good = all(
+            entry.event == self.priced.event and entry.key.startswith(draws[0]) for entry in charges
+        )
         rule = f"exactly the charges of this run, each at its price; {_GONE}"
         require(good and len(charges) in (len(draws), len(draws) - 1), "ledger", path, rule)
         if os.path.lexists(self.release):
             written, rule = self._written, f"the one that {self.release} came from; {_GONE}"
             require(written is not None, "ledger", path, rule)
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
-            require(written == file_digest(self.release, remedy=_GONE), "release", self.release, rule)
+            require(
+                written == file_digest(self.release, remedy=_GONE), "release", self.release, rule
+            )
 
     def _committed(self, ledger: Ledger, name: str, part: str, make: Callable[[], bytes]) -> bytes:
         """The bytes of a part: with the charge where it is the first of its draw, else under that charge."""
@@ -315,7 +374,8 @@ class Payment(Drawn):
         if charge := _charge_of(ledger, name):
             return ledger.add(key, charge, lambda: content)
         of_each = [f"{each.name} {format_epsilon(each.epsilon)}" for each in self.priced.classes]
-        classes = f", epsilon {', '.join(of_each)}" if of_each else ""  # the charge is that of the largest budget
+        # the charge is that of the largest budget
+        classes = f", epsilon {', '.join(of_each)}" if of_each else ""
         try:
             return ledger.once(
                 key,
@@ -336,7 +396,11 @@ class Payment(Drawn):
         """
         if name not in self._shared_names:
             own, found = self._parts_of(name), name
-            while others := [mine for part, mine in own.items() if shared.read(f"{found}:{part}") not in (None, mine)]:
+            while others := [
+                mine
+                for part, mine in own.items()
+                if shared.read(f"{found}:{part}") not in (None, mine)
+            ]:
                 rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
                 require(self.seed is None, "ledger", shared.path, rule)
                 found = f"{found}-{hashlib.sha256(others[0]).hexdigest()[:32]}"
@@ -345,7 +409,11 @@ class Payment(Drawn):
 
     def _parts_of(self, name: str) -> dict[str, bytes]:
         """All that the run's own ledger holds of a draw, the charge first."""
-        keys = [key for key in self.own.keys if key.startswith(f"{name}:") and not key.endswith(_WRITTEN)]
+        keys = [
+            key
+            for key in self.own.keys
+            if key.startswith(f"{name}:") and not key.endswith(_WRITTEN)
+        ]
         return {key.partition(":")[2]: self.own.read(key) or b"" for key in keys}
 
     @property
@@ -381,7 +449,8 @@ def _fitting(count: float) -> str:
 def _spent(account: Ledger) -> str:
     """Returns the total of an account in words: one price, or a sum that holds if nobody chose prices by looking."""
     is_one_price = len(account.entries) < 2
-    spent = account.epsilon if is_one_price else account.spent_epsilon  # of one release what its card says
+    # of one release what its card says
+    spent = account.epsilon if is_one_price else account.spent_epsilon
     total = f"epsilon {format_epsilon(spent)} at delta {format_delta(account.target_delta)}, {account.adjacency}"
     if account.unit is not None:
         changed = account.unit.protected_under(account.adjacency, num_releases=len(account.entries))
@@ -394,7 +463,11 @@ def _spent(account: Ledger) -> str:
     elif cap is not None and spent > cap:
         total += f", by accountant={account.accountant_name}; by a tighter one at most the cap {rounded_up(cap)}"
     if unknown := account.num_without_unit:
-        charges = f"{unknown} charges that name no unit are" if unknown > 1 else "1 charge that names no unit is"
+        charges = (
+            f"{unknown} charges that name no unit are"
+            if unknown > 1
+            else "1 charge that names no unit is"
+        )
         total += f", provided that the {charges} for the same"
     return total
 
@@ -411,10 +484,13 @@ def _draws(folder: RunFolder) -> list[str]:
 
 def require_entered(path: Path | str, folder: RunFolder) -> None:
     """Raises unless a finished run is charged to a ledger of several runs."""
-    data = read_text(folder.path / "private.sha256", rule="the digest of the private records", remedy=FROM_BACKUP)
+    data = read_text(
+        folder.path / "private.sha256", rule="the digest of the private records", remedy=FROM_BACKUP
+    )
     charged = Ledger.stored(path, data=data.strip()).entries if os.path.exists(path) else []
     rule = (
-        "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"
+        "the ledger that this finished run is charged to; or remove "
+        "report.json and run again, to charge it there too"
     )
     name = _draws(folder)[0]
     require(any(entry.key.startswith(name) for entry in charged), "ledger", path, rule)
@@ -436,7 +512,11 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
         tests = aggregator.num_tests(priced.shape.num_queries)
         fitting = float(rounded_down(left * _LATER_FAILURES / max(tests, 1), 2))
         setting = vars(aggregator).get("failure_prob")
-        remedy = f"; aggregator.failure_prob={fitting:g} fits" if setting is not None and fitting > 0 else ""
+        remedy = (
+            f"; aggregator.failure_prob={fitting:g} fits"
+            if setting is not None and fitting > 0
+            else ""
+        )
         shown = "failure_prob" if setting is None else f"aggregator.failure_prob={setting:g}"
         return InvalidValue(f"{shown}: expected {rule} these records{remedy}; nothing is spent")
     price, spent = format_epsilon(priced.epsilon), format_epsilon(account.spent_epsilon)

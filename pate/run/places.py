@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pate.accounting import Adjacency, ComposedEvent, Event, GaussianEvent, RdpAccountant, SelfComposedEvent
+from pate.accounting import (
+    Adjacency,
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+)
 from pate.aggregators import Release
 from pate.pricing import Budget
 from pate.report import format_epsilon
@@ -32,7 +39,8 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
         return budget.epsilon_of(event)
     if (wider := _shared_by(event, size)) is not None:
         return budget.epsilon_of(wider)
-    spent, found = RdpAccountant().compose(event), math.inf  # any accountant's bound will do, and this one is quick
+    # any accountant's bound will do, and this one is quick
+    spent, found = RdpAccountant().compose(event), math.inf
     for delta in np.geomspace(budget.target_delta, _SMALLEST_DELTA, _POINTS).tolist():
         try:
             epsilon = spent.get_epsilon(delta)
@@ -53,7 +61,11 @@ def _shared_by(event: Event, size: int) -> Event | None:
         return None if inner is None else SelfComposedEvent(inner, event.count)
     if type(event) is ComposedEvent:
         parts = [_shared_by(part, size) for part in event.events]
-        return None if None in parts else ComposedEvent(tuple(part for part in parts if part is not None))
+        return (
+            None
+            if None in parts
+            else ComposedEvent(tuple(part for part in parts if part is not None))
+        )
     return None
 
 
@@ -84,25 +96,45 @@ class Places:
 
         def priced(size: int) -> str:
             epsilon = group_epsilon(event, size, budget)
-            return f"epsilon {format_epsilon(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon at this delta"
+            return (
+                f"epsilon {format_epsilon(epsilon)}"
+                if math.isfinite(epsilon)
+                else "no finite epsilon at this delta"
+            )
 
         event = release.event if num_draws == 1 else SelfComposedEvent(release.event, num_draws)
         some = self.teachers_each
         replace = release.adjacency is Adjacency.REPLACE_ONE
-        unit = "one teacher's votes replaced by any others" if replace else "one teacher added or removed"
-        spread = "each of which is one teacher" if some == 1 else f"each of which has up to {some} teachers"
-        lines = [f"The votes come from {self.num_holders} holders of records, {spread}. The epsilon is for {unit}."]
+        unit = (
+            "one teacher's votes replaced by any others"
+            if replace
+            else "one teacher added or removed"
+        )
+        spread = (
+            "each of which is one teacher"
+            if some == 1
+            else f"each of which has up to {some} teachers"
+        )
+        lines = [
+            f"The votes come from {self.num_holders} holders of records, {spread}. The epsilon is for {unit}."
+        ]
         if some == 1 and replace:
-            lines.append("A record of a holder, any number of its records, and the holder itself are covered by it.")
+            lines.append(
+                "A record of a holder, any number of its records, and the holder itself are covered by it."
+            )
         elif some == 1:
-            lines.append("A holder that comes or goes is covered by it; a record of a holder is at group size 2.")
+            lines.append(
+                "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
+            )
         elif replace:
             lines.append(
                 "One record of a holder, or one group of records that the holder keeps together, is covered by it. "
                 f"The holder itself, all of its records, is covered at group size {some}: {priced(some)}."
             )
         else:
-            lines.append(f"A holder that comes or goes is covered at group size {some}: {priced(some)}.")
+            lines.append(
+                f"A holder that comes or goes is covered at group size {some}: {priced(some)}."
+            )
         both = _BOTH if replace else 2 * _BOTH
         lines.append(
             "Whoever has records at m holders changes a teacher at each of them. For m = 2 that is "

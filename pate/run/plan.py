@@ -27,7 +27,12 @@ from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count, require_positive
 from pate.votes.shape import VoteShape
 
-_KINDS: dict[str, type] = {"teacher": Voter, "engine": Engine, "aggregator": Aggregator, "student": Student}
+_KINDS: dict[str, type] = {
+    "teacher": Voter,
+    "engine": Engine,
+    "aggregator": Aggregator,
+    "student": Student,
+}
 _FEW_RECORDS = 10
 _LOOKS_AT_PICTURES = "teacher=cnn student=cnn, which look at pictures"
 _UNEVEN = 20  # times the width of the middle column
@@ -47,23 +52,32 @@ class Plan(ReleaseTerms):
     engine: Engine  # how teachers are trained
     student: Student  # the recipe for the student
     num_queries: int  # how many public samples are asked, the first ones of the public pool
-    max_epsilon: float | None = None  # only as many queries are asked as this pays for; not beside a `target_epsilon`
-    budgets: Any = None  # epsilons by the data set's budget classes; None where their names are epsilons themselves
-    all_records: bool | None = None  # whether a model of all private records is trained; None where that is quick
-    holders: int | None = None  # among whom teachers are spread evenly: the card says whom the price covers
+    # only as many queries are asked as this pays for; not beside a `target_epsilon`
+    max_epsilon: float | None = None
+    # epsilons by the data set's budget classes; None where their names are epsilons themselves
+    budgets: Any = None
+    # whether a model of all private records is trained; None where that is quick
+    all_records: bool | None = None
+    # among whom teachers are spread evenly: the card says whom the price covers
+    holders: int | None = None
     # what may be published, as text: of the aggregator as it was used and, by name, what differs from the settings
     public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
-    fewer_queries: bool = False  # whether a public pool with fewer samples is asked whole: nobody named `num_queries`
+    # whether a public pool with fewer samples is asked whole: nobody named `num_queries`
+    fewer_queries: bool = False
     tensorboard: bool = True  # whether curves are kept in the run's folder
-    data_dependent: bool = False  # whether the report says what the release cost on the votes at hand
-    heading: Heading = field(default_factory=Heading)  # what the run is called; nothing else depends on it
+    # whether the report says what the release cost on the votes at hand
+    data_dependent: bool = False
+    # what the run is called; nothing else depends on it
+    heading: Heading = field(default_factory=Heading)
     classes: Mapping[str, float] | None = None  # epsilons by budget classes, as `fitted` finds them
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():
             given = getattr(self, name)
             shown = given if isinstance(given, str) else type(given).__name__
-            require(isinstance(given, kind), name, shown, f"an object of a subclass of {name.title()}")
+            require(
+                isinstance(given, kind), name, shown, f"an object of a subclass of {name.title()}"
+            )
         if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
         readable = self.teacher.votes_in_bits or self.aggregator.input_form == "centered"
@@ -71,7 +85,12 @@ class Plan(ReleaseTerms):
         require(readable, "aggregator", type(self.aggregator).__name__, rule)
         require_count("num_queries", self.num_queries)
         rule = "no holders=: these teachers protect a group of records, and no holder as a whole"
-        require(self.holders is None or self.teacher.covers_teachers, "teacher", type(self.teacher).__name__, rule)
+        require(
+            self.holders is None or self.teacher.covers_teachers,
+            "teacher",
+            type(self.teacher).__name__,
+            rule,
+        )
         if self.max_total_epsilon is not None:
             require_positive("max_total_epsilon", self.max_total_epsilon)
             rule = "a ledger= beside it, the file that all runs on these records are charged to"
@@ -80,7 +99,11 @@ class Plan(ReleaseTerms):
 
     @property
     def budget(self) -> Budget:
-        target = {"target_epsilon": self.target_epsilon} if self.classes is None else {"target_epsilon": None}
+        target = (
+            {"target_epsilon": self.target_epsilon}
+            if self.classes is None
+            else {"target_epsilon": None}
+        )
         return replace(super().budget, **target, max_epsilon=self.max_epsilon, classes=self.classes)
 
     def fitted(self, dataset: Dataset) -> Plan:
@@ -91,12 +114,27 @@ class Plan(ReleaseTerms):
         said = dict(changed)
         if dataset.budgets is not None:
             rule = "a budget that noise is solved for: no noise and no max_epsilon that is given"
-            require(self.target_epsilon is not None and self.max_epsilon is None, "data.budget", "several", rule)
-            require(not self.redraw, "redraw", "true", "false beside data.budget, whose classes would pay again")
+            require(
+                self.target_epsilon is not None and self.max_epsilon is None,
+                "data.budget",
+                "several",
+                rule,
+            )
+            require(
+                not self.redraw,
+                "redraw",
+                "true",
+                "false beside data.budget, whose classes would pay again",
+            )
             changed["classes"] = budgets_of(np.unique(dataset.budgets).tolist(), self.budgets)
             said["target_epsilon"] = max(changed["classes"].values())
         else:
-            require(self.budgets is None, "budgets", self.budgets, "data.budget= beside it, who is in which class")
+            require(
+                self.budgets is None,
+                "budgets",
+                self.budgets,
+                "data.budget= beside it, who is in which class",
+            )
         if not changed:
             return self
         return replace(self, **changed, public_settings=partial(self.public_settings, **said))
@@ -124,23 +162,32 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor | None = None) -> Price
     parts = (plan.aggregator, plan.teacher, plan.student)
     require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
     _ = plan.places(num_teachers)  # refuses what cannot be
-    shape = VoteShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
-    if dataset.budgets is not None or (dataset.shared is not None and dataset.shared.weights is not None):
+    shape = VoteShape(
+        num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers
+    )
+    if dataset.budgets is not None or (
+        dataset.shared is not None and dataset.shared.weights is not None
+    ):
         setting, cost, by = "data.budget", "", plan.aggregator.budgets_by
         if dataset.budgets is None and (shared := dataset.shared) is not None:
             setting = f"data.group=[{','.join(shared.names)}]"
-            cost = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
+            cost = (
+                f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
+            )
         heeded = plan.teacher.takes_weights and by == "weights" and num_teachers == groups
         if not heeded and (dataset.budgets is None or by != "teachers"):
             rule = (
-                f"teacher=kernel aggregator=centered_votes, with one teacher for each of {groups} private groups{cost}"
+                "teacher=kernel aggregator=centered_votes, with one teacher for each "
+                f"of {groups} private groups{cost}"
             )
             raise InvalidValue(f"{setting}: expected {rule}")
     with monitor.stage("pricing the release"):
         priced = plan_release(plan.aggregator, shape, plan.budget, names=OF_TRAINING)
     protected = plan.teacher.num_protected(num_teachers, groups)
     if (weights := record_weights(dataset, priced)) is not None:
-        protected = max(1, math.floor(weights[np.unique(dataset.private.group_ids, return_index=True)[1]].sum()))
+        protected = max(
+            1, math.floor(weights[np.unique(dataset.private.group_ids, return_index=True)[1]].sum())
+        )
     counted = replace(priced, shape=replace(shape, num_teachers=protected))
     doubts = require_useful(
         plan.aggregator,
@@ -165,7 +212,9 @@ def taught(dataset: Dataset, priced: PricedRelease) -> Dataset:
     """What teachers learn from: where budgets pay for several teachers, a group is with so many of them."""
     if all(each.teachers == 1 for each in priced.classes):
         return dataset
-    return dataset.repeated(_of_records(dataset, {each.name: each.teachers for each in priced.classes}))
+    return dataset.repeated(
+        _of_records(dataset, {each.name: each.teachers for each in priced.classes})
+    )
 
 
 def _of_records(dataset: Dataset, of_class: Mapping[str, float]) -> NDArray[Any]:
@@ -181,19 +230,34 @@ def said_of_weights(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:
     for each in priced.classes:
         count = int((dataset.budgets[groups] == each.name).sum())
         price = f"epsilon <= {format_epsilon(each.epsilon)}"
-        share = f"is with {each.teachers} teachers" if each.teachers > 1 else f"counts {each.weight:.3g}"
+        share = (
+            f"is with {each.teachers} teachers"
+            if each.teachers > 1
+            else f"counts {each.weight:.3g}"
+        )
         yield f"data.budget={each.name}: {count:,} groups, {price}, each {share}"
     largest = f"the largest budget, {priced.classes[-1].budget:g}, is in place of target_epsilon"
     yield f"data.budget: {largest}; who is in which class is taken as public, and no epsilon protects it"
 
 
 def require_parts(
-    dataset: Dataset, aggregator: Aggregator, teacher: Voter, student: Student, *, num_teachers: int, num_queries: int
+    dataset: Dataset,
+    aggregator: Aggregator,
+    teacher: Voter,
+    student: Student,
+    *,
+    num_teachers: int,
+    num_queries: int,
 ) -> None:
     """Raises `InvalidValue` where parts of a run do not go together; nothing has been trained or spent."""
     aggregator.check_run()
     groups, pool = dataset.private.num_groups, len(dataset.public)
-    require(num_teachers <= groups, "num_teachers", num_teachers, f"at most {groups}, the number of private groups")
+    require(
+        num_teachers <= groups,
+        "num_teachers",
+        num_teachers,
+        f"at most {groups}, the number of private groups",
+    )
     require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
     teacher.check(dataset.input_shape)
     student.check(dataset.input_shape, dataset.num_labels)
@@ -213,7 +277,9 @@ def plan_warnings(
         yield "data: the public records have no labels, so how right teachers and release are is not measured"
     if aggregator.single_label and dataset.private.labels.sum(axis=1).mean() > 1:
         yield warning_of_one_label(aggregator)
-    minding = [name for name, part in (("teacher", teacher), ("student", student)) if part.minds_scale]
+    minding = [
+        name for name, part in (("teacher", teacher), ("student", student)) if part.minds_scale
+    ]
     if minding and dataset.kind == "features":
         yield from uneven_inputs(" and ".join(minding), dataset.public.inputs[:_ROWS])
     if minding and dataset.kind == "images":
@@ -227,7 +293,9 @@ def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Map
     if not teacher.is_trained or "the teachers" not in remedies:
         return remedies
     if dataset.kind == "images" and teacher.minds_scale:
-        remedies["the teachers"] = f"features=patches, or {_LOOKS_AT_PICTURES}, or more records for each teacher"
+        remedies["the teachers"] = (
+            f"features=patches, or {_LOOKS_AT_PICTURES}, or more records for each teacher"
+        )
     elif dataset.kind == "images":
         remedies["the teachers"] = "more records for each teacher, more epochs, or features=patches"
     elif not teacher.minds_scale:
@@ -248,8 +316,12 @@ def uneven_records(dataset: Dataset) -> Iterator[str]:
     """Of labels that no record or every one has, and of a group that has a large part of the records."""
     for split, labels in (("private", dataset.private.labels), ("test", dataset.test.labels)):
         for share, whose, effect in ((0.0, "no", "no positive"), (1.0, "every", "nothing else")):
-            if names := [dataset.label_names[place] for place in np.flatnonzero(labels.mean(axis=0) == share)]:
-                shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+            if names := [
+                dataset.label_names[place] for place in np.flatnonzero(labels.mean(axis=0) == share)
+            ]:
+                shown = ", ".join(names[:_SHOWN]) + (
+                    f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+                )
                 yield f"data.labels: {whose} {split} record has {shown}: there is {effect} to {_PURPOSE[split]}"
     groups, counts = np.unique(dataset.private.group_ids, return_counts=True)
     if len(groups) >= _FEW_GROUPS and counts.max() >= _LARGE_SHARE * counts.sum():
@@ -271,7 +343,10 @@ def uneven_inputs(parts: str, public_inputs: ArrayLike) -> Iterator[str]:
 
 
 def student_is_the_prior(
-    model: Predictor, public_inputs: NDArray[np.float32], *, helps: str = "less noise in the release"
+    model: Predictor,
+    public_inputs: NDArray[np.float32],
+    *,
+    helps: str = "less noise in the release",
 ) -> Iterator[str]:
     """Of a student that says the same of every public sample: what was released taught it nothing."""
     rows = public_inputs[:_ROWS]

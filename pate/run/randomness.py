@@ -29,7 +29,8 @@ class Streams:
     of seeds keeps 128 bits, in words that can be computed back, and from the first of them a student has its seed.
     """
 
-    entropy: int | bytes = field(repr=False)  # a seed, or a secret of 32 bytes: it draws every stream again
+    # a seed, or a secret of 32 bytes: it draws every stream again
+    entropy: int | bytes = field(repr=False)
 
     @classmethod
     def secret(cls) -> Streams:
@@ -41,12 +42,16 @@ class Streams:
         entropy = self.entropy
         if isinstance(entropy, bytes):
             return cipher_generator(hmac.digest(entropy, f"pate {purpose}".encode(), "sha256"))
-        return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(_PURPOSES.index(purpose),)))
+        return np.random.default_rng(
+            np.random.SeedSequence(entropy, spawn_key=(_PURPOSES.index(purpose),))
+        )
 
     def seeds(self, purpose: str, count: int) -> list[int]:
         """That many seeds of 32 bits; the first ones do not depend on the count."""
         if isinstance(self.entropy, bytes):
-            return list(map(int, self.generator(purpose).integers(2**32, size=count, dtype=np.uint32)))
+            return list(
+                map(int, self.generator(purpose).integers(2**32, size=count, dtype=np.uint32))
+            )
         sequence = np.random.SeedSequence(self.entropy, spawn_key=(_PURPOSES.index(purpose),))
         return list(map(int, sequence.generate_state(count, np.uint32)))
 
@@ -81,7 +86,10 @@ class Randomness:
             return Streams(self.seed)
         if purpose == "noise":
             return Streams.secret()
-        path, remedy = self.folder / "training.secret", "put it back as it was, or begin in a new output_dir"
+        path, remedy = (
+            self.folder / "training.secret",
+            "put it back as it was, or begin in a new output_dir",
+        )
         if not os.path.lexists(path):
             write_text(path, f"{secrets.token_hex(_BYTES)}\n")
         text = read_secret(path, remedy=remedy)

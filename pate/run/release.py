@@ -29,7 +29,13 @@ _OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
 
 
 def expected_labels(
-    student: Learner, inputs: Rows, seed: int, never_empty: bool, labels: Bits, answered: Bits, num_queries: int
+    student: Learner,
+    inputs: Rows,
+    seed: int,
+    never_empty: bool,
+    labels: Bits,
+    answered: Bits,
+    num_queries: int,
 ) -> Bits:
     """The labels of the next queries that a student expects, trained on what was released before, `[start, L]`.
 
@@ -69,7 +75,9 @@ def draw(
     """
     aggregator, prior = priced.aggregator, None
     if aggregator.expects_prior and student is not None:
-        prior = partial(expected_labels, student, inputs, streams.seeds("student", 1)[0], aggregator.never_empty)
+        prior = partial(
+            expected_labels, student, inputs, streams.seeds("student", 1)[0], aggregator.never_empty
+        )
     context = ReleaseContext(streams.generator("noise"), None, drawn, prior, watch)
     with without_warning():  # who priced it has judged it
         return aggregator.release_from(source, context)
@@ -95,9 +103,19 @@ def release_once(
 
         def watch(asked: int, hits: int, left: int) -> None:
             events.hits(asked, hits=hits, remaining_hits=left, epsilon=priced.epsilon)
-            advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(priced.epsilon)}")
+            advance(
+                asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(priced.epsilon)}"
+            )
 
-        release = draw(priced, source, streams=streams, student=student, inputs=inputs, drawn=payment, watch=watch)
+        release = draw(
+            priced,
+            source,
+            streams=streams,
+            student=student,
+            inputs=inputs,
+            drawn=payment,
+            watch=watch,
+        )
     payment.save(release, names, monitor)
     return release
 
@@ -122,7 +140,9 @@ def privacy_of(release: Release, payment: Payment) -> Privacy:
         won_by=priced.won_by,
         mechanism=type(aggregator).__name__,
         num_queries=release.num_queries,
-        paper_epsilon=aggregator.paper_epsilon(num_queries=release.num_queries, target_delta=budget.target_delta),
+        paper_epsilon=aggregator.paper_epsilon(
+            num_queries=release.num_queries, target_delta=budget.target_delta
+        ),
         noise_seeded=payment.seed is not None,
         failure_prob=failure_probability(release.event),
         max_gap=None if test is None else test.num_teachers,
@@ -130,14 +150,21 @@ def privacy_of(release: Release, payment: Payment) -> Privacy:
         gap_at_95=None if test is None else test.gap_to_pass(0.95),
         target_hits=None if session is None else session.target_hits,
         plain_epsilon=None if plain is None else budget.epsilon_of(plain),
-        parameters={name: value for name, value in published.items() if isinstance(value, (str, int, float, bool))},
+        parameters={
+            name: value
+            for name, value in published.items()
+            if isinstance(value, (str, int, float, bool))
+        },
         classes={each.name: each.epsilon for each in priced.classes},
     )
 
 
 def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
     """How many queries were answered, and where their true labels `[Q, L]` are given how right the answers are."""
-    session, labels = release if isinstance(release, ChargedRelease) else None, release.labels[release.answered]
+    session, labels = (
+        release if isinstance(release, ChargedRelease) else None,
+        release.labels[release.answered],
+    )
     right = None if true is None or not len(labels) else true[release.answered]
     return ReleaseSummary(
         num_queries=release.num_queries,
@@ -150,7 +177,14 @@ def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> Relea
 
 
 def write_price(
-    release: Release, payment: Payment, privacy: Privacy, places: Places | None, *, data: str, real: bool, **told: Any
+    release: Release,
+    payment: Payment,
+    privacy: Privacy,
+    places: Places | None,
+    *,
+    data: str,
+    real: bool,
+    **told: Any,
 ) -> None:
     """The privacy card, and the same price for programs; `told` is told to the card."""
     shape, folder = payment.priced.shape, payment.folder.release

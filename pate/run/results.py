@@ -20,7 +20,14 @@ from pate.pricing import PricedRelease
 from pate.pricing.priced_release import epsilon_on
 from pate.pricing.remedies import group_votes_tell_more
 from pate.report import Report, metric_intervals, per_label_metrics
-from pate.report.metrics import CONSTANTS, Constant, Membership, PrecisionRecall, micro_f1, summarized
+from pate.report.metrics import (
+    CONSTANTS,
+    Constant,
+    Membership,
+    PrecisionRecall,
+    micro_f1,
+    summarized,
+)
 from pate.report.report import Baselines, DataSummary, RunFigures, TeacherSummary, Verdict
 from pate.report.tensorboard import RunWriter
 from pate.run.bundle.model_card import publish
@@ -33,7 +40,9 @@ from pate.votes.source import VoteSource
 
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 24
-_ASKED = {each.name: each for each in (RdpAccountant, PldAccountant, ExactAccountant, JointLawAccountant)}
+_ASKED = {
+    each.name: each for each in (RdpAccountant, PldAccountant, ExactAccountant, JointLawAccountant)
+}
 _EACH_LABEL = ("student", "majority_vote_student", "all_records_model")
 
 
@@ -58,9 +67,11 @@ class Results:
     votes: VoteSource  # what was asked
     release: Release  # what was released of it
     curve: Sequence[Mapping[str, float]]  # the student's values by epoch
-    models: Mapping[str, StudentModel]  # the student and the models beside it, by the names of report.json
+    # the student and the models beside it, by the names of report.json
+    models: Mapping[str, StudentModel]
     membership: Membership | None  # an attack on the student
-    left_out: Mapping[str, str] = field(default_factory=dict)  # why a model was not trained, by its name
+    # why a model was not trained, by its name
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def report(self, *, duration_s: float) -> Report:
         data, shape, true = self.dataset, self.priced.shape, self.dataset.test.labels
@@ -94,7 +105,8 @@ class Results:
                 better=self._better(),
             ),
             intervals={
-                name: metric_intervals(each.labels, each.probabilities, true) for name, each in self._models.items()
+                name: metric_intervals(each.labels, each.probabilities, true)
+                for name, each in self._models.items()
             },
             data=DataSummary(
                 name=data.name,
@@ -105,7 +117,9 @@ class Results:
                 num_test=len(data.test),
                 num_labels=data.num_labels,
                 label_cardinality=float(data.private.labels.sum(axis=1).mean()),
-                features=None if data.preprocessing is None else dict(data.preprocessing.origin) or None,
+                features=None
+                if data.preprocessing is None
+                else dict(data.preprocessing.origin) or None,
             ),
             seed=self.plan.seed,
             versions={"pate": VERSION} | {package: version(package) for package in _PACKAGES},
@@ -119,7 +133,9 @@ class Results:
     def _data_dependent(self) -> DataDependentEpsilon:
         """Computes what the release cost on the votes at hand; raises `UnknownCost` where no theorem says."""
         if not self.votes.gives_bits:
-            raise UnknownCost("votes: expected a bit for each label, which the theorems are about; these are numbers")
+            raise UnknownCost(
+                "votes: expected a bit for each label, which the theorems are about; these are numbers"
+            )
         return epsilon_on(
             self.priced.aggregator,
             self.votes.counts(),
@@ -129,16 +145,26 @@ class Results:
         )
 
     def figures(self, report: Report) -> RunFigures:
-        num_teachers, student, data = self.priced.shape.num_teachers, self._models["student"], self.dataset
+        num_teachers, student, data = (
+            self.priced.shape.num_teachers,
+            self._models["student"],
+            self.dataset,
+        )
         histogram = self.votes.counts() if self.votes.gives_bits else None
         names = self.curve[0] if self.curve else ()
         test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
         reached = np.arange(0 if test is None else test.num_teachers + 1)
         gaps = None
         if histogram is not None:  # the largest of each query, "no label" and "all labels" included
-            counts = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1).astype(np.int32)
+            counts = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1).astype(
+                np.int32
+            )
             ends = np.zeros((len(counts), 1), np.int32)
-            gaps = np.diff(counts, axis=1, prepend=ends, append=ends + num_teachers).max(axis=1).astype(np.int64)
+            gaps = (
+                np.diff(counts, axis=1, prepend=ends, append=ends + num_teachers)
+                .max(axis=1)
+                .astype(np.int64)
+            )
         return RunFigures(
             label_names=data.label_names,
             answered=self.release.answered,
@@ -158,20 +184,29 @@ class Results:
                 constant=Constant.best(data.private.labels.mean(axis=0)).labels,
                 threshold=student.threshold,
             ),
-            student_curve={name: np.array([values[name] for values in self.curve]) for name in names},
+            student_curve={
+                name: np.array([values[name] for values in self.curve]) for name in names
+            },
         )
 
     @cached_property
     def accuracies(self) -> NDArray[np.float64]:
         """Of teachers, `[T]`; none where votes are not bits, or queries have no labels."""
-        return self.votes.accuracies(self.queries.labels) if self.dataset.public_labeled else np.empty(0)
+        return (
+            self.votes.accuracies(self.queries.labels)
+            if self.dataset.public_labeled
+            else np.empty(0)
+        )
 
     @cached_property
     def _models(self) -> dict[str, Prediction]:
         """What the constants and all models that were trained say."""
         frequencies = self.dataset.private.labels.mean(axis=0)
         test = self.dataset.test.inputs
-        found = {name: Prediction(*made(frequencies).for_samples(len(test))) for name, made in CONSTANTS.items()}
+        found = {
+            name: Prediction(*made(frequencies).for_samples(len(test)))
+            for name, made in CONSTANTS.items()
+        }
         for name, model in self.models.items():
             said = model.predict(test), model.predict_proba(test)
             found[name] = Prediction(*said, model.threshold)
@@ -180,7 +215,10 @@ class Results:
     @cached_property
     def _per_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
         true = self.dataset.test.labels
-        return {name: per_label_metrics(each.labels, each.probabilities, true) for name, each in self._models.items()}
+        return {
+            name: per_label_metrics(each.labels, each.probabilities, true)
+            for name, each in self._models.items()
+        }
 
     def _better(self) -> str:
         """A method that public numbers put far ahead on these data, in a sentence; empty where there is none."""
@@ -203,7 +241,9 @@ class Results:
         num_queries = self.release.num_queries
         if aggregator.pays_in_advance:
             return np.full(num_queries, total)
-        points = np.unique(np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int))
+        points = np.unique(
+            np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int)
+        )
         asked = _ASKED.get(self.priced.won_by or "", self.plan.accountant)
         budget = replace(self.payment.budget, accountant=asked)
         shapes = [replace(self.priced.shape, num_queries=count) for count in points.tolist()]
@@ -231,7 +271,14 @@ def write_report(results: Results, events: RunWriter, *, started: float) -> Repo
         features=report.data.features,
     )
     of = {"name": data.name, "kind": data.kind, "labels": data.label_names}
-    publish(results.models["student"], folder.release, report.privacy, report.release, data.preprocessing, **of)
+    publish(
+        results.models["student"],
+        folder.release,
+        report.privacy,
+        report.release,
+        data.preprocessing,
+        **of,
+    )
     write_text(folder.path / "report.html", render_html(report, figures))
     if figures.gaps is not None:
         events.histogram("gap", figures.gaps)

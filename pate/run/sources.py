@@ -74,7 +74,9 @@ def require_same_data(
     changed = sources.changed_since(folder)
     if changed is None:
         if os.path.lexists(folder.path / STAMPS):
-            monitor.say("data: a file that this run read is not there; nothing says if the data are still the same")
+            monitor.say(
+                "data: a file that this run read is not there; nothing says if the data are still the same"
+            )
         return
     if not changed:
         return

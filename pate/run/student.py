@@ -32,20 +32,26 @@ def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> St
     recipes, private = ceilings(student), dataset.private
     inputs = np.asarray(private.inputs)
     if len(recipes) > 1 and inputs.size <= _MOST_NUMBERS:
-        some = private.take(np.linspace(0, len(private) - 1, min(len(private), _MOST_CHOOSING)).astype(np.int64))
+        some = private.take(
+            np.linspace(0, len(private) - 1, min(len(private), _MOST_CHOOSING)).astype(np.int64)
+        )
         held = np.isin(some.group_ids, np.unique(some.group_ids)[::_EVERY])
         true = some.labels[held]
 
         def precision(recipe: Student) -> float:
             model = recipe.fit(some.inputs[~held], some.labels[~held], seed=seed)
-            return float(np.nanmean(average_precisions(model.predict_proba(some.inputs[held]), true)))
+            return float(
+                np.nanmean(average_precisions(model.predict_proba(some.inputs[held]), true))
+            )
 
         if true.any():
             recipes = (max(recipes, key=precision),)
     return recipes[0].learn(TrainingSet(inputs, private.labels), pool=inputs[:0], seed=seed)
 
 
-def membership(model: StudentModel, training: TrainingSet, dataset: Dataset, *, seed: int) -> Membership | None:
+def membership(
+    model: StudentModel, training: TrainingSet, dataset: Dataset, *, seed: int
+) -> Membership | None:
     """What a student tells of who is private: at most 10,000 records of each split, one of each group."""
     splits = []
     for split in (dataset.private, dataset.test):  # in order, evenly: records of one group depend
@@ -67,7 +73,11 @@ def membership(model: StudentModel, training: TrainingSet, dataset: Dataset, *, 
     halves = [rng.permutation(count)[: count // 2] for _ in range(_REFERENCES)]
     models = [_REFERENCE.fit(np.asarray(rows[half]), bits[half], seed=seed) for half in halves]
     labels = np.concatenate([split.labels for split in splits])
-    usual = [np.concatenate([each.predict_proba(split.inputs) for split in splits]) for each in models]
-    odds = unusual(log_odds(np.concatenate(said), labels), np.stack([log_odds(each, labels) for each in usual]))
+    usual = [
+        np.concatenate([each.predict_proba(split.inputs) for split in splits]) for each in models
+    ]
+    odds = unusual(
+        log_odds(np.concatenate(said), labels), np.stack([log_odds(each, labels) for each in usual])
+    )
     private, test = np.split(odds, [len(splits[0])])
     return Membership.of(losses[0], losses[1], by_reference=(private, test))

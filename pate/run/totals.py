@@ -30,7 +30,11 @@ class PaidRelease:
 
     def adds_up_with(self, other: "PaidRelease") -> bool:
         """Returns whether both prices are for the same records, adjacency, delta and unit."""
-        same_change = (self.data, self.adjacency, self.unit) == (other.data, other.adjacency, other.unit)
+        same_change = (self.data, self.adjacency, self.unit) == (
+            other.data,
+            other.adjacency,
+            other.unit,
+        )
         return same_change and self.target_delta == other.target_delta
 
     def shares_noise_with(self, other: "PaidRelease") -> bool:
@@ -67,7 +71,9 @@ def releases_of(folder: Path) -> list[PaidRelease]:
     run = RunFolder(folder)
     if not run.ledger.is_file() or not (folder / "private.sha256").is_file():
         return []
-    data = read_text(folder / "private.sha256", rule="the digest of the private records", remedy="none").strip()
+    data = read_text(
+        folder / "private.sha256", rule="the digest of the private records", remedy="none"
+    ).strip()
     ledger = Ledger.stored(run.ledger, data=data)
     return [
         PaidRelease(
@@ -101,7 +107,11 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
     """
 
     def terms(release: PaidRelease) -> tuple[str, str, str]:
-        return release.data, str(release.adjacency), "" if release.unit is None else release.unit.words
+        return (
+            release.data,
+            str(release.adjacency),
+            "" if release.unit is None else release.unit.words,
+        )
 
     totals = []
     named = (release for release in releases if release.unit is not None)
@@ -114,7 +124,10 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
         try:
             epsilon = total_epsilon(events, delta, accountant=accountant)
         except InvalidValue:  # failures use up delta
-            prices = [total_epsilon([each.event], each.target_delta, accountant=each.accountant) for each in members]
+            prices = [
+                total_epsilon([each.event], each.target_delta, accountant=each.accountant)
+                for each in members
+            ]
             epsilon = sum(prices)
             delta = sum(member.target_delta for member in members)
         totals.append(Total(len(members), members[0].adjacency, members[0].unit, epsilon, delta))

@@ -6,7 +6,14 @@ from pate.validation import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.models.checkpoint import CheckpointStore, cast_votes
-    from pate.models.engines import Engine, ProcessesEngine, RayEngine, SequentialEngine, StackedEngine, TrainingJob
+    from pate.models.engines import (
+        Engine,
+        ProcessesEngine,
+        RayEngine,
+        SequentialEngine,
+        StackedEngine,
+        TrainingJob,
+    )
     from pate.models.image import CNNTeacher, ResNet50Teacher
     from pate.models.kernel import ConvexTeacher, KernelTeacher
     from pate.models.linear import LinearTeacher

@@ -40,7 +40,8 @@ def logs(distributions: ArrayLike) -> Array:
 def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
     """D_a(first || second) at every order > 1, `[N, len(orders)]`, from logarithms of distributions, `[N, n]` each."""
     with np.errstate(invalid="ignore"):
-        ratio = np.where(np.isneginf(log_first), 0.0, log_first - log_second)  # infinite where only first has mass
+        # infinite where only first has mass
+        ratio = np.where(np.isneginf(log_first), 0.0, log_first - log_second)
     array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
     found = np.empty((len(log_first), len(array)))
     for place, order in enumerate(array):
@@ -57,7 +58,10 @@ def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
 
     That is the largest P(S) - e^epsilon Q(S) over events, P being `first`.
     """
-    factors = [math.exp(min(epsilon, _LARGEST_EXPONENT)) for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()]
+    factors = [
+        math.exp(min(epsilon, _LARGEST_EXPONENT))
+        for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()
+    ]
     found = [np.maximum(first - factor * second, 0.0).sum(axis=1) for factor in factors]
     return np.array(found).reshape(len(factors), len(first)).T
 
@@ -74,15 +78,21 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
     given_up = failure_prob * (1 + RELATIVE_SLACK) + SLACK
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(np.nan_to_num(-(first / second), nan=-1.0, neginf=-np.inf), axis=1)
-        upper = _cap(np.take_along_axis(first, order, 1), np.take_along_axis(second, order, 1), given_up)
+        upper = _cap(
+            np.take_along_axis(first, order, 1), np.take_along_axis(second, order, 1), given_up
+        )
         order = order[:, ::-1]
-        lower = _cap(np.take_along_axis(second, order, 1), np.take_along_axis(first, order, 1), given_up)
+        lower = _cap(
+            np.take_along_axis(second, order, 1), np.take_along_axis(first, order, 1), given_up
+        )
         kept_first = np.where(np.isinf(upper), first, np.minimum(first, upper * second))
         kept_second = np.where(np.isinf(lower), second, np.minimum(second, lower * first))
     near = ((upper <= 1) | (lower <= 1))[:, 0]
     common = np.minimum(first, second)
     kept_first[near], kept_second[near] = common[near], common[near]
-    return kept_first / kept_first.sum(axis=1, keepdims=True), kept_second / kept_second.sum(axis=1, keepdims=True)
+    return kept_first / kept_first.sum(axis=1, keepdims=True), kept_second / kept_second.sum(
+        axis=1, keepdims=True
+    )
 
 
 def _cap(falling: Array, other: Array, given_up: float) -> Array:
@@ -95,7 +105,9 @@ def _cap(falling: Array, other: Array, given_up: float) -> Array:
     return np.asarray(roots.max(axis=1, keepdims=True))
 
 
-def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS) -> tuple[Array, Array]:
+def compose(
+    first: Array, second: Array, count: int, *, num_cells: int = _CELLS
+) -> tuple[Array, Array]:
     """The distributions `[m]` of `count` releases from those of one, `[n]`; nearly equal ratios are merged.
 
     Merging is a function of the outcome, so no divergence of the merged distributions exceeds that of the true ones:
@@ -104,7 +116,9 @@ def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS)
     require_count("count", count)
 
     def product(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
-        return merged(np.outer(one[0], other[0]).ravel(), np.outer(one[1], other[1]).ravel(), num_cells)
+        return merged(
+            np.outer(one[0], other[0]).ravel(), np.outer(one[1], other[1]).ravel(), num_cells
+        )
 
     base, result = merged(first, second, num_cells), (np.ones(1), np.ones(1))
     while count:
@@ -133,7 +147,9 @@ def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:
         likely = ratio[order][np.isfinite(ratio[order]) & kept]
         cells = 1 + np.searchsorted(np.linspace(likely[0], likely[-1], num_cells - 1), ratio)
         cells = np.where(np.isneginf(ratio), 0, np.where(np.isposinf(ratio), num_cells + 1, cells))
-    first, second = (np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first, second))
+    first, second = (
+        np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first, second)
+    )
     return first, second
 
 
@@ -147,7 +163,9 @@ class LowerBound:
     num_releases: int  # how many independent releases of this pair were composed
 
 
-def lower_bound(law: Law, pairs: Iterable[Pair], *, num_releases: int, target_delta: float) -> LowerBound:
+def lower_bound(
+    law: Law, pairs: Iterable[Pair], *, num_releases: int, target_delta: float
+) -> LowerBound:
     """The largest epsilon that one of these pairs needs, for independent releases of the same pair.
 
     The pairs of counts that are the worst in one release at a low, a middle and a high order are composed, both ways
@@ -201,19 +219,27 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
             other = int(rng.integers(len(counts)))
             new[label], new_moved[label] = counts[other], moved[other]
         both = np.concatenate([new, new + new_moved])
-        if both.min() >= 0 and both.max() <= num_teachers and (cost := _cost(law, new, new + new_moved)) >= best:
+        if (
+            both.min() >= 0
+            and both.max() <= num_teachers
+            and (cost := _cost(law, new, new + new_moved)) >= best
+        ):
             counts, moved, best = new, new_moved, cost
     return counts, counts + moved
 
 
 def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
     p, q = _aligned(law(one), law(other))
-    return max(float(renyi(logs(x[None]), logs(y[None]), _ORDERS[1:2])[0, 0]) for x, y in ((p, q), (q, p)))
+    return max(
+        float(renyi(logs(x[None]), logs(y[None]), _ORDERS[1:2])[0, 0]) for x, y in ((p, q), (q, p))
+    )
 
 
 def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Array, Array]:
     outcomes = [*one, *(outcome for outcome in other if outcome not in one)]
-    first, second = (np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (one, other))
+    first, second = (
+        np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (one, other)
+    )
     return first, second
 
 
@@ -241,18 +267,25 @@ def session_epsilon(
     law, neighbor = np.log(np.array([first, second], dtype=np.float64))
     mean = calls * float(max(np.exp(law[1]), np.exp(neighbor[1])))
     others = np.arange(min(calls, math.ceil(mean + _WIDTH * math.sqrt(mean)) + _BEYOND) + 1.0)
-    length, other, hit = np.meshgrid(np.arange(hits, calls + 1.0), others, float(hits), indexing="ij")
+    length, other, hit = np.meshgrid(
+        np.arange(hits, calls + 1.0), others, float(hits), indexing="ij"
+    )
     ended = length - other - hit, other, hit  # by a hit
-    hit, other, length = np.meshgrid(np.arange(min(hits, calls + 1.0)), others, float(calls), indexing="ij")
+    hit, other, length = np.meshgrid(
+        np.arange(min(hits, calls + 1.0)), others, float(calls), indexing="ij"
+    )
     chances, losses = [], []
     for outcomes, last in ((ended, 1), ((length - other - hit, other, hit), 0)):
         counts = np.stack(outcomes)
         counts = counts[:, counts[0] >= 0]  # [3, n] of those that are possible
-        ways = scipy.special.gammaln(counts.sum(axis=0) + 1 - last) - scipy.special.gammaln(counts[:2] + 1).sum(axis=0)
+        ways = scipy.special.gammaln(counts.sum(axis=0) + 1 - last) - scipy.special.gammaln(
+            counts[:2] + 1
+        ).sum(axis=0)
         ways -= scipy.special.gammaln(counts[2] + 1 - last)
         chances.append(np.exp(ways + np.tensordot(law, counts, 1)).ravel())
         losses.append(np.tensordot(law - neighbor, counts, 1).ravel())
     probability, loss = np.concatenate(chances), np.concatenate(losses)
     return _largest_epsilon(
-        lambda epsilon: float((probability * -np.expm1(np.minimum(epsilon - loss, 0))).sum()), target_delta
+        lambda epsilon: float((probability * -np.expm1(np.minimum(epsilon - loss, 0))).sum()),
+        target_delta,
     )

@@ -14,8 +14,23 @@ from pate.accounting import Accountant, Adjacency, Event, RdpAccountant, SelfCom
 from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.accounting.special import gauss_legendre
-from pate.validation import require, require_count, require_generator, require_kind, require_probability
-from pate.verification.divergences import RELATIVE_SLACK, SLACK, Array, compose, hockey_stick, logs, renyi, trimmed
+from pate.validation import (
+    require,
+    require_count,
+    require_generator,
+    require_kind,
+    require_probability,
+)
+from pate.verification.divergences import (
+    RELATIVE_SLACK,
+    SLACK,
+    Array,
+    compose,
+    hockey_stick,
+    logs,
+    renyi,
+    trimmed,
+)
 
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
@@ -47,16 +62,28 @@ class Claim:
     ((1.617, 9e-06),)
     """
 
-    renyi: Points = ()  # (order, divergence) pairs: what is said to bound the Renyi divergence outside of the failure
-    deltas: Points = ()  # (epsilon, delta) pairs: what is said to be (epsilon, delta)-DP, failures included
+    # (order, divergence) pairs: what is said to bound the Renyi divergence outside of the failure
+    renyi: Points = ()
+    # (epsilon, delta) pairs: what is said to be (epsilon, delta)-DP, failures included
+    deltas: Points = ()
     failure_prob: float = 0.0  # in [0, 1): what the Renyi divergences leave out
 
     def __post_init__(self) -> None:
         require(bool(self.renyi or self.deltas), "renyi, deltas", "(), ()", "at least one point")
         for order, bound in self.renyi:
-            require(1 < order < math.inf and bound >= 0, "renyi", (order, bound), "finite orders > 1, divergences >= 0")
+            require(
+                1 < order < math.inf and bound >= 0,
+                "renyi",
+                (order, bound),
+                "finite orders > 1, divergences >= 0",
+            )
         for epsilon, bound in self.deltas:
-            require(0 <= epsilon < math.inf and bound >= 0, "deltas", (epsilon, bound), "finite epsilons, deltas, >= 0")
+            require(
+                0 <= epsilon < math.inf and bound >= 0,
+                "deltas",
+                (epsilon, bound),
+                "finite epsilons, deltas, >= 0",
+            )
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
 
     @classmethod
@@ -77,7 +104,12 @@ class Claim:
         """
         if isinstance(event, Claim):
             return event
-        require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting, or a Claim")
+        require(
+            isinstance(event, Event),
+            "event",
+            type(event).__name__,
+            "an event of pate.accounting, or a Claim",
+        )
         whole = SelfComposedEvent(event, count)
         failure = failure_probability(whole)
         spent = accountant().compose(whole)
@@ -94,7 +126,10 @@ class Claim:
 
     def scaled(self, factor: float) -> Self:
         """The same with every divergence and delta multiplied by `factor`: a control that should be refuted below 1."""
-        renyi, deltas = (tuple((at, factor * bound) for at, bound in points) for points in (self.renyi, self.deltas))
+        renyi, deltas = (
+            tuple((at, factor * bound) for at, bound in points)
+            for points in (self.renyi, self.deltas)
+        )
         return replace(self, renyi=renyi, deltas=deltas)
 
 
@@ -139,8 +174,10 @@ _RANK = attrgetter("exceeds", "ratio", "exact")  # of a pair among others
 class Verdict:
     """The outcome of an enumeration, or of draws, which can refute a price and never confirm one."""
 
-    worst_pairs: tuple[WorstPair, ...]  # the worst pair for each order and for each epsilon of the claim
-    num_pairs: int  # how many ordered pairs were looked at; of draws, how many tests shared the error probability
+    # the worst pair for each order and for each epsilon of the claim
+    worst_pairs: tuple[WorstPair, ...]
+    # how many ordered pairs were looked at; of draws, how many tests shared the error probability
+    num_pairs: int
     # whether the exact figures are exact for all of them; for several releases they are lower bounds
     exhaustive: bool = True
     confidence: float | None = None  # of draws: with which the figures are lower bounds
@@ -163,12 +200,16 @@ class Verdict:
     @property
     def renyi(self) -> WorstPair | None:
         """The worst Renyi divergence; None where the claim has none."""
-        return max((pair for pair in self.worst_pairs if pair.measure == RENYI), key=_RANK, default=None)
+        return max(
+            (pair for pair in self.worst_pairs if pair.measure == RENYI), key=_RANK, default=None
+        )
 
     @property
     def delta(self) -> WorstPair | None:
         """The worst hockey-stick divergence; None where the claim has none."""
-        return max((pair for pair in self.worst_pairs if pair.measure == DELTA), key=_RANK, default=None)
+        return max(
+            (pair for pair in self.worst_pairs if pair.measure == DELTA), key=_RANK, default=None
+        )
 
     @property
     def ratio(self) -> float:
@@ -187,7 +228,12 @@ class Verdict:
         how = f"on {self.num_pairs} ordered pairs"
         if self.confidence is not None:
             how = f"at confidence {self.confidence}, {self.num_pairs} tests (exact = lower bound)"
-        return "\n".join([f"{head} {how}", *(f"  {pair}" for pair in (self.renyi, self.delta) if pair is not None)])
+        return "\n".join(
+            [
+                f"{head} {how}",
+                *(f"  {pair}" for pair in (self.renyi, self.delta) if pair is not None),
+            ]
+        )
 
 
 def _divergences(
@@ -198,11 +244,19 @@ def _divergences(
     if log_distributions is None or claim.failure_prob > 0:
         kept = trimmed(first, second, claim.failure_prob) if orders else (first, second)
         log_distributions = logs(kept[0]), logs(kept[1])
-    return np.concatenate([renyi(*log_distributions, orders), hockey_stick(first, second, epsilons)], axis=1)
+    return np.concatenate(
+        [renyi(*log_distributions, orders), hockey_stick(first, second, epsilons)], axis=1
+    )
 
 
 def _compare(
-    table: Array, first: Indices, second: Indices, claim: Claim, names: Sequence[Any], count: int, num_pairs: int
+    table: Array,
+    first: Indices,
+    second: Indices,
+    claim: Claim,
+    names: Sequence[Any],
+    count: int,
+    num_pairs: int,
 ) -> Verdict:
     """Pairs of rows of a table of distributions `[H, n]`, each with a name, against a claim, in chunks.
 
@@ -220,18 +274,32 @@ def _compare(
     finalists = np.unique(worst[worst >= 0])
     if count > 1 and finalists.size:
         composed = [compose(table[first[pair]], table[second[pair]], count) for pair in finalists]
-        values = np.concatenate([_divergences(one[None], other[None], claim) for one, other in composed])
+        values = np.concatenate(
+            [_divergences(one[None], other[None], claim) for one, other in composed]
+        )
         largest, worst = values.max(axis=0), finalists[values.argmax(axis=0)]
-    named = [(names[first[pair]], names[second[pair]]) if pair >= 0 else (None, None) for pair in worst]
+    named = [
+        (names[first[pair]], names[second[pair]]) if pair >= 0 else (None, None) for pair in worst
+    ]
     return _verdict(claim, largest, named, num_pairs, exhaustive=count == 1)
 
 
 def _verdict(
-    claim: Claim, largest: Array, names: Sequence[tuple[Any, Any]], num_pairs: int, *, exhaustive: bool = True
+    claim: Claim,
+    largest: Array,
+    names: Sequence[tuple[Any, Any]],
+    num_pairs: int,
+    *,
+    exhaustive: bool = True,
 ) -> Verdict:
-    points = [(RENYI, *point) for point in claim.renyi] + [(DELTA, *point) for point in claim.deltas]
+    points = [(RENYI, *point) for point in claim.renyi] + [
+        (DELTA, *point) for point in claim.deltas
+    ]
     each = zip(points, np.maximum(largest, 0.0).tolist(), names, strict=True)
-    worst_pairs = [WorstPair(measure, at, exact, claimed, *named) for (measure, at, claimed), exact, named in each]
+    worst_pairs = [
+        WorstPair(measure, at, exact, claimed, *named)
+        for (measure, at, claimed), exact, named in each
+    ]
     return Verdict(tuple(worst_pairs), num_pairs, exhaustive)
 
 
@@ -265,14 +333,17 @@ class Neighbors:
         order = np.argsort(-self.histograms, axis=1, kind="stable")  # [H, L] label at each rank
         rank = np.argsort(order, axis=1)
         falling = np.take_along_axis(self.histograms, order, axis=1)
-        codes = np.ravel_multi_index(falling.T, (int(falling.max(initial=0)) + 1,) * falling.shape[1])
+        codes = np.ravel_multi_index(
+            falling.T, (int(falling.max(initial=0)) + 1,) * falling.shape[1]
+        )
         sorted_rows = np.unique(codes, return_inverse=True)[1]
         moved = np.take_along_axis(rank[self.second], order[self.first], axis=1)  # [P, L]
         code = sorted_rows[self.first] * len(falling) + sorted_rows[self.second]
         for column in moved.T:
             code = code * falling.shape[1] + column
         unsorted = (order[self.first] != np.arange(falling.shape[1])).any(axis=1)
-        preferred = np.argsort(unsorted, kind="stable")  # few different histograms remain if the first is sorted
+        # few different histograms remain if the first is sorted
+        preferred = np.argsort(unsorted, kind="stable")
         kept = np.sort(preferred[np.unique(code[preferred], return_index=True)[1]])
         return self.of(self.histograms, self.first[kept], self.second[kept])
 
@@ -283,7 +354,9 @@ def all_histograms(num_labels: int, num_teachers: int) -> Counts:
     return np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, num_labels)
 
 
-def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool = False) -> Neighbors:
+def neighbors(
+    num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool = False
+) -> Neighbors:
     """Every ordered pair of neighboring histograms that differ.
 
     Under replace-one one teacher's votes change arbitrarily; under add/remove they are absent, or come back, and
@@ -298,17 +371,25 @@ def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_v
     require_count("num_teachers", num_teachers)
     replaced = Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE
     pairs = (3 * num_teachers + 1) ** num_labels
-    require(pairs <= _MOST_PAIRS, "num_labels, num_teachers", f"{num_labels}, {num_teachers}", "a smaller instance")
+    require(
+        pairs <= _MOST_PAIRS,
+        "num_labels, num_teachers",
+        f"{num_labels}, {num_teachers}",
+        "a smaller instance",
+    )
     # Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one
     # both bits are free; with add/remove the new bit is 0.
     bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if replaced else [(0, 0), (1, 0)]
-    one_label = np.array(sorted({(rest + old, rest + new) for rest in range(num_teachers) for old, new in bits}))
+    one_label = np.array(
+        sorted({(rest + old, rest + new) for rest in range(num_teachers) for old, new in bits})
+    )
     first = second = np.zeros(1, dtype=np.int64)
     for _ in range(num_labels):
         first = (first[:, None] * (num_teachers + 1) + one_label[:, 0]).ravel()
         second = (second[:, None] * (num_teachers + 1) + one_label[:, 1]).ravel()
     histograms = all_histograms(num_labels, num_teachers)
-    if one_vote:  # counts that sum to T, or to T - 1 where a teacher is gone; one vote moves or goes
+    # counts that sum to T, or to T - 1 where a teacher is gone; one vote moves or goes
+    if one_vote:
         totals = histograms.sum(axis=1)
         kept = (totals[first] == num_teachers) & (totals[second] == num_teachers - (not replaced))
         first, second = first[kept], second[kept]
@@ -364,13 +445,16 @@ def verify(
     """
     require_count("count", count)
     pairs = neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote)
-    claim = Claim.of(event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=count)
+    claim = Claim.of(
+        event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=count
+    )
     num_pairs = len(pairs)
     pairs = pairs.up_to_names() if symmetric else pairs
     first, second = pairs.first, pairs.second
     names = list(map(tuple, pairs.histograms.tolist()))
     table = distribution_table([distribution(histogram) for histogram in pairs.histograms], names)
-    if len(first):  # one pair for each two distributions, of which those equal to the last bit are the same
+    # one pair for each two distributions, of which those equal to the last bit are the same
+    if len(first):
         rows: dict[bytes, int] = {}
         row = np.array([rows.setdefault(law.tobytes(), len(rows)) for law in table])
         kept = np.unique(row[first] * len(table) + row[second], return_index=True)[1]
@@ -379,7 +463,12 @@ def verify(
 
 
 def verify_distributions(
-    first: ArrayLike, second: ArrayLike, *, event: Event | Claim, count: int = 1, names: Names | None = None
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    event: Event | Claim,
+    count: int = 1,
+    names: Names | None = None,
 ) -> Verdict:
     """Compares given pairs of distributions with a price, in the stated direction only.
 
@@ -399,7 +488,9 @@ def verify_distributions(
     return _compare(table, rows, rows + len(one), claim, shown, count, len(one))
 
 
-def distribution_table(distributions: Sequence[Mapping[Hashable, float]], names: Sequence[Any]) -> Array:
+def distribution_table(
+    distributions: Sequence[Mapping[Hashable, float]], names: Sequence[Any]
+) -> Array:
     """Distributions as rows over all their outcomes, `[H, n]`, or a refusal of what are none."""
     columns: dict[Hashable, int] = {}
     shown = [f"distribution({name})" for name in names]
@@ -446,10 +537,14 @@ def verify_densities(
     nodes, weights = gauss_legendre(16)
     points = (edges[:-1, None] + half * (1 + nodes)).ravel()
     log_weights = np.log(half * weights).ravel()
-    log_distributions = np.stack([np.asarray(side(points), dtype=np.float64) + log_weights for side in (first, second)])
+    log_distributions = np.stack(
+        [np.asarray(side(points), dtype=np.float64) + log_weights for side in (first, second)]
+    )
     distributions = np.exp(log_distributions)
     for name, total in zip(("first", "second"), distributions.sum(axis=1), strict=True):
-        require(abs(total - 1) <= _TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]")
+        require(
+            abs(total - 1) <= _TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]"
+        )
     claim, both_logs = Claim.of(event), (log_distributions, log_distributions[::-1])
     values = _divergences(distributions, distributions[::-1], claim, both_logs)
     named = [names[::-1] if pair else names for pair in values.argmax(axis=0)]
@@ -500,15 +595,22 @@ def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
     index: dict[Any, int] = {}
     columns = []
     for drawn in draws:
-        outcomes = drawn.reshape(len(drawn), -1).tolist() if isinstance(drawn, np.ndarray) else list(drawn)
+        outcomes = (
+            drawn.reshape(len(drawn), -1).tolist() if isinstance(drawn, np.ndarray) else list(drawn)
+        )
         outcomes = list(map(tuple, outcomes)) if isinstance(drawn, np.ndarray) else outcomes
         require(len(outcomes) == 2 * half, "sampler", f"{len(outcomes)} outcomes", f"{2 * half}")
         columns.append([index.setdefault(outcome, len(index)) for outcome in outcomes])
     halves = np.array(columns).reshape(len(columns), 2, half).swapaxes(0, 1)
-    return np.array([[np.bincount(row, minlength=len(index)) for row in part] for part in halves]) / half
+    return (
+        np.array([[np.bincount(row, minlength=len(index)) for row in part] for part in halves])
+        / half
+    )
 
 
-def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> list[tuple[int, tuple[float, float]]]:
+def _candidates(
+    shares: Array, pairs: Neighbors, claim: Claim, half: int
+) -> list[tuple[int, tuple[float, float]]]:
     """The pairs and points of the claim where the first half exceeds it by most standard errors."""
     size = max(1, _SHARES_AT_ONCE // shares.shape[1])
     scores = np.empty((len(pairs), len(claim.deltas)))
@@ -524,18 +626,32 @@ def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> lis
             spread = np.sqrt(near_p * (1 - near_p) + factor**2 * near_q * (1 - near_q))
             scores[rows, point] = (p - factor * q - delta) / spread
     best = np.argsort(-scores, axis=None)[:_NUM_CANDIDATES]
-    return [(int(place) // len(claim.deltas), claim.deltas[place % len(claim.deltas)]) for place in best]
+    return [
+        (int(place) // len(claim.deltas), claim.deltas[place % len(claim.deltas)]) for place in best
+    ]
 
 
 def _tested(
-    shares: Array, pairs: Neighbors, pair: int, epsilon: float, delta: float, half: int, error: float
+    shares: Array,
+    pairs: Neighbors,
+    pair: int,
+    epsilon: float,
+    delta: float,
+    half: int,
+    error: float,
 ) -> WorstPair:
     """A lower bound on the delta of one pair at one epsilon, from the set of outcomes that the first half suggests."""
     one, other = int(pairs.first[pair]), int(pairs.second[pair])
     factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
     event = shares[0, one] > factor * shares[0, other]
     hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]
-    at_least = float(scipy.special.betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
-    at_most = float(scipy.special.betaincinv(hits[1] + 1, half - hits[1], 1 - error)) if hits[1] < half else 1.0
+    at_least = (
+        float(scipy.special.betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
+    )
+    at_most = (
+        float(scipy.special.betaincinv(hits[1] + 1, half - hits[1], 1 - error))
+        if hits[1] < half
+        else 1.0
+    )
     names = (tuple(pairs.histograms[row].tolist()) for row in (one, other))
     return WorstPair(DELTA, epsilon, max(0.0, at_least - factor * at_most), delta, *names)

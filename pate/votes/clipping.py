@@ -37,7 +37,8 @@ class Weighted(ABC):
 
     num_teachers: int  # N, public
     num_labels: int  # L
-    weights: Array | None = None  # `[N]`, public, in [0, 1]: what each teacher counts; None where all count once
+    # `[N]`, public, in [0, 1]: what each teacher counts; None where all count once
+    weights: Array | None = None
 
     @property
     def total_weight(self) -> float:
@@ -55,15 +56,21 @@ def histogram(teacher_votes: Any) -> NDArray[np.int64]:
     """
     votes = require_teacher_votes("teacher_votes", teacher_votes)
     # in bytes over at most 255 teachers at a time, which cannot overflow and moves an eighth of the memory of int64
-    blocks = (votes[first : first + _BYTE_MAX].view(np.uint8) for first in range(0, len(votes), _BYTE_MAX))
-    return sum((block.sum(axis=0, dtype=np.uint8) for block in blocks), np.zeros(votes.shape[1:], np.int64))
+    blocks = (
+        votes[first : first + _BYTE_MAX].view(np.uint8) for first in range(0, len(votes), _BYTE_MAX)
+    )
+    return sum(
+        (block.sum(axis=0, dtype=np.uint8) for block in blocks), np.zeros(votes.shape[1:], np.int64)
+    )
 
 
 def require_teacher_votes(name: str, teacher_votes: Any) -> NDArray[np.bool_]:
     """Returns bool `[num_teachers, num_queries, num_labels]` with at least one entry, or raises."""
     votes = require_array(name, teacher_votes, kinds=None)
     require(votes.dtype == np.bool_, f"{name}.dtype", votes.dtype, "bool votes")
-    require(votes.ndim == 3, f"{name}.shape", votes.shape, "[num_teachers, num_queries, num_labels]")
+    require(
+        votes.ndim == 3, f"{name}.shape", votes.shape, "[num_teachers, num_queries, num_labels]"
+    )
     require(votes.size > 0, f"{name}.shape", votes.shape, "at least one teacher, query and label")
     return votes
 
@@ -84,7 +91,8 @@ def limited(block: Block, most: int) -> Bits:
     if len(teacher) == 0:
         return bits
     num_labels = bits.shape[2]
-    turned = (query[:, None] + np.arange(num_labels)) % num_labels  # [R, L] labels in the order of the query
+    # [R, L] labels in the order of the query
+    turned = (query[:, None] + np.arange(num_labels)) % num_labels
     ranked = np.take_along_axis(np.where(bits, block, -1.0)[teacher, query], turned, axis=1)
     chosen = np.argsort(-ranked, axis=1, kind="stable")[:, :most]
     kept = np.zeros((len(teacher), num_labels), dtype=np.bool_)
@@ -106,7 +114,12 @@ class LowRankVotes:
     weights: NDArray[np.float64]  # `[c, r, L]`, one matrix per teacher
 
     def __post_init__(self) -> None:
-        require(self.span.ndim == 2 and self.span.size > 0, "span.shape", self.span.shape, "[num_queries, r]")
+        require(
+            self.span.ndim == 2 and self.span.size > 0,
+            "span.shape",
+            self.span.shape,
+            "[num_queries, r]",
+        )
         width, shape = self.span.shape[1], self.weights.shape
         good = len(shape) == 3 and self.weights.size > 0 and shape[1] == width
         require(good, "weights.shape", shape, f"[c, {width}, num_labels]")
@@ -122,33 +135,62 @@ class LowRankVotes:
         return len(self), len(self.span), self.weights.shape[2]
 
 
-def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency, inside: bool = True) -> Iterator[Any]:
+def vote_blocks(
+    votes: Any, *, num_teachers: int, adjacency: Adjacency, inside: bool = True
+) -> Iterator[Any]:
     """Checked blocks `[c, Q, L]` of bits or floats, together `num_teachers` teachers; large ones are cut.
 
     Votes are an array `[N, Q, L]` or blocks of one. Floats are confidences in [0, 1] where they have to be `inside`.
     Under add/remove, where a teacher may be missing from the declared ones, fewer will do. `LowRankVotes` stay whole.
     """
-    whole = isinstance(votes, (list, tuple, LowRankVotes)) or hasattr(votes, "__array__")  # a tensor, too
+    # a tensor, too
+    whole = isinstance(votes, (list, tuple, LowRankVotes)) or hasattr(votes, "__array__")
     blocks: Iterable[Any] = [votes] if whole else votes
-    require(isinstance(blocks, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
+    require(
+        isinstance(blocks, Iterable),
+        "votes",
+        type(votes).__name__,
+        "an array [N, Q, L] or blocks of one",
+    )
     found, queries = 0, None
     for block in blocks:
         factored = isinstance(block, LowRankVotes) and not inside
         if not factored:
             block = require_array("votes", block, kinds=None)
-            require(block.ndim == 3, "votes.shape", block.shape, "[num_teachers, num_queries, num_labels]")
-            require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
+            require(
+                block.ndim == 3,
+                "votes.shape",
+                block.shape,
+                "[num_teachers, num_queries, num_labels]",
+            )
+            require(
+                block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label"
+            )
             rule = "bool votes or confidences in [0, 1]" if inside else "bool votes or floats"
             require(block.dtype.kind in "bf", "votes.dtype", block.dtype, rule)
             if inside and block.dtype.kind == "f":
                 require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
         queries = queries or block.shape[1:]
-        require(block.shape[1:] == queries, "votes.shape", block.shape, f"[c, {queries[0]}, {queries[1]}] as before")
+        require(
+            block.shape[1:] == queries,
+            "votes.shape",
+            block.shape,
+            f"[c, {queries[0]}, {queries[1]}] as before",
+        )
         found += len(block)
         rows = max(1, _BLOCK_ENTRIES // math.prod(queries))
-        yield from [block] if factored else (block[first : first + rows] for first in range(0, len(block), rows))
+        yield from (
+            [block]
+            if factored
+            else (block[first : first + rows] for first in range(0, len(block), rows))
+        )
     missing = adjacency is Adjacency.ADD_REMOVE and 0 < found < num_teachers
-    require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
+    require(
+        found == num_teachers or missing,
+        "num_teachers",
+        num_teachers,
+        f"{found}, the teachers in votes",
+    )
 
 
 @dataclass(frozen=True)
@@ -171,14 +213,21 @@ class ClippedSum:
 
     def __post_init__(self) -> None:
         require_positive("clip", self.clip)
-        require(self.clip >= _LEAST_CLIP, "clip", self.clip, f"at least {_LEAST_CLIP:g}, whose square is a number")
+        require(
+            self.clip >= _LEAST_CLIP,
+            "clip",
+            self.clip,
+            f"at least {_LEAST_CLIP:g}, whose square is a number",
+        )
         for name, value in zip(("num_queries", "num_labels"), self.shape, strict=True):
             require_count(name, value)
 
     @property
     def step(self) -> float:
         """The grid's spacing, in votes: a power of 2, so small that rounding all entries is little beside the clip."""
-        return 2.0 ** math.floor(math.log2(self.clip * _FINENESS / math.sqrt(math.prod(self.shape))))
+        return 2.0 ** math.floor(
+            math.log2(self.clip * _FINENESS / math.sqrt(math.prod(self.shape)))
+        )
 
     @property
     def l2_sensitivity(self) -> float:
@@ -192,7 +241,10 @@ class ClippedSum:
     def most_queries(num_teachers: int, num_labels: int) -> int:
         """How many queries have an exact sum of so many teachers, whatever the clip."""
         # `total` asks for N (clip / step + 1) Q < 2^52, and clip / step is below 2 sqrt(Q L) / fineness
-        return int((0.999 * _LARGEST_SUM * _FINENESS / (2 * num_teachers * math.sqrt(num_labels))) ** (2 / 3))
+        return int(
+            (0.999 * _LARGEST_SUM * _FINENESS / (2 * num_teachers * math.sqrt(num_labels)))
+            ** (2 / 3)
+        )
 
     def within(self, weights: Array) -> Array:
         """What contributions of weights in [0, 1] are scaled by: a little less, as rounding moves light ones as far."""
@@ -201,7 +253,9 @@ class ClippedSum:
         scales = weights - (1 - weights) * rounding
         return np.where(scales < _LEAST_WEIGHT, 0.0, scales)
 
-    def total(self, votes: Any, *, center: Any, num_teachers: int, weights: Array | None = None) -> Integers:
+    def total(
+        self, votes: Any, *, center: Any, num_teachers: int, weights: Array | None = None
+    ) -> Integers:
         """The sum `[Q, L]` in steps.
 
         Votes are real numbers `[N, Q, L]`, or blocks of them or of `LowRankVotes`, whose center is taken off already
@@ -210,11 +264,27 @@ class ClippedSum:
         middle = np.broadcast_to(np.asarray(center, dtype=np.float64), self.shape)
         require(bool(np.isfinite(middle).all()), "center", "NaN or infinity", "finite numbers")
         largest = num_teachers * (self.clip / self.step + 1) * max(self.shape[0], 8)
-        require(largest < _LARGEST_SUM, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
-        dense, span, factored = np.zeros(self.shape, dtype=np.int64), None, np.zeros((0, 0), dtype=np.int64)
+        require(
+            largest < _LARGEST_SUM,
+            "num_teachers",
+            num_teachers,
+            "fewer teachers for sums of 53 bits",
+        )
+        dense, span, factored = (
+            np.zeros(self.shape, dtype=np.int64),
+            None,
+            np.zeros((0, 0), dtype=np.int64),
+        )
         found, scales = 0, None if weights is None else self.within(weights)
-        for block in vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False):
-            require(block.shape[1:] == self.shape, "votes.shape", block.shape, f"[c, {self.shape[0]}, {self.shape[1]}]")
+        for block in vote_blocks(
+            votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False
+        ):
+            require(
+                block.shape[1:] == self.shape,
+                "votes.shape",
+                block.shape,
+                f"[c, {self.shape[0]}, {self.shape[1]}]",
+            )
             of_block = None if scales is None else scales[found : found + len(block)]
             found += len(block)
             if not isinstance(block, LowRankVotes):
@@ -233,7 +303,12 @@ class ClippedSum:
         lengths = _finite_lengths(flat)
         weights = self.clip / np.maximum(lengths, self.clip) / self.step
         if scales is not None:
-            require(len(scales) == len(flat), "len(weights)", len(scales), "one for each teacher in votes")
+            require(
+                len(scales) == len(flat),
+                "len(weights)",
+                len(scales),
+                "one for each teacher in votes",
+            )
             weights *= scales
         scaled = np.rint(flat * weights[:, None])
         return np.asarray(scaled.sum(axis=0).astype(np.int64).reshape(residuals.shape[1:]))
@@ -265,10 +340,20 @@ class ClippedMoments:
     adjacency: Adjacency = Adjacency.REPLACE_ONE  # what one change means
 
     def __post_init__(self) -> None:
-        require(require_positive("clip", self.clip) >= _LEAST_CLIP, "clip", self.clip, f"at least {_LEAST_CLIP:g}")
+        require(
+            require_positive("clip", self.clip) >= _LEAST_CLIP,
+            "clip",
+            self.clip,
+            f"at least {_LEAST_CLIP:g}",
+        )
         require_count("num_teachers", self.num_teachers)
         largest = self.num_teachers * FEATURE_STEPS * 2 * _RESIDUAL_STEPS
-        require(largest < _LARGEST_SUM, "num_teachers", self.num_teachers, "fewer teachers for sums of 53 bits")
+        require(
+            largest < _LARGEST_SUM,
+            "num_teachers",
+            self.num_teachers,
+            "fewer teachers for sums of 53 bits",
+        )
 
     @property
     def step(self) -> float:
@@ -280,16 +365,21 @@ class ClippedMoments:
         """In steps: two clips where a teacher is replaced, one where it comes or goes."""
         return self.adjacency.num_moved * self.clip / self.step * (1 + _FLOAT_ERROR)
 
-    def of_single(self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0) -> Integers:
+    def of_single(
+        self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0
+    ) -> Integers:
         """The sum over n teachers with one record each, `[D, L]` in steps.
 
         Features `[n, D]` are whole numbers, multiples of 2**-14 times that; weights `[n]`, or one, are in [0, 1].
         """
         clipped = residuals * (self._weights(residuals) * weights)[:, None]
-        whole = np.trunc(clipped * self._residual_steps)  # products are exact in any order; this one is the fastest
+        # products are exact in any order; this one is the fastest
+        whole = np.trunc(clipped * self._residual_steps)
         return np.asarray((whole.T @ features.astype(np.float64)).T.astype(np.int64))
 
-    def of_few(self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0) -> Integers:
+    def of_few(
+        self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0
+    ) -> Integers:
         """The sum over teachers with n records each, whose products need not be formed one by one.
 
         The length of a teacher's mean product comes from the n x n products of its features `[c, n, D]` and of its
@@ -298,12 +388,18 @@ class ClippedMoments:
         num, size, num_labels = residuals.shape
         counted = np.broadcast_to(weights, num)
         each, wide = residuals / size * counted[:, None, None], features.astype(np.float64)
-        alike = (wide @ wide.transpose(0, 2, 1)) * (each @ each.transpose(0, 2, 1)) / FEATURE_STEPS**2
+        alike = (
+            (wide @ wide.transpose(0, 2, 1)) * (each @ each.transpose(0, 2, 1)) / FEATURE_STEPS**2
+        )
         lengths = np.sqrt(np.maximum(alike.sum(axis=(1, 2)), 0))
         before = np.sqrt((each**2).sum(axis=2)).sum(axis=1)
         require(bool(np.isfinite(before).all()), "votes", "NaN or infinity", _FINITE)
-        room = np.maximum(counted * self.clip - size * math.sqrt(num_labels) / self._residual_steps, 0.0)
-        scales = room / np.maximum(np.maximum(lengths, before / _MOST_CANCELED), np.maximum(room, _TINY))
+        room = np.maximum(
+            counted * self.clip - size * math.sqrt(num_labels) / self._residual_steps, 0.0
+        )
+        scales = room / np.maximum(
+            np.maximum(lengths, before / _MOST_CANCELED), np.maximum(room, _TINY)
+        )
         whole = np.trunc(each * (scales * self._residual_steps)[:, None, None])
         rows = wide.reshape(num * size, -1).T @ whole.reshape(num * size, num_labels)
         return np.asarray(rows.astype(np.int64))

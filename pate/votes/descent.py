@@ -19,10 +19,14 @@ _TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)
 _BLOCK_ENTRIES = 2**22
 _SIGNAL = 2.0  # what a label's log-odds vary by, before anything is known
 _LONGER = 2.0  # than is best for single weights: the posterior takes their noise off
-_MISSED = 0.5  # power of the share of a label's signal that its time was enough for: rare labels would be too unsure
-_SIGNAL_POWER = 0.25  # of a direction's variance, in what its weights are expected to add to log-odds
+# power of the share of a label's signal that its time was enough for: rare labels would be too
+# unsure
+_MISSED = 0.5
+# of a direction's variance, in what its weights are expected to add to log-odds
+_SIGNAL_POWER = 0.25
 _NARROWEST = 1e-12
-_CLIPPED_AWAY = 0.02  # of a prevalence, about, that steps say too much or too little: clips cut some gradients more
+# of a prevalence, about, that steps say too much or too little: clips cut some gradients more
+_CLIPPED_AWAY = 0.02
 _RAREST = 1e-3
 _BISECTIONS = 30
 
@@ -75,7 +79,8 @@ def posterior_rows(noisy: Array, row_variances: Array) -> Array:
     found = ((noisy.T * weights) @ noisy - weights.sum() * np.eye(noisy.shape[1])) / total
     own = np.diag(found)
     mean = max(float(own.mean()), 0.0)
-    chance = 2 * float(np.square((1 + variances * mean) * weights).sum()) / total**2  # a square's variance is 2
+    # a square's variance is 2
+    chance = 2 * float(np.square((1 + variances * mean) * weights).sum()) / total**2
     kept = 1 - min(1.0, chance / max(float(own.var()), _LEAST_WEIGHT))
     own = mean + kept * (own - mean)
     rows = 1 + np.outer(variances, own.clip(0))  # each entry's variance, `[k, L]`
@@ -103,7 +108,15 @@ class LearningTimes:
     error: float  # expected, of the log-odds' variance
 
     @classmethod
-    def best(cls, widths: Array, signal: Array, prevalence: Array, rate: Array | float, *, clip_factor: float) -> Self:
+    def best(
+        cls,
+        widths: Array,
+        signal: Array,
+        prevalence: Array,
+        rate: Array | float,
+        *,
+        clip_factor: float,
+    ) -> Self:
         """A rule of public numbers.
 
         `widths` c `[K]` > 0 are the mean squares of the features on public inputs, `signal` `[K]` what log-odds are
@@ -118,11 +131,19 @@ class LearningTimes:
             # An error u of direction i follows du = -a_i u dt, so exp(-a_i t) of it is left. Noise of variance v t dt
             # arrives all along and decays alike: v t (1 - exp(-2 a_i t)) / (2 a_i) in a weight, times c_i in log-odds.
             left = np.exp(-speed * _TIMES[:, None])  # [c, times, K]
-            noise = widths * rates[first : first + each, None, None] * _TIMES[:, None] * (1 - left * left) / (2 * speed)
+            noise = (
+                widths
+                * rates[first : first + each, None, None]
+                * _TIMES[:, None]
+                * (1 - left * left)
+                / (2 * speed)
+            )
             errors = (signal * left * left + noise).sum(axis=2)
             best = errors.argmin(axis=1)
             rows = np.arange(len(best))
-            found.append(np.stack([_TIMES[best], noise.sum(axis=2)[rows, best], errors[rows, best]]))
+            found.append(
+                np.stack([_TIMES[best], noise.sum(axis=2)[rows, best], errors[rows, best]])
+            )
         times, noise_variance, errors = np.concatenate(found, axis=1)
         return cls(times, speeds, noise_variance, float(errors.mean()))
 
@@ -143,7 +164,8 @@ class Descent:
     constants say of it, weighted by their noise.
     """
 
-    public: Rows  # float32 `[m, D]`, features of public inputs, of length 1, the last one `CONSTANT`
+    # float32 `[m, D]`, features of public inputs, of length 1, the last one `CONSTANT`
+    public: Rows
     variances: Array  # `[D - 1]`, public, of what is behind each feature but the constant
     prevalence: Array  # `[L]`, in (0, 1), released
     clip_factor: float  # the clip in typical lengths of a gradient
@@ -175,7 +197,10 @@ class Descent:
 
     def prevalence_seen(self, probabilities: Rows, gradient: Array) -> Array:
         """What one step says of it, `[L]`: the student's mean, and the constants' gradient before a clip."""
-        return np.asarray(probabilities.mean(axis=0, dtype=np.float64) + gradient[-1] / (CONSTANT * self._unclipped))
+        return np.asarray(
+            probabilities.mean(axis=0, dtype=np.float64)
+            + gradient[-1] / (CONSTANT * self._unclipped)
+        )
 
     def prevalence_with(self, variance: float, seen: Array, rate: Array) -> Array:
         """The one released, of that variance, and the mean of all steps' with the noise of that rate, in (0, 1)."""
@@ -183,7 +208,9 @@ class Descent:
         found = (self.prevalence * of_seen + seen * variance) / (of_seen + variance)
         return np.asarray(found.clip(_RAREST, 1 - _RAREST))
 
-    def finished(self, weights: Array, pace: LearningTimes, rate: Array, prevalence: Array) -> Array:
+    def finished(
+        self, weights: Array, pace: LearningTimes, rate: Array, prevalence: Array
+    ) -> Array:
         """The weights after all steps, given the rate of their noise, `[L]`, 0 for none."""
         rows = weights[:-1]
         if rate.all():
@@ -196,11 +223,17 @@ class Descent:
             rows = posterior_rows(rows / std, expected.mean(axis=1)) * std
             rows /= (signal @ learned / signal.sum()) ** _MISSED
         # what added to each label's logits gives its mean probability
-        logits, usual = self.public[:, :-1] @ rows.astype(np.float32), np.log(prevalence / (1 - prevalence))
+        logits, usual = (
+            self.public[:, :-1] @ rows.astype(np.float32),
+            np.log(prevalence / (1 - prevalence)),
+        )
         low, high = usual - logits.max(axis=0), usual - logits.min(axis=0)
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            less = expit(logits + middle.astype(np.float32)).mean(axis=0, dtype=np.float64) < prevalence
+            less = (
+                expit(logits + middle.astype(np.float32)).mean(axis=0, dtype=np.float64)
+                < prevalence
+            )
             low, high = np.where(less, middle, low), np.where(less, high, middle)
         return np.append(rows, (low + high)[None] / 2 / CONSTANT, axis=0)
 
@@ -212,7 +245,9 @@ class Descent:
     @cached_property
     def _widths(self) -> Array:
         """Of each feature; one that no public row has counts next to nothing."""
-        return np.asarray(np.square(self.public[:, :-1]).mean(axis=0, dtype=np.float64).clip(_NARROWEST))
+        return np.asarray(
+            np.square(self.public[:, :-1]).mean(axis=0, dtype=np.float64).clip(_NARROWEST)
+        )
 
 
 def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from pate.files.arrays import UNREADABLE, check_members, is_array_file, read_array
 from pate.files.disk import is_regular, one_line
-from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_histogram
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_entries,
+    require_histogram,
+)
 from pate.votes.clipping import histogram
 from pate.votes.source import Array, Bits, VoteSource
 from pate.votes.vote_file import VoteStore
@@ -23,7 +30,8 @@ from pate.votes.vote_file import VoteStore
 LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
 _NAMES = ("votes", "teacher_votes", "counts")
 _SHOWN, _LARGEST = 20, 2**40
-_MOST_BYTES = 2**32  # what a vote file may expand to: an array is read whole, and so are packed votes
+# what a vote file may expand to: an array is read whole, and so are packed votes
+_MOST_BYTES = 2**32
 _FORMS = {
     "teacher_votes": (3, "[num_teachers, num_queries, num_labels]"),
     "pairs": (3, "[num_queries, num_labels, 2]"),
@@ -41,10 +49,13 @@ class ImportedVotes:
     layout: str
     counts: NDArray[np.int64]  # int64 `[Q, L]`
     num_teachers: int  # N
-    max_votes: int | None  # the most labels that one teacher votes for in a query; None where counts do not say.
+    # the most labels that one teacher votes for in a query; None where counts do not say.
+    max_votes: int | None
 
     @classmethod
-    def read(cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None) -> ImportedVotes:
+    def read(
+        cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None
+    ) -> ImportedVotes:
         """Reads an .npy or .npz file, counts in a .csv file, or a vote file of this package.
 
         Of an .npz with several arrays it takes the one named votes, teacher_votes or counts. A file that expands to
@@ -59,7 +70,12 @@ class ImportedVotes:
         array = _load(Path(path))
         votes = _votes_in(array, layout, num_teachers)
         if num_teachers is not None:
-            require(votes.num_teachers == num_teachers, "num_teachers", num_teachers, f"{votes.num_teachers}, in votes")
+            require(
+                votes.num_teachers == num_teachers,
+                "num_teachers",
+                num_teachers,
+                f"{votes.num_teachers}, in votes",
+            )
         return votes
 
 
@@ -86,9 +102,13 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
     except (InvalidValue, PermissionError):
         raise
     except OSError as error:
-        raise InvalidValue(f"{name}={path}: expected a file that can be read ({error.strerror})") from error
+        raise InvalidValue(
+            f"{name}={path}: expected a file that can be read ({error.strerror})"
+        ) from error
     except UNREADABLE as error:
-        raise InvalidValue(f"{name}={path}: expected an .npy or .npz file of numbers ({one_line(error)})") from error
+        raise InvalidValue(
+            f"{name}={path}: expected an .npy or .npz file of numbers ({one_line(error)})"
+        ) from error
     if array.dtype.kind == "f":
         require_entries(name, np.isfinite(array), "finite numbers")
     return array
@@ -105,7 +125,12 @@ def _array_of(path: Path, name: str) -> NDArray[Any]:
         if {"packed", "num_labels"} <= set(found):
             store = VoteStore.open(path)
             size = store.num_teachers * store.num_queries * store.num_labels
-            require(size <= _MOST_BYTES, name, f"{size:,} votes", f"at most {_MOST_BYTES:,} votes in a file")
+            require(
+                size <= _MOST_BYTES,
+                name,
+                f"{size:,} votes",
+                f"at most {_MOST_BYTES:,} votes in a file",
+            )
             return store.teacher_votes()
         named = [known for known in (name, *_NAMES) if known in found]
         rule = f"a file with one array, or with one called {' or '.join(dict.fromkeys((name, *_NAMES)))}"
@@ -123,7 +148,9 @@ def _table(path: Path, name: str) -> NDArray[Any]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise InvalidValue(f"{name}={path}: expected votes in UTF-8, a row of numbers per query") from error
+        raise InvalidValue(
+            f"{name}={path}: expected votes in UTF-8, a row of numbers per query"
+        ) from error
     lines = [line for line in lines if line.strip()]
     require(bool(lines), name, path, "rows of numbers")
     separator = max(",;\t", key=lines[0].count)
@@ -137,7 +164,9 @@ def _table(path: Path, name: str) -> NDArray[Any]:
     except ValueError as error:
         row = re.search(r"at row (\d+)", str(error))
         where = f", row {int(row[1]) + 1} below the heading holds something else" if row else ""
-        raise InvalidValue(f"{name}={path}: expected a number in each cell, as many in each row{where}") from None
+        raise InvalidValue(
+            f"{name}={path}: expected a number in each cell, as many in each row{where}"
+        ) from None
 
 
 def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
@@ -180,7 +209,9 @@ def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> Imp
         total = require_count("num_teachers", int(sums[0]))
     counts = counts[:, :, 1] if layout == "pairs" else counts
     checked = require_histogram("votes", counts, num_teachers=total, rank=2)
-    return ImportedVotes(layout, checked.astype(np.int64), total, 1 if layout == "classes" else None)
+    return ImportedVotes(
+        layout, checked.astype(np.int64), total, 1 if layout == "classes" else None
+    )
 
 
 class ForeignVotes(VoteSource):
@@ -190,7 +221,9 @@ class ForeignVotes(VoteSource):
     two names. Nothing else says whose votes they are. `layout` and `num_teachers` are as in `ImportedVotes.read`.
     """
 
-    def __init__(self, paths: Sequence[Path], *, layout: str = "auto", num_teachers: int | None = None) -> None:
+    def __init__(
+        self, paths: Sequence[Path], *, layout: str = "auto", num_teachers: int | None = None
+    ) -> None:
         require(bool(paths), "votes", [], "at least one vote file")
         self.paths, seen = tuple(sorted(paths)), dict[bytes, Path]()
         for path in self.paths:
@@ -201,11 +234,16 @@ class ForeignVotes(VoteSource):
             require(digest not in seen, "votes", path, rule)
             seen[digest] = path
         self._digests = sorted(seen)
-        self._files = [ImportedVotes.read(path, layout=layout, num_teachers=num_teachers) for path in self.paths]
+        self._files = [
+            ImportedVotes.read(path, layout=layout, num_teachers=num_teachers)
+            for path in self.paths
+        ]
         shape = self._files[0].counts.shape
         for path, file in zip(self.paths, self._files, strict=True):
             rule = f"[{shape[0]}, {shape[1]}], queries and labels as in {self.paths[0]}"
-            require(file.counts.shape == shape, f"votes={path}, shape", list(file.counts.shape), rule)
+            require(
+                file.counts.shape == shape, f"votes={path}, shape", list(file.counts.shape), rule
+            )
         self.num_queries, self.num_labels = shape
         self.num_teachers = sum(file.num_teachers for file in self._files)
         self.records_per_teacher = 1.0
@@ -233,11 +271,18 @@ class ForeignVotes(VoteSource):
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         known = [file.max_votes for file in self._files]
-        if max_votes is not None and not all(most is not None and most <= max_votes for most in known):
+        if max_votes is not None and not all(
+            most is not None and most <= max_votes for most in known
+        ):
             return super().counts(max_votes)  # which limits each teacher
         return np.asarray(np.sum([file.counts for file in self._files], axis=0, dtype=np.int64))
 
     def require_teachers(self) -> None:
         """Raises unless files say what each teacher votes for."""
         rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not say what one teacher votes for"
-        require(all(file.layout == "teacher_votes" for file in self._files), "votes", self.paths[0], rule)
+        require(
+            all(file.layout == "teacher_votes" for file in self._files),
+            "votes",
+            self.paths[0],
+            rule,
+        )

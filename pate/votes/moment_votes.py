@@ -20,7 +20,8 @@ Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 TRUST = 0.5  # of a teacher, in place of the student's probabilities; public and the same for all
-MOST_PUBLIC = 20_000  # rows of the public pool that stand for it; as many as are asked, where those are more
+# rows of the public pool that stand for it; as many as are asked, where those are more
+MOST_PUBLIC = 20_000
 _BLOCK = 512
 _WEIGHT_BITS = 38  # of a column's length; a row of features has 14
 _FEW = 32  # records of a teacher whose products are not formed one by one
@@ -29,7 +30,8 @@ _TINY = 1e-300
 _GUESSES = 8
 _ABOVE_GUESS = 1.1
 
-_TOLERANCE = 2.0**-12  # of a teacher's training, in clips; the clip is smaller by four times as much
+# of a teacher's training, in clips; the clip is smaller by four times as much
+_TOLERANCE = 2.0**-12
 # for which doubles have digits enough: see docs/proofs/vote_rounds.md
 _MOST_RECORDS, _MOST_WEIGHTS, _MOST_PULL, _MOST_LENGTHS = 2**18, 2**24, 2.0**37, 2.0**38
 # Records of a group over those that are expected of one: a group counts the root of its records, 4 times at most. So
@@ -61,7 +63,9 @@ class PoolAnswers:
     A teacher's confidences are moved by a number for each label, so that on its own records they are its label shares.
     """
 
-    beyond: Floats  # float32 `[N, D, L]`, features of length at most 1. Not private-safe: it is a part of the votes.
+    # float32 `[N, D, L]`, features of length at most 1. Not private-safe: it is a part of the
+    # votes.
+    beyond: Floats
     asked: Floats  # float32 `[q, D]`, the features of the public rows that were asked
 
     def votes(self, teachers: NDArray[np.int64], weights: Array) -> Array:
@@ -75,7 +79,9 @@ class PoolAnswers:
         return np.asarray(TRUST * (self.beyond[teachers].astype(np.float64) - of_student))
 
 
-def beyond_own(own: Floats, said: Floats, labels: NDArray[np.bool_], asked: Floats, of_pool: Floats) -> Floats:
+def beyond_own(
+    own: Floats, said: Floats, labels: NDArray[np.bool_], asked: Floats, of_pool: Floats
+) -> Floats:
     """One teacher's row of `PoolAnswers.beyond`, from features, answers and labels of its records, and the pool's."""
     moved = (said - labels).mean(axis=0)
     products = asked.T @ (of_pool - moved) / len(asked) - own.T @ (said - moved) / len(own)
@@ -108,7 +114,9 @@ class MomentVotes(RoundVotes):
         self.public = self.directions.with_constant(self.public_inputs).astype(np.float32)
         self.variances = self.directions.feature_variances
         sizes = np.bincount(self.teacher_of, minlength=self.num_teachers)
-        self._order = np.argsort(sizes[self.teacher_of] * (self.num_teachers + 1) + self.teacher_of, kind="stable")
+        self._order = np.argsort(
+            sizes[self.teacher_of] * (self.num_teachers + 1) + self.teacher_of, kind="stable"
+        )
         self._labels = self.labels[self._order]
         self._sizes = np.sort(sizes[sizes > 0])
 
@@ -123,7 +131,9 @@ class MomentVotes(RoundVotes):
             """The sum of a few teachers' votes, who have as many records each."""
             size, rows = alike
             features = all_features[rows].reshape(-1, size, self.width)
-            left = residuals[rows].reshape(-1, size, self.num_labels) * (label_scale * self._weight(size))
+            left = residuals[rows].reshape(-1, size, self.num_labels) * (
+                label_scale * self._weight(size)
+            )
             teachers = self.teacher_of[self._order[rows][::size]]
             counted = 1.0 if self.weights is None else self.weights[teachers]
             if answers is not None:
@@ -141,13 +151,20 @@ class MomentVotes(RoundVotes):
         return total
 
     def of_each(
-        self, inputs: Floats, labels: NDArray[np.bool_], weights: Array, label_scale: Array, clipped: ClippedMoments
+        self,
+        inputs: Floats,
+        labels: NDArray[np.bool_],
+        weights: Array,
+        label_scale: Array,
+        clipped: ClippedMoments,
     ) -> tuple[Array, Array]:
         """Features `[n, D]` and residuals `[n, L]` in steps of records of a teacher each: factors of what these add."""
         features = self.directions.with_constant(inputs)
         found = labels - 0.5 * (1 + np.tanh(features @ weights / 2))
         found *= label_scale * self._weight(1)
-        found *= clipped.clip / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), clipped.clip)
+        found *= clipped.clip / np.maximum(
+            np.linalg.norm(found, axis=1, keepdims=True), clipped.clip
+        )
         return features, found / clipped.step
 
     def _weight(self, size: int) -> float:
@@ -200,7 +217,11 @@ def _blocks(num_rows: int) -> Iterator[slice]:
 def _block(rows: NDArray[Any]) -> NDArray[Any]:
     """Zeros below: products of one shape treat a record alike, however many stand beside it."""
     missing = _BLOCK - len(rows)
-    return np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), dtype=rows.dtype)]) if missing else rows
+    return (
+        np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), dtype=rows.dtype)])
+        if missing
+        else rows
+    )
 
 
 def _alike(sizes: Rows) -> Iterator[tuple[int, slice]]:
@@ -251,7 +272,8 @@ def convex_fit(
     # No eigenvalue of the Hessian is above ridge + sum of counts, as features have length 1 at most. Up to that step
     # every step takes the distance to the minimum down to 1 - step ridge of it.
     surely, direction = 1 / (ridge + float(counts.sum())), counts @ features + 1
-    for _ in range(_GUESSES):  # the power method: about the largest eigenvalue of the weighted Gram matrix, or less
+    # the power method: about the largest eigenvalue of the weighted Gram matrix, or less
+    for _ in range(_GUESSES):
         unit = direction / max(float(np.linalg.norm(direction)), _TINY)
         direction = (counts * (features @ unit)) @ features
     probably = 2 / (2 * ridge + _ABOVE_GUESS * float(np.linalg.norm(direction)))
@@ -302,18 +324,37 @@ class ConvexVotes(MomentVotes):
         super().__post_init__()
         penalty, num_learners = self.penalty, self.num_learners
         self._ridge = penalty / self.width * self.num_teachers / num_learners
-        num_weights, fewer = self.width * self.num_labels, "fewer directions of the public pool or fewer labels"
+        num_weights, fewer = (
+            self.width * self.num_labels,
+            "fewer directions of the public pool or fewer labels",
+        )
         require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, fewer)
-        groups = int(np.bincount(self.learner_of, minlength=num_learners).max())  # of the largest teacher
+        # of the largest teacher
+        groups = int(np.bincount(self.learner_of, minlength=num_learners).max())
         smaller = "more teachers, or a larger penalty: these have too many groups"
         lengths = (self.num_labels + 4) * groups
-        require(groups <= _MOST_RECORDS and lengths <= _MOST_LENGTHS, "num_teachers", num_learners, smaller)
+        require(
+            groups <= _MOST_RECORDS and lengths <= _MOST_LENGTHS,
+            "num_teachers",
+            num_learners,
+            smaller,
+        )
         expected = math.ceil(_MOST_TIMES_EXPECTED * self.records_per_teacher)
         self.most_records = min(expected, _MOST_RECORDS // groups)
         counted = groups * math.sqrt(self.most_records / self.records_per_teacher)
-        require(counted * groups * (self.width + 2) <= _MOST_PULL * self._ridge, "num_teachers", num_learners, smaller)
+        require(
+            counted * groups * (self.width + 2) <= _MOST_PULL * self._ridge,
+            "num_teachers",
+            num_learners,
+            smaller,
+        )
         steps = steps_to_minimum(groups, curvature=counted, ridge=self._ridge, tolerance=_TOLERANCE)
-        require(steps <= _MOST_STEPS, "penalty", penalty, "a larger one, or fewer directions of the public pool")
+        require(
+            steps <= _MOST_STEPS,
+            "penalty",
+            penalty,
+            "a larger one, or fewer directions of the public pool",
+        )
         self._most_steps = int(steps)
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
@@ -321,7 +362,9 @@ class ConvexVotes(MomentVotes):
         gain = 1 + 1 / self.penalty
         clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)
         groups = self.teacher_of[self._order]
-        sizes = np.minimum(np.bincount(groups, minlength=self.num_teachers), self.most_records)[groups]
+        sizes = np.minimum(np.bincount(groups, minlength=self.num_teachers), self.most_records)[
+            groups
+        ]
         counted = np.sqrt(sizes / self.records_per_teacher)  # what the group of each record counts
         all_features = self._features
 
@@ -336,7 +379,9 @@ class ConvexVotes(MomentVotes):
                 tolerance=_TOLERANCE * clip,
                 most_steps=self._most_steps,
             )
-            return np.asarray(np.trunc(found * (gain * self._ridge / clipped.step)).astype(np.int64))
+            return np.asarray(
+                np.trunc(found * (gain * self._ridge / clipped.step)).astype(np.int64)
+            )
 
         total = np.zeros(weights.shape, dtype=np.int64)
         for vote in in_order(vote_of, filter(len, self._rows_of_learners)):
@@ -348,7 +393,8 @@ class ConvexVotes(MomentVotes):
         """Of each teacher, in the order of the labels: the first records of each of its groups."""
         groups = self.teacher_of[self._order]  # all records of a group side by side
         firsts = np.flatnonzero(np.diff(groups, prepend=-1))
-        place = np.arange(len(groups)) - np.repeat(firsts, np.diff(firsts, append=len(groups)))  # within its group
+        # within its group
+        place = np.arange(len(groups)) - np.repeat(firsts, np.diff(firsts, append=len(groups)))
         kept = np.flatnonzero(place < self.most_records)
         learners = self.learner_of[groups[kept]]
         ends = np.cumsum(np.bincount(learners, minlength=self.num_learners))

@@ -19,15 +19,18 @@ _NOISE_SHARE = 0.25
 _RIDGE = 0.1  # of the mean variance
 _LANDMARKS, _MOST_COMPONENTS = 1024, 512  # of a kernel
 _FITTED = 10_000  # public rows that a kernel is fitted on
-_ROWS_EACH = 20  # public rows for each component, at least: with 4 they matched chance, and a table lost .06
+# public rows for each component, at least: with 4 they matched chance, and a table lost .06
+_ROWS_EACH = 20
 _TIMES = 4  # as many components as linear features, at most
 _ENERGY = 0.5  # of all components together, of the linear features'
 _EVENED = 0.25  # power of a component's variance that is left of it
 _EXPECTED = 0.1  # of a component's log-odds, of a linear feature's
 _BLOCK = 2048
 
-SHARE_IN_ROUNDS = 0.5  # the noise in their directions, of the labels' variance: descent learns little along most
-RIDGE_IN_ROUNDS = 1.0  # that of `PublicPCA.of` in rounds; a published student's features are made anew by it
+# the noise in their directions, of the labels' variance: descent learns little along most
+SHARE_IN_ROUNDS = 0.5
+# that of `PublicPCA.of` in rounds; a published student's features are made anew by it
+RIDGE_IN_ROUNDS = 1.0
 CONSTANT = 0.2  # the last feature of every input, where all together have length 1
 
 
@@ -41,25 +44,42 @@ class PublicKernel:
     landmarks: Array  # `[m, D]`, linear features of public rows, of length 1
     reach: float  # of the kernel exp((cosine - 1) / reach), > 0
     weights: Array  # `[m, K]`, of the kernel's values
-    linear: Array  # `[D, K]`, what is taken off: the least squares fit of linear features in the pool
+    # `[D, K]`, what is taken off: the least squares fit of linear features in the pool
+    linear: Array
 
     @classmethod
     def of(cls, linear_features: Array, count: int) -> PublicKernel:
         """At most `count` components of the greatest variance in the pool, of linear features `[n, D]`; maybe none."""
-        rows = linear_features[np.linspace(0, len(linear_features) - 1, min(len(linear_features), _FITTED)).astype(int)]
-        landmarks = _of_length_1(rows[np.linspace(0, len(rows) - 1, min(len(rows), _LANDMARKS)).astype(int)])
+        rows = linear_features[
+            np.linspace(0, len(linear_features) - 1, min(len(linear_features), _FITTED)).astype(int)
+        ]
+        landmarks = _of_length_1(
+            rows[np.linspace(0, len(rows) - 1, min(len(rows), _LANDMARKS)).astype(int)]
+        )
         apart = 1 - landmarks @ landmarks.T
         reach = float(np.median(apart[np.triu_indices(len(apart), 1)]))
-        bare = cls(landmarks, max(reach, _SMALLEST_VARIANCE), np.eye(len(landmarks)), np.zeros((rows.shape[1], 1)))
+        bare = cls(
+            landmarks,
+            max(reach, _SMALLEST_VARIANCE),
+            np.eye(len(landmarks)),
+            np.zeros((rows.shape[1], 1)),
+        )
         values = np.concatenate(list(in_order(bare._values, _blocks(rows))))
         linear = np.linalg.lstsq(rows, values, rcond=1e-6)[0]
         left = values - rows @ linear
         variances, vectors = np.linalg.eigh(left.T @ left / len(left))
         variances, vectors = variances[::-1][:count], vectors[:, ::-1][:, :count]
         kept = variances > _SMALLEST_VARIANCE * max(variances[0], _SMALLEST_VARIANCE)
-        vectors = vectors[:, kept] * np.sign(vectors[np.abs(vectors[:, kept]).argmax(axis=0), np.flatnonzero(kept)])
+        vectors = vectors[:, kept] * np.sign(
+            vectors[np.abs(vectors[:, kept]).argmax(axis=0), np.flatnonzero(kept)]
+        )
         variances = variances[kept]
-        energy = _ENERGY * np.square(rows).sum() / len(rows) / max((variances**_EVENED).sum(), _SMALLEST_VARIANCE)
+        energy = (
+            _ENERGY
+            * np.square(rows).sum()
+            / len(rows)
+            / max((variances**_EVENED).sum(), _SMALLEST_VARIANCE)
+        )
         vectors *= np.sqrt(energy * variances ** (_EVENED - 1))
         return cls(landmarks, bare.reach, vectors, linear @ vectors)
 
@@ -67,7 +87,9 @@ class PublicKernel:
         """Components `[n, K]` of rows of linear features `[n, D]`."""
 
         def components(rows: Array) -> Array:
-            return exact_product(self._values(rows), self.weights) - exact_product(rows, self.linear)
+            return exact_product(self._values(rows), self.weights) - exact_product(
+                rows, self.linear
+            )
 
         return np.concatenate(list(in_order(components, _blocks(linear_features))))
 
@@ -98,11 +120,17 @@ class PublicPCA:
     projection: Array  # `[d, k]`; of the pool's inputs the mean square of an entry is 1.
     variances: Array  # `[k]`, of the pool along each direction, falling
     has_height: bool = False  # whether these are all of the pool's directions
-    kernel: PublicKernel | None = None  # beside them and their height; None for linear features alone.
+    # beside them and their height; None for linear features alone.
+    kernel: PublicKernel | None = None
 
     @classmethod
     def of(
-        cls, public_inputs: NDArray[np.floating], count: int, *, ridge: float = _RIDGE, kernel_from: float | None = None
+        cls,
+        public_inputs: NDArray[np.floating],
+        count: int,
+        *,
+        ridge: float = _RIDGE,
+        kernel_from: float | None = None,
     ) -> PublicPCA:
         """The `count` directions of the greatest variance, or all that the pool has where those are fewer.
 
@@ -117,11 +145,15 @@ class PublicPCA:
         there = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 0.0)))
         kept = min(count, there)
         require(kept > 0, "public_inputs", "all alike", "at least two different inputs")
-        vectors = vectors[:, :kept] * np.sign(vectors[np.abs(vectors[:, :kept]).argmax(axis=0), np.arange(kept)])
+        vectors = vectors[:, :kept] * np.sign(
+            vectors[np.abs(vectors[:, :kept]).argmax(axis=0), np.arange(kept)]
+        )
         shrunk = variances[:kept] / (variances[:kept] + ridge * max(variances.mean(), 0.0))
         projection = vectors * np.sqrt(shrunk / variances[:kept] / shrunk.mean())
         linear = cls(center, projection, variances[:kept], kept == there)
-        components = min(count - kept - 1, _MOST_COMPONENTS, _TIMES * (kept + 1), len(rows) // _ROWS_EACH)
+        components = min(
+            count - kept - 1, _MOST_COMPONENTS, _TIMES * (kept + 1), len(rows) // _ROWS_EACH
+        )
         if kernel_from is None or components < 1 or count <= kernel_from * (kept + 1):
             return linear
         kernel = PublicKernel.of(linear._before_length(rows), components)
@@ -159,7 +191,9 @@ class PublicPCA:
         """Of all features but the constant, `[width]`; a height counts as an average direction, a component less."""
         usual = self.variances.mean()
         height = np.full(int(self.has_height), usual)
-        components = np.full(0 if self.kernel is None else self.kernel.weights.shape[1], _EXPECTED * usual)
+        components = np.full(
+            0 if self.kernel is None else self.kernel.weights.shape[1], _EXPECTED * usual
+        )
         return np.concatenate([self.variances, height, components])
 
     def span(self, queries: NDArray[np.floating]) -> Array:
@@ -168,13 +202,23 @@ class PublicPCA:
         A function with weights `w` on the features is `span @ w` there: as long as `w`, so nothing is lost on the way.
         """
         features = self.features(queries)
-        require(len(features) >= features.shape[1], "num_queries", len(features), f"at least {features.shape[1]}")
+        require(
+            len(features) >= features.shape[1],
+            "num_queries",
+            len(features),
+            f"at least {features.shape[1]}",
+        )
         left, _, right = np.linalg.svd(features, full_matrices=False)
         return np.asarray(left @ right)
 
     def _projected(self, inputs: NDArray[np.floating]) -> Array:
         rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
-        require(rows.shape[1] == len(self.center), "inputs.shape", rows.shape, f"[n, {len(self.center)}]")
+        require(
+            rows.shape[1] == len(self.center),
+            "inputs.shape",
+            rows.shape,
+            f"[n, {len(self.center)}]",
+        )
 
         def projected(block: Array) -> Array:
             centered = block - self.center
@@ -186,7 +230,12 @@ class PublicPCA:
 
 
 def affordable_directions(
-    *, noise_multiplier: float, num_teachers: int, num_records: int, num_labels: int, noise_share: float = _NOISE_SHARE
+    *,
+    noise_multiplier: float,
+    num_teachers: int,
+    num_records: int,
+    num_labels: int,
+    noise_share: float = _NOISE_SHARE,
 ) -> int:
     """How many directions to vote in: as many as keep the noise at `noise_share` of the labels' variance, a quarter.
 
@@ -198,8 +247,14 @@ def affordable_directions(
     39
     """
     require_positive("noise_multiplier", noise_multiplier)
-    records = require_count("num_records", num_records) * require_count("num_teachers", num_teachers)
-    share = require_positive("noise_share", noise_share) * records / (4 * require_count("num_labels", num_labels))
+    records = require_count("num_records", num_records) * require_count(
+        "num_teachers", num_teachers
+    )
+    share = (
+        require_positive("noise_share", noise_share)
+        * records
+        / (4 * require_count("num_labels", num_labels))
+    )
     return max(1, math.floor(math.sqrt(share) / noise_multiplier))
 
 

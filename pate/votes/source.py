@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require, require_array, require_count, require_entries, require_histogram
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_entries,
+    require_histogram,
+)
 from pate.votes.clipping import ClippedSum, Integers, Weighted, histogram, limited
 from pate.votes.shape import VoteShape
 
@@ -20,7 +27,8 @@ if TYPE_CHECKING:
 Bits = NDArray[np.bool_]
 Array = NDArray[np.float64]
 
-Total = tuple[NDArray[np.int64], int]  # the sum `[Q, L]` of what holders sent, and how many sent something
+# the sum `[Q, L]` of what holders sent, and how many sent something
+Total = tuple[NDArray[np.int64], int]
 
 NUM_LENGTHS = 16  # powers of the root of 2 that a teacher's shares may be long
 USUAL_LABELS = 3  # that a made-up query has, where there are enough of them
@@ -52,10 +60,20 @@ class TeacherShares(ShareSums):
     def __init__(self, label_shares: Any, weights: Array | None = None) -> None:
         shares = require_array("label_shares", label_shares, kinds=None)
         good = shares.ndim == 2 and shares.size > 0 and shares.dtype.kind in "biuf"
-        require(good, "label_shares.shape", f"{shares.dtype} {shares.shape}", "numbers [num_teachers, num_labels]")
+        require(
+            good,
+            "label_shares.shape",
+            f"{shares.dtype} {shares.shape}",
+            "numbers [num_teachers, num_labels]",
+        )
         require_entries("label_shares", (shares >= 0) & (shares <= 1), "numbers in [0, 1]")
         found = shares.shape[:1] if weights is None else weights.shape
-        require(found == shares.shape[:1], "weights.shape", found, f"({len(shares)},), one for each teacher")
+        require(
+            found == shares.shape[:1],
+            "weights.shape",
+            found,
+            f"({len(shares)},), one for each teacher",
+        )
         self.shares = shares.astype(np.float64)
         self.num_teachers, self.num_labels = self.shares.shape
         self.weights, self.parts = weights, 1 if weights is None else _PARTS
@@ -70,7 +88,9 @@ class TeacherShares(ShareSums):
 
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
         votes = self.shares[:, None, :]
-        return clipped.total(votes, center=center, num_teachers=self.num_teachers, weights=self.weights)
+        return clipped.total(
+            votes, center=center, num_teachers=self.num_teachers, weights=self.weights
+        )
 
 
 class VoteSource(Weighted):
@@ -110,7 +130,11 @@ class VoteSource(Weighted):
 
     def share_sums(self) -> ShareSums | Array:
         """What a prevalence is released from: label shares or, where these stay with their holders, sums of them."""
-        return self.label_shares() if self.weights is None else TeacherShares(self.label_shares(), self.weights)
+        return (
+            self.label_shares()
+            if self.weights is None
+            else TeacherShares(self.label_shares(), self.weights)
+        )
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Confidences in [0, 1] of teachers 0, 1, …, `[c, Q, L]` per block; the bits, where nothing finer is known."""
@@ -181,9 +205,13 @@ class CountedVotes(SumsAlone):
 
     expected = "one that reads counts, since only sums of votes are known"
 
-    def __init__(self, counts: NDArray[np.int64], *, num_teachers: int, max_votes: int | None = None) -> None:
+    def __init__(
+        self, counts: NDArray[np.int64], *, num_teachers: int, max_votes: int | None = None
+    ) -> None:
         self.num_teachers = require_count("num_teachers", num_teachers)
-        self._counts = require_histogram("counts", counts, num_teachers=num_teachers, rank=2).astype(np.int64)
+        self._counts = require_histogram(
+            "counts", counts, num_teachers=num_teachers, rank=2
+        ).astype(np.int64)
         self.num_queries, self.num_labels = self._counts.shape
         self.records_per_teacher, self.max_votes = 1.0, max_votes
 
@@ -206,7 +234,13 @@ class NoisySum(SumsAlone):
     expected = "distributed_votes, where holders add the noise and only sums exist"
 
     def __init__(
-        self, total: Callable[[], Total], *, num_teachers: int, num_queries: int, num_labels: int, digest: str
+        self,
+        total: Callable[[], Total],
+        *,
+        num_teachers: int,
+        num_queries: int,
+        num_labels: int,
+        digest: str,
     ) -> None:
         self.total, self.digest = total, digest
         self.num_teachers, self.num_queries, self.num_labels = num_teachers, num_queries, num_labels
@@ -224,16 +258,28 @@ class MadeUpVotes(VoteSource):
     records_per_teacher = 1.0
 
     def __init__(
-        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float, num_present: int = USUAL_LABELS
+        self,
+        *,
+        num_queries: int,
+        num_labels: int,
+        num_teachers: int,
+        agreement: float,
+        num_present: int = USUAL_LABELS,
     ) -> None:
         self.num_queries, self.num_labels = require_count("num_queries", num_queries), num_labels
         self.num_teachers = require_count("num_teachers", num_teachers)
         require(0 <= agreement <= 1, "agreement", agreement, "a number in [0, 1]")
-        require(1 <= num_present <= num_labels, "num_present", num_present, f"1 to {num_labels}, the labels")
+        require(
+            1 <= num_present <= num_labels,
+            "num_present",
+            num_present,
+            f"1 to {num_labels}, the labels",
+        )
         self.agreement, self.num_present = agreement, num_present
         order = np.argsort(np.random.default_rng(_SEED).random((num_queries, num_labels)), axis=1)
         place = np.argsort(order, axis=1)  # of each label in the order of its query
-        present = np.broadcast_to(np.arange(num_labels) < num_present, order.shape).copy()  # [Q, L], in the order
+        # [Q, L], in the order
+        present = np.broadcast_to(np.arange(num_labels) < num_present, order.shape).copy()
         if num_labels == 1:
             present[1::2] = False
         counts = np.where(present, right := round(agreement * num_teachers), num_teachers - right)
@@ -245,11 +291,17 @@ class MadeUpVotes(VoteSource):
         # where each label's run of teachers starts, and how long it is; labels in order, those present first
         starts = np.cumsum(counts, axis=1) - counts if num_labels > 1 else np.zeros_like(counts)
         self.labels: Bits = np.take_along_axis(present, place, axis=1)
-        self._starts, self._counts = (np.take_along_axis(each, place, axis=1) for each in (starts, counts))
+        self._starts, self._counts = (
+            np.take_along_axis(each, place, axis=1) for each in (starts, counts)
+        )
 
     def first(self, num_queries: int) -> MadeUpVotes:
         """The votes on the first queries."""
-        shape = {"num_queries": num_queries, "num_labels": self.num_labels, "num_teachers": self.num_teachers}
+        shape = {
+            "num_queries": num_queries,
+            "num_labels": self.num_labels,
+            "num_teachers": self.num_teachers,
+        }
         return MadeUpVotes(**shape, agreement=self.agreement, num_present=self.num_present)
 
     def bits(self) -> Iterator[Bits]:

@@ -21,18 +21,27 @@ from pate.files import disk
 from pate.files.arrays import UNREADABLE, check_members, is_array_file, read_array, read_header
 from pate.files.disk import damaged, replacing
 from pate.files.values import from_json, to_json_line
-from pate.validation import InvalidValue, require, require_choice, require_count, require_entries, require_text
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_entries,
+    require_text,
+)
 from pate.votes.clipping import histogram, limited, require_teacher_votes, vote_blocks
 from pate.votes.source import Array, Bits, VoteSource
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
 
-Blocks = Callable[[], Iterable[NDArray[Any]]]  # gives the votes of teachers 0, 1, … anew, `[c, Q, L]` a block
+# gives the votes of teachers 0, 1, … anew, `[c, Q, L]` a block
+Blocks = Callable[[], Iterable[NDArray[Any]]]
 Words = NDArray[np.uint64]
 Packed = NDArray[np.uint8]
 
-CASTS = ("bits", "confidences")  # what teachers say: a bit for each label of each query, or a number in [0, 1] as well
+# what teachers say: a bit for each label of each query, or a number in [0, 1] as well
+CASTS = ("bits", "confidences")
 _FORMAT = 1
 _HEXADECIMAL = 64
 _RULE = "a whole vote file, as pate-vote writes it"
@@ -62,7 +71,11 @@ def write_member(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> No
 
 
 def write_rows(
-    archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], descr: str, blocks: Iterable[NDArray[Any]]
+    archive: zipfile.ZipFile,
+    name: str,
+    shape: tuple[int, ...],
+    descr: str,
+    blocks: Iterable[NDArray[Any]],
 ) -> None:
     """Writes an array of that shape and dtype that is given as blocks of its rows."""
     header: dict[str, Any] = {"descr": descr, "fortran_order": False, "shape": shape}
@@ -79,7 +92,9 @@ def read_member(archive: zipfile.ZipFile, name: str, *, kinds: str = "biuf") -> 
         return read_array(member, info.file_size, kinds=kinds)
 
 
-def form_of(archive: zipfile.ZipFile, name: str, *, kinds: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def form_of(
+    archive: zipfile.ZipFile, name: str, *, kinds: str
+) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and dtype of an array in C order, all bytes of which are in the file."""
     info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as member:
@@ -89,7 +104,9 @@ def form_of(archive: zipfile.ZipFile, name: str, *, kinds: str) -> tuple[tuple[i
     return shape, dtype
 
 
-def read_rows(archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str) -> Iterator[NDArray[Any]]:
+def read_rows(
+    archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str
+) -> Iterator[NDArray[Any]]:
     """Such an array, up to `num_rows` rows of it at a time."""
     shape, dtype = form_of(archive, name, kinds=kinds)
     info = archive.getinfo(f"{name}.npy")
@@ -104,20 +121,30 @@ def read_rows(archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str)
 @contextmanager
 def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFile]:
     """An archive of arrays; what reading it raises, as what is wrong with the file."""
-    with disk.reading(path, rule=rule, remedy=remedy, wrong=UNREADABLE), zipfile.ZipFile(path) as archive:
+    with (
+        disk.reading(path, rule=rule, remedy=remedy, wrong=UNREADABLE),
+        zipfile.ZipFile(path) as archive,
+    ):
         check_members(archive, None)
         yield archive
 
 
-def whole_blocks(blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]) -> Iterator[NDArray[Any]]:
+def whole_blocks(
+    blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]
+) -> Iterator[NDArray[Any]]:
     """The blocks `[c, Q, L]`; raises `InvalidValue` unless they are the votes of N teachers together."""
     for block in vote_blocks(iter(blocks), num_teachers=shape[0], adjacency=Adjacency.REPLACE_ONE):
-        require(block.shape[1:] == shape[1:], "votes.shape", block.shape, f"[c, {shape[1]}, {shape[2]}]")
+        require(
+            block.shape[1:] == shape[1:], "votes.shape", block.shape, f"[c, {shape[1]}, {shape[2]}]"
+        )
         yield block
 
 
 def write_votes(
-    archive: zipfile.ZipFile, blocks: Iterable[Any], shape: tuple[int, int, int], clip: int | None = None
+    archive: zipfile.ZipFile,
+    blocks: Iterable[Any],
+    shape: tuple[int, int, int],
+    clip: int | None = None,
 ) -> None:
     """Writes bool blocks `[c, Q, L]` of N teachers together, of which each keeps to the clip, as `packed`."""
 
@@ -148,7 +175,13 @@ class VoteStore:
 
     @classmethod
     def write(
-        cls, path: Path | str, blocks: Iterable[Bits], *, num_teachers: int, num_queries: int, num_labels: int
+        cls,
+        path: Path | str,
+        blocks: Iterable[Bits],
+        *,
+        num_teachers: int,
+        num_queries: int,
+        num_labels: int,
     ) -> VoteStore:
         """Writes the votes of teachers 0, 1, … in order: bool blocks `[c, Q, L]`, together num_teachers of them.
 
@@ -170,19 +203,36 @@ class VoteStore:
         Raises `InvalidValue` for no such file, a torn or foreign file, or another number of teachers.
         """
         with reading(path, _WHOLE, _ANEW) as archive:
-            known, (shape, dtype) = read_member(archive, "num_labels"), form_of(archive, "packed", kinds="biuf")
+            known, (shape, dtype) = (
+                read_member(archive, "num_labels"),
+                form_of(archive, "packed", kinds="biuf"),
+            )
             if known.shape != () or known.dtype.kind not in "iu" or dtype != np.uint8:
-                raise ValueError(f"expected a whole number of labels, and uint8 in C order, found {dtype}")
+                raise ValueError(
+                    f"expected a whole number of labels, and uint8 in C order, found {dtype}"
+                )
         num_labels = int(known)
         if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
-            raise damaged(path, f"packed [N, Q, ceil({num_labels} / 8)], none of them 0", f"shape {shape}", _ANEW)
+            raise damaged(
+                path,
+                f"packed [N, Q, ceil({num_labels} / 8)], none of them 0",
+                f"shape {shape}",
+                _ANEW,
+            )
         if num_teachers is not None:
-            require(shape[0] == num_teachers, "num_teachers", shape[0], f"{num_teachers} teachers in {path}")
+            require(
+                shape[0] == num_teachers,
+                "num_teachers",
+                shape[0],
+                f"{num_teachers} teachers in {path}",
+            )
         return cls(Path(path), shape[0], shape[1], num_labels)
 
     def blocks(self) -> Iterator[NDArray[np.bool_]]:
         """Yields bool `[c, num_queries, num_labels]` for teachers 0.., c as memory allows; raises if damaged."""
-        for packed in self.packed_blocks(max(1, _BLOCK_BYTES // (self.num_queries * self.num_labels))):
+        for packed in self.packed_blocks(
+            max(1, _BLOCK_BYTES // (self.num_queries * self.num_labels))
+        ):
             yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
 
     def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
@@ -191,7 +241,9 @@ class VoteStore:
         with reading(self.path, _WHOLE, _ANEW) as archive:
             for packed in read_rows(archive, "packed", num_teachers, kinds="u"):
                 if behind and (packed[..., -1] & behind).any():
-                    raise damaged(self.path, _WHOLE, f"bits behind label {self.num_labels - 1}", _ANEW)
+                    raise damaged(
+                        self.path, _WHOLE, f"bits behind label {self.num_labels - 1}", _ANEW
+                    )
                 yield packed
 
     def teacher_votes(self) -> NDArray[np.bool_]:
@@ -200,7 +252,9 @@ class VoteStore:
 
     def histogram(self) -> NDArray[np.int64]:
         """Counts of votes, int64 `[num_queries, num_labels]`, a block at a time."""
-        return sum(map(histogram, self.blocks()), np.zeros((self.num_queries, self.num_labels), np.int64))
+        return sum(
+            map(histogram, self.blocks()), np.zeros((self.num_queries, self.num_labels), np.int64)
+        )
 
 
 class StoredVotes(VoteSource):
@@ -208,7 +262,11 @@ class StoredVotes(VoteSource):
 
     def __init__(self, store: VoteStore) -> None:
         self.store, self.records_per_teacher = store, 1.0
-        self.num_teachers, self.num_queries, self.num_labels = store.num_teachers, store.num_queries, store.num_labels
+        self.num_teachers, self.num_queries, self.num_labels = (
+            store.num_teachers,
+            store.num_queries,
+            store.num_labels,
+        )
 
     def bits(self) -> Iterator[Bits]:
         return self.store.blocks()
@@ -246,7 +304,12 @@ class VoteManifest:
 
     def __post_init__(self) -> None:
         require_text("holder", self.holder)
-        require(self.format == _FORMAT, "format", self.format, f"{_FORMAT}, the version that this package reads")
+        require(
+            self.format == _FORMAT,
+            "format",
+            self.format,
+            f"{_FORMAT}, the version that this package reads",
+        )
         digest = len(self.queries) == _HEXADECIMAL and set(self.queries) <= set("0123456789abcdef")
         require(digest, "queries", "another text", "a SHA-256 in hexadecimal")
         for name in ("num_teachers", "num_queries", "num_labels", "num_records", "num_groups"):
@@ -254,8 +317,18 @@ class VoteManifest:
         require_choice("cast", self.cast, CASTS)
         if self.vote_clip is not None:
             require_count("vote_clip", self.vote_clip)
-        require(self.num_teachers <= self.num_groups, "num_teachers", self.num_teachers, "at most num_groups")
-        require(self.num_groups <= self.num_records, "num_groups", self.num_groups, "at most num_records")
+        require(
+            self.num_teachers <= self.num_groups,
+            "num_teachers",
+            self.num_teachers,
+            "at most num_groups",
+        )
+        require(
+            self.num_groups <= self.num_records,
+            "num_groups",
+            self.num_groups,
+            "at most num_records",
+        )
         require_text("dataset", self.dataset)
 
     @property
@@ -275,7 +348,9 @@ class VoteManifest:
 
 def queries_digest(inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> str:
     """SHA-256 of the public samples `[Q, …]` as teachers are given them, and of their names `[Q]`, in hexadecimal."""
-    digest = hashlib.sha256(repr(("queries", inputs.shape, [str(name) for name in record_ids.tolist()])).encode())
+    digest = hashlib.sha256(
+        repr(("queries", inputs.shape, [str(name) for name in record_ids.tolist()])).encode()
+    )
     digest.update(np.ascontiguousarray(inputs, dtype="<f4").data)
     return digest.hexdigest()
 
@@ -321,10 +396,27 @@ class VoteFile(HoldersFile):
         there where its `cast` says so. Raises `InvalidValue` for votes of another shape or dtype than it says.
         """
         teachers, queries, labels = manifest.shape
-        require(len(record_ids) == queries, "len(record_ids)", len(record_ids), f"{queries}, one for each query")
-        require(len(label_names) == labels, "len(label_names)", len(label_names), f"{labels}, one for each label")
-        complete = (confidences is not None and label_shares is not None) == (manifest.cast == "confidences")
-        require(complete, "cast", manifest.cast, "confidences and label shares where it says so, and only there")
+        require(
+            len(record_ids) == queries,
+            "len(record_ids)",
+            len(record_ids),
+            f"{queries}, one for each query",
+        )
+        require(
+            len(label_names) == labels,
+            "len(label_names)",
+            len(label_names),
+            f"{labels}, one for each label",
+        )
+        complete = (confidences is not None and label_shares is not None) == (
+            manifest.cast == "confidences"
+        )
+        require(
+            complete,
+            "cast",
+            manifest.cast,
+            "confidences and label shares where it says so, and only there",
+        )
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(archive, "num_labels", np.array(labels, np.int64))
             write_member(archive, "manifest", np.array(manifest.to_text()))
@@ -333,9 +425,20 @@ class VoteFile(HoldersFile):
             write_votes(archive, bits(), manifest.shape, manifest.vote_clip)
             if confidences is not None and label_shares is not None:
                 shares = np.asarray(label_shares, dtype="<f8")
-                require(shares.shape == (teachers, labels), "label_shares.shape", shares.shape, f"[{teachers}, L]")
+                require(
+                    shares.shape == (teachers, labels),
+                    "label_shares.shape",
+                    shares.shape,
+                    f"[{teachers}, L]",
+                )
                 write_member(archive, "label_shares", shares)
-                write_rows(archive, "confidences", manifest.shape, "<f4", whole_blocks(confidences(), manifest.shape))
+                write_rows(
+                    archive,
+                    "confidences",
+                    manifest.shape,
+                    "<f4",
+                    whole_blocks(confidences(), manifest.shape),
+                )
         return cls(Path(path), (manifest,), np.asarray(record_ids), tuple(label_names))
 
     @classmethod
@@ -346,7 +449,11 @@ class VoteFile(HoldersFile):
             record_ids = read_member(archive, "record_ids", kinds="iuU")
             names = read_member(archive, "label_names", kinds="U")
         store = VoteStore.open(path)
-        found = (store.num_teachers, store.num_queries, store.num_labels), record_ids.shape, names.shape
+        found = (
+            (store.num_teachers, store.num_queries, store.num_labels),
+            record_ids.shape,
+            names.shape,
+        )
         if found != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
             raise damaged(path, _RULE, "votes of another shape than its head says", _REMEDY)
         return cls(Path(path), (manifest,), record_ids, tuple(names.tolist()))
@@ -356,7 +463,9 @@ class VoteFile(HoldersFile):
         clip = self.manifest.vote_clip
         for block in VoteStore.open(self.path).blocks():
             if clip is not None and (np.count_nonzero(block, axis=-1) > clip).any():
-                raise damaged(self.path, _RULE, f"more than vote_clip={clip} labels of a query", _REMEDY)
+                raise damaged(
+                    self.path, _RULE, f"more than vote_clip={clip} labels of a query", _REMEDY
+                )
             yield block
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
@@ -377,7 +486,9 @@ class VoteFile(HoldersFile):
             shares = read_member(archive, "label_shares", kinds="f")
         teachers, _, labels = self.manifest.shape
         if shares.shape != (teachers, labels) or not ((shares >= 0) & (shares <= 1)).all():
-            raise damaged(self.path, _RULE, "label shares of another shape, or beyond [0, 1]", _REMEDY)
+            raise damaged(
+                self.path, _RULE, "label shares of another shape, or beyond [0, 1]", _REMEDY
+            )
         return np.asarray(shares, dtype=np.float64)
 
 
@@ -406,7 +517,9 @@ class SumFile(HoldersFile):
         made = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
         dtype = np.min_scalar_type(made.num_teachers)
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            write_member(archive, "sum_heads", np.array([head.to_text() for head in made.heads], np.str_))
+            write_member(
+                archive, "sum_heads", np.array([head.to_text() for head in made.heads], np.str_)
+            )
             write_member(archive, "record_ids", made.record_ids)
             write_member(archive, "label_names", np.array(made.label_names, np.str_))
             write_member(archive, "counts", made._possible(counts).astype(dtype))
@@ -416,13 +529,17 @@ class SumFile(HoldersFile):
     def open(cls, path: Path | str) -> Self:
         """Reads the head and checks that the counts are there; `counts` checks what they say."""
         with reading(path, _SUM_RULE, _SUM_REMEDY) as archive:
-            heads, names = (read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names"))
+            heads, names = (
+                read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names")
+            )
             ids = read_member(archive, "record_ids", kinds="iuU")
             manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
             shape, _ = form_of(archive, "counts", kinds="u")
         good = len(manifests) > 0 and shape == (len(ids), len(names))
         if not good or any((head.num_queries, head.num_labels) != shape for head in manifests):
-            raise damaged(path, _SUM_RULE, "counts of another shape than its heads say", _SUM_REMEDY)
+            raise damaged(
+                path, _SUM_RULE, "counts of another shape than its heads say", _SUM_REMEDY
+            )
         return cls(Path(path), manifests, ids, tuple(names.tolist()))
 
     def counts(self) -> NDArray[np.unsignedinteger[Any]]:
@@ -432,7 +549,9 @@ class SumFile(HoldersFile):
 
     def _possible(self, counts: NDArray[Any]) -> NDArray[Any]:
         within = (counts <= self.num_teachers) & (counts >= 0)
-        require_entries("counts", within, f"at most {self.num_teachers}, the teachers that are in them")
+        require_entries(
+            "counts", within, f"at most {self.num_teachers}, the teachers that are in them"
+        )
         return counts
 
 
@@ -444,8 +563,10 @@ def _holds(path: Path | str, *, member: str) -> bool:
         return False
 
 
-is_vote_file = partial(_holds, member="manifest")  # whether it has a manifest of `pate-vote`, be it damaged or not
-is_sum_file = partial(_holds, member="sum_heads")  # whether it has sums of `pate-release`, be it damaged or not
+# whether it has a manifest of `pate-vote`, be it damaged or not
+is_vote_file = partial(_holds, member="manifest")
+# whether it has sums of `pate-release`, be it damaged or not
+is_sum_file = partial(_holds, member="sum_heads")
 
 
 def is_whole_archive(path: Path) -> bool:
@@ -468,7 +589,8 @@ class BitSums:
     def __init__(self, shape: tuple[int, int]) -> None:
         self.shape = shape  # of the bytes of one row, `[Q, B]`
         self._num_words = -(-shape[0] * shape[1] // _WORD)
-        self._levels: list[list[Words]] = []  # the sum of each level, and beside it the row that waits
+        # the sum of each level, and beside it the row that waits
+        self._levels: list[list[Words]] = []
 
     def add(self, row: Packed) -> None:
         """Adds the bits of bytes `[Q, B]`; the array may be used again afterward."""
@@ -517,15 +639,20 @@ class GatheredVotes(VoteSource):
         require(bool(files), "votes", [], "at least one vote file")
         self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
         first, seen = self.files[0], dict[str, Path]()
-        for file in self.files:  # all answer the same questions, no holder is there twice; no digest is said
+        # all answer the same questions, no holder is there twice; no digest is said
+        for file in self.files:
             for head in file.heads:
                 for name, rule in _SAME.items():
                     same = getattr(head, name) == getattr(first.manifest, name)
                     shown = "others" if name == "queries" else getattr(head, name)
-                    require(same, f"votes={file.path}, {name}", shown, rule.format(first=first.path))
+                    require(
+                        same, f"votes={file.path}, {name}", shown, rule.format(first=first.path)
+                    )
             same = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
             require(same, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
-            for place, (found, wanted) in enumerate(zip(file.label_names, first.label_names, strict=True)):
+            for place, (found, wanted) in enumerate(
+                zip(file.label_names, first.label_names, strict=True)
+            ):
                 rule = f"{wanted}, as in {first.path}"
                 require(found == wanted, f"votes={file.path}, label_names[{place}]", found, rule)
         for file in self.files:
@@ -535,19 +662,25 @@ class GatheredVotes(VoteSource):
                 require(head.holder not in seen, f"votes={file.path}, holder", head.holder, rule)
                 seen[head.holder] = file.path
         heads = (head for file in self.files for head in file.heads)
-        self.heads: tuple[VoteManifest, ...] = tuple(sorted(heads, key=lambda head: _in_order(head.holder)))
+        self.heads: tuple[VoteManifest, ...] = tuple(
+            sorted(heads, key=lambda head: _in_order(head.holder))
+        )
         self.gives_bits = all(isinstance(file, VoteFile) for file in self.files)
         self.record_ids: NDArray[Any] = self.files[0].record_ids
         self.label_names: tuple[str, ...] = self.files[0].label_names
         self.num_queries, self.num_labels = len(self.record_ids), len(self.label_names)
         self.num_teachers = sum(head.num_teachers for head in self.heads)
-        self.num_groups = sum(head.num_groups for head in self.heads)  # private ones, of all holders
+        # private ones, of all holders
+        self.num_groups = sum(head.num_groups for head in self.heads)
         self.records_per_teacher = self.num_groups / self.num_teachers
-        self.teachers_per_holder = max(head.num_teachers for head in self.heads)  # the most that one has
+        # the most that one has
+        self.teachers_per_holder = max(head.num_teachers for head in self.heads)
 
     @classmethod
     def read(cls, paths: Sequence[Path | str]) -> GatheredVotes:
-        return cls([SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths])
+        return cls(
+            [SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths]
+        )
 
     @property
     def digest(self) -> str:
@@ -571,26 +704,37 @@ class GatheredVotes(VoteSource):
     def confidences(self) -> Iterator[NDArray[Any]]:
         """The bits, clipped as they were cast, where files hold no more."""
         cast = self.heads[0].cast == "confidences"
-        return chain.from_iterable(file.confidences() if cast else file.bits() for file in self._vote_files())
+        return chain.from_iterable(
+            file.confidences() if cast else file.bits() for file in self._vote_files()
+        )
 
     def label_shares(self) -> Array:
         """Files hold them beside confidences."""
         files, cast = self._vote_files(), self.heads[0].cast
         rule = "vote files of pate-vote cast=confidences, which hold what a prevalence is released from"
-        require(cast != "bits", "cast", cast, f"{rule}; or aggregator.prevalence_share=0 for a public center")
+        require(
+            cast != "bits",
+            "cast",
+            cast,
+            f"{rule}; or aggregator.prevalence_share=0 for a public center",
+        )
         return np.concatenate([file.label_shares() for file in files])
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         self._vote_files()
         rule = (
-            "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll=, or pate.federated"
+            "aggregator.rounds=1, one cast, as vote files hold; rounds ask each "
+            "holder again: roll=, or pate.federated"
         )
         raise InvalidValue(f"aggregator.rounds: expected {rule}")
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Of sums a limit has to be that of the votes as they were cast."""
         if max_votes is not None and not self.gives_bits:
-            clip, rule = self.heads[0].vote_clip, f"sums of votes that were cast with vote_clip={max_votes}"
+            clip, rule = (
+                self.heads[0].vote_clip,
+                f"sums of votes that were cast with vote_clip={max_votes}",
+            )
             require(clip is not None and clip <= max_votes, "vote_clip", clip, rule)
             max_votes = None
         return super().counts(max_votes)
@@ -602,7 +746,9 @@ class GatheredVotes(VoteSource):
         for file in self.files:
             if isinstance(file, SumFile):
                 total += file.counts()
-            elif isinstance(file, VoteFile) and max_votes is None and file.manifest.vote_clip is None:
+            elif (
+                isinstance(file, VoteFile) and max_votes is None and file.manifest.vote_clip is None
+            ):
                 for block in VoteStore.open(file.path).packed_blocks():
                     for row in block:
                         sums.add(row)
@@ -614,4 +760,6 @@ class GatheredVotes(VoteSource):
     def write(self, path: Path | str) -> SumFile:
         """All of them as one file of sums."""
         counts = self.counts()
-        return SumFile.write(path, self.heads, counts, record_ids=self.record_ids, label_names=self.label_names)
+        return SumFile.write(
+            path, self.heads, counts, record_ids=self.record_ids, label_names=self.label_names
+        )

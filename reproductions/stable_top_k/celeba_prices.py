@@ -56,28 +56,50 @@ def prices() -> list[PricedAccounting]:
         _by_curve("selection as a Gaussian of twice the sensitivity", FALSE, _doubled_stand_in),
         _by_curve("selection as a Gaussian of the sensitivity: the paper's 3.6", FALSE, _stand_in),
         _by_curve("Gumbel of the same std, zCDP", BOUND, _zcdp),
-        _by_curve("Gumbel of the same std, bounded range and one bit", BOUND, lambda a: curve_of(same_std(a))),
+        _by_curve(
+            "Gumbel of the same std, bounded range and one bit",
+            BOUND,
+            lambda a: curve_of(same_std(a)),
+        ),
         _by_accountant("the same, optimal adaptive composition", step_by_step, same_std),
-        _by_curve("Gumbel of scale 50, bounded range and one bit", BOUND, lambda a: curve_of(same_scale(a))),
-        _by_accountant("the paper's noise, valid bound, loss distributions", PldAccountant, gaussian),
-        _by_accountant("the paper's noise, valid bound, Renyi", RdpAccountant, _gaussian_with_gaussian_test),
-        _by_accountant("the same, test as one bit: what accountant=rdp prints", RdpAccountant, gaussian),
+        _by_curve(
+            "Gumbel of scale 50, bounded range and one bit",
+            BOUND,
+            lambda a: curve_of(same_scale(a)),
+        ),
+        _by_accountant(
+            "the paper's noise, valid bound, loss distributions", PldAccountant, gaussian
+        ),
+        _by_accountant(
+            "the paper's noise, valid bound, Renyi", RdpAccountant, _gaussian_with_gaussian_test
+        ),
+        _by_accountant(
+            "the same, test as one bit: what accountant=rdp prints", RdpAccountant, gaussian
+        ),
     ]
 
 
 def celeba_aggregator(adjacency: Adjacency, *, noise: str, scale: float) -> StableTopK:
     """The experiment's aggregator with that noise in the selection."""
     return StableTopK(
-        selection_noise=noise, selection_scale=scale, test_std=TEST_STD, failure_prob=FAILURE_PROB, adjacency=adjacency
+        selection_noise=noise,
+        selection_scale=scale,
+        test_std=TEST_STD,
+        failure_prob=FAILURE_PROB,
+        adjacency=adjacency,
     )
 
 
-def _by_curve(accounting: str, holds: str, curve_for: Callable[[Adjacency], Curve | None]) -> PricedAccounting:
+def _by_curve(
+    accounting: str, holds: str, curve_for: Callable[[Adjacency], Curve | None]
+) -> PricedAccounting:
     """Both conversions, under both adjacencies."""
     left = TARGET_DELTA - NUM_QUERIES * FAILURE_PROB
     curves = [curve_for(adjacency) for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)]
     cells = [
-        None if curve is None else converted(curve, count=NUM_QUERIES, target_delta=left, conversion=conversion)
+        None
+        if curve is None
+        else converted(curve, count=NUM_QUERIES, target_delta=left, conversion=conversion)
         for curve in curves
         for conversion in ("classic", "tight")
     ]
@@ -115,12 +137,16 @@ def _gaussian_with_gaussian_test(adjacency: Adjacency) -> Event:
 def _corollary_9(adjacency: Adjacency) -> Curve:
     multiplier, test = SELECTION_STD / adjacency.gap_sensitivity, curve_of(_test(adjacency))
     # Of Zhu & Wang (2022), for the Gaussian noisy maximum: 2 a / z**2 + log(m) / (a - 1).
-    return lambda orders: 2 * orders / multiplier**2 + math.log(NUM_LABELS) / (orders - 1) + test(orders)
+    return lambda orders: (
+        2 * orders / multiplier**2 + math.log(NUM_LABELS) / (orders - 1) + test(orders)
+    )
 
 
 def _stand_in(adjacency: Adjacency) -> Curve:
     """Selection and test as papers price them, both Gaussian. For the selection that is false, for any adjacency."""
-    return curve_of(ComposedEvent((GaussianEvent(SELECTION_STD / adjacency.gap_sensitivity), _test(adjacency))))
+    return curve_of(
+        ComposedEvent((GaussianEvent(SELECTION_STD / adjacency.gap_sensitivity), _test(adjacency)))
+    )
 
 
 def _doubled_stand_in(adjacency: Adjacency) -> Curve | None:

@@ -15,7 +15,9 @@ from reproductions.top_k.grid import RecallRow
 
 def main(arguments: list[str] | None = None) -> None:
     """Prints the table and saves exp1.csv and exp1.svg."""
-    parser = parser_of(str(__doc__), output_dir="outputs/exp1", ks=(3, 10, 50), epsilons=(0.4, 0.8, 1.0))
+    parser = parser_of(
+        str(__doc__), output_dir="outputs/exp1", ks=(3, 10, 50), epsilons=(0.4, 0.8, 1.0)
+    )
     add_data(parser, default="flights")
     run(lambda: _experiment(parser.parse_args(arguments)))
 
@@ -25,7 +27,11 @@ def _experiment(chosen: argparse.Namespace) -> None:
     output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, data)
     rows = [RecallRow.of(*drawn) for drawn in followed(grid.cells(data), total=grid.size)]
-    console.print(recall_table(rows, f"EXP1 on {data.name} ({data.kind}), delta {grid.delta:g}: true top k returned"))
+    console.print(
+        recall_table(
+            rows, f"EXP1 on {data.name} ({data.kind}), delta {grid.delta:g}: true top k returned"
+        )
+    )
     console.print(WARNING)
     write_text(output / "exp1.csv", csv_text(rows))
     recall_picture(rows, output / "exp1.svg", over="epsilon", panels="k")

@@ -27,13 +27,24 @@ COMPARED = ["stable", "stable_loose", "top_stable", "limited_domain", "peeling",
 
 def main(arguments: list[str] | None = None) -> None:
     """Prints the tables and saves exp2_days, exp2_prices and exp2_sparse as CSV, the first and last also drawn."""
-    parser = parser_of(str(__doc__), output_dir="outputs/exp2", ks=(15,), epsilons=(0.5, 1.0, 2.0, 4.0))
+    parser = parser_of(
+        str(__doc__), output_dir="outputs/exp2", ks=(15,), epsilons=(0.5, 1.0, 2.0, 4.0)
+    )
     parser.set_defaults(mechanisms=COMPARED, repeats=50)
-    parser.add_argument("--path", help="us-states.csv in the New York Times' format, plain or .gz; none: a look-alike")
+    parser.add_argument(
+        "--path",
+        help="us-states.csv in the New York Times' format, plain or .gz; none: a look-alike",
+    )
     parser.add_argument("--num-days", type=int, default=10, help="how many days share epsilon")
-    parser.add_argument("--first-day", help="the first of them, such as 2020-11-01; none: the last days of the file")
-    parser.add_argument("--sparse-k", type=int, nargs="*", default=list(SPARSE_KS), help="for the 15,000 items")
-    parser.add_argument("--sparse-epsilon", type=float, default=1.0, help="for the 15,000 items, one release")
+    parser.add_argument(
+        "--first-day", help="the first of them, such as 2020-11-01; none: the last days of the file"
+    )
+    parser.add_argument(
+        "--sparse-k", type=int, nargs="*", default=list(SPARSE_KS), help="for the 15,000 items"
+    )
+    parser.add_argument(
+        "--sparse-epsilon", type=float, default=1.0, help="for the 15,000 items, one release"
+    )
     run(lambda: _experiment(parser.parse_args(arguments)))
 
 
@@ -41,7 +52,12 @@ def _experiment(chosen: argparse.Namespace) -> None:
     grid, days = grid_of(chosen), _days(chosen)
     shapes = (sparse_histogram(), sparse_histogram(least=LEAST_COUNT))
     for k in chosen.sparse_k:
-        require(k < len(shapes[0].items), "sparse_k", k, f"below the number of items, {len(shapes[0].items)}")
+        require(
+            k < len(shapes[0].items),
+            "sparse_k",
+            k,
+            f"below the number of items, {len(shapes[0].items)}",
+        )
     sparse_grid = replace(grid, ks=chosen.sparse_k or SPARSE_KS, epsilons=[chosen.sparse_epsilon])
     output, console = folder(chosen.output_dir), Console(width=160)
     title = f"EXP2 on {days.name} ({days.kind}): {len(days.counts)} days share epsilon, delta {grid.delta:g}"
@@ -50,7 +66,11 @@ def _experiment(chosen: argparse.Namespace) -> None:
     _prices(days, grid, output / "exp2_prices.csv", console)
     if chosen.sparse_k:
         title = "EXP2 on the {0.name} ({0.kind}), 700 counts, delta {1:g}"
-        found = [row for data in shapes for row in _recall(data, sparse_grid, title.format(data, grid.delta), console)]
+        found = [
+            row
+            for data in shapes
+            for row in _recall(data, sparse_grid, title.format(data, grid.delta), console)
+        ]
         _save(found, output / "exp2_sparse", over="k", panels="data")
     console.print(WARNING)
     console.print(f"saved in {output}", soft_wrap=True)
@@ -60,7 +80,12 @@ def _days(chosen: argparse.Namespace) -> CountData:
     """The user's file, or a look-alike."""
     if chosen.path is not None:
         return StateCases(chosen.path, num_days=chosen.num_days, first_day=chosen.first_day).load()
-    require(chosen.first_day is None, "first_day", chosen.first_day, "a file, --path, whose days it chooses from")
+    require(
+        chosen.first_day is None,
+        "first_day",
+        chosen.first_day,
+        "a file, --path, whose days it chooses from",
+    )
     return state_cases_look_alike(chosen.num_days)
 
 
@@ -80,9 +105,18 @@ def _save(rows: list[RecallRow], path: Path, *, over: str, panels: str) -> None:
 
 def _prices(days: CountData, grid: SelectionGrid, path: Path, console: Console) -> None:
     """What each mechanism's noise costs on all days together, by its paper and soundly."""
-    budgets = [SharedBudget(epsilon=epsilon, delta=grid.delta, releases=len(days.counts)) for epsilon in grid.epsilons]
-    rows = [price_row(name, budget.task(days, k=grid.ks[0]), budget) for budget in budgets for name in grid.names]
-    console.print(price_table(rows, f"What one noise costs on {len(days.counts)} days, k {grid.ks[0]}"))
+    budgets = [
+        SharedBudget(epsilon=epsilon, delta=grid.delta, releases=len(days.counts))
+        for epsilon in grid.epsilons
+    ]
+    rows = [
+        price_row(name, budget.task(days, k=grid.ks[0]), budget)
+        for budget in budgets
+        for name in grid.names
+    ]
+    console.print(
+        price_table(rows, f"What one noise costs on {len(days.counts)} days, k {grid.ks[0]}")
+    )
     write_text(path, csv_text(rows))
 
 

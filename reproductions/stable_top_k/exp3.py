@@ -39,7 +39,10 @@ def main(arguments: list[str] | None = None) -> None:
         console.print(_rendered(table))
         console.print(_rendered_floors(floors()))
     elif chosen == "json":
-        lists = {"rows": [asdict(row) for row in table], "floors": [asdict(floor) for floor in floors()]}
+        lists = {
+            "rows": [asdict(row) for row in table],
+            "floors": [asdict(floor) for floor in floors()],
+        }
         sys.stdout.write(json.dumps(lists, indent=1) + "\n")
     else:
         sys.stdout.write(csv_text(table))
@@ -55,16 +58,33 @@ def _rendered(table: list[PricedAccounting]) -> Table:
         for conversion in ("classic", "tight"):
             shown.add_column(f"{adjacency}\n{conversion}", justify="right")
     for row in table:
-        cells = (row.add_remove_classic, row.add_remove_tight, row.replace_one_classic, row.replace_one_tight)
+        cells = (
+            row.add_remove_classic,
+            row.add_remove_tight,
+            row.replace_one_classic,
+            row.replace_one_tight,
+        )
         style = "red" if row.holds == FALSE else None
-        shown.add_row(row.accounting, row.holds, *("-" if x is None else format_epsilon(x) for x in cells), style=style)
+        shown.add_row(
+            row.accounting,
+            row.holds,
+            *("-" if x is None else format_epsilon(x) for x in cells),
+            style=style,
+        )
     return shown
 
 
 def _rendered_floors(table: list[Floor]) -> Table:
-    shown = Table("pair of neighbors", "adjacency", "epsilon at least", title="What the paper's noise gives away")
+    shown = Table(
+        "pair of neighbors",
+        "adjacency",
+        "epsilon at least",
+        title="What the paper's noise gives away",
+    )
     for floor in table:
-        shown.add_row(floor.pair, floor.adjacency, f"{math.floor(floor.epsilon_at_least * 1000) / 1000:.3f}")
+        shown.add_row(
+            floor.pair, floor.adjacency, f"{math.floor(floor.epsilon_at_least * 1000) / 1000:.3f}"
+        )
     return shown
 
 

@@ -47,7 +47,9 @@ def floors() -> list[Floor]:
             Floor(
                 "39 tied gaps, every second one moves; k released",
                 adjacency,
-                _at_least(*(_choice(tied + move) for move in (0, adjacency.gap_sensitivity * alternating))),
+                _at_least(
+                    *(_choice(tied + move) for move in (0, adjacency.gap_sensitivity * alternating))
+                ),
             )
             for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
         ),
@@ -81,6 +83,8 @@ def _at_least(one: Law, two: Law) -> float:
 
     def epsilon(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
         p, q = compose(p, q, NUM_QUERIES, num_cells=512)
-        return float(brentq(lambda e: hockey_stick(p[None], q[None], e).max() - TARGET_DELTA, 0.0, 100.0))
+        return float(
+            brentq(lambda e: hockey_stick(p[None], q[None], e).max() - TARGET_DELTA, 0.0, 100.0)
+        )
 
     return max(epsilon(first, second), epsilon(second, first))

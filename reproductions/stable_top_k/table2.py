@@ -28,7 +28,14 @@ from rich.table import Table
 
 from pate.accounting import Adjacency, RdpAccountant
 from pate.accounting.conversion import zcdp_to_epsilon_classic
-from pate.aggregators import Aggregator, CenteredVotes, ClippedVotes, GaussianVotes, ReleaseContext, StableTopK
+from pate.aggregators import (
+    Aggregator,
+    CenteredVotes,
+    ClippedVotes,
+    GaussianVotes,
+    ReleaseContext,
+    StableTopK,
+)
 from pate.config import build
 from pate.data import Dataset, Split
 from pate.files.disk import write_text
@@ -44,12 +51,18 @@ ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 
 def main(arguments: list[str] | None = None) -> None:
     """Prints the table and saves it as table2.csv in the run's folder."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("run", type=Path, help="a folder of pate-train with votes.npz in it")
     parser.add_argument("--accuracy", type=float, help="of the students; none: by --share")
-    parser.add_argument("--share", type=float, default=0.8, help="of the way from the prior to what all reach")
+    parser.add_argument(
+        "--share", type=float, default=0.8, help="of the way from the prior to what all reach"
+    )
     parser.add_argument("--seeds", type=int, default=5, help="how many")
-    parser.add_argument("--directions", type=int, default=128, help="of the public pool that students see")
+    parser.add_argument(
+        "--directions", type=int, default=128, help="of the public pool that students see"
+    )
     run(lambda: _table(parser.parse_args(arguments)))
 
 
@@ -61,13 +74,19 @@ def _table(chosen: argparse.Namespace) -> None:
     prior, reach = experiment.prior_accuracy(), within_reach(experiment, compared)
     accuracy = chosen.accuracy or prior + chosen.share * (reach - prior)
     pairs = [(family, adjacency) for family in compared for adjacency in ADJACENCIES]
-    found = list(followed((aligned(f, experiment, accuracy, a) for f, a in pairs), total=len(pairs)))
+    found = list(
+        followed((aligned(f, experiment, accuracy, a) for f, a in pairs), total=len(pairs))
+    )
     votes, delta = experiment.votes, experiment.target_delta
     console = Console(width=140)
     title = f"{name}: {votes.num_teachers} teachers, {votes.num_queries} queries, delta {delta:g}"
     console.print(_printed(found, title))
-    console.print(f"students' accuracy: asked {accuracy:.4f}; prior {prior:.4f}, all without noise {reach:.4f}")
-    console.print("no epsilon covers accuracies, nor noise chosen by them; the paper's column is no bound")
+    console.print(
+        f"students' accuracy: asked {accuracy:.4f}; prior {prior:.4f}, all without noise {reach:.4f}"
+    )
+    console.print(
+        "no epsilon covers accuracies, nor noise chosen by them; the paper's column is no bound"
+    )
     write_text(chosen.run / "table2.csv", csv_text(found))
 
 
@@ -75,13 +94,18 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
     """The run's votes and data, and what to call them."""
     settings = chosen.run / "run.json"
     if not settings.is_file():
-        raise InvalidValue(f"run={chosen.run}: expected a folder of pate-train, with run.json and votes.npz in it")
+        raise InvalidValue(
+            f"run={chosen.run}: expected a folder of pate-train, with run.json and votes.npz in it"
+        )
     plan = json.loads(settings.read_text())
     votes = VoteStore.open(chosen.run / "votes.npz", num_teachers=plan["teacher"]["num_teachers"])
-    data: Dataset = build(OmegaConf.create(plan["data"]), "data", allowed_targets=plan["allowed_targets"]).load()
+    data: Dataset = build(
+        OmegaConf.create(plan["data"]), "data", allowed_targets=plan["allowed_targets"]
+    ).load()
     public = np.asarray(data.public.inputs).reshape(len(data.public), -1)
     directions = PublicPCA.of(public, min(chosen.directions, *public.shape))
-    axes = directions.projection / np.linalg.norm(directions.projection, axis=0)  # of length 1: not whitened
+    # of length 1: not whitened
+    axes = directions.projection / np.linalg.norm(directions.projection, axis=0)
 
     def seen(split: Split) -> NDArray[np.float32]:
         rows = np.asarray(split.inputs).reshape(len(split), -1)
@@ -91,16 +115,28 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
     queries = seen(data.public.take(slice(0, votes.num_queries)))
     delta = float(plan["target_delta"])
     label = f"{data.name}{'' if data.real else ' (synthetic)'}"
-    return StudentExperiment(votes, queries, test, LinearStudent(), range(chosen.seeds), delta), label
+    return StudentExperiment(
+        votes, queries, test, LinearStudent(), range(chosen.seeds), delta
+    ), label
 
 
 def _printed(found: list[Aligned], title: str) -> Table:
     """One row a family: its accuracy under add/remove, its noise and its three prices."""
-    table = Table("aggregator", "student accuracy", "noise", "as the paper", "add/remove", "replace-one", title=title)
+    table = Table(
+        "aggregator",
+        "student accuracy",
+        "noise",
+        "as the paper",
+        "add/remove",
+        "replace-one",
+        title=title,
+    )
     for first, second in zip(found[::2], found[1::2], strict=True):
         mean, std = np.mean(first.accuracies), np.std(first.accuracies, ddof=1)
         if first.noise is None or second.noise is None:
-            table.add_row(first.name, f"{mean:.4f} ± {std:.4f}", "none is small enough", "-", "-", "-")
+            table.add_row(
+                first.name, f"{mean:.4f} ± {std:.4f}", "none is small enough", "-", "-", "-"
+            )
             continue
         noise = f"{first.noise:.1f} / {second.noise:.1f} {first.unit}"
         paper = "-" if first.paper_epsilon is None else f"{first.paper_epsilon:.2f}"
@@ -132,7 +168,9 @@ class StudentExperiment:
     def _accuracy(self, aggregator: Aggregator, seed: int) -> float:
         """Students see no public sample beside the queries."""
         release = aggregator.release_from(self._source, ReleaseContext(np.random.default_rng(seed)))
-        model = self.student.learn(release.training_set(self.queries), pool=self.queries[:0], seed=seed)
+        model = self.student.learn(
+            release.training_set(self.queries), pool=self.queries[:0], seed=seed
+        )
         return float((model.predict(self.test.inputs) == self.test.labels).mean())
 
     @cached_property
@@ -150,15 +188,19 @@ class AggregatorFamily:
     """An aggregator as a function of its noise."""
 
     name: str  # for the table
-    make: Callable[[float, Adjacency], Aggregator]  # the aggregator with that noise, for that adjacency
+    # the aggregator with that noise, for that adjacency
+    make: Callable[[float, Adjacency], Aggregator]
     # of a query's counts for add/remove, given L, where the paper charges a Gaussian on them; None where the aggregator
     # knows what its paper prints
     l2_squared: Callable[[int], float] | None = None
     unit: str = "votes"  # of the noise
     least: float = 0.5  # noise that changes hardly anything
-    most: float = 4.0  # noise that leaves hardly anything; a teacher's share of it, where the unit is votes
+    # noise that leaves hardly anything; a teacher's share of it, where the unit is votes
+    most: float = 4.0
 
-    def paper_epsilon(self, noise: float, *, num_queries: int, num_labels: int, target_delta: float) -> float | None:
+    def paper_epsilon(
+        self, noise: float, *, num_queries: int, num_labels: int, target_delta: float
+    ) -> float | None:
         """What the paper prints, which is no bound; None where it prints nothing."""
         if self.l2_squared is None:
             aggregator = self.make(noise, Adjacency.ADD_REMOVE)
@@ -170,7 +212,9 @@ class AggregatorFamily:
 def families() -> list[AggregatorFamily]:
     """The rows of Table 2 of Zhu and Wang (2022), and the best of ours on the same votes."""
     return [
-        AggregatorFamily("PATE", lambda noise, a: GaussianVotes(noise_std=noise, adjacency=a), float),
+        AggregatorFamily(
+            "PATE", lambda noise, a: GaussianVotes(noise_std=noise, adjacency=a), float
+        ),
         AggregatorFamily(
             f"PATE-tau, tau {_TAU}",
             lambda noise, a: ClippedVotes(noise_std=noise, vote_clip=_TAU, norm="l2", adjacency=a),
@@ -215,12 +259,18 @@ class Aligned:
     unit: str  # the family's
     accuracies: tuple[float, ...]  # of the students, one per seed
     epsilon: float  # sound, for that adjacency
-    paper_epsilon: float | None  # what the paper would print; not a bound. None where it would print nothing.
+    # what the paper would print; not a bound. None where it would print nothing.
+    paper_epsilon: float | None
 
 
-def aligned(family: AggregatorFamily, experiment: StudentExperiment, accuracy: float, adjacency: Adjacency) -> Aligned:
+def aligned(
+    family: AggregatorFamily, experiment: StudentExperiment, accuracy: float, adjacency: Adjacency
+) -> Aligned:
     """The most noise whose students' mean accuracy is at least the given one, found by halving, to a few percent."""
-    low, high = family.least, family.most * (experiment.votes.num_teachers if family.unit == "votes" else 1)
+    low, high = (
+        family.least,
+        family.most * (experiment.votes.num_teachers if family.unit == "votes" else 1),
+    )
     best = experiment.accuracies(family.make(low, adjacency))
     if float(np.mean(best)) < accuracy:
         return Aligned(family.name, adjacency, None, family.unit, best, math.inf, None)
@@ -232,7 +282,9 @@ def aligned(family: AggregatorFamily, experiment: StudentExperiment, accuracy: f
         else:
             high = middle
     shape = {"num_queries": experiment.votes.num_queries, "num_labels": experiment.votes.num_labels}
-    event = family.make(low, adjacency).event_for(**shape, num_teachers=experiment.votes.num_teachers)
+    event = family.make(low, adjacency).event_for(
+        **shape, num_teachers=experiment.votes.num_teachers
+    )
     epsilon = RdpAccountant().compose(event).get_epsilon(experiment.target_delta)
     paper = family.paper_epsilon(low, **shape, target_delta=experiment.target_delta)
     return Aligned(family.name, adjacency, low, family.unit, best, epsilon, paper)

@@ -47,12 +47,16 @@ def access_table() -> list[tuple[int, int, int]]:
     ]
 
 
-def coarse_epsilon(target: QTarget, target_hits: int, *, target_delta: float = TARGET_DELTA) -> float:
+def coarse_epsilon(
+    target: QTarget, target_hits: int, *, target_delta: float = TARGET_DELTA
+) -> float:
     """The best of five splits of delta; what an overrun does not use of its share is lost."""
     return min(
         pure_dp_composition_epsilon(
             target.epsilon,
-            count=min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=share * target_delta),
+            count=min_accesses(
+                target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=share * target_delta
+            ),
             target_delta=(1 - share) * target_delta,
         )
         for share in COARSE_SHARES
@@ -65,7 +69,9 @@ def epsilon_table(target: QTarget) -> list[tuple[int, float, float]]:
         (
             hits,
             coarse_epsilon(target, hits),
-            best_session_price(target, target_hits=hits, target_delta=TARGET_DELTA, by_play=False).epsilon,
+            best_session_price(
+                target, target_hits=hits, target_delta=TARGET_DELTA, by_play=False
+            ).epsilon,
         )
         for hits in (1, 5, 10, 20, 40)
     ]
@@ -123,10 +129,16 @@ def main(arguments: list[str] | None = None) -> None:
         ("run twice, 0.05 per call", run_twice(0.05)),
     ):
         lines += ["", f"Epsilon at delta 1e-6: {name}", "hits  coarse   best"]
-        lines += [f"{hits:4}  {coarse:6.2f} {best:6.2f}" for hits, coarse, best in epsilon_table(target)]
+        lines += [
+            f"{hits:4}  {coarse:6.2f} {best:6.2f}" for hits, coarse, best in epsilon_table(target)
+        ]
     lines += ["", "Epsilon at delta 1e-6: every query paid, bounded range 0.05", "queries  epsilon"]
     lines += [f"{queries:7}  {epsilon:7.2f}" for queries, epsilon in plain_table()]
-    lines += ["", "Expected boundary hits in 600 queries of scale 39, by the top gap in votes", "top gap    hits"]
+    lines += [
+        "",
+        "Expected boundary hits in 600 queries of scale 39, by the top gap in votes",
+        "top gap    hits",
+    ]
     lines += [f"{top_gap:7}  {boundary_hits(top_gap):6.2f}" for top_gap in TOP_GAPS]
     sys.stdout.write("\n".join(lines) + "\n")
 

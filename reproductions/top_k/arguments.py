@@ -9,7 +9,13 @@ from rich.console import Console
 
 from pate.accounting import Adjacency
 from pate.validation import InvalidValue
-from reproductions.counts import CheckIns, CountData, Flights, check_ins_look_alike, sparse_histogram
+from reproductions.counts import (
+    CheckIns,
+    CountData,
+    Flights,
+    check_ins_look_alike,
+    sparse_histogram,
+)
 from reproductions.top_k.contender import FAMILIES
 from reproductions.top_k.grid import SelectionGrid
 
@@ -24,9 +30,13 @@ def parser_of(
 ) -> argparse.ArgumentParser:
     """The arguments that all experiments take."""
     parser = argparse.ArgumentParser(
-        description=description, epilog=WARNING, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        description=description,
+        epilog=WARNING,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--k", type=int, nargs="+", default=list(ks), metavar="K", help="how many items to select")
+    parser.add_argument(
+        "--k", type=int, nargs="+", default=list(ks), metavar="K", help="how many items to select"
+    )
     parser.add_argument(
         "--epsilon",
         type=float,
@@ -55,7 +65,9 @@ def parser_of(
     )
     parser.add_argument("--repeats", type=int, default=200, help="independent draws of each cell")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--output-dir", type=Path, default=Path(output_dir), help="where CSV and pictures go")
+    parser.add_argument(
+        "--output-dir", type=Path, default=Path(output_dir), help="where CSV and pictures go"
+    )
     return parser
 
 
@@ -103,4 +115,7 @@ def load(data: str, path: Path | None) -> CountData:
 
 def describe(console: Console, data: CountData) -> None:
     """What the counts are, and what was done to them."""
-    console.print(f"{data.name} ({data.kind}): {len(data.items):,} items; {'; '.join(data.notes)}", soft_wrap=True)
+    console.print(
+        f"{data.name} ({data.kind}): {len(data.items):,} items; {'; '.join(data.notes)}",
+        soft_wrap=True,
+    )

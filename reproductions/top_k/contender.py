@@ -48,7 +48,9 @@ class SelectionTask:
 
     def __post_init__(self) -> None:
         require_count("k", self.k)
-        require(self.k < self.num_items, "k", self.k, f"below the number of items, {self.num_items}")
+        require(
+            self.k < self.num_items, "k", self.k, f"below the number of items, {self.num_items}"
+        )
         require_count("most", self.most)
         require_probability("failure_prob", self.failure_prob)
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
@@ -64,7 +66,8 @@ class Contender:
     """A mechanism made ready for a task."""
 
     event: Event  # the price of one histogram
-    pick: Pick  # draws from counts `[Q, d]` the items of each, `[Q, n]`; places that were not filled hold -1
+    # draws from counts `[Q, d]` the items of each, `[Q, n]`; places that were not filled hold -1
+    pick: Pick
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,9 @@ def of_mechanism(mechanism: TopKMechanism) -> Contender:
     return Contender(mechanism.event, lambda counts, rng: mechanism(counts, rng=rng).indices)
 
 
-def _pure(kind: Callable[..., TopKMechanism], **options: object) -> Callable[[SelectionTask, float], Contender]:
+def _pure(
+    kind: Callable[..., TopKMechanism], **options: object
+) -> Callable[[SelectionTask, float], Contender]:
     """A mechanism whose epsilon is the precision times the sensitivity of a difference."""
 
     def make(task: SelectionTask, precision: float) -> Contender:
@@ -118,7 +123,9 @@ def _stable(*, near: bool) -> Callable[[SelectionTask, float], Contender]:
             max_k=task.domain_size,
             adjacency=task.adjacency,
         )
-        event = aggregator.event_for(num_queries=1, num_labels=task.num_items, num_teachers=task.most)
+        event = aggregator.event_for(
+            num_queries=1, num_labels=task.num_items, num_teachers=task.most
+        )
         return Contender(event, _picks_of(aggregator, task))
 
     return make
@@ -151,7 +158,9 @@ def _top_stable(task: SelectionTask, precision: float) -> Contender:
         rows, places = np.nonzero(found >= 0)
         part[rows, found[rows, places]] = True
         part[~part.any(axis=1)] = True
-        return np.nonzero(peel(counts, part=part, size=task.k, rng=rng))[1].reshape(len(counts), task.k)
+        return np.nonzero(peel(counts, part=part, size=task.k, rng=rng))[1].reshape(
+            len(counts), task.k
+        )
 
     return Contender(ComposedEvent((search.event, peel.event)), pick)
 

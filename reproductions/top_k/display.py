@@ -38,7 +38,12 @@ def recall_table(rows: Sequence[RecallRow], title: str) -> Table:
 def price_table(rows: Sequence[PriceRow], title: str) -> Table:
     """The paper's price of a noise beside the sound ones; a false one in red."""
     table = Table("mechanism", title=title)
-    for name in ("paper's formula,\nadd/remove", "which is", "sound,\nadd/remove", "sound, same noise,\nreplace-one"):
+    for name in (
+        "paper's formula,\nadd/remove",
+        "which is",
+        "sound,\nadd/remove",
+        "sound, same noise,\nreplace-one",
+    ):
         table.add_column(name, justify="right")
     for row in rows:
         paper = "-" if row.paper is None else f"{row.paper:.3f}"
@@ -82,7 +87,9 @@ _MARKERS = "oHsv^DdPX<>*h"
 _DASHES = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)))
 _LOOKS: dict[str, dict[str, Any]] = {  # told apart by marker and dashes too
     family.label: {"color": color, "marker": marker, "linestyle": _DASHES[index % len(_DASHES)]}
-    for index, (family, color, marker) in enumerate(zip(FAMILIES.values(), _COLORS.split(), _MARKERS, strict=True))
+    for index, (family, color, marker) in enumerate(
+        zip(FAMILIES.values(), _COLORS.split(), _MARKERS, strict=True)
+    )
 }
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -103,14 +110,21 @@ def recall_picture(rows: Sequence[RecallRow], path: Path, *, over: str, panels: 
     adjacencies = list(dict.fromkeys(row.adjacency for row in rows))
 
     def paint(axes: Axes, adjacency: str, column: Any) -> None:
-        shown = [row for row in rows if row.adjacency == adjacency and getattr(row, panels) == column]
+        shown = [
+            row for row in rows if row.adjacency == adjacency and getattr(row, panels) == column
+        ]
         for label in dict.fromkeys(row.mechanism for row in shown):
             line = [row for row in shown if row.mechanism == label]
             axes.plot(
-                [getattr(row, over) for row in line], [row.recall_mean for row in line], label=label, **_LOOKS[label]
+                [getattr(row, over) for row in line],
+                [row.recall_mean for row in line],
+                label=label,
+                **_LOOKS[label],
             )
         name = shown[0].data if panels == "data" else f"{panels} {column:g}"
-        axes.set(title=f"{name},\n{_words(adjacency)}", xlabel=over, ylabel="recall", ylim=(-0.03, 1.03))
+        axes.set(
+            title=f"{name},\n{_words(adjacency)}", xlabel=over, ylabel="recall", ylim=(-0.03, 1.03)
+        )
         values = sorted({getattr(row, over) for row in shown})
         if over == "k":
             axes.set_xscale("log")
@@ -143,11 +157,15 @@ def _words(adjacency: str) -> str:
     return {"add_remove": "add/remove", "replace_one": "replace-one"}[adjacency]
 
 
-def _save(path: Path, rows: Sequence[str], columns: Sequence[Any], paint: Callable[[Axes, str, Any], None]) -> None:
+def _save(
+    path: Path, rows: Sequence[str], columns: Sequence[Any], paint: Callable[[Axes, str, Any], None]
+) -> None:
     """Draws all panels with one legend below."""
     with mpl.rc_context(_STYLE):
         figure = Figure(
-            figsize=(max(2.6 * len(columns), 5.2), 2.5 * len(rows) + 0.9), facecolor="white", layout="constrained"
+            figsize=(max(2.6 * len(columns), 5.2), 2.5 * len(rows) + 0.9),
+            facecolor="white",
+            layout="constrained",
         )
         grid = figure.subplots(len(rows), len(columns), squeeze=False)
         for line, row in zip(grid, rows, strict=True):

@@ -14,7 +14,16 @@ from reproductions.top_k.display import error_picture, error_table
 from reproductions.top_k.grid import ErrorRow
 
 KS = (5, 10, 20, 30, 40, 50, 60)
-COMPARED = ["joint", "pnf_joint", "canonical", "canonical_exponential", "peeling", "pnf_peeling", "laplace", "gamma"]
+COMPARED = [
+    "joint",
+    "pnf_joint",
+    "canonical",
+    "canonical_exponential",
+    "peeling",
+    "pnf_peeling",
+    "laplace",
+    "gamma",
+]
 
 
 def main(arguments: list[str] | None = None) -> None:

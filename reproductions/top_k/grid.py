@@ -73,7 +73,9 @@ class SelectionGrid:
             for k in self.ks:
                 for epsilon in self.epsilons:
                     for name in self.names:
-                        yield self._drawn(data, name=name, k=k, epsilon=epsilon, adjacency=adjacency)
+                        yield self._drawn(
+                            data, name=name, k=k, epsilon=epsilon, adjacency=adjacency
+                        )
 
     def _drawn(
         self, data: CountData, *, name: str, k: int, epsilon: float, adjacency: Adjacency
@@ -83,10 +85,15 @@ class SelectionGrid:
         found = fit(name, budget.task(data, k=k, adjacency=adjacency), budget)
         rng = self._rng(name, k, epsilon, where)
         scores = [
-            repeated(found.contender, day, k=k, ordered=family.ordered, repeats=self.repeats, rng=rng) for day in days
+            repeated(
+                found.contender, day, k=k, ordered=family.ordered, repeats=self.repeats, rng=rng
+            )
+            for day in days
         ]
         price = (epsilon, found.epsilon, self.delta)
-        return Cell(data.name, data.kind, k, where, family.label, *price, len(days), self.repeats), scores
+        return Cell(
+            data.name, data.kind, k, where, family.label, *price, len(days), self.repeats
+        ), scores
 
     def _rng(self, *cell: object) -> np.random.Generator:
         """The generator of one cell."""
@@ -101,7 +108,8 @@ QUARTILES = (25, 50, 75)
 class RecallRow(Cell):
     """How many of a cell's picks are right."""
 
-    recall_mean: float  # mean of the part of the true top k that was returned, over repeats and histograms
+    # mean of the part of the true top k that was returned, over repeats and histograms
+    recall_mean: float
     recall_std: float  # standard deviation between repeats
     precision_mean: float  # mean of the part of the returned that is true
     precision_std: float  # its standard deviation

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pate.accounting import Adjacency, Event, PureDpAccountant, RdpAccountant, SelfComposedEvent, calibrate
+from pate.accounting import (
+    Adjacency,
+    Event,
+    PureDpAccountant,
+    RdpAccountant,
+    SelfComposedEvent,
+    calibrate,
+)
 from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.validation import InvalidValue, require_count, require_positive, require_probability
 from reproductions.counts import CountData
@@ -36,7 +43,9 @@ class SharedBudget:
         """What one histogram may take from delta: all of them together half of it."""
         return self.delta / (2 * self.releases)
 
-    def task(self, data: CountData, *, k: int, adjacency: Adjacency = Adjacency.REPLACE_ONE) -> SelectionTask:
+    def task(
+        self, data: CountData, *, k: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+    ) -> SelectionTask:
         """The k largest counts of each histogram, its failure probability taken from the delta."""
         return SelectionTask(
             k=k,
@@ -61,15 +70,20 @@ class PriceRow:
     """One noise and what it costs."""
 
     mechanism: str  # the contender's label
-    paper: float | None  # the epsilon that the paper's formula gives for add/remove, or None where we know of none
+    # the epsilon that the paper's formula gives for add/remove, or None where we know of none
+    paper: float | None
     paper_is: str  # what that formula is
     add_remove: float  # the sound epsilon under add/remove
-    replace_one: float  # the sound epsilon of the same noise under replace-one, thresholds raised as it needs
+    # the sound epsilon of the same noise under replace-one, thresholds raised as it needs
+    replace_one: float
 
 
 def sound_epsilon(event: Event, budget: SharedBudget) -> float:
     """What all releases cost: the smaller of two upper bounds, by Renyi divergences, and as pure DP where it is."""
-    return min(kind().compose(event, budget.releases).get_epsilon(budget.delta) for kind in _accountants(event))
+    return min(
+        kind().compose(event, budget.releases).get_epsilon(budget.delta)
+        for kind in _accountants(event)
+    )
 
 
 def fit(name: str, task: SelectionTask, budget: SharedBudget) -> Fit:
@@ -89,13 +103,17 @@ def fit(name: str, task: SelectionTask, budget: SharedBudget) -> Fit:
         epsilon = sound_epsilon(contender.event, budget)
         if epsilon <= budget.epsilon * _SLACK:
             return Fit(contender, precision, epsilon)
-    raise InvalidValue(f"epsilon={budget.epsilon}: expected an epsilon that {family.label} can reach")
+    raise InvalidValue(
+        f"epsilon={budget.epsilon}: expected an epsilon that {family.label} can reach"
+    )
 
 
 def price_row(name: str, task: SelectionTask, budget: SharedBudget) -> PriceRow:
     """The noise that add/remove needs for the budget, priced by the paper and soundly under both adjacencies."""
     family = FAMILIES[name]
-    add_remove, replace_one = (replace(task, adjacency=a) for a in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
+    add_remove, replace_one = (
+        replace(task, adjacency=a) for a in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+    )
     found = fit(name, add_remove, budget)
     paper, paper_is = _paper(name, task, budget, found.precision)
     doubled = sound_epsilon(family.make(replace_one, found.precision).event, budget)
@@ -107,7 +125,9 @@ def theorem_11(rho: float, *, target_delta: float) -> float:
     return rho + math.sqrt(2 * rho * math.log(1 / target_delta))
 
 
-def _paper(name: str, task: SelectionTask, budget: SharedBudget, precision: float) -> tuple[float | None, str]:
+def _paper(
+    name: str, task: SelectionTask, budget: SharedBudget, precision: float
+) -> tuple[float | None, str]:
     """The paper's formula for add/remove and what it is; the precision is one over a scale of noise."""
     if name in ("stable", "stable_loose"):
         left = budget.delta - budget.releases * task.failure_prob

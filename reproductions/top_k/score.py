@@ -59,7 +59,13 @@ def scores(counts: NDArray[np.int64], picks: Counts, *, k: int, ordered: bool) -
 
 
 def repeated(
-    contender: Contender, counts: NDArray[np.int64], *, k: int, ordered: bool, repeats: int, rng: np.random.Generator
+    contender: Contender,
+    counts: NDArray[np.int64],
+    *,
+    k: int,
+    ordered: bool,
+    repeats: int,
+    rng: np.random.Generator,
 ) -> SelectionScores:
     """Scores of `repeats` independent draws from counts `[d]`: `[repeats]` each."""
     rows = max(1, _NUMBERS_AT_ONCE // len(counts))
@@ -68,4 +74,6 @@ def repeated(
         tiled = np.tile(counts, (min(rows, repeats - start), 1))
         parts.append(scores(counts, contender.pick(tiled, rng), k=k, ordered=ordered))
     names = [field.name for field in fields(SelectionScores)]
-    return SelectionScores(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+    return SelectionScores(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    )

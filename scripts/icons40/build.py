@@ -35,7 +35,9 @@ from scripts.icons40.survey import Survey, deal_splits, survey_names
 _OUTCOMES = {DRAWN: "drawn", BLANK: "blank", BROKEN: "broken"}
 
 
-def counts_of(survey: Survey, outcomes: NDArray[np.uint8], sizes: NDArray[np.int64]) -> dict[str, Any]:
+def counts_of(
+    survey: Survey, outcomes: NDArray[np.uint8], sizes: NDArray[np.int64]
+) -> dict[str, Any]:
     """For JSON: labels with their counts, splits, what was left out, and all sets with author and license.
 
     Args:
@@ -46,7 +48,10 @@ def counts_of(survey: Survey, outcomes: NDArray[np.uint8], sizes: NDArray[np.int
     drawn = outcomes == DRAWN
     of_set = np.array([name.partition(":")[0] for name in survey.names])
     by_set = {
-        icon_set: {word: int((outcomes[of_set == icon_set] == code).sum()) for code, word in _OUTCOMES.items()}
+        icon_set: {
+            word: int((outcomes[of_set == icon_set] == code).sum())
+            for code, word in _OUTCOMES.items()
+        }
         for icon_set in survey.sets
     }
     licenses = Counter[str]()
@@ -61,9 +66,13 @@ def counts_of(survey: Survey, outcomes: NDArray[np.uint8], sizes: NDArray[np.int
             "families": len(np.unique(survey.group_ids[drawn])),
         },
         "splits": dict(zip(("public", "test", "private"), sizes.tolist(), strict=True)),
-        "labels": dict(zip(survey.label_names, survey.labels[drawn].sum(axis=0).tolist(), strict=True)),
+        "labels": dict(
+            zip(survey.label_names, survey.labels[drawn].sum(axis=0).tolist(), strict=True)
+        ),
         "licenses": dict(licenses.most_common()),
-        "sets": {icon_set: {**about, **by_set[icon_set]} for icon_set, about in survey.sets.items()},
+        "sets": {
+            icon_set: {**about, **by_set[icon_set]} for icon_set, about in survey.sets.items()
+        },
         "left_out": survey.left_out,
     }
 
@@ -117,7 +126,11 @@ class Recipe:
         package.require_version()
         renderer = renderer_version()
         survey = survey_names(
-            package, stage, num_public=self.num_public, num_labels=self.num_labels, styles=self.styles
+            package,
+            stage,
+            num_public=self.num_public,
+            num_labels=self.num_labels,
+            styles=self.styles,
         )
         parts = make_folder(make_folder(folder) / f".{self.file_name}.parts")
         try:
@@ -128,7 +141,9 @@ class Recipe:
                 self._write(folder, parts, survey, drawn, renderer)
                 shutil.rmtree(parts)
         except BlockingIOError:
-            raise InvalidValue(f"output={folder}: expected no other build that writes there") from None
+            raise InvalidValue(
+                f"output={folder}: expected no other build that writes there"
+            ) from None
         return folder / self.file_name
 
     def _shards(self, package: IconPackage, survey: Survey, renderer: str) -> Iterator[Shard]:
@@ -142,7 +157,12 @@ class Recipe:
                 yield Shard(first, svgs, self.pixels, self.color, renderer)
 
     def _write(
-        self, folder: Path, parts: Path, survey: Survey, drawn: Sequence[tuple[int, str]], renderer: str
+        self,
+        folder: Path,
+        parts: Path,
+        survey: Survey,
+        drawn: Sequence[tuple[int, str]],
+        renderer: str,
     ) -> None:
         outcomes = np.full(len(survey.names), BROKEN, np.uint8)
         for first, name in drawn:
@@ -163,7 +183,10 @@ class Recipe:
                 made = read_shard(parts / name)[0]
                 places = place_of[first : first + len(made)]
                 pictures[places[places >= 0]] = made[places >= 0]
-            write_text((folder / self.file_name).with_suffix(".json"), json.dumps(manifest, indent=1) + "\n")
+            write_text(
+                (folder / self.file_name).with_suffix(".json"),
+                json.dumps(manifest, indent=1) + "\n",
+            )
             write_arrays(
                 folder / self.file_name,
                 pictures=pictures,
@@ -175,7 +198,9 @@ class Recipe:
                 public_names=np.array([survey.names[row] for row in rows[: sizes[0]]]),
             )
 
-    def _order(self, survey: Survey, outcomes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _order(
+        self, survey: Survey, outcomes: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Rows of pictures in the order public, test, private, each by record ids, and the splits' sizes."""
         kept = np.flatnonzero(outcomes == DRAWN)
         split_of = deal_splits(survey.group_ids[kept], (self.num_public, self.num_test))

@@ -53,7 +53,8 @@ def draw_icon(svg: str | None, *, pixels: int, color: str) -> tuple[NDArray[np.u
     except ValueError:  # also for what is no XML
         return white, BROKEN
     except BaseException as error:
-        if type(error).__name__ == "PanicException":  # a fault of the renderer on this icon, which is no Exception
+        # a fault of the renderer on this icon, which is no Exception
+        if type(error).__name__ == "PanicException":
             return white, BROKEN
         raise
     picture = np.asarray(Image.open(io.BytesIO(bytes(png))).convert(MODES[color]))
@@ -103,7 +104,11 @@ class Shard:
         """Writes `pictures` uint8 `[n, channels, pixels, pixels]` and `outcomes` uint8 `[n]`; whole or not at all."""
         drawn = [draw_icon(svg, pixels=self.pixels, color=self.color) for svg in self.svgs]
         outcomes = np.array([outcome for _, outcome in drawn], np.uint8)
-        write_arrays(folder / self.name, pictures=np.stack([levels for levels, _ in drawn]), outcomes=outcomes)
+        write_arrays(
+            folder / self.name,
+            pictures=np.stack([levels for levels, _ in drawn]),
+            outcomes=outcomes,
+        )
 
 
 def read_shard(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -175,7 +180,9 @@ def _drawn(shards: Iterator[Shard], folder: Path, jobs: int) -> Iterator[int]:
             shard.draw(folder)
             yield len(shard.svgs)
         return
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_leave_interrupts)
+    pool = ProcessPoolExecutor(
+        jobs, multiprocessing.get_context("spawn"), initializer=_leave_interrupts
+    )
     try:
         running: dict[Future[None], int] = {}
         for shard in shards:

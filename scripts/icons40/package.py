@@ -17,11 +17,35 @@ NAME, VERSION = "@iconify/json", "2.2.535"
 
 FETCH = f"npm pack {NAME}@{VERSION}, or make icons"
 
-_OF_PROGRAMS = ("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "OFL-1.1", "Unlicense")
-ALLOWED = frozenset(_OF_PROGRAMS) | {"CC0-1.0", "CC-BY-3.0", "CC-BY-4.0", "CC-BY-SA-3.0", "CC-BY-SA-4.0"}
+_OF_PROGRAMS = (
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "MIT",
+    "MPL-2.0",
+    "OFL-1.1",
+    "Unlicense",
+)
+ALLOWED = frozenset(_OF_PROGRAMS) | {
+    "CC0-1.0",
+    "CC-BY-3.0",
+    "CC-BY-4.0",
+    "CC-BY-SA-3.0",
+    "CC-BY-SA-4.0",
+}
 """Licenses of sets that are taken: no condition on who uses the pictures, and none on programs that do (no GPL)."""
 
-_BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, UnicodeDecodeError, json.JSONDecodeError, RecursionError)
+_BROKEN = (
+    OSError,
+    EOFError,
+    zlib.error,
+    tarfile.TarError,
+    UnicodeDecodeError,
+    json.JSONDecodeError,
+    RecursionError,
+)
 _SIDE = 16  # of an icon that says no other, by the format's definition
 
 
@@ -67,7 +91,10 @@ class IconSet:
             icon.get(key, self.content.get(key, default))
             for key, default in (("left", 0), ("top", 0), ("width", _SIDE), ("height", _SIDE))
         )
-        if not all(_is_number(value) for value in (left, top, width, height)) or min(width, height) <= 0:
+        if (
+            not all(_is_number(value) for value in (left, top, width, height))
+            or min(width, height) <= 0
+        ):
             return None
         side = max(width, height)
         box = f"{left - (side - width) / 2:g} {top - (side - height) / 2:g} {side:g} {side:g}"
@@ -92,9 +119,13 @@ class IconPackage:
                 about = _object(self._parsed(file, content))
                 found = f"{about.get('name')} {about.get('version')}"
                 if found != f"{NAME} {VERSION}":
-                    raise InvalidValue(f"package={self.path}: expected {NAME} {VERSION}, found {found}; {FETCH}")
+                    raise InvalidValue(
+                        f"package={self.path}: expected {NAME} {VERSION}, found {found}; {FETCH}"
+                    )
                 return
-        raise InvalidValue(f"package={self.path}: expected {NAME} {VERSION}, found no package.json; {FETCH}")
+        raise InvalidValue(
+            f"package={self.path}: expected {NAME} {VERSION}, found no package.json; {FETCH}"
+        )
 
     def sets(self) -> Iterator[IconSet]:
         """All sets, in the order of the files; one is in memory at a time.
@@ -113,10 +144,15 @@ class IconPackage:
             yield from self._in_folder() if self.path.is_dir() else self._in_archive()
         except _BROKEN as error:
             rule = f"{NAME} {VERSION} as a .tgz or a folder, whole; {FETCH}"
-            raise InvalidValue(f"package={self.path}: expected {rule} ({_reason(error)})") from error
+            raise InvalidValue(
+                f"package={self.path}: expected {rule} ({_reason(error)})"
+            ) from error
 
     def _in_folder(self) -> Iterator[tuple[str, bytes]]:
-        folder = next((each for each in (self.path, self.path / "package") if (each / "json").is_dir()), self.path)
+        folder = next(
+            (each for each in (self.path, self.path / "package") if (each / "json").is_dir()),
+            self.path,
+        )
         for path in [folder / "package.json", *sorted((folder / "json").glob("*.json"))]:
             if path.is_file():
                 yield path.relative_to(folder).as_posix(), path.read_bytes()
@@ -145,4 +181,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).partition("\n")[0]
+    return (
+        error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    ).partition("\n")[0]

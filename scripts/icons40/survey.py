@@ -25,7 +25,11 @@ def number_of(unit: str, name: str) -> int:
 
 
 def choose_labels(
-    words: Sequence[frozenset[str]], families: NDArray[np.int64], *, num_public: int, num_labels: int
+    words: Sequence[frozenset[str]],
+    families: NDArray[np.int64],
+    *,
+    num_public: int,
+    num_labels: int,
 ) -> list[str]:
     """The words that are most frequent in the public pool, the most frequent first; ties by the alphabet.
 
@@ -47,7 +51,9 @@ def choose_labels(
         pool += joining
         chosen = _most_frequent(counts, num_labels)
         counted = joining if set(chosen) == set(labels) else pool
-        num_labeled = (num_labeled if counted is joining else 0) + sum(not each.isdisjoint(chosen) for each in counted)
+        num_labeled = (num_labeled if counted is joining else 0) + sum(
+            not each.isdisjoint(chosen) for each in counted
+        )
         if num_labeled > num_public:
             break
         labels = chosen
@@ -84,7 +90,8 @@ def _most_frequent(counts: Counter[str], num_labels: int) -> list[str]:
 class Survey:
     """The icons that have a label, sorted by set and name."""
 
-    sets: dict[str, dict[str, Any]]  # of each set that is taken, what it says of itself and how many icons it has
+    # of each set that is taken, what it says of itself and how many icons it has
+    sets: dict[str, dict[str, Any]]
     left_out: dict[str, dict[str, Any]]  # of each other set, the same and the reason
     label_names: tuple[str, ...]  # the labels, the most frequent first
     names: tuple[str, ...]  # `set:name` of each icon with a label
@@ -106,16 +113,26 @@ class Survey:
             refused[f"left out: {about['reason']}"] += about["icons"]
         taken = sum(about["icons"] for about in self.sets.values())
         totals = {"icons": taken + sum(refused.values()), **dict(sorted(refused.items()))}
-        return {**totals, "left out: none of the labels": taken - len(self.names), "with a label": len(self.names)}
+        return {
+            **totals,
+            "left out: none of the labels": taken - len(self.names),
+            "with a label": len(self.names),
+        }
 
 
-def survey_names(package: IconPackage, stage: Stage, *, num_public: int, num_labels: int, styles: bool) -> Survey:
+def survey_names(
+    package: IconPackage, stage: Stage, *, num_public: int, num_labels: int, styles: bool
+) -> Survey:
     """Reads the names of all sets and chooses the labels, see `choose_labels`.
 
     Raises:
         InvalidValue: no set that may be taken, or names with fewer words than labels are wanted.
     """
-    sets, left_out, icons = dict[str, dict[str, Any]](), dict[str, dict[str, Any]](), list[tuple[str, str]]()
+    sets, left_out, icons = (
+        dict[str, dict[str, Any]](),
+        dict[str, dict[str, Any]](),
+        list[tuple[str, str]](),
+    )
     with stage("reading names", 0) as advance:
         for icon_set in package.sets():
             about: dict[str, Any] = {**icon_set.about, "icons": len(icon_set.names)}
@@ -130,10 +147,16 @@ def survey_names(package: IconPackage, stage: Stage, *, num_public: int, num_lab
         raise InvalidValue(f"package={package.path}: expected each set once; {FETCH}")
     words = [label_words(name, styles=styles) for _, name in icons]
     families = np.array([number_of("family", family_of(*icon)) for icon in icons], np.int64)
-    chosen = choose_labels(words, families, num_public=num_public, num_labels=num_labels) if icons else []
+    chosen = (
+        choose_labels(words, families, num_public=num_public, num_labels=num_labels)
+        if icons
+        else []
+    )
     if len(chosen) < num_labels:
         rule = f"names with at least {num_labels} words, in sets with an open license"
-        raise InvalidValue(f"package={package.path}: expected {rule}, found {len(chosen)} in {len(icons)} icons")
+        raise InvalidValue(
+            f"package={package.path}: expected {rule}, found {len(chosen)} in {len(icons)} icons"
+        )
     bits = np.array([[label in each for label in chosen] for each in words], np.bool_)
     kept = np.flatnonzero(bits.any(axis=1))
     names = tuple(":".join(icons[row]) for row in kept.tolist())

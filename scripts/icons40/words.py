@@ -98,7 +98,11 @@ def label_words(name: str, *, styles: bool = True) -> frozenset[str]:
         name: of an icon in its set.
         styles: whether words for the style of the drawing count, or those alone for what it shows.
     """
-    parts = [part for part in name.lower().split("-") if _may_be_label(part) and (styles or part not in _STYLES)]
+    parts = [
+        part
+        for part in name.lower().split("-")
+        if _may_be_label(part) and (styles or part not in _STYLES)
+    ]
     return frozenset(_WORD_OF.get(part, part) for part in parts)
 
 

@@ -27,7 +27,12 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 FOLDERS = ("pate", "conf", "scripts", "reproductions", "benchmarks", "examples", "notebooks")
-SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.*")) if "prose" not in path.parts]
+SOURCES = [
+    path
+    for folder in FOLDERS
+    for path in sorted((ROOT / folder).rglob("*.*"))
+    if "prose" not in path.parts
+]
 MAX_WORDS = {ROOT / "README.md": 25}
 MAX_WORDS_ELSEWHERE = 35
 MAX_COLUMNS = 120
@@ -35,7 +40,8 @@ PHRASES = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text(enco
 RULES = [(re.compile(phrase["find"]), phrase["write"]) for phrase in PHRASES]
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]*[A-Z0-9])")
 WORD = re.compile(r"[^\W\d_]{2}")  # a symbol of one letter is no word
-ENTRY = re.compile(r"\n\s*\n|\n\s*[*-] |\n\s*\d\. |\n\s*(?=\w+(?:, \w+)*: )")  # where a part of a docstring begins
+# where a part of a docstring begins
+ENTRY = re.compile(r"\n\s*\n|\n\s*[*-] |\n\s*\d\. |\n\s*(?=\w+(?:, \w+)*: )")
 # At the beginning of a line Markdown takes these for a quotation or a list, whatever the sentence means by them.
 MARK = re.compile(r"(?P<indent>\s*)(?P<mark>>|[-+*](?=\s)|\d+[.)](?=\s))")
 ITEM_END = re.compile(r"[.:;!?][\"')*`_]*$")  # behind it a list may begin without an empty line
@@ -68,7 +74,10 @@ def long_sentences(path: Path, tokens: list[Token]) -> Iterator[Finding]:
         in_table = token.type == "table_open" or (in_table and token.type != "table_close")
         if token.type != "inline" or in_table:
             continue
-        parts = [part.content if part.type == "text" else SPOKEN.get(part.type, "") for part in token.children or []]
+        parts = [
+            part.content if part.type == "text" else SPOKEN.get(part.type, "")
+            for part in token.children or []
+        ]
         yield from too_long(path, (token.map or [0])[0] + 1, "".join(parts), limit)
 
 
@@ -77,13 +86,19 @@ def too_long(path: Path, line: int, paragraph: str, limit: int) -> Iterator[Find
     for sentence in SENTENCE_END.split(" ".join(paragraph.split())):
         count = sum(bool(WORD.search(word)) for word in sentence.split())
         if count > limit:
-            yield Finding(path, line, f"{count} words in a sentence, {limit} at most: {sentence[:60]} ...")
+            yield Finding(
+                path, line, f"{count} words in a sentence, {limit} at most: {sentence[:60]} ..."
+            )
 
 
 def long_docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
     """Sentences of docstrings that have too many words, examples left out."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             for part in ENTRY.split(node.value.value.split(">>>")[0]):
                 yield from too_long(path, node.lineno, part, MAX_WORDS_ELSEWHERE)
 
@@ -92,9 +107,13 @@ def long_errors(path: Path, tree: ast.AST) -> Iterator[Finding]:
     """Texts of errors, raised or handed to `require`, that have too many words."""
     for node in ast.walk(tree):
         raised = node.exc if isinstance(node, ast.Raise) else node
-        if isinstance(raised, ast.Call) and (raised is not node or ast.unparse(raised.func).startswith("require")):
+        if isinstance(raised, ast.Call) and (
+            raised is not node or ast.unparse(raised.func).startswith("require")
+        ):
             for argument in raised.args:
-                pieces = [piece.value for piece in ast.walk(argument) if isinstance(piece, ast.Constant)]
+                pieces = [
+                    piece.value for piece in ast.walk(argument) if isinstance(piece, ast.Constant)
+                ]
                 text = "".join(piece for piece in pieces if isinstance(piece, str))
                 yield from too_long(path, node.lineno, text, MAX_WORDS_ELSEWHERE)
 
@@ -103,7 +122,10 @@ def phrases(path: Path, text: str) -> Iterator[Finding]:
     """Phrases that the style guide replaces."""
     for number, line in enumerate(text.splitlines(), start=1):
         for rule, remedy in RULES:
-            yield from (Finding(path, number, f"{found[0]!r}: write {remedy}") for found in rule.finditer(line))
+            yield from (
+                Finding(path, number, f"{found[0]!r}: write {remedy}")
+                for found in rule.finditer(line)
+            )
 
 
 def long_lines(path: Path, text: str) -> Iterator[Finding]:
@@ -162,7 +184,11 @@ def anchors(page: Path) -> set[str]:
     found = set()
     for before, token in itertools.pairwise(parsed(page.read_text(encoding="utf-8"))):
         if before.type == "heading_open":
-            text = "".join(part.content for part in token.children or [] if part.type in ("text", "code_inline"))
+            text = "".join(
+                part.content
+                for part in token.children or []
+                if part.type in ("text", "code_inline")
+            )
             found.add(re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower()))
     return found
 
@@ -196,7 +222,9 @@ def findings(path: Path) -> Iterator[Finding]:
     """Everything to mend in one file."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
-        yield from (item for cell in json.loads(text)["cells"] for item in cell_findings(path, cell))
+        yield from (
+            item for cell in json.loads(text)["cells"] for item in cell_findings(path, cell)
+        )
         return
     yield from phrases(path, text)
     if path.suffix == ".md":
@@ -204,7 +232,8 @@ def findings(path: Path) -> Iterator[Finding]:
         yield from long_sentences(path, tokens)
         yield from long_lines(path, text)
         yield from marks(path, text)
-        if ROOT / "pate" not in path.parents:  # a template's links are of the folder that it is written to
+        # a template's links are of the folder that it is written to
+        if ROOT / "pate" not in path.parents:
             yield from dead_links(path, tokens)
     elif path.suffix == ".py":
         tree = ast.parse(text)
@@ -214,13 +243,20 @@ def findings(path: Path) -> Iterator[Finding]:
     elif path.suffix == ".yaml":
         for match in re.finditer(r"(?:^\s*#.*\n)+", text, re.MULTILINE):
             words = re.sub(r"^\s*#", "", match[0], flags=re.MULTILINE)
-            yield from too_long(path, text.count("\n", 0, match.start()) + 1, words, MAX_WORDS_ELSEWHERE)
+            yield from too_long(
+                path, text.count("\n", 0, match.start()) + 1, words, MAX_WORDS_ELSEWHERE
+            )
 
 
 def main(arguments: list[str]) -> int:
     """Prints what is to be mended; returns the exit code."""
     paths = [Path(name).resolve() for name in arguments] or [*PAGES, *SOURCES]
-    found = [item for path in paths if path.suffix in {".md", ".py", ".yaml", ".ipynb"} for item in findings(path)]
+    found = [
+        item
+        for path in paths
+        if path.suffix in {".md", ".py", ".yaml", ".ipynb"}
+        for item in findings(path)
+    ]
     sys.stdout.writelines(f"{item}\n" for item in found)
     return int(bool(found))
 

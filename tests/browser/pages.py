@@ -17,11 +17,19 @@ from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, 
 from tests.unit.report.conftest import REPORT
 
 HOSTILE = (
-    '"><script>document.title = "taken"</script><img src="http://example.org/x.png" onerror="alert(1)">$title{&amp;'
+    '"><script>document.title = "taken"</script><img '
+    'src="http://example.org/x.png" onerror="alert(1)">$title{&amp;'
 )
 LONG = "a_label_whose_name_is_a_sentence_that_its_author_never_thought_anybody_would_have_to_print_somewhere"
 NUM_TEACHERS = 400
-LABEL_METRICS = ("prevalence", "precision", "recall", "f1", "balanced_accuracy", "average_precision")
+LABEL_METRICS = (
+    "prevalence",
+    "precision",
+    "recall",
+    "f1",
+    "balanced_accuracy",
+    "average_precision",
+)
 
 
 def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any) -> Report:
@@ -31,7 +39,11 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
         unit="one group of private records (one record where groups are single) replaced by another",
         mechanism="StableTopK",
         num_queries=num_queries,
-        parameters={"selection_noise": "gumbel", "selection_scale": 49.11848119717984, "failure_prob": 1e-9},
+        parameters={
+            "selection_noise": "gumbel",
+            "selection_scale": 49.11848119717984,
+            "failure_prob": 1e-9,
+        },
     )
     rate = num_answered / max(num_queries, 1)
     whole = replace(
@@ -47,7 +59,9 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
     return replace(whole, **changes)
 
 
-def figures(names: tuple[str, ...], num_queries: int, num_answered: int, **changes: Any) -> RunFigures:
+def figures(
+    names: tuple[str, ...], num_queries: int, num_answered: int, **changes: Any
+) -> RunFigures:
     """The arrays behind the pictures of such a run."""
     rng, num_labels = np.random.default_rng(0), len(names)
     prevalence = np.linspace(0.6, 0.05, num_labels)
@@ -66,7 +80,11 @@ def figures(names: tuple[str, ...], num_queries: int, num_answered: int, **chang
         pass_probability=np.linspace(0, 1, NUM_TEACHERS + 1),
         per_label={
             model: {name: np.linspace(top, 0, num_labels) for name in LABEL_METRICS}
-            for model, top in (("student", 0.7), ("majority_vote_student", 0.8), ("all_records_model", 1.0))
+            for model, top in (
+                ("student", 0.7),
+                ("majority_vote_student", 0.8),
+                ("all_records_model", 1.0),
+            )
         },
         precision_recall=PrecisionRecall(
             recall=np.linspace(0, 1, 50),
@@ -75,13 +93,18 @@ def figures(names: tuple[str, ...], num_queries: int, num_answered: int, **chang
             constant=(0.4, 0.3),
             threshold=tuple(np.linspace(0.1, 1, num_labels).tolist()),
         ),
-        student_curve={"loss": np.geomspace(0.9, 0.1, 12), "learning rate": np.linspace(0.1, 0.0, 12)},
+        student_curve={
+            "loss": np.geomspace(0.9, 0.1, 12),
+            "learning rate": np.linspace(0.1, 0.0, 12),
+        },
     )
     return replace(whole, **changes)
 
 
 def finished() -> str:
-    return render_html(report(40, 600, 207), figures(tuple(f"label_{index}" for index in range(40)), 600, 207))
+    return render_html(
+        report(40, 600, 207), figures(tuple(f"label_{index}" for index in range(40)), 600, 207)
+    )
 
 
 def nothing_answered() -> str:
@@ -93,8 +116,12 @@ def nothing_answered() -> str:
 
 def halted() -> str:
     """A charged session that ran out of hits half-way, on seeded synthetic data whose every name is long."""
-    release = ReleaseSummary(600, 90, 0.15, 0.9, 0.6, num_hits=90, remaining_hits=0, num_abstained=0, num_asked=311)
-    whole = report(40, 600, 90, seed=7, release=release, data=DataSummary(LONG, False, 9, 9, 9, 40, 4.46))
+    release = ReleaseSummary(
+        600, 90, 0.15, 0.9, 0.6, num_hits=90, remaining_hits=0, num_abstained=0, num_asked=311
+    )
+    whole = report(
+        40, 600, 90, seed=7, release=release, data=DataSummary(LONG, False, 9, 9, 9, 40, 4.46)
+    )
     charged = replace(whole.privacy, target_hits=90, plain_epsilon=31.4, noise_seeded=True)
     names = tuple(f"{LONG}_{index}" for index in range(40))
     untested = figures(names, 600, 90, pass_gaps=None, pass_probability=None)
@@ -104,34 +131,70 @@ def halted() -> str:
 def no_guarantee() -> str:
     """No noise, hence no price; one label, three queries, one epoch, and nobody measured a baseline."""
     whole = report(1, 3, 2, baselines=Baselines(None, None, None, None, None))
-    terms: dict[str, Any] = dict.fromkeys(("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95"))
+    terms: dict[str, Any] = dict.fromkeys(
+        ("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95")
+    )
     priced = replace(whole.privacy, epsilon=np.inf, **terms)
-    few = figures(("only",), 3, 2, epsilon_after_query=np.full(3, np.inf), student_curve={"loss": np.array([0.3])})
+    few = figures(
+        ("only",),
+        3,
+        2,
+        epsilon_after_query=np.full(3, np.inf),
+        student_curve={"loss": np.array([0.3])},
+    )
     return render_html(replace(whole, privacy=priced), few)
 
 
 def hostile() -> str:
     """Every text that somebody else chose is markup."""
     whole = report(3, 20, 10, versions={HOSTILE: HOSTILE})
-    privacy = replace(whole.privacy, unit=HOSTILE, mechanism=HOSTILE, parameters={HOSTILE: HOSTILE}, accountant=HOSTILE)
+    privacy = replace(
+        whole.privacy,
+        unit=HOSTILE,
+        mechanism=HOSTILE,
+        parameters={HOSTILE: HOSTILE},
+        accountant=HOSTILE,
+    )
     called = Heading(HOSTILE, given={HOSTILE: HOSTILE})
     odd = replace(whole, heading=called, privacy=privacy, data=replace(whole.data, name=HOSTILE))
     curve = {HOSTILE: np.ones(3)}
-    return render_html(odd, figures((HOSTILE, "<b>bold</b>", "&lt;"), 20, 10, gap_name=HOSTILE, student_curve=curve))
+    return render_html(
+        odd,
+        figures((HOSTILE, "<b>bold</b>", "&lt;"), 20, 10, gap_name=HOSTILE, student_curve=curve),
+    )
 
 
 def frontier(names: tuple[str, ...], epsilons: tuple[float, ...], **fields: Any) -> Frontier:
     """Scores that rise with epsilon from a start of each entrant's own; the last entrant is out of reach."""
     runs = [_scored(0.1, aggregator="prior"), _scored(0.2, aggregator="best_constant")]
-    runs += [_scored(0.58, aggregator="true_label_student"), _scored(0.6, aggregator="all_records_model")]
-    runs.append(_scored(0.55, aggregator="majority_vote_student", teacher="linear", num_teachers=NUM_TEACHERS))
+    runs += [
+        _scored(0.58, aggregator="true_label_student"),
+        _scored(0.6, aggregator="all_records_model"),
+    ]
+    runs.append(
+        _scored(
+            0.55, aggregator="majority_vote_student", teacher="linear", num_teachers=NUM_TEACHERS
+        )
+    )
     for place, name in enumerate(names):
         for index, epsilon in enumerate(epsilons):
             missing = name == names[-1] and len(names) > 2
             value = None if missing else 0.58 - 0.5 / (1 + place) / (1 + index)
             note = "target_epsilon: expected more" if missing else ""
-            run = _scored(value, note=note, aggregator=name, teacher="kernel", student="low_rank", num_teachers=61_629)
-            terms: dict[str, Any] = {"adjacency": "replace_one", "delta": 1e-6, "accountant": "pld", "epsilon": epsilon}
+            run = _scored(
+                value,
+                note=note,
+                aggregator=name,
+                teacher="kernel",
+                student="low_rank",
+                num_teachers=61_629,
+            )
+            terms: dict[str, Any] = {
+                "adjacency": "replace_one",
+                "delta": 1e-6,
+                "accountant": "pld",
+                "epsilon": epsilon,
+            }
             runs += [replace(run, seed=seed, **terms) for seed in range(2)]
     return Frontier(runs=tuple(runs), num_test=10_000, **({"dataset": "wordnet"} | fields))
 
@@ -144,13 +207,17 @@ def two_entrants() -> str:
 def fifteen_entrants() -> str:
     names = tuple(f"stable_top_k_not_prior_{index}" for index in range(15))
     epsilons = (0.1, 0.25, 0.5, 1.0, 2.0, 3.6, 8.0)
-    solved = "prior_scale 407.7, selection_scale 505.469, table_order 43.3374, table_budget 0.000338697"
+    solved = (
+        "prior_scale 407.7, selection_scale 505.469, table_order 43.3374, table_budget 0.000338697"
+    )
     parameters = {f"{name}@1000": [(epsilon, solved) for epsilon in epsilons[:2]] for name in names}
     return render_page(frontier(names, epsilons), parameters)
 
 
 def hostile_entrants() -> str:
-    odd = frontier((HOSTILE, LONG, "out of reach"), (1.0, 1.01, 1.02, 8.0), dataset=HOSTILE, real=False)
+    odd = frontier(
+        (HOSTILE, LONG, "out of reach"), (1.0, 1.01, 1.02, 8.0), dataset=HOSTILE, real=False
+    )
     return render_page(odd, {HOSTILE: [(1.0, HOSTILE)]})
 
 
@@ -159,6 +226,15 @@ def _scored(value: float | None, **fields: Any) -> Run:
     return Run(num_queries=600, num_answered=None if value is None else 300, **(scores | fields))
 
 
-_ALL = finished, nothing_answered, halted, no_guarantee, hostile, two_entrants, fifteen_entrants, hostile_entrants
+_ALL = (
+    finished,
+    nothing_answered,
+    halted,
+    no_guarantee,
+    hostile,
+    two_entrants,
+    fifteen_entrants,
+    hostile_entrants,
+)
 PAGES: dict[str, Callable[[], str]] = {page.__name__: cache(page) for page in _ALL}
 """Each page by its name, rendered when first asked for."""

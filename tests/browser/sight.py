@@ -17,13 +17,15 @@ class Reader:
     width: int  # of the window, in pixels
     medium: str = "screen"  # screen or print
     scheme: str = "light"  # light or dark, as the reader's system prefers
-    mobile: bool = False  # whether it is a phone, which lays a page out as wide as its viewport says
+    # whether it is a phone, which lays a page out as wide as its viewport says
+    mobile: bool = False
 
 
 READERS = {
     "desk": Reader(1280),
     "dark": Reader(1280, scheme="dark"),
-    "print": Reader(703, medium="print", scheme="dark"),  # A4 less the style sheet's margins, on white all the same
+    # A4 less the style sheet's margins, on white all the same
+    "print": Reader(703, medium="print", scheme="dark"),
     "phone": Reader(390, mobile=True),
 }
 """The readers by name."""
@@ -45,7 +47,9 @@ def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:
             for name in (name for name in names if READERS[name].mobile == mobile):
                 show(page, READERS[name])
                 result = page.evaluate(_SCRIPT)
-                faults = [f"{kind}: {text}" for kind, texts in result["found"].items() for text in texts]
+                faults = [
+                    f"{kind}: {text}" for kind, texts in result["found"].items() for text in texts
+                ]
                 seen[name] = Sight(events + faults, result["paper"])
     return seen
 
@@ -61,7 +65,9 @@ def show(page: Any, reader: Reader) -> None:
 def num_sheets(browser: Any, path: Path) -> int:
     """Pages of A4 that the page is printed on."""
     with opened(browser, path) as (page, _):
-        return len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", prefer_css_page_size=True)))
+        return len(
+            re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", prefer_css_page_size=True))
+        )
 
 
 @contextmanager
@@ -69,12 +75,19 @@ def opened(browser: Any, path: Path, *, mobile: bool = False) -> Iterator[tuple[
     """The page in a window of its own, and a list that grows with what the browser complains of or asks for."""
     events: list[str] = []
     reader = READERS["phone" if mobile else "desk"]
-    context = browser.new_context(viewport={"width": reader.width, "height": 844}, is_mobile=mobile, has_touch=mobile)
+    context = browser.new_context(
+        viewport={"width": reader.width, "height": 844}, is_mobile=mobile, has_touch=mobile
+    )
     try:
         page, address = context.new_page(), path.as_uri()
-        page.on("console", lambda message: events.append(f"console: {message.type}: {message.text}"))
+        page.on(
+            "console", lambda message: events.append(f"console: {message.type}: {message.text}")
+        )
         page.on("pageerror", lambda error: events.append(f"error: {error}"))
-        page.on("request", lambda request: request.url == address or events.append(f"request: {request.url}"))
+        page.on(
+            "request",
+            lambda request: request.url == address or events.append(f"request: {request.url}"),
+        )
         page.goto(address)
         yield page, events
     finally:

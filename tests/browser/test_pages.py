@@ -32,7 +32,11 @@ def test_names_are_text_whatever_is_in_them(browser: Any, page_file: PageFile, n
 
 def test_a_script_would_not_run(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    path.write_text(PAGES["two_entrants"]().replace("</main>", "<script>document.title = 'taken'</script></main>"))
+    path.write_text(
+        PAGES["two_entrants"]().replace(
+            "</main>", "<script>document.title = 'taken'</script></main>"
+        )
+    )
     with opened(browser, path) as (page, events):
         assert page.title() == "2 methods on wordnet"
         assert "Content Security Policy" in " ".join(events)

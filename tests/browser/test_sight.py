@@ -28,9 +28,13 @@ FAULTS = {
     "error: no": "<script>throw new Error('no')</script>",
     "request: file:///x.css": '<link rel="stylesheet" href="file:///x.css">',
     'contrast: p "gray"': '<p style="color: #777">gray</p>',
-    'contrast: text "on blue"': picture('<rect width="300" height="40" fill="#235"/><text x="9" y="20">on blue</text>'),
+    'contrast: text "on blue"': picture(
+        '<rect width="300" height="40" fill="#235"/><text x="9" y="20">on blue</text>'
+    ),
     'fonts: p "small"': '<p style="font-size: 11.9px">small</p>',
-    'fonts: text "scaled"': picture('<g transform="scale(0.5)"><text x="9" y="20">scaled</text></g>'),
+    'fonts: text "scaled"': picture(
+        '<g transform="scale(0.5)"><text x="9" y="20">scaled</text></g>'
+    ),
     "overflow: page": '<div style="width: 2000px">wide</div>',
     'cut: div "averylongword': '<div style="width: 30px; overflow-x: hidden">averylongword</div>',
     'cut: text "at the edge': picture('<text x="280" y="20">at the edge</text>'),

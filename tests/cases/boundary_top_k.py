@@ -8,10 +8,20 @@ from tests.privacy.case import Case as LawCase
 from tests.privacy.case import rename_set
 
 CONTRACT = (
-    Case("boundary", BoundaryTopK(selection_scale=2.0, test_std=0.3, failure_prob=1e-11, **SESSION), halts=True),
+    Case(
+        "boundary",
+        BoundaryTopK(selection_scale=2.0, test_std=0.3, failure_prob=1e-11, **SESSION),
+        halts=True,
+    ),
 )
 
-_SMALL = {"selection_scale": 2.0, "test_std": 2.0, "failure_prob": 0.01, "target_hits": 1, "session_delta": 0.05}
+_SMALL = {
+    "selection_scale": 2.0,
+    "test_std": 2.0,
+    "failure_prob": 0.01,
+    "target_hits": 1,
+    "session_delta": 0.05,
+}
 
 
 def _rename(outcome: Any, order: list[int]) -> Any:

@@ -5,7 +5,11 @@ from tests.contract.case import Case
 
 CONTRACT = (
     Case(
-        "centered", CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0), refuses=False, any_real=True, flat=True
+        "centered",
+        CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0),
+        refuses=False,
+        any_real=True,
+        flat=True,
     ),
 )
 WITHOUT_DISTRIBUTION = "real numbers; its sum and its noise in test_centered_votes.py"

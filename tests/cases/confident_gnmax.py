@@ -7,12 +7,17 @@ from tests.privacy.case import rename_set
 from tests.privacy.rival_distributions import SCREENED, confident_gnmax_distribution
 
 CONTRACT = (
-    Case("confident_gnmax", ConfidentGNMax(screening_std=2.0, threshold_share=0.85, noise_std=6.0, max_votes=40)),
+    Case(
+        "confident_gnmax",
+        ConfidentGNMax(screening_std=2.0, threshold_share=0.85, noise_std=6.0, max_votes=40),
+    ),
 )
 DISTRIBUTIONS = (
     LawCase(
         "ConfidentGNMax",
-        lambda shape: ConfidentGNMax(max_votes=shape.num_labels, adjacency=shape.adjacency, **SCREENED),
+        lambda shape: ConfidentGNMax(
+            max_votes=shape.num_labels, adjacency=shape.adjacency, **SCREENED
+        ),
         confident_gnmax_distribution,
         tightness=0.45,
         refuted_on=None,

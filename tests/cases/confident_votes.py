@@ -6,7 +6,9 @@ from tests.privacy.case import Case as LawCase
 from tests.privacy.case import rename_bits
 from tests.privacy.rival_distributions import SCREENED, confident_votes_distribution
 
-CONTRACT = (Case("confident_votes", ConfidentVotes(screening_std=2.0, threshold_share=0.55, noise_std=3.0)),)
+CONTRACT = (
+    Case("confident_votes", ConfidentVotes(screening_std=2.0, threshold_share=0.55, noise_std=3.0)),
+)
 DISTRIBUTIONS = (
     LawCase(
         "ConfidentVotes",

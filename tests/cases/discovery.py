@@ -35,9 +35,16 @@ def case_files(folder: Path) -> tuple[CaseFile, ...]:
 
 def _read(path: Path) -> CaseFile:
     said = runpy.run_path(str(path))
-    distributions, without = tuple(said.get("DISTRIBUTIONS", ())), said.get("WITHOUT_DISTRIBUTION", "")
-    assert len({type(case.aggregator) for case in said["CONTRACT"]}) == 1, f"{path.name}: cases of one class in a file"
-    assert bool(distributions) != bool(without), f"{path.name}: either DISTRIBUTIONS, or WITHOUT_DISTRIBUTION and why"
+    distributions, without = (
+        tuple(said.get("DISTRIBUTIONS", ())),
+        said.get("WITHOUT_DISTRIBUTION", ""),
+    )
+    assert len({type(case.aggregator) for case in said["CONTRACT"]}) == 1, (
+        f"{path.name}: cases of one class in a file"
+    )
+    assert bool(distributions) != bool(without), (
+        f"{path.name}: either DISTRIBUTIONS, or WITHOUT_DISTRIBUTION and why"
+    )
     return CaseFile(path.stem, tuple(said["CONTRACT"]), distributions, without)
 
 

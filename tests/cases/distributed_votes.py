@@ -11,4 +11,6 @@ CONTRACT = (
         refuses=False,
     ),
 )
-WITHOUT_DISTRIBUTION = "the server sees whole numbers without bounds; all histograms in test_distributed_votes.py"
+WITHOUT_DISTRIBUTION = (
+    "the server sees whole numbers without bounds; all histograms in test_distributed_votes.py"
+)

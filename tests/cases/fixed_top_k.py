@@ -7,12 +7,21 @@ from tests.privacy.case import rename_set
 
 CONTRACT = tuple(
     Case(mechanism, FixedTopK(k=2, epsilon=1.5, mechanism=mechanism), refuses=False)
-    for mechanism in ("peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint", "lipschitz")
+    for mechanism in (
+        "peeling",
+        "joint",
+        "canonical",
+        "permute_and_flip",
+        "permute_and_flip_joint",
+        "lipschitz",
+    )
 )
 DISTRIBUTIONS = tuple(
     LawCase(
         f"FixedTopK-{mechanism}",
-        lambda s, m=mechanism: FixedTopK(k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency),
+        lambda s, m=mechanism: FixedTopK(
+            k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency
+        ),
         tightness=0.4,
         rename=rename_set,
     )

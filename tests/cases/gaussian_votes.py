@@ -22,5 +22,6 @@ DISTRIBUTIONS = tuple(
         refuted_on=None,
         rename=rename_bits,
     )
-    for std in (0.1, 0.5, 1.0, 3.0)  # with the first counts far from the threshold are drawn like nearer ones
+    # with the first counts far from the threshold are drawn like nearer ones
+    for std in (0.1, 0.5, 1.0, 3.0)
 )

@@ -12,8 +12,16 @@ from tests.privacy.rival_distributions import stable_fixed_top_k_distribution
 TABLE = {"test": "table", "table_order": 3.0, "table_budget": 4.0}
 
 CONTRACT = (
-    Case("fixed", StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=6.0), refuses=False),
-    Case("fixed_table", StableFixedTopK(k=3, selection_scale=2.0, peel_scale=6.0, penalty=1.0, **TABLE), refuses=False),
+    Case(
+        "fixed",
+        StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=6.0),
+        refuses=False,
+    ),
+    Case(
+        "fixed_table",
+        StableFixedTopK(k=3, selection_scale=2.0, peel_scale=6.0, penalty=1.0, **TABLE),
+        refuses=False,
+    ),
 )
 
 
@@ -21,16 +29,22 @@ def _rename(step: Any, order: list[int]) -> Any:
     return rename_set(step[0], order), rename_indices(step[1], order)
 
 
-def _distribution(k: int, tightness: float = 0.0, largest: tuple[int, int] = (3, 5), **options: Any) -> LawCase:
+def _distribution(
+    k: int, tightness: float = 0.0, largest: tuple[int, int] = (3, 5), **options: Any
+) -> LawCase:
     settings = {"selection_scale": 1.0, "peel_scale": 1.5, "penalty": 0.5} | TESTS[0] | options
     return LawCase(
         "-".join(["StableFixedTopK", str(k), *map(str, options.values())]),
-        lambda shape: StableFixedTopK(k=min(k, shape.num_labels), adjacency=shape.adjacency, **settings),
+        lambda shape: StableFixedTopK(
+            k=min(k, shape.num_labels), adjacency=shape.adjacency, **settings
+        ),
         stable_fixed_top_k_distribution,
         tightness=tightness,
         largest=largest,
         min_labels=k + 1,
-        refuted_on=None if settings.get("padded") and settings["penalty"] == 0 else (min(largest[0], 4), 3 + (k == 1)),
+        refuted_on=None
+        if settings.get("padded") and settings["penalty"] == 0
+        else (min(largest[0], 4), 3 + (k == 1)),
         rename=_rename,
     )
 
@@ -55,5 +69,7 @@ DISTRIBUTIONS = (
     ),
     # two tied labels and a test that says nothing: the peel is all there is; and two picks of it
     _distribution(1, 0.9, (2, 6), **TESTS[2] | {"test_std": 1e4, "peel_scale": 4.0}),
-    _distribution(2, 0.9, (4, 4), **TESTS[2] | {"test_std": 1e4, "peel_scale": 4.0, "selection_scale": 1e4}),
+    _distribution(
+        2, 0.9, (4, 4), **TESTS[2] | {"test_std": 1e4, "peel_scale": 4.0, "selection_scale": 1e4}
+    ),
 )

@@ -33,7 +33,12 @@ from pate.votes import VoteShape
 from tests.config.conftest import Composed, with_files
 from tests.e2e.commands import succeeded
 
-WAY = {"features": "patches", "teacher": "kernel", "aggregator": "centered_votes", "accountant": "exact"}
+WAY = {
+    "features": "patches",
+    "teacher": "kernel",
+    "aggregator": "centered_votes",
+    "accountant": "exact",
+}
 WAY["student"] = "low_rank"
 EXPERIMENTS = {
     "names_noise": "aggregator: {noise_std: 4.0}",
@@ -47,7 +52,9 @@ EXPERIMENTS = {
 
 @pytest.fixture
 def composed(tmp_path: Path) -> Iterator[Composed]:
-    files = {f"experiment/{name}": f"# @package _global_\n{text}\n" for name, text in EXPERIMENTS.items()}
+    files = {
+        f"experiment/{name}": f"# @package _global_\n{text}\n" for name, text in EXPERIMENTS.items()
+    }
     mine = f"_target_: {__name__}.Undeclared\nmurmur: 40.0\n"
     files |= {"budget/tight": "target_epsilon: 0.5\n", "aggregator/mine": mine}
     with with_files(tmp_path, files, __name__):
@@ -57,22 +64,47 @@ def composed(tmp_path: Path) -> Iterator[Composed]:
 LEFT_OPEN: dict[str | None, tuple[str, ...]] = {
     "pictures": (
         *("data=icons", "data=image_folder", "data=celeba features.dimension=64"),
-        *("data=celeba data.root=/somewhere target_epsilon=1", "data=synth_faces student=mlp accountant=pld"),
+        *(
+            "data=celeba data.root=/somewhere target_epsilon=1",
+            "data=synth_faces student=mlp accountant=pld",
+        ),
     ),
-    "features": ("data=celeba aggregator=gaussian_votes", "data=celeba teacher.num_teachers=30", "compare data=celeba"),
+    "features": (
+        "data=celeba aggregator=gaussian_votes",
+        "data=celeba teacher.num_teachers=30",
+        "compare data=celeba",
+    ),
     "table": ("data=table",),
     None: (
-        *("data=wordnet", "data=celeba features=none", "data=celeba,wordnet -m", "data=table way=none"),
-        *("data=celeba teacher=cnn", "compare data=celeba teacher=cnn", "predict data=celeba", "compare data=table"),
-        *("data=table teacher.num_teachers=30", "data=table aggregator=gaussian_votes", "data=table teacher=linear"),
+        *(
+            "data=wordnet",
+            "data=celeba features=none",
+            "data=celeba,wordnet -m",
+            "data=table way=none",
+        ),
+        *(
+            "data=celeba teacher=cnn",
+            "compare data=celeba teacher=cnn",
+            "predict data=celeba",
+            "compare data=table",
+        ),
+        *(
+            "data=table teacher.num_teachers=30",
+            "data=table aggregator=gaussian_votes",
+            "data=table teacher=linear",
+        ),
         *("experiment=celeba_zhu_wang", "data=synth_faces experiment=synth_faces_800"),
     ),
 }
 
 
-@pytest.mark.parametrize(("line", "chosen"), [(line, chosen) for chosen in LEFT_OPEN for line in LEFT_OPEN[chosen]])
+@pytest.mark.parametrize(
+    ("line", "chosen"), [(line, chosen) for chosen in LEFT_OPEN for line in LEFT_OPEN[chosen]]
+)
 def test_what_a_command_line_leaves_open(line: str, chosen: str | None) -> None:
-    command, *words = line.split() if line.startswith(("compare", "predict")) else ("train", *line.split())
+    command, *words = (
+        line.split() if line.startswith(("compare", "predict")) else ("train", *line.split())
+    )
     assert way_left_open(words, command) == chosen
 
 
@@ -92,11 +124,17 @@ def test_what_a_command_line_leaves_open(line: str, chosen: str | None) -> None:
         ("vote data=celeba teacher=cnn", None),
     ],
 )
-def test_teachers_of_pictures_bring_a_student_of_pictures_where_none_is_named(line: str, student: str | None) -> None:
-    command, *words = line.split() if line.startswith(("compare", "vote")) else ("train", *line.split())
+def test_teachers_of_pictures_bring_a_student_of_pictures_where_none_is_named(
+    line: str, student: str | None
+) -> None:
+    command, *words = (
+        line.split() if line.startswith(("compare", "vote")) else ("train", *line.split())
+    )
     assert student_left_open(words, command) == student
     if student is not None:
-        assert said_of_student(student, words).startswith("no student is named: student=cnn, which looks at pictures")
+        assert said_of_student(student, words).startswith(
+            "no student is named: student=cnn, which looks at pictures"
+        )
 
 
 def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Composed) -> None:
@@ -114,16 +152,29 @@ def test_the_way_is_what_its_file_says_and_a_choice_of_ones_own_stays(composed: 
     assert choices("data=celeba", "data.root=x", "way=pictures") == WAY
     assert choices("data=table", "way=table") == WAY | {"features": "none"}
     assert choices("data=table", "way=table", "student=mlp", "teacher=mlp")["teacher"] == "mlp"
-    assert choices("data=celeba", "data.root=x", "way=features", app="compare")["features"] == "patches"
+    assert (
+        choices("data=celeba", "data.root=x", "way=features", app="compare")["features"]
+        == "patches"
+    )
     assert choices("data=table")["teacher"] == "linear"
     assert said_of_way({"way": "none", **WAY}) is said_of_way({}) is None
-    assert str(said_of_way({"way": "features", **WAY})).startswith("no teacher is named: features=patches; ")
-    assert str(said_of_way({"way": "table", **WAY})).startswith("no teacher is named: teacher=kernel aggregator=")
+    assert str(said_of_way({"way": "features", **WAY})).startswith(
+        "no teacher is named: features=patches; "
+    )
+    assert str(said_of_way({"way": "table", **WAY})).startswith(
+        "no teacher is named: teacher=kernel aggregator="
+    )
 
 
 @pytest.mark.slow
 def test_the_choice_is_said_and_kept_in_the_settings(tmp_path: Path) -> None:
-    small = ["data.num_private=600", "data.num_public=80", "data.num_test=40", "data.image_size=10", "seed=0"]
+    small = [
+        "data.num_private=600",
+        "data.num_public=80",
+        "data.num_test=40",
+        "data.image_size=10",
+        "seed=0",
+    ]
     small += ["features.num_filters=16", "features.num_patches=2000"]
     terms = ["num_queries=60", "target_epsilon=1000", "allow_useless=true", "all_records=false"]
     ended = succeeded("train", "data=synth_faces", *small, *terms, f"output_dir={tmp_path / 'run'}")
@@ -146,7 +197,9 @@ class Undeclared(PerQueryAggregator):
         return SelfComposedEvent(PureDpEvent(1 / self.murmur), shape.num_queries * shape.num_labels)
 
     def scaled(self, factor: float) -> Self:
-        return replace(self, murmur=self.murmur * factor, steps=tuple(factor * step for step in self.steps))
+        return replace(
+            self, murmur=self.murmur * factor, steps=tuple(factor * step for step in self.steps)
+        )
 
     def _draw(self, votes: Any, *, num_teachers: int, rng: np.random.Generator) -> Any:
         raise AssertionError("nothing is drawn here")
@@ -174,30 +227,60 @@ def test_what_is_declared_and_what_scaled_changes_is_noise() -> None:
 
 
 GAUSSIAN = "aggregator=gaussian_votes"
-GIVEN, MINE = f"{GAUSSIAN} aggregator.noise_std=40", f"allowed_targets=[{__name__}.] aggregator=mine"
+GIVEN, MINE = (
+    f"{GAUSSIAN} aggregator.noise_std=40",
+    f"allowed_targets=[{__name__}.] aggregator=mine",
+)
 TARGETS: dict[float | None, tuple[str, ...]] = {
     0.5: (f"{GAUSSIAN} experiment=includes_a_target",),
-    2.0: (f"{GIVEN} target_epsilon=2", f"{GIVEN} ++target_epsilon=2", f"{GAUSSIAN} experiment=names_both"),
+    2.0: (
+        f"{GIVEN} target_epsilon=2",
+        f"{GIVEN} ++target_epsilon=2",
+        f"{GAUSSIAN} experiment=names_both",
+    ),
     3.0: ("target_epsilon=3", f"{GAUSSIAN} experiment=names_noise target_epsilon=3"),
     8.0: (
-        *("", f"{MINE} aggregator.quorum=0.4", f"{MINE} teacher.penalty=2", f"{GAUSSIAN} experiment=names_nothing"),
+        *(
+            "",
+            f"{MINE} aggregator.quorum=0.4",
+            f"{MINE} teacher.penalty=2",
+            f"{GAUSSIAN} experiment=names_nothing",
+        ),
         f"{GAUSSIAN} aggregator.noise_std=-1",  # which is refused where it is made
         *(f"{GIVEN} noise=solve", "target_epsilon=8 max_epsilon=2"),
     ),
     36.0: ("aggregator=stable_top_k_boundary",),
-    100.0: ("experiment=quick", "experiment=quick max_epsilon=2"),  # two that were given, which a run refuses
+    # two that were given, which a run refuses
+    100.0: ("experiment=quick", "experiment=quick max_epsilon=2"),
     None: (
         f"{GAUSSIAN} aggregator.noise_std=100",  # which is the default
-        *("target_epsilon=null", f"{GAUSSIAN} ++aggregator.noise_std=40", f"{MINE} aggregator.murmur=4"),
-        *(f"{GAUSSIAN} experiment=names_noise", f"{GAUSSIAN} experiment=includes_noise", f"{GAUSSIAN} noise=given"),
-        *(f"{GAUSSIAN} experiment=names_both aggregator.noise_std=3", "experiment=quick aggregator.selection_scale=9"),
-        *(f"{GIVEN} max_epsilon=2", f"{GAUSSIAN} max_epsilon=2", "aggregator=stable_top_k_boundary max_epsilon=2"),
+        *(
+            "target_epsilon=null",
+            f"{GAUSSIAN} ++aggregator.noise_std=40",
+            f"{MINE} aggregator.murmur=4",
+        ),
+        *(
+            f"{GAUSSIAN} experiment=names_noise",
+            f"{GAUSSIAN} experiment=includes_noise",
+            f"{GAUSSIAN} noise=given",
+        ),
+        *(
+            f"{GAUSSIAN} experiment=names_both aggregator.noise_std=3",
+            "experiment=quick aggregator.selection_scale=9",
+        ),
+        *(
+            f"{GIVEN} max_epsilon=2",
+            f"{GAUSSIAN} max_epsilon=2",
+            "aggregator=stable_top_k_boundary max_epsilon=2",
+        ),
         "experiment=quick target_epsilon=null max_epsilon=2",
     ),
 }
 
 
-@pytest.mark.parametrize(("line", "target"), [(line, target) for target in TARGETS for line in TARGETS[target]])
+@pytest.mark.parametrize(
+    ("line", "target"), [(line, target) for target in TARGETS for line in TARGETS[target]]
+)
 def test_noise_is_given_or_solved_for(composed: Composed, line: str, target: float | None) -> None:
     config = composed(*line.split())
     assert config.target_epsilon == target
@@ -209,16 +292,24 @@ def test_noise_is_one_of_two_words_and_contradicts_a_target(composed: Composed) 
     assert composed(GAUSSIAN, app="release").target_epsilon == 8.0
     with pytest.raises(InvalidValue, match=r"^noise=loud: expected one of solve, given"):
         composed("noise=loud")
-    with pytest.raises(InvalidValue, match=r"^target_epsilon=2\.0: expected none beside noise=given"):
+    with pytest.raises(
+        InvalidValue, match=r"^target_epsilon=2\.0: expected none beside noise=given"
+    ):
         composed("noise=given", "target_epsilon=2")
-    with pytest.raises(InvalidValue, match=r"^target_epsilon=None: expected an epsilon > 0 beside noise=solve"):
+    with pytest.raises(
+        InvalidValue, match=r"^target_epsilon=None: expected an epsilon > 0 beside noise=solve"
+    ):
         composed("noise=solve", "target_epsilon=null")
     with pytest.raises(InvalidValue, match=r"^max_epsilon=2\.0: expected none beside noise=solve"):
         composed("noise=solve", "max_epsilon=2")
 
 
 def test_queries_are_named_by_the_command_line_or_an_experiment(composed: Composed) -> None:
-    for line in ("seed=3", "teacher.num_teachers=600 experiment=centered_votes", "num_queries=600 fewer_queries=true"):
+    for line in (
+        "seed=3",
+        "teacher.num_teachers=600 experiment=centered_votes",
+        "num_queries=600 fewer_queries=true",
+    ):
         assert composed(*line.split()).fewer_queries is True
     for word in ("num_queries=600", "experiment=quick"):
         assert composed(word).fewer_queries is False
@@ -236,7 +327,10 @@ def test_a_plan_takes_what_was_settled(composed: Composed, monkeypatch: pytest.M
     assert (plan.target_epsilon, plan.max_epsilon) == (None, 2.0)
     assert (plan.settings["target_epsilon"], plan.settings["max_epsilon"]) == (None, 2.0)
     assert not {"noise", "fewer_queries"} & plan.settings.keys()
-    with pytest.raises(InvalidValue, match=r"max_epsilon=2\.0: expected no target_epsilon beside it; one solves for"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"max_epsilon=2\.0: expected no target_epsilon beside it; one solves for",
+    ):
         command.train_from_config(composed("experiment=quick", "max_epsilon=2"))
     HydraConfig.instance().cfg = None
 
@@ -244,10 +338,19 @@ def test_a_plan_takes_what_was_settled(composed: Composed, monkeypatch: pytest.M
 @pytest.mark.process
 def test_what_is_printed_is_what_runs() -> None:
     printed = succeeded(
-        "train", "data=table", "aggregator.noise_multiplier=3", "aggregator=centered_votes", "--cfg", "job"
+        "train",
+        "data=table",
+        "aggregator.noise_multiplier=3",
+        "aggregator=centered_votes",
+        "--cfg",
+        "job",
     )
     config = OmegaConf.create(printed.stdout)
-    assert (config.target_epsilon, config.noise, config.teacher._target_[-13:]) == (None, "given", "LinearTeacher")
+    assert (config.target_epsilon, config.noise, config.teacher._target_[-13:]) == (
+        None,
+        "given",
+        "LinearTeacher",
+    )
     printed = succeeded("train", "data=table", "--cfg", "job")
     assert OmegaConf.create(printed.stdout).teacher._target_.endswith("KernelTeacher")
 

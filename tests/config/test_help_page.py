@@ -62,8 +62,9 @@ A footer that is longer than the width."""
 
 def test_a_page_is_folded_to_the_width_but_for_commands_and_yaml() -> None:
     assert folded(PAGE, 40) == NARROW
-    assert "A paragraph that is written in lines of some length, and that goes on in the next line." in folded(
-        PAGE, 100
+    assert (
+        "A paragraph that is written in lines of some length, and that goes on in the next line."
+        in folded(PAGE, 100)
     )
 
 
@@ -73,7 +74,9 @@ def test_a_long_command_goes_on_behind_a_backslash_and_not_within_quotes() -> No
     assert lines[1:3] == ["  pate-train 'name=[two words]' \\", "      second=2 third=3"]
 
 
-def test_the_width_is_that_of_the_terminal_or_of_columns_and_80_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_width_is_that_of_the_terminal_or_of_columns_and_80_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def is_no_terminal(descriptor: int) -> os.terminal_size:
         raise OSError(25, "Inappropriate ioctl for device")
 
@@ -91,7 +94,9 @@ def test_the_width_is_that_of_the_terminal_or_of_columns_and_80_in_a_pipe(monkey
 def test_what_a_class_says_of_its_fields_is_read_from_docstrings_and_comments_and_bases() -> None:
     table = comments_of(Table)
     assert table["private"] == "file of the private records"
-    assert table["public"].startswith("file of the public ones; its rows are shuffled, and the first of them are asked")
+    assert table["public"].startswith(
+        "file of the public ones; its rows are shuffled, and the first of them are asked"
+    )
     teacher = comments_of(CNNTeacher)
     assert teacher["threshold"] == "probability from which a label is voted for, in (0, 1)."
     assert teacher["width"] == "channels of the first layer, a multiple of 8"  # of a base
@@ -102,10 +107,22 @@ def test_what_a_class_says_of_its_fields_is_read_from_docstrings_and_comments_an
 @pytest.mark.parametrize(
     ("command", "words", "settings"),
     [
-        ("train", ("data=table", "teacher=cnn"), {"data.group": "column that says", "teacher.epochs": "passes over"}),
+        (
+            "train",
+            ("data=table", "teacher=cnn"),
+            {"data.group": "column that says", "teacher.epochs": "passes over"},
+        ),
         ("vote", ("data=table",), {"data.label_separator": "what stands between labels"}),
-        ("compare", ("data=celeba", "data.root=FOLDER"), {"data.image_size": "", "teacher.num_teachers": "how many"}),
-        ("account", (), {"aggregator.selection_scale": "scale of the selection noise in votes, > 0"}),
+        (
+            "compare",
+            ("data=celeba", "data.root=FOLDER"),
+            {"data.image_size": "", "teacher.num_teachers": "how many"},
+        ),
+        (
+            "account",
+            (),
+            {"aggregator.selection_scale": "scale of the selection noise in votes, > 0"},
+        ),
     ],
 )
 def test_settings_of_the_chosen_parts_are_explained(
@@ -118,7 +135,9 @@ def test_settings_of_the_chosen_parts_are_explained(
     assert "None" not in page.replace("NoneType", "")
 
 
-@pytest.mark.parametrize("command", sorted(path.stem for path in (CONFIG_FOLDER / "hydra" / "help").glob("*.yaml")))
+@pytest.mark.parametrize(
+    "command", sorted(path.stem for path in (CONFIG_FOLDER / "hydra" / "help").glob("*.yaml"))
+)
 def test_every_command_marks_where_its_configuration_begins(command: str) -> None:
     folder = FILE_COMMANDS if (FILE_COMMANDS / f"{command}.yaml").is_file() else CONFIG_FOLDER
     assert folder == CONFIG_FOLDER
@@ -136,6 +155,13 @@ def test_every_setting_of_every_part_that_ships_is_explained() -> None:
                 continue
             texts = comments_of(cls)
             names = [item.name for item in dataclasses.fields(cls) if item.init]
-            told = {setting: texts.get(setting) or help_page._SET_BESIDE.get(setting, "") for setting in names}
-            lacking += [f"{group}={name}: {setting}" for setting, text in told.items() if not text or text[0] in "><-"]
+            told = {
+                setting: texts.get(setting) or help_page._SET_BESIDE.get(setting, "")
+                for setting in names
+            }
+            lacking += [
+                f"{group}={name}: {setting}"
+                for setting, text in told.items()
+                if not text or text[0] in "><-"
+            ]
     assert lacking == []

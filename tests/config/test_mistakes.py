@@ -30,9 +30,14 @@ def read(word: str) -> object:
 def test_what_hydra_cannot_read_is_told_how_it_is_written() -> None:
     for value in ("~/celeba", "/my copy (1)", "/a=b", "/a[1]"):
         line = unread(f"data.root={value}")
-        assert line.startswith(f"data.root={value}: expected a value that Hydra can read, in quotes within quotes wher")
+        assert line.startswith(
+            f"data.root={value}: expected a value that Hydra can read, in quotes within quotes wher"
+        )
         assert read(line.rpartition(": '")[2].removesuffix("'")) == value
-    assert unread("quick") == "quick: expected NAME=VALUE, no blank around the =; --help lists the names"
+    assert (
+        unread("quick")
+        == "quick: expected NAME=VALUE, no blank around the =; --help lists the names"
+    )
     assert unread("data.labels=[flu,").endswith(
         " where it has a blank or any of ~ ( ) [ ] { } , = ': 'data.labels=[flu]'"
     )
@@ -44,7 +49,10 @@ def test_a_value_that_must_be_given_and_a_class_that_cannot_be_imported_are_name
         OmegaConf.select(config, "data.root", throw_on_missing=True)
     assert explain(raised.value) == "data.root: expected a value, none is assumed: data.root=…"
     node = OmegaConf.create({"_target_": "nowhere.Data"})
-    with pytest.raises(InvalidValue, match=r"_target_=nowhere\.Data: expected a class that can be imported: install"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"_target_=nowhere\.Data: expected a class that can be imported: install",
+    ):
         build(node, "data", allowed_targets=["nowhere."])
     with pytest.raises(InvalidValue, match="or with a prefix in allowed_targets"):
         build(node, "data")
@@ -60,24 +68,53 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ("target_epsilon=abc", r"target_epsilon=abc: expected a number"),
         ("redraw=maybe", r"redraw=maybe: expected true or false"),
         ("output_dir=[1]", r"output_dir=\[1\]: expected text, and no setting below it"),
-        ("allowed_targets=3", r"allowed_targets: expected a list: 'allowed_targets=\[VALUE,VALUE\]'"),
+        (
+            "allowed_targets=3",
+            r"allowed_targets: expected a list: 'allowed_targets=\[VALUE,VALUE\]'",
+        ),
         ("teacher.num_teachers=1.5", r"teacher\.num_teachers=1\.5: expected a whole number"),
-        ("seed=1,2", r"seed=1,2: expected one value, a list as 'seed=\[1,2\]', or -m before it, which runs each"),
+        (
+            "seed=1,2",
+            r"seed=1,2: expected one value, a list as 'seed=\[1,2\]', or -m before it, which runs each",
+        ),
         ("+experiment=quick", r"experiment: " + re.escape(MEMBER.format("experiment"))),
         ("teacher=[linear,mlp]", r"teacher: " + re.escape(MEMBER.format("teacher"))),
         ("~aggregator", r"aggregator: " + re.escape(MEMBER.format("aggregator"))),
         ("experiment=quik", r"experiment=quik: expected one of .*did you mean quick\?\)"),
-        ("data=private.csv", r"data=private\.csv: .*; files of a table are data=table data\.private=FILE .*"),
-        ("data.private=a.csv", r"data\.private: expected a key .*; files of a table are data=table data\.private=F.*"),
-        ("teacher=forest", r"teacher=forest: expected one of .*; teacher=sklearn takes any classifier of .*"),
-        ("teacher.num_techers=3", r".*\.num_techers: expected a key of .* device \(did you mean num_teachers\?\)"),
-        ("techer=mlp", r"techer: expected a key .*, output_dir \(did you mean teacher or ledger\?\)"),
-        ("aggregator.zzz=1", r"aggregator\.zzz: expected a key .*, max_k, selection_share, regularizer"),
-        ("teacher=sklearn teacher.estimator.C=3", r".*; with \+ before it, it becomes one: \+teacher\.estimator\.C=…"),
+        (
+            "data=private.csv",
+            r"data=private\.csv: .*; files of a table are data=table data\.private=FILE .*",
+        ),
+        (
+            "data.private=a.csv",
+            r"data\.private: expected a key .*; files of a table are data=table data\.private=F.*",
+        ),
+        (
+            "teacher=forest",
+            r"teacher=forest: expected one of .*; teacher=sklearn takes any classifier of .*",
+        ),
+        (
+            "teacher.num_techers=3",
+            r".*\.num_techers: expected a key of .* device \(did you mean num_teachers\?\)",
+        ),
+        (
+            "techer=mlp",
+            r"techer: expected a key .*, output_dir \(did you mean teacher or ledger\?\)",
+        ),
+        (
+            "aggregator.zzz=1",
+            r"aggregator\.zzz: expected a key .*, max_k, selection_share, regularizer",
+        ),
+        (
+            "teacher=sklearn teacher.estimator.C=3",
+            r".*; with \+ before it, it becomes one: \+teacher\.estimator\.C=…",
+        ),
         ("zzz.noise=1", r"zzz\.noise: expected a key of the configuration: one of .*, output_dir"),
     ],
 )
-def test_what_cannot_be_composed_is_told_what_to_write(composed: Composed, override: str, line: str) -> None:
+def test_what_cannot_be_composed_is_told_what_to_write(
+    composed: Composed, override: str, line: str
+) -> None:
     with pytest.raises(HydraException) as raised:
         composed(*override.split())
     assert re.fullmatch(line, explain(raised.value))
@@ -94,7 +131,10 @@ def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from(composed: 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["accountant=null"], "accountant=null: expected one of auto, exact, joint_law, pld, pure_dp, rdp, zcdp"),
+        (
+            ["accountant=null"],
+            "accountant=null: expected one of auto, exact, joint_law, pld, pure_dp, rdp, zcdp",
+        ),
         (["engine=2.5"], "engine=2.5: expected one of processes, ray, sequential, stacked"),
         (["seed=3", "target_epsilon=null"], None),
     ],
@@ -105,15 +145,23 @@ def test_a_group_without_a_name_is_told_its_members(words: list[str], line: str 
 
 def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
     require_sound(composed(), command_schema("train"), "train")
-    with pytest.raises(InvalidValue, match=r"num_query: expected a key of .* \(did you mean num_queries\?\)"):
+    with pytest.raises(
+        InvalidValue, match=r"num_query: expected a key of .* \(did you mean num_queries\?\)"
+    ):
         require_sound(composed("+num_query=5"), command_schema("train"), "train")
 
 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--num-queries=3"], "--num-queries=3: expected NAME=VALUE, without dashes (did you mean num_queries?)"),
-        (["--data.root", "x=1"], "--data.root: expected NAME=VALUE, without dashes (did you mean data?)"),
+        (
+            ["--num-queries=3"],
+            "--num-queries=3: expected NAME=VALUE, without dashes (did you mean num_queries?)",
+        ),
+        (
+            ["--data.root", "x=1"],
+            "--data.root: expected NAME=VALUE, without dashes (did you mean data?)",
+        ),
         (["seed=3", "=-1"], "=-1: expected NAME=VALUE, text in UTF-8"),
         (["@aggregator.test_std=1"], "@aggregator.test_std=1: expected NAME=VALUE, text in UTF-8"),
     ],
@@ -122,7 +170,9 @@ def test_words_that_hydra_is_not_given(words: list[str], line: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         require_words(words, ("target_epsilon", "num_queries", "seed", "data"))
     assert str(raised.value) == line
-    require_words(["--help", "--cfg", "job", "--multi", "-m", "--config-dir=x", "seed=3"], ("seed",))
+    require_words(
+        ["--help", "--cfg", "job", "--multi", "-m", "--config-dir=x", "seed=3"], ("seed",)
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +188,10 @@ def test_words_that_hydra_is_not_given(words: list[str], line: str) -> None:
         ("data.thousands= ", " "),
         ("data.missing=[?,-,<60,.]", ["?", "-", "<60", "."]),
         ("split=.1,.1", ".1,.1"),
-        ("data.labels=[0,2019,1e3,2.50,007,null,true]", ["0", "2019", "1e3", "2.50", "007", "null", "true"]),
+        (
+            "data.labels=[0,2019,1e3,2.50,007,null,true]",
+            ["0", "2019", "1e3", "2.50", "007", "null", "true"],
+        ),
         ("data.group=2019", "2019"),
         ("data.group=null", None),
         ("data.missing=[-9,-,999.0]", ["-9", "-", "999.0"]),

@@ -40,11 +40,15 @@ def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
 
 @pytest.mark.parametrize("plus", ["", "+"])
 def test_the_refusal_of_a_command_ends_with_it(plus: str) -> None:
-    for word, setting in (("aggregator.sigma1", "aggregator.selection_scale"), ("T", "teacher.num_teachers")):
+    for word, setting in (
+        ("aggregator.sigma1", "aggregator.selection_scale"),
+        ("T", "teacher.num_teachers"),
+    ):
         done = call("train", "aggregator=stable_top_k", f"{plus}{word}=5")
         assert done.returncode == 2
         assert re.search(
-            rf"; the papers' \w+ is {setting}(, or [.\w]+)* \(docs/papers-words\.md\)$", done.stderr.strip()
+            rf"; the papers' \w+ is {setting}(, or [.\w]+)* \(docs/papers-words\.md\)$",
+            done.stderr.strip(),
         )
 
 
@@ -59,7 +63,9 @@ def test_a_part_that_is_no_aggregator_is_not_told_of_aggregators() -> None:
     assert told == "; the papers' n is teacher.num_teachers (docs/papers-words.md)"
 
 
-def test_the_table_of_the_page_names_every_setting_that_a_refusal_names(composed: Callable[..., Any]) -> None:
+def test_the_table_of_the_page_names_every_setting_that_a_refusal_names(
+    composed: Callable[..., Any],
+) -> None:
     page = PAGE.read_text(encoding="utf-8")
     for word, settings in settings_by_word().items():
         for setting, owner in settings.items():

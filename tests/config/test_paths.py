@@ -22,7 +22,17 @@ from pate.validation import InvalidValue, as_setting
 from tests.config.conftest import with_files
 from tests.config.test_mistakes import read, unread
 
-MARKS = [*" .,;:'\"\\${}[]()#=~&!<>^`|*?%@+-/_", *"ab1é日", "${", "\\", "null", "1e5", "true", '\\"', "\\${"]
+MARKS = [
+    *" .,;:'\"\\${}[]()#=~&!<>^`|*?%@+-/_",
+    *"ab1é日",
+    "${",
+    "\\",
+    "null",
+    "1e5",
+    "true",
+    '\\"',
+    "\\${",
+]
 NAMES = (
     st.lists(st.sampled_from(MARKS), min_size=1, max_size=8)
     .map("".join)
@@ -54,7 +64,9 @@ def test_a_path_is_taken_as_it_is(name: str, setting: str) -> None:
     assert resolved(read(quoted(f"{setting}={name}"))) == name
 
 
-@pytest.mark.parametrize("name", ["[x]/f.csv", "[x]", "a,b/f.csv", "x=y.csv", "{x}/f", "it's", "2019", "1e5", "true"])
+@pytest.mark.parametrize(
+    "name", ["[x]/f.csv", "[x]", "a,b/f.csv", "x=y.csv", "{x}/f", "it's", "2019", "1e5", "true"]
+)
 def test_paths_that_hydra_reads_otherwise(name: str) -> None:
     assert read(quoted(f"data.private={name}")) == name
     assert read(quoted(f"+output_dir={name}")) == name
@@ -62,7 +74,8 @@ def test_paths_that_hydra_reads_otherwise(name: str) -> None:
 
 def test_what_is_no_path_of_its_own_stays_what_it_was() -> None:
     words = (
-        "output_dir=null votes=[a.npz,b.npz] ledger=${oc.env:HOME}/l data.private='\"a,b\"' data.private='a' seed=1,2"
+        "output_dir=null votes=[a.npz,b.npz] ledger=${oc.env:HOME}/l "
+        "data.private='\"a,b\"' data.private='a' seed=1,2"
     )
     assert all(quoted(word) == word for word in words.split())
     assert quoted("data=icons,table") == "data=icons,table"  # for which Hydra wants -m
@@ -99,12 +112,20 @@ def test_home_is_expanded_in_every_path(tmp_path: Path, monkeypatch: pytest.Monk
     }
 
 
-def test_commands_compose_with_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_compose_with_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     from hydra import compose
 
     with with_files(tmp_path, {}):
-        words = ["data=table", "data.private=~/a.csv", "ledger=~/l.db", "output_dir=~", "data.name=~/x"]
+        words = [
+            "data=table",
+            "data.private=~/a.csv",
+            "ledger=~/l.db",
+            "output_dir=~",
+            "data.name=~/x",
+        ]
         config = compose("train", [quoted(word) for word in words])
     assert config.data.private == f"{tmp_path}/a.csv"
     assert config.ledger == f"{tmp_path}/l.db"
@@ -114,13 +135,28 @@ def test_commands_compose_with_the_home_folder(tmp_path: Path, monkeypatch: pyte
 
 def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
     no_paths = {"name", "holder", "format", "seed"}
-    for command in ("train", "vote", "release", "student", "account", "predict", "table_schema", "audit"):
+    for command in (
+        "train",
+        "vote",
+        "release",
+        "student",
+        "account",
+        "predict",
+        "table_schema",
+        "audit",
+    ):
         fields = set(command_schema(command).__dataclass_fields__)
-        files = {field for field in fields if field.split("_")[-1] in ("dir", "file", "ledger", "output", "queries")}
+        files = {
+            field
+            for field in fields
+            if field.split("_")[-1] in ("dir", "file", "ledger", "output", "queries")
+        }
         assert files - no_paths <= PATHS | {"num_queries", "fewer_queries"}
 
 
-def test_ledgers_and_folders_of_the_library_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ledgers_and_folders_of_the_library_begin_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert Ledger("~/ledger.db", target_delta=1e-6).path == tmp_path / "ledger.db"
@@ -128,7 +164,9 @@ def test_ledgers_and_folders_of_the_library_begin_at_home(tmp_path: Path, monkey
     ImageFolder(root="~", table="t.csv", labels=("hat",)).require_settings()
 
 
-def test_readers_and_folders_of_the_library_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_and_folders_of_the_library_begin_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     files = {split: f"~/{split}" for split in ("private", "public", "test")}
     assert Table(**files, labels=("a",), schema="~/s").schema == f"{tmp_path}/s"  # type: ignore[arg-type]

@@ -23,8 +23,22 @@ from tests.contract.aggregator_cases import CASES
 from tests.e2e.small_run import small_plan
 
 NUMBER = 771_942  # a secret number
-TERMS = {"adjacency": "replace_one", "target_delta": 1e-6, "target_epsilon": 8.0, "max_epsilon": None, "num_queries": 9}
-SECRETS = ("patients.csv", "private_clinic_files", "/mnt/ward", "C:\\ward", "~ward", "mercy hospital", "Jane Doe")
+TERMS = {
+    "adjacency": "replace_one",
+    "target_delta": 1e-6,
+    "target_epsilon": 8.0,
+    "max_epsilon": None,
+    "num_queries": 9,
+}
+SECRETS = (
+    "patients.csv",
+    "private_clinic_files",
+    "/mnt/ward",
+    "C:\\ward",
+    "~ward",
+    "mercy hospital",
+    "Jane Doe",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,18 +86,50 @@ def inner(secret: str) -> dict[str, Any]:
 
 def settings(secret: str) -> dict[str, Any]:
     """All that a run can be told, the secret in every place that was not declared public."""
-    forest = {"_target_": "sklearn.ensemble.RandomForestClassifier", "n_estimators": 20, "random_state": NUMBER}
-    forest |= {"criterion": secret, "class_weight": {secret: NUMBER}, "max_features": [secret, NUMBER], secret: 1}
-    chain = {"_target_": "sklearn.multioutput.ClassifierChain", "estimator": forest, "order": [secret], "verbose": True}
-    votes = {"_target_": target(MyVotes), "noise_std": -1.0, "weights": [1.0, 2.0], "inner": inner(secret)}
-    votes |= dict.fromkeys(("patients", "noise_seed", "undeclared"), NUMBER) | {"note": secret, "names": [secret]}
+    forest = {
+        "_target_": "sklearn.ensemble.RandomForestClassifier",
+        "n_estimators": 20,
+        "random_state": NUMBER,
+    }
+    forest |= {
+        "criterion": secret,
+        "class_weight": {secret: NUMBER},
+        "max_features": [secret, NUMBER],
+        secret: 1,
+    }
+    chain = {
+        "_target_": "sklearn.multioutput.ClassifierChain",
+        "estimator": forest,
+        "order": [secret],
+        "verbose": True,
+    }
+    votes = {
+        "_target_": target(MyVotes),
+        "noise_std": -1.0,
+        "weights": [1.0, 2.0],
+        "inner": inner(secret),
+    }
+    votes |= dict.fromkeys(("patients", "noise_seed", "undeclared"), NUMBER) | {
+        "note": secret,
+        "names": [secret],
+    }
     return TERMS | {
         "seed": NUMBER,
         "allowed_targets": [secret],
         "aggregator": votes | {"deeper": {"deeper": [secret, {secret: NUMBER}]}},
         "accountant": {"_target_": target(Plain), "ward": NUMBER, "path": secret},
-        "teacher": {"_target_": target(SklearnTeacher), "estimator": chain, "threshold": 0.5, "num_teachers": 40},
-        "student": {"_target_": "pate.student.LinearStudent", "rank": 4, "penalties": [0.1, 1.0], "weights": secret},
+        "teacher": {
+            "_target_": target(SklearnTeacher),
+            "estimator": chain,
+            "threshold": 0.5,
+            "num_teachers": 40,
+        },
+        "student": {
+            "_target_": "pate.student.LinearStudent",
+            "rank": 4,
+            "penalties": [0.1, 1.0],
+            "weights": secret,
+        },
         "engine": {"_target_": "pate.teachers.RayEngine", "address": secret, "chunk_size": NUMBER},
         "data": {
             "_target_": target(MyData),
@@ -100,27 +146,41 @@ def settings(secret: str) -> dict[str, Any]:
 def used(secret: str) -> MyVotes:
     """The aggregator that such settings make, with its noise solved for."""
     names, inside = (secret,), Inner(path=secret)
-    return MyVotes(noise_std=40.0, note=secret, patients=NUMBER, noise_seed=NUMBER, names=names, inner=inside)
+    return MyVotes(
+        noise_std=40.0, note=secret, patients=NUMBER, noise_seed=NUMBER, names=names, inner=inside
+    )
 
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_a_planted_secret_leaves_at_no_depth(secret: str) -> None:
     text = public_settings(settings(secret), used(secret))
-    for word in (secret, "771942", "771_942", __name__, "MyData"):  # nor the module of a user's class
+    # nor the module of a user's class
+    for word in (secret, "771942", "771_942", __name__, "MyData"):
         assert word not in text
 
 
 def test_what_is_published_of_all_that() -> None:
     """Everything, so that a new line in it is looked at."""
-    votes = {"_target_": "MyVotes", "noise_std": 40.0, "teachers_reached": 1, "quorum": 0.5, "kind": "plain"}
-    assert OmegaConf.to_container(OmegaConf.create(public_settings(settings("secret"), used("secret")))) == TERMS | {
+    votes = {
+        "_target_": "MyVotes",
+        "noise_std": 40.0,
+        "teachers_reached": 1,
+        "quorum": 0.5,
+        "kind": "plain",
+    }
+    assert OmegaConf.to_container(
+        OmegaConf.create(public_settings(settings("secret"), used("secret")))
+    ) == TERMS | {
         "aggregator": votes | {"weights": [1.0, 2.0]},
         "accountant": {"_target_": "Plain"},
         "teacher": {
             "_target_": "pate.models.sklearn.SklearnTeacher",
             "estimator": {
                 "_target_": "sklearn.multioutput.ClassifierChain",
-                "estimator": {"_target_": "sklearn.ensemble.RandomForestClassifier", "n_estimators": 20},
+                "estimator": {
+                    "_target_": "sklearn.ensemble.RandomForestClassifier",
+                    "n_estimators": 20,
+                },
                 "verbose": True,
             },
             "threshold": 0.5,
@@ -133,29 +193,47 @@ def test_what_is_published_of_all_that() -> None:
 
 def published(aggregator: Aggregator, **given: Any) -> Any:
     node = {"_target_": target(type(aggregator)), **given}
-    return OmegaConf.create(public_settings(settings("secret") | {"aggregator": node}, aggregator)).aggregator
+    return OmegaConf.create(
+        public_settings(settings("secret") | {"aggregator": node}, aggregator)
+    ).aggregator
 
 
-def test_an_object_in_a_public_field_is_sifted_like_its_owner_and_a_table_is_published_by_its_digest() -> None:
+def test_an_object_in_a_public_field_is_sifted_like_its_owner_and_a_table_is_published_by_its_digest() -> (
+    None
+):
     penalized = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=lambda k: -k)
-    assert published(penalized, regularizer=inner("secret")).regularizer == {"_target_": "Inner", "size": 3}
+    assert published(penalized, regularizer=inner("secret")).regularizer == {
+        "_target_": "Inner",
+        "size": 3,
+    }
     numbers = replace(penalized, regularizer=[0.0, -1.5])
     assert published(numbers, regularizer=[0.0, -1.5]).regularizer == [0.0, -1.5]
     center = CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0, center=np.array([0.1, 0.2]))
     assert "center" not in published(center, center=[0.1, 0.2])
     made = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
     table = CertifiedTable.of(made.stability_test(num_teachers=30), order=6.0)
-    found = published(StableTopK(selection_scale=2.0, test="table", table=table), table="private_clinic_files")
+    found = published(
+        StableTopK(selection_scale=2.0, test="table", table=table), table="private_clinic_files"
+    )
     assert found.table_sha256 == table.digest and "table" not in found
 
 
-FOLDERS = {"celeba": ["root", "cache"], "synth_faces": ["cache"], "yeast": ["path"], "icons": ["root"]}
+FOLDERS = {
+    "celeba": ["root", "cache"],
+    "synth_faces": ["cache"],
+    "yeast": ["path"],
+    "icons": ["root"],
+}
 
 
 @pytest.mark.parametrize("name", members("data"))
 def test_of_our_data_sets_there_is_the_class_and_no_folder(composed: Any, name: str) -> None:
-    config = composed(f"data={name}", *(f"data.{key}=private_clinic_files" for key in FOLDERS.get(name, [])))
-    text = public_settings(OmegaConf.to_container(config, resolve=True), GaussianVotes(noise_std=1.0))
+    config = composed(
+        f"data={name}", *(f"data.{key}=private_clinic_files" for key in FOLDERS.get(name, []))
+    )
+    text = public_settings(
+        OmegaConf.to_container(config, resolve=True), GaussianVotes(noise_std=1.0)
+    )
     assert "private_clinic_files" not in text
     assert OmegaConf.create(text).data["_target_"].startswith("pate.data.")
     assert "seed" not in text
@@ -166,8 +244,13 @@ def test_of_our_data_sets_there_is_the_class_and_no_folder(composed: Any, name: 
 def test_what_is_published_says_what_the_release_costs(composed: Any, name: str) -> None:
     """The aggregator as it was calibrated is built again from the file, and its price is the same."""
     shape = {"num_labels": 8, "num_teachers": 300}
-    config = composed(f"aggregator={name}", "teacher.num_teachers=300", "num_queries=50", "accountant=rdp")
-    terms = {"target_epsilon": 60.0 if name == "stable_top_k_boundary" else 8.0, "target_delta": 1e-6}
+    config = composed(
+        f"aggregator={name}", "teacher.num_teachers=300", "num_queries=50", "accountant=rdp"
+    )
+    terms = {
+        "target_epsilon": 60.0 if name == "stable_top_k_boundary" else 8.0,
+        "target_delta": 1e-6,
+    }
     aggregator = build_aggregator(config.aggregator, adjacency="add_remove")
     aggregator = aggregator.calibrated(**terms, num_queries=50, **shape, accountant=RdpAccountant)
     settings = OmegaConf.to_container(config, resolve=True) | {"adjacency": "add_remove"}
@@ -177,7 +260,9 @@ def test_what_is_published_says_what_the_release_costs(composed: Any, name: str)
     assert read.teacher.num_teachers == 300
     event = again.event_for(num_queries=read.num_queries, **shape)
     epsilon = accountant.compose(event).get_epsilon(read.target_delta)
-    expected = RdpAccountant().compose(aggregator.event_for(num_queries=50, **shape)).get_epsilon(1e-6)
+    expected = (
+        RdpAccountant().compose(aggregator.event_for(num_queries=50, **shape)).get_epsilon(1e-6)
+    )
     assert 0 < epsilon == pytest.approx(expected, rel=1e-12)
 
 
@@ -185,7 +270,9 @@ def test_what_is_published_says_what_the_release_costs(composed: Any, name: str)
 def test_noise_is_published_as_it_was_used(case: Any) -> None:
     scaled = case.aggregator.scaled(2.0)
     found = published(scaled, **dict.fromkeys(vars(scaled), -1.0))
-    numbers = {name: value for name, value in vars(scaled).items() if isinstance(value, (int, float))}
+    numbers = {
+        name: value for name, value in vars(scaled).items() if isinstance(value, (int, float))
+    }
     assert numbers and {name: found[name] for name in numbers} == numbers
 
 
@@ -194,8 +281,15 @@ def test_the_privacy_card_has_no_more_of_an_aggregator(tmp_path: Path) -> None:
     """What stands beside the settings in the published folder and in the report: the same rule."""
     train(small_plan(aggregator=used("mercy hospital"), target_epsilon=None), tmp_path)
     card = (tmp_path / "release" / "privacy_card.md").read_text()
-    assert "40.0" in card and "plain" in card and "mercy hospital" not in card and str(NUMBER) not in card
-    assert "note" not in json.loads((tmp_path / "report.json").read_text())["privacy"].get("parameters", {})
+    assert (
+        "40.0" in card
+        and "plain" in card
+        and "mercy hospital" not in card
+        and str(NUMBER) not in card
+    )
+    assert "note" not in json.loads((tmp_path / "report.json").read_text())["privacy"].get(
+        "parameters", {}
+    )
 
 
 def test_of_features_there_is_the_recipe_and_no_file() -> None:
@@ -219,7 +313,9 @@ ROUTES = (
 
 def of_a_file(setting: str, value: Any) -> Any:
     """A configuration in which somebody's file says a setting."""
-    config = OmegaConf.create(settings("secret") | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"})
+    config = OmegaConf.create(
+        settings("secret") | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"}
+    )
     OmegaConf.update(config, setting, value, force_add=True)
     return config
 
@@ -228,21 +324,39 @@ def of_a_file(setting: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     "setting",
     [
-        *("data.name", "data.labels", "num_queries", "holder", "teacher.num_teachers", "student.rank"),
-        *("aggregator.kind", "aggregator.weights", "aggregator.inner.size", "teacher.estimator.estimator.n_estimators"),
+        *(
+            "data.name",
+            "data.labels",
+            "num_queries",
+            "holder",
+            "teacher.num_teachers",
+            "student.rank",
+        ),
+        *(
+            "aggregator.kind",
+            "aggregator.weights",
+            "aggregator.inner.size",
+            "teacher.estimator.estimator.n_estimators",
+        ),
     ],
 )
-def test_nothing_of_the_environment_is_published(setting: str, route: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_environment_is_published(
+    setting: str, route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATE_SECRET", "771942")
     for value, place in ((route, ""), ([route], r"\.0")):
         config = of_a_file(setting, value)
         plain: Any = OmegaConf.to_container(config, resolve=True)
-        with pytest.raises(InvalidValue, match=rf"^{setting}{place}: expected the value itself, as it may be publ"):
+        with pytest.raises(
+            InvalidValue, match=rf"^{setting}{place}: expected the value itself, as it may be publ"
+        ):
             told_settings(config, plain)
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_folder_may_come_from_the_environment(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_may_come_from_the_environment(
+    route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Even one that somebody's class declares public stays in the house."""
     monkeypatch.setenv("PATE_SECRET", "771942")
     config = of_a_file("data.image_size", route)
@@ -260,7 +374,10 @@ def test_values_that_the_configuration_itself_says_are_published() -> None:
     plain: Any = OmegaConf.to_container(config, resolve=True)
     assert told_settings(config, plain) == plain
     assert OmegaConf.create(public_settings(plain, used("secret"))).student.rank == 12
-    node = {"_target_": target(Plain), "path": "${oc.env:HOME}"}  # a vote file of somebody else's is no configuration
+    # a vote file of somebody else's is no configuration
+    node = {"_target_": target(Plain), "path": "${oc.env:HOME}"}
     text = "_target_: pate.data.Table\nname: ${oc.env:HOME}\nfit: ${oc.env\n"
-    made = release_settings(settings("s") | {"data": node}, used("s"), {"data": text}, num_queries=3, num_teachers=4)
+    made = release_settings(
+        settings("s") | {"data": node}, used("s"), {"data": text}, num_queries=3, num_teachers=4
+    )
     assert yaml.safe_load(made)["data"]["name"] == "${oc.env:HOME}"

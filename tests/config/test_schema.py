@@ -16,7 +16,15 @@ from omegaconf import MISSING, OmegaConf
 from pate.comparison import Method
 from pate.config import build, build_aggregator, schema
 from pate.config.build import located
-from pate.config.schema import choices, command_schema, file_of, member_schema, members, schema_of, target_of
+from pate.config.schema import (
+    choices,
+    command_schema,
+    file_of,
+    member_schema,
+    members,
+    schema_of,
+    target_of,
+)
 from pate.mechanisms import FixedKRegularizer
 from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
@@ -43,17 +51,31 @@ def test_a_schema_has_the_fields_that_can_be_given() -> None:
     node = OmegaConf.structured(schema_of(Mine, without=("share",), extra=[("beside", int, 5)]))
     names = {"needed": MISSING, "names": ["a"]}
     assert OmegaConf.to_container(node) == {"_target_": f"{__name__}.Mine", "beside": 5, **names}
-    node = OmegaConf.structured(schema_of(Hinted))  # hints that cannot be read leave values unchecked
+    # hints that cannot be read leave values unchecked
+    node = OmegaConf.structured(schema_of(Hinted))
     node.number = "three"
     assert node.number == "three"
 
 
 def test_a_command_has_the_keys_of_its_file_and_they_have_types() -> None:
     types = {field.name: field.type for field in dataclasses.fields(command_schema("train"))}
-    assert list(types)[:3] == ["data", "features", "teacher"] and not {"way", "experiment", "hydra"} & types.keys()
-    assert (types["num_queries"], types["target_epsilon"], types["seed"]) == (int, float | None, int | None)
-    assert (types["adjacency"], types["ledger"], types["allowed_targets"]) == (str, str | None, list[str])
-    assert {field.name: field.type for field in dataclasses.fields(command_schema("predict"))}["data"] is str
+    assert (
+        list(types)[:3] == ["data", "features", "teacher"]
+        and not {"way", "experiment", "hydra"} & types.keys()
+    )
+    assert (types["num_queries"], types["target_epsilon"], types["seed"]) == (
+        int,
+        float | None,
+        int | None,
+    )
+    assert (types["adjacency"], types["ledger"], types["allowed_targets"]) == (
+        str,
+        str | None,
+        list[str],
+    )
+    assert {field.name: field.type for field in dataclasses.fields(command_schema("predict"))}[
+        "data"
+    ] is str
 
 
 @pytest.fixture
@@ -62,7 +84,9 @@ def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.syspath_prepend(str(tmp_path))
     mine = "# Ours with less.\ndefaults: [stable_top_k_table, _self_]\nmax_k: 3\n"
     texts = {"mine": mine, "broken": "_target_: lacking.Thing\n", "untargeted": "x: 1\n"}
-    with with_files(tmp_path, {f"aggregator/{name}": text for name, text in texts.items()}, "lacking."):
+    with with_files(
+        tmp_path, {f"aggregator/{name}": text for name, text in texts.items()}, "lacking."
+    ):
         yield
 
 
@@ -86,10 +110,22 @@ def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
         assert member_schema("aggregator", "broken", (trusted,)) == {}
 
 
-GROUPS = ("data", "teacher", "engine", "aggregator", "accountant", "student", "experiment", "features", "way")
+GROUPS = (
+    "data",
+    "teacher",
+    "engine",
+    "aggregator",
+    "accountant",
+    "student",
+    "experiment",
+    "features",
+    "way",
+)
 
 
-def test_each_member_is_explained_by_a_first_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_member_is_explained_by_a_first_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for group in GROUPS:
         shown = choices(group)
         assert shown.startswith(f"  {group}\n")
@@ -100,7 +136,9 @@ def test_each_member_is_explained_by_a_first_sentence(tmp_path: Path, monkeypatc
     for name, text in {"one": long, "two": "# No stop\n", "xyz": "x: 1\n"}.items():
         (tmp_path / "kind" / f"{name}.yaml").write_text(text)
     monkeypatch.setattr(schema, "folders", lambda: (tmp_path,))
-    assert choices("kind") == ("  kind\n    one  Two lines, data.root=FOLDER, 0.5 of it\n    two  No stop\n    xyz")
+    assert choices("kind") == (
+        "  kind\n    one  Two lines, data.root=FOLDER, 0.5 of it\n    two  No stop\n    xyz"
+    )
 
 
 @pytest.mark.parametrize("name", members("experiment"))
@@ -112,7 +150,11 @@ def test_experiment_composes(name: str, composed: Composed) -> None:
 
 def test_defaults_of_the_main_job(composed: Composed) -> None:
     config = composed()
-    assert (config.teacher.num_teachers, config.num_queries, config.target_epsilon) == (400, 600, 8.0)
+    assert (config.teacher.num_teachers, config.num_queries, config.target_epsilon) == (
+        400,
+        600,
+        8.0,
+    )
     assert (config.adjacency, config.target_delta, config.seed) == ("replace_one", 1e-6, None)
 
 
@@ -128,10 +170,14 @@ def test_a_class_of_ones_own_is_built_where_it_is_allowed_and_of_the_kind() -> N
     node = OmegaConf.create({"_target_": f"{__name__}.Sized", "size": 3})
     for allowed in (f"{__name__}.", __name__, __name__.partition(".")[0]):
         assert build(node, "data", allowed_targets=[allowed]).load() == 3
-        with pytest.raises(InvalidValue, match=r"Sized: expected a subclass of pate\.teachers\.Voter$"):
+        with pytest.raises(
+            InvalidValue, match=r"Sized: expected a subclass of pate\.teachers\.Voter$"
+        ):
             build(node, "teacher", allowed_targets=[allowed])
     fraction = OmegaConf.create({"_target_": "fractions.Fraction", "numerator": 3})
-    with pytest.raises(InvalidValue, match=r"_target_=fractions\.Fraction: expected a class with a method load\(\)"):
+    with pytest.raises(
+        InvalidValue, match=r"_target_=fractions\.Fraction: expected a class with a method load\(\)"
+    ):
         build(fraction, "data", allowed_targets=["fractions."])
 
 
@@ -151,9 +197,17 @@ def test_regularizers_come_as_numbers_or_as_a_function_of_the_package(composed: 
 
 
 def test_the_fixed_variant_has_the_keys_of_the_other(composed: Composed) -> None:
-    keys = {name: set(composed(f"aggregator={name}").aggregator) for name in ("stable_top_k", "stable_top_k_fixed")}
+    keys = {
+        name: set(composed(f"aggregator={name}").aggregator)
+        for name in ("stable_top_k", "stable_top_k_fixed")
+    }
     assert keys["stable_top_k"] - keys["stable_top_k_fixed"] == {"regularizer"}
-    assert keys["stable_top_k_fixed"] - keys["stable_top_k"] == {"k", "penalty", "peel_scale", "peel_share"}
+    assert keys["stable_top_k_fixed"] - keys["stable_top_k"] == {
+        "k",
+        "penalty",
+        "peel_scale",
+        "peel_share",
+    }
 
 
 @pytest.mark.parametrize("name", members("method"))

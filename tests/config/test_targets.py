@@ -30,10 +30,29 @@ import pate
 from pate.accounting import Accountant, RdpAccountant
 from pate.aggregators import Aggregator
 from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.build import build, build_aggregator, class_of, kind_of_group, kind_within, located, parts_of_others
+from pate.config.build import (
+    build,
+    build_aggregator,
+    class_of,
+    kind_of_group,
+    kind_within,
+    located,
+    parts_of_others,
+)
 from pate.config.loader import FileGuard
 from pate.config.schema import choices, members
-from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
+from pate.data import (
+    Arrays,
+    CelebA,
+    DigitsGrid,
+    HuggingFace,
+    Icons,
+    ImageFolder,
+    SynthFaces,
+    Table,
+    WordNet40,
+    Yeast,
+)
 from pate.features.features import FeaturedData
 from pate.mechanisms import FixedKRegularizer
 from pate.models.teacher import IsolatedTeacher
@@ -54,7 +73,9 @@ PATH = node_of("pate.files.disk.Path", "{mark}")
 REAL: dict[str, Any] = {
     "through a module of ours": node_of(RUNSTRING, CODE, {}),
     "keywords": node_of(RUNSTRING, astr=CODE, dict={}),
-    "a script": node_of("sklearn.utils._testing.assert_run_python_script_without_output", source_code=CODE),
+    "a script": node_of(
+        "sklearn.utils._testing.assert_run_python_script_without_output", source_code=CODE
+    ),
     "torch.hub": node_of("torch.hub.load", repo_or_dir="{folder}", model="x", source="local"),
     "torch.load": node_of("torch.load", f="{folder}/pickle", weights_only=False),
     "joblib.load": node_of("sklearn.utils.validation.joblib.load", filename="{folder}/pickle"),
@@ -76,7 +97,9 @@ ATTACKS: dict[str, Any] = REAL | {
     "pickle": node_of("pate.models.sklearn.pickle.loads", "x"),
     "builtins": node_of("builtins.eval", CODE),
     "its builtins": node_of("pate.validation.__builtins__.eval", CODE),
-    "a class by its dunders": node_of("pate.accounting.RdpAccountant.__init__.__globals__.os.system"),
+    "a class by its dunders": node_of(
+        "pate.accounting.RdpAccountant.__init__.__globals__.os.system"
+    ),
     "its class": node_of("pate.accounting.RdpAccountant.__class__", "x", [], {}),
     "a test of sklearn": node_of("sklearn.tests.test_base.MyEstimator"),
     "its conftest": node_of("sklearn.conftest.pytest"),
@@ -113,7 +136,9 @@ class Makes:
 
 def filled(node: Any, folder: Path) -> Any:
     """The node, with a folder of what it reads, and the file whose presence says that it ran."""
-    return json.loads(json.dumps(node).replace("{mark}", f"{folder}/ran").replace("{folder}", str(folder)))
+    return json.loads(
+        json.dumps(node).replace("{mark}", f"{folder}/ran").replace("{folder}", str(folder))
+    )
 
 
 @pytest.fixture
@@ -157,13 +182,20 @@ def test_a_text_that_hydra_would_read_as_a_node_stays_a_text(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("target", ["lonely.Thing", "lonely_too.inner.Thing"])
-def test_a_module_is_loaded_where_it_is_allowed(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_is_loaded_where_it_is_allowed(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "lonely.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     (tmp_path / "lonely_too").mkdir()
     (tmp_path / "lonely_too" / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    for node in (node_of(target), node_of("pate.student.LinearStudent", rank=[{"x": node_of(target)}])):
-        with pytest.raises(InvalidValue, match=r"expected a name that begins with pate\. or sklearn\. or lone\."):
+    for node in (
+        node_of(target),
+        node_of("pate.student.LinearStudent", rank=[{"x": node_of(target)}]),
+    ):
+        with pytest.raises(
+            InvalidValue, match=r"expected a name that begins with pate\. or sklearn\. or lone\."
+        ):
             build(OmegaConf.create(node), "student", allowed_targets=["lone.", "lonely_t"])
     assert not (tmp_path / "ran").exists()
 
@@ -171,17 +203,25 @@ def test_a_module_is_loaded_where_it_is_allowed(target: str, tmp_path: Path, mon
 def test_what_is_no_module_cannot_be_allowed_and_an_allowed_one_lends_no_class_of_another() -> None:
     """`Path` is in this module and not of it; so is every class of pate, which is found where it is defined."""
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
-        with pytest.raises(InvalidValue, match=r"^allowed_targets=\[.*\]: expected names of modules"):
+        with pytest.raises(
+            InvalidValue, match=r"^allowed_targets=\[.*\]: expected names of modules"
+        ):
             build(OmegaConf.create(node_of(ACCOUNTANT)), "accountant", allowed_targets=[allowed])
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
         with pytest.raises(InvalidValue, match=r"expected a class that can be imported"):
-            build(OmegaConf.create(node_of(f"{__name__}.{name}")), "data", allowed_targets=[f"{__name__}."])
+            build(
+                OmegaConf.create(node_of(f"{__name__}.{name}")),
+                "data",
+                allowed_targets=[f"{__name__}."],
+            )
 
 
 def modules_of(package: ModuleType) -> Iterator[ModuleType]:
     """A package and the modules in it, but tests and what cannot be loaded here."""
     yield package
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
+    for found in pkgutil.walk_packages(
+        package.__path__, f"{package.__name__}.", onerror=lambda _: None
+    ):
         if {"tests", "conftest", "__main__"} & set(found.name.split(".")):
             continue
         with warnings.catch_warnings():
@@ -244,10 +284,19 @@ def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
             passed.add(class_of(name, kind_of_group(group), ("pate.", "sklearn.")))
         except InvalidValue:
             continue
-    classes = {value for value in names().values() if issubclass(type(value), type) and package_of(value) in OURS}
+    classes = {
+        value
+        for value in names().values()
+        if issubclass(type(value), type) and package_of(value) in OURS
+    }
     ours = {cls for cls in classes if issubclass(cls, BASES[group]) and not inspect.isabstract(cls)}
-    hidden = {cls for cls in ours - passed if cls.__module__.startswith("sklearn.") or "<locals>" in cls.__qualname__}
-    assert passed == ours - hidden and passed  # hidden: of private modules of scikit-learn, of no public one
+    hidden = {
+        cls
+        for cls in ours - passed
+        if cls.__module__.startswith("sklearn.") or "<locals>" in cls.__qualname__
+    }
+    # hidden: of private modules of scikit-learn, of no public one
+    assert passed == ours - hidden and passed
     if group == "estimator":
         assert {cls for _, cls in all_estimators()} <= passed
 
@@ -256,7 +305,18 @@ def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
 def test_a_data_set_is_one_that_loads_itself() -> None:
     kind = kind_of_group("data")
     found = {cls for name in names() if (cls := located(name)) is not None and kind.accepts(cls)}
-    public = {Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast}
+    public = {
+        Arrays,
+        CelebA,
+        DigitsGrid,
+        HuggingFace,
+        Icons,
+        ImageFolder,
+        SynthFaces,
+        Table,
+        WordNet40,
+        Yeast,
+    }
     assert found == public | {AskedData, FeaturedData}  # a holder's, and one of features of another
 
 
@@ -303,7 +363,9 @@ NESTED: list[tuple[type | None, str, type, bool]] = [
 
 
 @pytest.mark.parametrize(("outer", "name", "inner", "good"), NESTED)
-def test_a_field_takes_what_its_annotation_says(outer: type | None, name: str, inner: type, good: bool) -> None:
+def test_a_field_takes_what_its_annotation_says(
+    outer: type | None, name: str, inner: type, good: bool
+) -> None:
     assert kind_within(outer, name).accepts(inner) is good
 
 
@@ -311,11 +373,18 @@ LOGISTIC = node_of("sklearn.linear_model.LogisticRegression", C=3)
 STEPS = [["scale", node_of("sklearn.preprocessing.StandardScaler")], ["fit", LOGISTIC]]
 PIPELINE = node_of("sklearn.pipeline.Pipeline", steps=STEPS)
 FOLDS = node_of("sklearn.model_selection.StratifiedKFold", n_splits=2)
-SEARCH = node_of("sklearn.model_selection.GridSearchCV", estimator=PIPELINE, param_grid={"fit__C": [1.0]}, cv=FOLDS)
+SEARCH = node_of(
+    "sklearn.model_selection.GridSearchCV",
+    estimator=PIPELINE,
+    param_grid={"fit__C": [1.0]},
+    cv=FOLDS,
+)
 
 
 def test_estimators_within_estimators_are_built() -> None:
-    teacher = build(OmegaConf.create(node_of("pate.teachers.SklearnTeacher", estimator=SEARCH)), "teacher")
+    teacher = build(
+        OmegaConf.create(node_of("pate.teachers.SklearnTeacher", estimator=SEARCH)), "teacher"
+    )
     assert (teacher.estimator.estimator.steps[1][1].C, teacher.estimator.cv.n_splits) == (3, 2)
     kernel = node_of("sklearn.gaussian_process.kernels.RBF", length_scale=2.0)
     process = node_of("sklearn.gaussian_process.GaussianProcessClassifier", kernel=kernel)
@@ -325,14 +394,26 @@ def test_estimators_within_estimators_are_built() -> None:
 @pytest.mark.parametrize(
     ("node", "line"),
     [
-        (PIPELINE | {"memory": "/tmp/cache"}, r"estimator\.memory=/tmp/cache: expected null: a cache"),
-        (SEARCH | {"param_grid": {"memory": ["x"]}}, r"estimator\.param_grid\.memory=\['x'\]: expected null"),
+        (
+            PIPELINE | {"memory": "/tmp/cache"},
+            r"estimator\.memory=/tmp/cache: expected null: a cache",
+        ),
+        (
+            SEARCH | {"param_grid": {"memory": ["x"]}},
+            r"estimator\.param_grid\.memory=\['x'\]: expected null",
+        ),
         (
             SEARCH | {"param_grid": [{"a__memory": ["x"]}]},
             r"estimator\.param_grid\.0\.a__memory=.*: expected null",
         ),
-        (LOGISTIC | {"CC": 3}, r"estimator\.CC: expected a key of LogisticRegression: one of .* \(did you mean C\?\)"),
-        (node_of("sklearn.model_selection.GridSearchCV"), r"estimator\.estimator: expected a value, GridSearchCV"),
+        (
+            LOGISTIC | {"CC": 3},
+            r"estimator\.CC: expected a key of LogisticRegression: one of .* \(did you mean C\?\)",
+        ),
+        (
+            node_of("sklearn.model_selection.GridSearchCV"),
+            r"estimator\.estimator: expected a value, GridSearchCV",
+        ),
         (
             node_of("sklearn.preprocessing.FunctionTransformer", func=node_of("sklearn.clone")),
             r"n\.clone: expected a c",
@@ -342,7 +423,10 @@ def test_estimators_within_estimators_are_built() -> None:
             r"rbf_kernel: expected a c",
         ),
         (PIPELINE | {"steps": [["fit", node_of(ACCOUNTANT)]]}, "expected a subclass of skl"),
-        (node_of("sklearn.linear_model.LogisticRegresion"), "expected a class that can be imported"),
+        (
+            node_of("sklearn.linear_model.LogisticRegresion"),
+            "expected a class that can be imported",
+        ),
     ],
 )
 def test_what_an_estimator_may_not_be_given(node: Any, line: str) -> None:
@@ -364,7 +448,8 @@ def parts_of_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     theirs = "from pate.aggregators import GaussianVotes\nclass TheirVotes(GaussianVotes): ...\n"
     for name, text in {
         "their_parts/__init__.py": "from their_parts.majority import TheirVotes\nclass Opened: ...\n",
-        "their_parts/majority.py": f"{theirs}class Beside(GaussianVotes): ...\n",  # named by no entry point
+        # named by no entry point
+        "their_parts/majority.py": f"{theirs}class Beside(GaussianVotes): ...\n",
         "theirs-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n",
         "theirs-1.0.dist-info/entry_points.txt": f"[pate.aggregators]\n{points}",
     }.items():
@@ -393,16 +478,39 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: No
     assert not any(name.startswith("their_parts") for name in sys.modules)
     config = composed_by_a_command("aggregator=their_votes", "aggregator.noise_std=7")
     made: Any = build_aggregator(config.aggregator, adjacency="replace_one")
-    assert (type(made).__name__, type(made).__module__, made.noise_std) == ("TheirVotes", "their_parts.majority", 7.0)
+    assert (type(made).__name__, type(made).__module__, made.noise_std) == (
+        "TheirVotes",
+        "their_parts.majority",
+        7.0,
+    )
 
 
 def test_what_an_entry_point_names_is_judged_as_any_target(parts_of_theirs: None) -> None:
-    opened, beside = composed_by_a_command("aggregator=opened").aggregator, node_of("their_parts.majority.Beside")
+    opened, beside = (
+        composed_by_a_command("aggregator=opened").aggregator,
+        node_of("their_parts.majority.Beside"),
+    )
     for node, group, rule in (
-        (opened, "aggregator", r"their_parts\.Opened: expected a subclass of pate\.aggregators\.Aggregator"),
-        (beside, "aggregator", r"their_parts\.majority\.Beside: expected a name that begins with pate\."),
-        (node_of("their_parts.TheirVotes"), "student", r"\.TheirVotes: expected a subclass of pate\.student"),
-        (node_of("pate.aggregators.PerQueryAggregator"), "aggregator", "expected a class with _draw and event$"),
+        (
+            opened,
+            "aggregator",
+            r"their_parts\.Opened: expected a subclass of pate\.aggregators\.Aggregator",
+        ),
+        (
+            beside,
+            "aggregator",
+            r"their_parts\.majority\.Beside: expected a name that begins with pate\.",
+        ),
+        (
+            node_of("their_parts.TheirVotes"),
+            "student",
+            r"\.TheirVotes: expected a subclass of pate\.student",
+        ),
+        (
+            node_of("pate.aggregators.PerQueryAggregator"),
+            "aggregator",
+            "expected a class with _draw and event$",
+        ),
     ):
         with pytest.raises(InvalidValue, match=f"^_target_=.*{rule}"):
             build(OmegaConf.create(node), group)

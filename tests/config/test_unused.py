@@ -18,7 +18,14 @@ from pate.aggregators import Aggregator, StableFixedTopK, StableTopK
 from pate.aggregators.aggregator import ReleaseContext, without_warning
 from pate.config.build import maker
 from pate.config.schema import members
-from pate.config.unused import of_aggregator, of_engine, of_method, of_student, of_teacher, unused_lines
+from pate.config.unused import (
+    of_aggregator,
+    of_engine,
+    of_method,
+    of_student,
+    of_teacher,
+    unused_lines,
+)
 from pate.student import LinearStudent, LogisticStudent, MLPStudent
 from pate.teachers import CNNTeacher, ConvexTeacher, KernelTeacher, LinearTeacher, MLPTeacher
 from pate.validation import InvalidValue
@@ -26,7 +33,10 @@ from pate.votes.source import MadeUpVotes
 from tests.e2e.commands import call
 
 SHAPE = {"num_queries": 200, "num_labels": 6, "num_teachers": 600}
-VOTES = [MadeUpVotes(**SHAPE, agreement=share, num_present=number) for share, number in ((0.9, 2), (0.5, 5), (1.0, 1))]
+VOTES = [
+    MadeUpVotes(**SHAPE, agreement=share, num_present=number)
+    for share, number in ((0.9, 2), (0.5, 5), (1.0, 1))
+]
 OTHERS = {  # values for fields whose usual one says nothing of its kind
     "center": 0.3,
     "clip": 3.0,
@@ -54,16 +64,31 @@ OTHERS = {  # values for fields whose usual one says nothing of its kind
 # that are all there; `span` and `weights` come from votes, not from a command line.
 APART = {"adjacency", "table", "round_size", "span", "weights"}
 # Of what a run has and these votes do not: several holders, private records beside the votes, rounds.
-OF_RUNS = {"num_holders", "max_dropouts", "max_colluders", "rounds", "target_hits", "session_delta", "first_queries"}
+OF_RUNS = {
+    "num_holders",
+    "max_dropouts",
+    "max_colluders",
+    "rounds",
+    "target_hits",
+    "session_delta",
+    "first_queries",
+}
 
 
 def footprint(aggregator: Aggregator) -> Any:
     """Returns the price and the answers of releases of the made-up votes with a fixed seed."""
-    event = aggregator.settled(num_queries=SHAPE["num_queries"], target_delta=1e-6).event_for(**SHAPE)
+    event = aggregator.settled(num_queries=SHAPE["num_queries"], target_delta=1e-6).event_for(
+        **SHAPE
+    )
     found = [event_to_json(event)]
-    if isinstance(aggregator, (StableTopK, StableFixedTopK)):  # draws hardly differ where what lacks is peeled
+    # draws hardly differ where what lacks is peeled
+    if isinstance(aggregator, (StableTopK, StableFixedTopK)):
         settled = aggregator.settled(num_queries=1)
-        found.append(settled.distribution(np.array([560, 330, 310, 300, 30, 20]), num_teachers=SHAPE["num_teachers"]))
+        found.append(
+            settled.distribution(
+                np.array([560, 330, 310, 300, 30, 20]), num_teachers=SHAPE["num_teachers"]
+            )
+        )
     for votes in VOTES:
         with without_warning():
             release = aggregator.release_from(votes, ReleaseContext(np.random.default_rng(3)))
@@ -112,12 +137,18 @@ def test_fields_of_aggregators(composed: Callable[..., Any], name: str) -> None:
             changes = footprint(other) != usual
         except InvalidValue:
             continue  # a combination that is refused
-        assert changes or field in unused, f"aggregator.{field} of {name} changes nothing, and nobody is told"
-        assert not (changes and field in of_given), f"aggregator.{field} of {name} is said to change nothing"
+        assert changes or field in unused, (
+            f"aggregator.{field} of {name} changes nothing, and nobody is told"
+        )
+        assert not (changes and field in of_given), (
+            f"aggregator.{field} of {name} is said to change nothing"
+        )
         if not changes:  # with a target it may be a share of the budget
             solved = [each.calibrated(**target, **SHAPE) for each in (aggregator, other)]
             same = footprint(solved[0]) == footprint(solved[1])
-            assert not same or field in of_solved, f"aggregator.{field} of {name} changes nothing beside a target"
+            assert not same or field in of_solved, (
+                f"aggregator.{field} of {name} changes nothing beside a target"
+            )
 
 
 def of_rows(fit: Callable[[Any, Any], Any]) -> bytes:
@@ -170,7 +201,11 @@ def test_a_frozen_backbone_and_methods() -> None:
     assert of_teacher(LinearTeacher(device="cpu"), None) == {}
     assert of_method(OmegaConf.create({"network": "linear"})).keys() == {"hidden", "learning_rate"}
     assert of_method(OmegaConf.create({"network": "cnn"})).keys() == {"hidden"}
-    assert of_method(OmegaConf.create({"network": "mlp"})) == of_method(OmegaConf.create({"clip_factor": 1})) == {}
+    assert (
+        of_method(OmegaConf.create({"network": "mlp"}))
+        == of_method(OmegaConf.create({"clip_factor": 1}))
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +225,10 @@ def test_a_frozen_backbone_and_methods() -> None:
             ["aggregator.selection_share=0.3"],
         ),
         ("aggregator=stable_top_k_table aggregator.selection_share=0.3", []),
-        ("aggregator=stable_top_k aggregator.selection_share=0.3", ["aggregator.selection_share=0.3"]),
+        (
+            "aggregator=stable_top_k aggregator.selection_share=0.3",
+            ["aggregator.selection_share=0.3"],
+        ),
         ("aggregator=stable_top_k aggregator.selection_share=null", []),
         ("aggregator=centered_votes aggregator.center=0.3", ["aggregator.center=0.3"]),
         (
@@ -202,13 +240,16 @@ def test_a_frozen_backbone_and_methods() -> None:
             ["aggregator.noise_std=100"],
         ),
         ("aggregator=gaussian_votes noise=given aggregator.noise_std=100", []),
-        ("aggregator=stable_top_k target_epsilon=3 aggregator.test_std=4", []),  # the ratio of two noises counts
+        # the ratio of two noises counts
+        ("aggregator=stable_top_k target_epsilon=3 aggregator.test_std=4", []),
         ("new_account=true", ["new_account=true"]),
         ("data_dependent=true", ["data_dependent=true"]),
         ("data_dependent=true aggregator=gaussian_votes", []),
     ],
 )
-def test_what_is_given_and_changes_nothing_is_named(composed: Callable[..., Any], words: str, told: list[str]) -> None:
+def test_what_is_given_and_changes_nothing_is_named(
+    composed: Callable[..., Any], words: str, told: list[str]
+) -> None:
     config = composed(*words.split())
     given = dict(word.split("=") for word in words.split())
     if given.get("noise") == "given":

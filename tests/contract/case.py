@@ -22,7 +22,8 @@ class Case:
     refuses: bool = True  # whether it can abstain
     halts: bool = False  # whether it refuses everything after some hits
     any_real: bool = False  # whether votes may be any real numbers, not confidences alone
-    flat: bool = False  # whether all queries are one release, which costs the same however many they are
+    # whether all queries are one release, which costs the same however many they are
+    flat: bool = False
 
     @property
     def reads_teachers(self) -> bool:
@@ -38,10 +39,14 @@ class Case:
     def released(self, counts: NDArray[np.int64], rng: Any = 0, **options: Any) -> Release:
         """A release of such votes, with a seed or a generator."""
         rng = np.random.default_rng(rng) if isinstance(rng, int) else rng
-        return self.aggregator.aggregate(self.given(counts), num_teachers=NUM_TEACHERS, rng=rng, **options)
+        return self.aggregator.aggregate(
+            self.given(counts), num_teachers=NUM_TEACHERS, rng=rng, **options
+        )
 
     def event(self, num_queries: int) -> Event:
-        return self.aggregator.event_for(num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+        return self.aggregator.event_for(
+            num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
+        )
 
 
 SESSION = {"target_hits": 400, "session_delta": 5e-5}

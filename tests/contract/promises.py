@@ -18,7 +18,9 @@ def promises(case: Case) -> Iterator[Any]:
     for name, function in vars(suite).items():
         if not name.startswith("test_") or "case" not in inspect.signature(function).parameters:
             continue
-        marks = {mark.args[0]: mark.args[1] for mark in function.pytestmark if mark.name == "parametrize"}
+        marks = {
+            mark.args[0]: mark.args[1] for mark in function.pytestmark if mark.name == "parametrize"
+        }
         listed = marks.pop("case")
         other = suite.COUNTING if case.reads_teachers else suite.READING
         if any(listed is cases for cases in (*_TOO_LARGE, other)):
@@ -27,7 +29,9 @@ def promises(case: Case) -> Iterator[Any]:
             yield pytest.param(function, values, id=f"{name}-{number}")
 
 
-def keep(promise: Callable[..., None], case: Case, values: dict[str, Any], request: pytest.FixtureRequest) -> None:
+def keep(
+    promise: Callable[..., None], case: Case, values: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
     """Runs one of them."""
     fixtures = inspect.signature(promise).parameters.keys() - values.keys() - {"case"}
     promise(case=case, **values, **{name: request.getfixturevalue(name) for name in fixtures})

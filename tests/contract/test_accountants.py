@@ -28,7 +28,10 @@ EVENTS: tuple[pa.Event, ...] = (
     BIT,
     pa.ApproximateEvent(BIT, 1e-7),
     pa.SelfComposedEvent(
-        pa.ComposedEvent((pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.GaussianEvent(20.0), 1e-8))), 3
+        pa.ComposedEvent(
+            (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.GaussianEvent(20.0), 1e-8))
+        ),
+        3,
     ),
     pa.NoisyMaxGaussianEvent(20.0, num_candidates=3),
     pa.OpposedMaximaEvent(20.0, num_candidates=2),
@@ -36,7 +39,9 @@ EVENTS: tuple[pa.Event, ...] = (
     pa.WinnerEvent(8.0, 2),
     pa.ZCdpEvent(0.01),
     pa.SessionEvent(0.3, 0.4, 2, 9, pa.SelfComposedEvent(pa.PureDpEvent(0.3), 9)),
-    pa.BoundarySessionEvent(0.3, 0.27, 2, 9, pa.SelfComposedEvent(pa.PureDpEvent(0.3), 9), 0.2, False),
+    pa.BoundarySessionEvent(
+        0.3, 0.27, 2, 9, pa.SelfComposedEvent(pa.PureDpEvent(0.3), 9), 0.2, False
+    ),
     pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.4), pa.ApproximateEvent(BIT, 1e-7)), 6),
     pa.SmoothSensitivityEvent(20.0, 1e-3),
     pa.SampledGaussianEvent(20.0, 0.3),
@@ -58,7 +63,9 @@ REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
 """Kinds of events that an accountant has no price for; it must say so."""
 DELTA = 1e-5
 
-every_accountant = pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=[kind.name for kind in ACCOUNTANTS])
+every_accountant = pytest.mark.parametrize(
+    "accountant", ACCOUNTANTS, ids=[kind.name for kind in ACCOUNTANTS]
+)
 Kind = type[pa.Accountant]
 
 
@@ -66,9 +73,16 @@ def refuses(accountant: Kind, event: pa.Event) -> bool:
     return any(isinstance(leaf, REFUSED.get(accountant, ())) for leaf, _ in leaves(event))
 
 
-PRICED = [(accountant, event) for accountant in ACCOUNTANTS for event in EVENTS if not refuses(accountant, event)]
+PRICED = [
+    (accountant, event)
+    for accountant in ACCOUNTANTS
+    for event in EVENTS
+    if not refuses(accountant, event)
+]
 every_price = pytest.mark.parametrize(
-    ("accountant", "event"), PRICED, ids=[f"{kind.name}-{type(event).__name__}" for kind, event in PRICED]
+    ("accountant", "event"),
+    PRICED,
+    ids=[f"{kind.name}-{type(event).__name__}" for kind, event in PRICED],
 )
 
 
@@ -86,13 +100,20 @@ def priced(accountant: Kind, *events: pa.Event) -> pa.Accountant:
 
 def test_list_is_complete() -> None:
     kinds = {value for value in vars(pa).values() if isinstance(value, type)}
-    assert set(ACCOUNTANTS) == {k for k in kinds if issubclass(k, pa.Accountant) and not inspect.isabstract(k)}
+    assert set(ACCOUNTANTS) == {
+        k for k in kinds if issubclass(k, pa.Accountant) and not inspect.isabstract(k)
+    }
     assert len({accountant.name for accountant in ACCOUNTANTS}) == len(ACCOUNTANTS)
 
 
 @every_accountant
 def test_nothing_costs_nothing(accountant: Kind) -> None:
-    for events in ((), (pa.NoOpEvent(),), (pa.ComposedEvent(()),), (pa.SelfComposedEvent(pa.PureDpEvent(1.0), 0),)):
+    for events in (
+        (),
+        (pa.NoOpEvent(),),
+        (pa.ComposedEvent(()),),
+        (pa.SelfComposedEvent(pa.PureDpEvent(1.0), 0),),
+    ):
         made = priced(accountant, *events)
         assert made.get_epsilon(DELTA) == made.failure_prob == 0
         assert made.get_delta(1.0) <= 1e-9
@@ -123,21 +144,27 @@ def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> No
         accountant().compose(event, 3),
         accountant().compose(event).compose(event, 2),
         accountant().compose(pa.SelfComposedEvent(event, 3)),
-        accountant().compose(pa.ComposedEvent((event, pa.SelfComposedEvent(event, 2), pa.NoOpEvent()))),
+        accountant().compose(
+            pa.ComposedEvent((event, pa.SelfComposedEvent(event, 2), pa.NoOpEvent()))
+        ),
     ):
         assert made.get_epsilon(DELTA) == pytest.approx(expected.get_epsilon(DELTA), rel=1e-9)
         assert made.failure_prob == pytest.approx(expected.failure_prob, rel=1e-12)
 
 
 @every_price
-def test_epsilon_falls_as_delta_grows_and_the_other_way_round(accountant: Kind, event: pa.Event) -> None:
+def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
+    accountant: Kind, event: pa.Event
+) -> None:
     made = priced(accountant, pa.SelfComposedEvent(event, 2))
     epsilons = [made.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)]
     assert epsilons == sorted(epsilons, reverse=True)
     deltas = [made.get_delta(epsilon) for epsilon in (0.0, 0.1, 1.0)]
     assert deltas == sorted(deltas, reverse=True)
     assert all(made.failure_prob <= delta <= 1 for delta in deltas)
-    assert [made.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)] == epsilons, "asking does not spend"
+    assert [made.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)] == epsilons, (
+        "asking does not spend"
+    )
 
 
 @every_price
@@ -149,7 +176,9 @@ def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event
             assert made.get_delta(epsilon) == pytest.approx(delta, rel=0.02)
 
 
-@pytest.mark.parametrize("accountant", [kind for kind in ACCOUNTANTS if not refuses(kind, pa.GaussianEvent(1.0))])
+@pytest.mark.parametrize(
+    "accountant", [kind for kind in ACCOUNTANTS if not refuses(kind, pa.GaussianEvent(1.0))]
+)
 def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
     """Against the exact profile of a Gaussian pair (Balle & Wang 2018)."""
     for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
@@ -200,7 +229,9 @@ EXTREMES = (
 @pytest.mark.slow
 @every_accountant
 @pytest.mark.parametrize("event", EXTREMES, ids=repr)
-def test_the_smallest_and_the_largest_numbers_have_prices(accountant: Kind, event: pa.Event) -> None:
+def test_the_smallest_and_the_largest_numbers_have_prices(
+    accountant: Kind, event: pa.Event
+) -> None:
     """No error, no warning and no NaN, but a number that falls as the other grows."""
     if refuses(accountant, event):
         return
@@ -217,7 +248,10 @@ def test_the_smallest_and_the_largest_numbers_have_prices(accountant: Kind, even
 def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> None:
     made = priced(accountant, pa.PureDpEvent(0.3))
     before = made.get_epsilon(DELTA)
-    for event in (UnknownEvent(), pa.ComposedEvent((pa.ApproximateEvent(pa.PureDpEvent(1.0), 1e-6), UnknownEvent()))):
+    for event in (
+        UnknownEvent(),
+        pa.ComposedEvent((pa.ApproximateEvent(pa.PureDpEvent(1.0), 1e-6), UnknownEvent())),
+    ):
         with pytest.raises(InvalidValue, match="event=UnknownEvent: expected an event"):
             made.compose(event)
     with pytest.raises(InvalidValue, match="event=str: expected an event"):
@@ -241,7 +275,10 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
     assert failing.get_delta(0.5) == pytest.approx(plain.get_delta(0.5) + 4e-6, rel=1e-6)
     made = accountant().compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 2e-6), 10)
     for delta in (1e-5, 1e-6):
-        with pytest.raises(InvalidValue, match=rf"failure_prob: 2e-05 in all uses up target_delta={delta}: expected"):
+        with pytest.raises(
+            InvalidValue,
+            match=rf"failure_prob: 2e-05 in all uses up target_delta={delta}: expected",
+        ):
             made.get_epsilon(delta)
 
 
@@ -257,8 +294,12 @@ def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> Non
     assert made.failure_prob == 1e-6
     figures = [0.0, 1.0, -1e-5, 2.0, math.nan, None]
     for delta in figures:
-        with pytest.raises(InvalidValue, match=rf"target_delta={delta}: expected a number in \(0, 1\)"):
+        with pytest.raises(
+            InvalidValue, match=rf"target_delta={delta}: expected a number in \(0, 1\)"
+        ):
             made.get_epsilon(delta)
     for epsilon in (-1.0, math.nan):
-        with pytest.raises(InvalidValue, match=rf"target_epsilon={epsilon}: expected a number >= 0"):
+        with pytest.raises(
+            InvalidValue, match=rf"target_epsilon={epsilon}: expected a number >= 0"
+        ):
             made.get_delta(epsilon)

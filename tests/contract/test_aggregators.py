@@ -17,7 +17,16 @@ from pate.aggregators import Aggregator, CenteredVotes, ReleaseContext
 from pate.aggregators.aggregator import declared
 from pate.validation import InvalidValue
 from pate.votes.source import MadeUpVotes
-from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows
+from tests.contract.aggregator_cases import (
+    CASES,
+    CLEAR,
+    NUM_LABELS,
+    NUM_TEACHERS,
+    TIED,
+    UNSURE,
+    Case,
+    rows,
+)
 from tests.privacy.divergences import price_curve
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
@@ -28,7 +37,9 @@ READING = [case for case in CASES if case.reads_teachers]
 
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 FIRST_OF_CLASS = list({type(case.aggregator): case for case in reversed(COUNTING)}.values())
-every_counting_case = pytest.mark.parametrize("case", COUNTING, ids=[case.name for case in COUNTING])
+every_counting_case = pytest.mark.parametrize(
+    "case", COUNTING, ids=[case.name for case in COUNTING]
+)
 every_reading_case = pytest.mark.parametrize("case", READING, ids=[case.name for case in READING])
 
 
@@ -72,7 +83,9 @@ def at_scale(case: Case) -> Aggregator:
 
 def test_every_aggregator_has_cases() -> None:
     kinds = {value for value in vars(pate.aggregators).values() if isinstance(value, type)}
-    exported = {kind for kind in kinds if issubclass(kind, Aggregator) and not inspect.isabstract(kind)}
+    exported = {
+        kind for kind in kinds if issubclass(kind, Aggregator) and not inspect.isabstract(kind)
+    }
     assert exported == {type(case.aggregator) for case in CASES}
 
 
@@ -85,7 +98,8 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
         assert release.event == expected
         assert release.adjacency == case.aggregator.adjacency
         answered.append(release.num_answered)
-    assert len(set(answered)) > 1 or not case.refuses  # there were refusals, and they did not matter
+    # there were refusals, and they did not matter
+    assert len(set(answered)) > 1 or not case.refuses
     fifty, one = (price_curve(event, np.array([8.0]))[0] for event in (expected, case.event(1)))
     assert fifty == pytest.approx(one if case.flat else 50 * one, rel=1e-12)
 
@@ -133,12 +147,19 @@ def test_impossible_votes_and_seeds_are_refused_before_anything_is_spent(case: C
         with pytest.raises(InvalidValue, match=r"^(votes|num_teachers)[^\n]*: expected [^\n]*$"):
             aggregate(votes, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
     for seed in (0, np.int64(3), None, np.random.RandomState(0)):
-        with pytest.raises(InvalidValue, match=r"rng=.*: expected a numpy\.random\.Generator, not a seed"):
+        with pytest.raises(
+            InvalidValue, match=r"rng=.*: expected a numpy\.random\.Generator, not a seed"
+        ):
             aggregate(case.given(CLEAR), num_teachers=NUM_TEACHERS, rng=seed, ledger=ledger)
     for count in (0, -3, 2.5, True):
         with pytest.raises(InvalidValue, match=r"num_teachers=.*: expected a whole number >= 1"):
-            aggregate(np.zeros((1, 4), dtype=int), num_teachers=count, rng=tripwire(), ledger=ledger)
-    with pytest.raises(InvalidValue, match=r"^ledger=spent\.db: expected a pate\.accounting\.Ledger, such as Ledger\("):
+            aggregate(
+                np.zeros((1, 4), dtype=int), num_teachers=count, rng=tripwire(), ledger=ledger
+            )
+    with pytest.raises(
+        InvalidValue,
+        match=r"^ledger=spent\.db: expected a pate\.accounting\.Ledger, such as Ledger\(",
+    ):
         case.released(UNSURE, tripwire(), ledger="spent.db")
     assert ledger.entries == []
     assert ledger.epsilon == 0
@@ -147,9 +168,13 @@ def test_impossible_votes_and_seeds_are_refused_before_anything_is_spent(case: C
 @every_reading_case
 def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
     votes = case.given(np.concatenate([rows(CLEAR, 5), rows(UNSURE, 5)]))
-    expected = case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3))
+    expected = case.aggregator.aggregate(
+        votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3)
+    )
     blocks = iter([votes[:7], votes[7:8], votes[8:]])
-    release = case.aggregator.aggregate(blocks, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3))
+    release = case.aggregator.aggregate(
+        blocks, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3)
+    )
     np.testing.assert_array_equal(release.labels, expected.labels)
 
 
@@ -186,7 +211,11 @@ def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
 
     context = ReleaseContext(np.random.default_rng(0), ledger, prior=nothing_expected)
     release = aggregator.release_from(source, context)
-    assert [entry.event for entry in ledger.entries] == [release.event] == [aggregator.event_for(**shape)]
+    assert (
+        [entry.event for entry in ledger.entries]
+        == [release.event]
+        == [aggregator.event_for(**shape)]
+    )
     price = RdpAccountant().compose(release.event).get_epsilon(1e-4)
     assert ledger.epsilon == pytest.approx(price, rel=1e-9)
 
@@ -197,7 +226,9 @@ def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
     with pytest.raises(InvalidValue, match=r"max_epsilon=1e-09: expected at least"):
         case.released(UNSURE, tripwire(), ledger=full)
     other = Ledger(target_delta=1e-3, adjacency=Adjacency.ADD_REMOVE)
-    with pytest.raises(InvalidValue, match="adjacency=replace_one: expected add_remove, as this ledger counts"):
+    with pytest.raises(
+        InvalidValue, match="adjacency=replace_one: expected add_remove, as this ledger counts"
+    ):
         case.released(UNSURE, tripwire(), ledger=other)
     assert full.entries == other.entries == []
 
@@ -220,7 +251,9 @@ def test_noise_is_fresh_for_each_query(case: Case) -> None:
 def test_the_generator_s_state_decides_the_release_and_each_call_is_charged(case: Case) -> None:
     ledger, moved_on = Ledger(target_delta=1e-3), np.random.default_rng(7)
     rngs = (moved_on, moved_on, 7, 8)
-    first, later, again, other = (case.released(rows(UNSURE, 200), rng, ledger=ledger) for rng in rngs)
+    first, later, again, other = (
+        case.released(rows(UNSURE, 200), rng, ledger=ledger) for rng in rngs
+    )
     np.testing.assert_array_equal(first.labels, again.labels)
     np.testing.assert_array_equal(first.answered, again.answered)
     assert (first.labels != other.labels).any() and (first.labels != later.labels).any()
@@ -260,14 +293,20 @@ def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case
     add_remove = dataclasses.replace(replace_one, adjacency=Adjacency.ADD_REMOVE)
     assert 0 < epsilon_of(add_remove) <= epsilon_of(replace_one)
     assert type(add_remove)(**_fields(add_remove) | {"adjacency": "add_remove"}) == add_remove
-    with pytest.raises(InvalidValue, match=r"adjacency=replace: expected one of .* \(did you mean replace_one"):
+    with pytest.raises(
+        InvalidValue, match=r"adjacency=replace: expected one of .* \(did you mean replace_one"
+    ):
         dataclasses.replace(replace_one, adjacency="replace")
 
 
 @every_case
 def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
     aggregator = at_scale(case)
-    assert epsilon_of(aggregator.scaled(2.0)) < epsilon_of(aggregator) < epsilon_of(aggregator.scaled(0.5))
+    assert (
+        epsilon_of(aggregator.scaled(2.0))
+        < epsilon_of(aggregator)
+        < epsilon_of(aggregator.scaled(0.5))
+    )
     assert (epsilon_of(aggregator, num_queries=300) < epsilon_of(aggregator)) != case.flat
     assert epsilon_of(aggregator, num_queries=0) == 0
 
@@ -282,12 +321,16 @@ def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adj
     calibrated = aggregator.calibrated(**TARGET, **SHAPE, accountant=accountant)
     assert type(calibrated) is type(aggregator)
     assert calibrated.adjacency == adjacency
-    epsilon = accountant().compose(calibrated.event_for(**SHAPE)).get_epsilon(TARGET["target_delta"])
+    epsilon = (
+        accountant().compose(calibrated.event_for(**SHAPE)).get_epsilon(TARGET["target_delta"])
+    )
     assert 0.99 * TARGET["target_epsilon"] <= epsilon <= TARGET["target_epsilon"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted({type(case.aggregator) for case in CASES}, key=lambda kind: kind.__name__))
+@pytest.mark.parametrize(
+    "kind", sorted({type(case.aggregator) for case in CASES}, key=lambda kind: kind.__name__)
+)
 def test_what_a_class_declares_as_noise_is_what_calibration_changes(kind: type[Aggregator]) -> None:
     """What `scaled` changes is noise, what calibration sets besides is noise or `solved`, and nothing else is."""
     scaled, solved = set(), set()
@@ -295,7 +338,9 @@ def test_what_a_class_declares_as_noise_is_what_calibration_changes(kind: type[A
         if type(case.aggregator) is kind:
             aggregator = dataclasses.replace(at_scale(case), **_small_failure(case))
             scaled |= _changed(aggregator, aggregator.scaled(2.0))
-            solved |= _changed(aggregator, aggregator.calibrated(**TARGET, **SHAPE, accountant=RdpAccountant))
+            solved |= _changed(
+                aggregator, aggregator.calibrated(**TARGET, **SHAPE, accountant=RdpAccountant)
+            )
     noise = declared(kind)
     assert scaled <= noise
     assert scaled | solved == noise | declared(kind, "solved")
@@ -328,7 +373,9 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
     """Beside the votes and the release: working copies of a few blocks, whatever the number of queries."""
 
     def working_memory(num_queries: int) -> int:
-        votes = np.random.default_rng(0).integers(0, NUM_TEACHERS + 1, size=(num_queries, 40), dtype=np.uint16)
+        votes = np.random.default_rng(0).integers(
+            0, NUM_TEACHERS + 1, size=(num_queries, 40), dtype=np.uint16
+        )
         aggregate, rng = at_scale(case).aggregate, np.random.default_rng(0)
         release, peak = traced(lambda: aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng))
         return peak - release.labels.nbytes - release.answered.nbytes

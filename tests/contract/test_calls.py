@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 import pate.mechanisms
-from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, RdpAccountant, SelfComposedEvent
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    Event,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+)
 from pate.accounting.events import event_from_json, event_to_json
 from pate.accounting.target_charging import TargetCharging
 from pate.mechanisms import (
@@ -31,7 +38,9 @@ BITS = np.random.default_rng(2).random((40, 20)) < 0.5
 
 
 def selection(adjacency: Adjacency, noise: str = "gumbel") -> GapSelection:
-    return GapSelection(noise_scale=6.0, noise=noise, num_labels=5, num_teachers=9, adjacency=adjacency)
+    return GapSelection(
+        noise_scale=6.0, noise=noise, num_labels=5, num_teachers=9, adjacency=adjacency
+    )
 
 
 class SparseVectorAt9(SparseVector):
@@ -51,15 +60,27 @@ class Call:
 
 
 CALLS = {
-    "above": Call(lambda a: AboveThreshold(threshold=5, epsilon=0.5, statistic="gap", adjacency=a), NUMBERS),
-    "between": Call(lambda a: BetweenThresholds(lower=3, upper=6, epsilon=0.5, adjacency=a), NUMBERS),
+    "above": Call(
+        lambda a: AboveThreshold(threshold=5, epsilon=0.5, statistic="gap", adjacency=a), NUMBERS
+    ),
+    "between": Call(
+        lambda a: BetweenThresholds(lower=3, upper=6, epsilon=0.5, adjacency=a), NUMBERS
+    ),
     "boundary": Call(lambda a: BoundaryWrapper(selection(a)), HISTOGRAMS),
     "boundary, laplace": Call(lambda a: BoundaryWrapper(selection(a, "laplace")), HISTOGRAMS),
     "twice": Call(lambda a: RunTwice(selection(a)), HISTOGRAMS),
-    "twice, top-k": Call(lambda a: RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=a)), HISTOGRAMS),
-    "sweep": Call(lambda a: SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9, adjacency=a), HISTOGRAMS, whole=True),
+    "twice, top-k": Call(
+        lambda a: RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=a)), HISTOGRAMS
+    ),
+    "sweep": Call(
+        lambda a: SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9, adjacency=a),
+        HISTOGRAMS,
+        whole=True,
+    ),
     "sparse vector": Call(
-        lambda a: SparseVectorAt9(epsilon=0.5, item_hits=3, failure_prob=1e-9, adjacency=a), BITS, whole=True
+        lambda a: SparseVectorAt9(epsilon=0.5, item_hits=3, failure_prob=1e-9, adjacency=a),
+        BITS,
+        whole=True,
     ),
 }
 
@@ -83,7 +104,9 @@ def test_list_is_complete() -> None:
 
 @every_call
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_a_call_is_a_frozen_value_whose_price_never_depends_on_data(call: Call, adjacency: Adjacency) -> None:
+def test_a_call_is_a_frozen_value_whose_price_never_depends_on_data(
+    call: Call, adjacency: Adjacency
+) -> None:
     made, second = call.make(adjacency), call.make(adjacency)
     assert made == second and (made.event, made.target) == (second.event, second.target)
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
@@ -102,7 +125,9 @@ def test_one_call_outside_a_session_costs_what_an_access_costs_in_one(call: Call
     made = call.make(Adjacency.REPLACE_ONE)
     if call.whole:
         assert isinstance(made.event, ApproximateEvent)
-        assert made.event.event == SelfComposedEvent(PureDpEvent(made.target.epsilon), made.event.event.count)
+        assert made.event.event == SelfComposedEvent(
+            PureDpEvent(made.target.epsilon), made.event.event.count
+        )
         return
     session = TargetCharging.of_targets([made.target], 1, target_delta=1e-6)
     plain = RdpAccountant().compose(made.event).get_epsilon(1e-9)
@@ -113,7 +138,9 @@ def test_one_call_outside_a_session_costs_what_an_access_costs_in_one(call: Call
 @every_call
 def test_replacing_costs_no_less_than_adding(call: Call) -> None:
     """Equal prices mean wider noise, or that one change moves both alike."""
-    price = {each: RdpAccountant().compose(call.make(each).event).get_epsilon(1e-6) for each in Adjacency}
+    price = {
+        each: RdpAccountant().compose(call.make(each).event).get_epsilon(1e-6) for each in Adjacency
+    }
     assert price[Adjacency.REPLACE_ONE] >= price[Adjacency.ADD_REMOVE]
 
 
@@ -139,7 +166,11 @@ def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -
 
 @every_call
 def test_seeds_and_numbers_that_are_none_are_refused(call: Call) -> None:
-    with pytest.raises(InvalidValue, match=r"rng=0: expected a numpy\.random\.Generator, not a seed"):
+    with pytest.raises(
+        InvalidValue, match=r"rng=0: expected a numpy\.random\.Generator, not a seed"
+    ):
         call.make(Adjacency.REPLACE_ONE)(call.data, rng=0)
     with pytest.raises(InvalidValue, match=r"dtype=.*: expected|shape=.*: expected"):
-        call.make(Adjacency.REPLACE_ONE)(np.full(call.data.shape, math.nan), rng=np.random.default_rng(0))
+        call.make(Adjacency.REPLACE_ONE)(
+            np.full(call.data.shape, math.nan), rng=np.random.default_rng(0)
+        )

@@ -19,7 +19,15 @@ from pate.accounting.data_dependent import (
     gnmax_smooth_sensitivity,
     theorem_6_rdp,
 )
-from pate.aggregators import Aggregator, ClippedVotes, ConfidentVotes, GaussianVotes, GNMax, PowersetGNMax, StableTopK
+from pate.aggregators import (
+    Aggregator,
+    ClippedVotes,
+    ConfidentVotes,
+    GaussianVotes,
+    GNMax,
+    PowersetGNMax,
+    StableTopK,
+)
 from pate.data import Partition
 from pate.data.dataset import Split
 from pate.mechanisms import PermuteAndFlipTopK
@@ -48,7 +56,9 @@ def check_bits(event: pa.Event, first: Array, second: Array) -> None:
     """Independent bits with these probabilities of 1, and with those, in both orders."""
     patterns = np.array(list(product((False, True), repeat=len(first))))
     one, other = (np.where(patterns, p, 1 - p).prod(axis=1) for p in (first, second))
-    assert_covered(largest_renyi(np.stack([one, other]), np.stack([other, one])), price_curve(event))
+    assert_covered(
+        largest_renyi(np.stack([one, other]), np.stack([other, one])), price_curve(event)
+    )
 
 
 # 1. A threshold computed from raw votes: in the middle of the largest gap
@@ -74,11 +84,21 @@ def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Count
     """Four labels at epsilon 0.97: one vote never turns a probability from 0 to 1."""
     shape = {"num_queries": 1, "num_labels": 4, "num_teachers": 800}
     calibrated = aggregator.calibrated(target_epsilon=0.97, target_delta=1e-6, **shape)
-    for votes in ([400, 400, 399, 0], [800, 401, 400, 0], [500, 300, 1, 0], [799, 2, 1, 1], [800, 400, 0, 0]):
+    for votes in (
+        [400, 400, 399, 0],
+        [800, 401, 400, 0],
+        [500, 300, 1, 0],
+        [799, 2, 1, 1],
+        [800, 400, 0, 0],
+    ):
         before = bits(calibrated, np.array(votes))
-        for moved in np.clip(np.array(votes) + np.concatenate([np.eye(4, dtype=int), -np.eye(4, dtype=int)]), 0, 800):
+        for moved in np.clip(
+            np.array(votes) + np.concatenate([np.eye(4, dtype=int), -np.eye(4, dtype=int)]), 0, 800
+        ):
             after = bits(calibrated, moved)
-            assert (after <= math.exp(0.97) * before + 1e-6 + 1e-12).all(), f"fault: {before} turns into {after}"
+            assert (after <= math.exp(0.97) * before + 1e-6 + 1e-12).all(), (
+                f"fault: {before} turns into {after}"
+            )
             assert (np.abs(after - before) < 0.4).all(), f"fault: {before} turns into {after}"
 
 
@@ -103,7 +123,9 @@ def bits_of(counts: Counts, rng: Any, std: float = 3.0) -> NDArray[np.bool_]:
 
 def test_2_noise_is_fresh_for_every_query() -> None:
     def seeded(counts: Counts, seed: int) -> NDArray[np.bool_]:
-        return np.stack([row + np.random.default_rng(seed).normal(0, 3.0, row.shape) > 20 for row in counts])
+        return np.stack(
+            [row + np.random.default_rng(seed).normal(0, 3.0, row.shape) > 20 for row in counts]
+        )
 
     check_fresh_noise(bits_of, np.random.default_rng(0))
     caught(check_fresh_noise, seeded, 7)
@@ -125,13 +147,19 @@ def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
 
 def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
     """A claim of 3.69 at delta 1e-6, converted as that code does: 5.34 is true for the counts."""
-    rho = next(rho for rho in np.linspace(0.2, 0.25, 5001) if rho + 2 * math.sqrt(rho * math.log(1e6)) >= 3.69)
+    rho = next(
+        rho
+        for rho in np.linspace(0.2, 0.25, 5001)
+        if rho + 2 * math.sqrt(rho * math.log(1e6)) >= 3.69
+    )
     assert 2 * rho + 2 * math.sqrt(2 * rho * math.log(1e6)) == pytest.approx(5.34, abs=0.03)
 
 
 def test_5_every_label_is_charged() -> None:
     bits = np.full(8, ndtr(0.0)), np.full(8, ndtr(-1 / 5.0))
-    check_bits(GaussianVotes(noise_std=5.0).event_for(num_queries=1, num_labels=8, num_teachers=4), *bits)
+    check_bits(
+        GaussianVotes(noise_std=5.0).event_for(num_queries=1, num_labels=8, num_teachers=4), *bits
+    )
     caught(check_bits, pa.GaussianEvent(5.0 / 2**0.5), *bits)
 
 
@@ -146,7 +174,9 @@ def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
     return float((largest_renyi(first, second) / price_curve(price)).max())
 
 
-def test_4_a_conjunction_of_noisy_counts_costs_more_than_one_and_screening_draws_one_noise() -> None:
+def test_4_a_conjunction_of_noisy_counts_costs_more_than_one_and_screening_draws_one_noise() -> (
+    None
+):
     assert conjunction_ratio(5, pa.GaussianEvent(50.0)) > 1.8
     assert conjunction_ratio(20, pa.GaussianEvent(50.0)) > 4.3
     screening = ConfidentVotes(screening_std=50.0, threshold_share=0.5, noise_std=1e9).event_for(
@@ -179,7 +209,9 @@ def test_6_no_noise_costs_infinity() -> None:
 
 def check_scale(draw: Callable[[Counts, Any, float], NDArray[np.bool_]]) -> None:
     share = draw(np.full((40_000, 1), 28), np.random.default_rng(0), 8.0).mean()
-    assert abs(share - ndtr(1.0)) < 0.01, f"fault: a margin of one std passes with probability {share}"
+    assert abs(share - ndtr(1.0)) < 0.01, (
+        f"fault: a margin of one std passes with probability {share}"
+    )
 
 
 def renyi_at_8(aggregator: Aggregator) -> float:
@@ -188,10 +220,15 @@ def renyi_at_8(aggregator: Aggregator) -> float:
 
 def test_7_a_std_is_a_std_and_in_votes() -> None:
     check_scale(bits_of)
-    caught(check_scale, lambda counts, rng, std: counts + rng.normal(0, math.sqrt(std), counts.shape) > 20)
+    caught(
+        check_scale,
+        lambda counts, rng, std: counts + rng.normal(0, math.sqrt(std), counts.shape) > 20,
+    )
     assert renyi_at_8(VOTES) == pytest.approx(4 * renyi_at_8(VOTES.scaled(2.0)), rel=0.01)
     gap = np.array(2 + round(60 * 5.9978))  # sens + std * Phi^-1(1 - 1e-9): passes half the time
-    assert PLAIN.stability_test(num_teachers=800).pass_probabilities(gap) == pytest.approx(0.5, abs=0.005)
+    assert PLAIN.stability_test(num_teachers=800).pass_probabilities(gap) == pytest.approx(
+        0.5, abs=0.005
+    )
 
 
 # 8. and 10. Prices that depend on the votes
@@ -212,14 +249,21 @@ def spent(aggregator: Any) -> Callable[[Counts], float]:
 
 def test_8_an_expected_cost_is_no_price() -> None:
     """The cost of an answer times the probability of answering."""
-    check_price_is_blind(spent(ConfidentVotes(screening_std=2.0, threshold_share=0.85, noise_std=6.0)))
-    caught(check_price_is_blind, lambda counts: float((ndtr((counts.max(axis=1) - 34) / 2.0) * (8 / 36)).sum()))
+    check_price_is_blind(
+        spent(ConfidentVotes(screening_std=2.0, threshold_share=0.85, noise_std=6.0))
+    )
+    caught(
+        check_price_is_blind,
+        lambda counts: float((ndtr((counts.max(axis=1) - 34) / 2.0) * (8 / 36)).sum()),
+    )
 
 
 def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
     def printed(counts: Counts) -> float:
         orders = np.arange(2.0, 60.0)
-        rdp = theorem_6_rdp(gnmax_log_q(counts, noise_std=8.0), noise_std=8.0, orders=orders).sum(axis=0)
+        rdp = theorem_6_rdp(gnmax_log_q(counts, noise_std=8.0), noise_std=8.0, orders=orders).sum(
+            axis=0
+        )
         return epsilon_of_rdp(orders, rdp, 1e-5)
 
     check_price_is_blind(spent(GNMax(noise_std=8.0)))
@@ -234,12 +278,21 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
 
 def test_9_screening_and_answer_are_charged_together() -> None:
     """Answers with so much noise that what is seen is whether there was one."""
-    ours, shape = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0), Shape(REPLACE, 2, 4)
-    first, second = (confident_votes_distribution(ours, np.array(counts), shape) for counts in ([3, 3], [4, 4]))
-    one, other = (np.array([distribution[outcome] for outcome in first]) for distribution in (first, second))
+    ours, shape = (
+        ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0),
+        Shape(REPLACE, 2, 4),
+    )
+    first, second = (
+        confident_votes_distribution(ours, np.array(counts), shape) for counts in ([3, 3], [4, 4])
+    )
+    one, other = (
+        np.array([distribution[outcome] for outcome in first]) for distribution in (first, second)
+    )
 
     def check(event: pa.Event) -> None:
-        assert_covered(largest_renyi(np.stack([one, other]), np.stack([other, one])), price_curve(event))
+        assert_covered(
+            largest_renyi(np.stack([one, other]), np.stack([other, one])), price_curve(event)
+        )
 
     check(ours.event_for(num_queries=1, num_labels=2, num_teachers=4))
     caught(check, pa.GaussianEvent(50.0 / 2**0.5))
@@ -251,7 +304,9 @@ def test_9_screening_and_answer_are_charged_together() -> None:
 def check_classes_alike(sensitivity: Callable[[Counts], float]) -> None:
     votes = np.array([[30, 8, 2], [25, 10, 5]])
     found = [sensitivity(np.roll(votes, shift, axis=1)) for shift in range(3)]
-    assert min(found) > 0 and math.isclose(min(found), max(found)), f"fault: sensitivities {found} by who wins"
+    assert min(found) > 0 and math.isclose(min(found), max(found)), (
+        f"fault: sensitivities {found} by who wins"
+    )
 
 
 def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
@@ -261,7 +316,9 @@ def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
         return gnmax_smooth_sensitivity(votes, noise_std=8.0, num_teachers=40, order=8.0, beta=0.05)
 
     check_classes_alike(ours)
-    caught(check_classes_alike, lambda votes: ours(votes) if (votes.argmax(axis=1) == 0).all() else 0.0)
+    caught(
+        check_classes_alike, lambda votes: ours(votes) if (votes.argmax(axis=1) == 0).all() else 0.0
+    )
 
 
 # 12. Teachers that share a person: records dealt without looking at whose they are
@@ -269,16 +326,22 @@ def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
 
 def check_one_teacher_a_person(teacher_of: NDArray[np.int64], group_ids: NDArray[np.int64]) -> None:
     for person in np.unique(group_ids):
-        assert len(set(teacher_of[group_ids == person].tolist())) == 1, f"fault: person {person} has several teachers"
+        assert len(set(teacher_of[group_ids == person].tolist())) == 1, (
+            f"fault: person {person} has several teachers"
+        )
 
 
 def test_12_a_person_has_one_teacher() -> None:
     people, shared = np.repeat(np.arange(30), 3), np.arange(90) % 7
-    check_one_teacher_a_person(Partition.draw(people, 7, np.random.default_rng(0)).teacher_of, people)
+    check_one_teacher_a_person(
+        Partition.draw(people, 7, np.random.default_rng(0)).teacher_of, people
+    )
     caught(check_one_teacher_a_person, shared, people)
     inputs, labels = np.zeros((90, 1), np.float32), np.zeros((90, 1), bool)
     with pytest.raises(InvalidValue, match="group"):
-        Partition(shared, 7).verify(Split(inputs=inputs, labels=labels, record_ids=np.arange(90), group_ids=people))
+        Partition(shared, 7).verify(
+            Split(inputs=inputs, labels=labels, record_ids=np.arange(90), group_ids=people)
+        )
 
 
 # 13. NaN and negative prices
@@ -335,8 +398,12 @@ def test_13_no_price_is_nan_or_negative(case: Case) -> None:
 
 
 def check_two_adjacencies(price: Callable[[pa.Adjacency], pa.Event], factor: float) -> None:
-    replaced, removed = (price_curve(price(adjacency)) for adjacency in (REPLACE, pa.Adjacency.ADD_REMOVE))
-    assert (replaced >= factor * removed * (1 - 1e-9)).all(), "fault: a record costs what a teacher costs"
+    replaced, removed = (
+        price_curve(price(adjacency)) for adjacency in (REPLACE, pa.Adjacency.ADD_REMOVE)
+    )
+    assert (replaced >= factor * removed * (1 - 1e-9)).all(), (
+        "fault: a record costs what a teacher costs"
+    )
 
 
 @pytest.mark.parametrize(
@@ -352,7 +419,9 @@ def check_two_adjacencies(price: Callable[[pa.Adjacency], pa.Event], factor: flo
 )
 def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, factor: float) -> None:
     shape = SHAPE | {"num_queries": 9}
-    check_two_adjacencies(lambda adjacency: replace(aggregator, adjacency=adjacency).event_for(**shape), factor)
+    check_two_adjacencies(
+        lambda adjacency: replace(aggregator, adjacency=adjacency).event_for(**shape), factor
+    )
     caught(check_two_adjacencies, lambda adjacency: pa.GaussianEvent(50.0), factor)
 
 

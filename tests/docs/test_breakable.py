@@ -24,7 +24,10 @@ SPEC.loader.exec_module(HOOK)
             '<h1 id="x">pate.<wbr>accounting.<wbr>data_<wbr>dependent<a href="#x">¶</a></h1>',
         ),
         ("<code>target_epsilon=3</code>", "<code>target_epsilon=3</code>"),
-        ("<code>a &lt;= b_c_d_e_f_g_h_i_j_k_l</code>", "<code>a &lt;= b_c_d_e_f_g_h_i_j_k_l</code>"),
+        (
+            "<code>a &lt;= b_c_d_e_f_g_h_i_j_k_l</code>",
+            "<code>a &lt;= b_c_d_e_f_g_h_i_j_k_l</code>",
+        ),
         ("<pre><code>a_name.that_is.very_long.indeed()</code></pre>", None),
     ],
 )

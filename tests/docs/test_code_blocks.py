@@ -13,7 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 AUDIT = ROOT / "docs" / "audit.md"
-BLOCK = re.compile(r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
 EXPECTED = re.compile(r"^ *#> ?(.*)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 FIGURE = re.compile(r"\d+\.\d+")
@@ -37,7 +39,9 @@ class CodeBlock:
         with redirect_stdout(output):
             exec(code, namespace)
         printed = output.getvalue().splitlines()
-        assert printed == self.expected, f"{self.page}:{self.line} printed {printed}, says {self.expected}"
+        assert printed == self.expected, (
+            f"{self.page}:{self.line} printed {printed}, says {self.expected}"
+        )
 
 
 def code_blocks(page: Path) -> list[CodeBlock]:
@@ -45,7 +49,9 @@ def code_blocks(page: Path) -> list[CodeBlock]:
     found = []
     for match in BLOCK.finditer(text):
         indent, line = match["indent"], text.count("\n", 0, match.start("code")) + 1
-        code = "".join(part.removeprefix(indent) for part in match["code"].splitlines(keepends=True))
+        code = "".join(
+            part.removeprefix(indent) for part in match["code"].splitlines(keepends=True)
+        )
         found.append(CodeBlock(page, line, code))
     return found
 
@@ -64,7 +70,9 @@ def test_the_blocks_of_a_page_run_in_order_in_one_namespace(
 def test_output_that_differs_from_the_page_is_named_by_page_and_line(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     for code in ("print(1)\n#> 2\n", "print(1)\n", "#> 1\n", "print(1)\nprint(2)\n#> 2\n#> 1\n"):
-        page.write_text(f"# A\n\n- item\n\n    ```python\n{indent(code, '    ')}    ```\n\n```text\nnot me\n```\n")
+        page.write_text(
+            f"# A\n\n- item\n\n    ```python\n{indent(code, '    ')}    ```\n\n```text\nnot me\n```\n"
+        )
         (block,) = code_blocks(page)
         with pytest.raises(AssertionError, match=r"page\.md:6 printed"):
             block.run({})
@@ -72,7 +80,12 @@ def test_output_that_differs_from_the_page_is_named_by_page_and_line(tmp_path: P
 
 def unsupported(prose: str) -> set[str]:
     """Figures with a decimal point in the text that no block of the audit prints."""
-    printed = {figure for block in code_blocks(AUDIT) for line in block.expected for figure in FIGURE.findall(line)}
+    printed = {
+        figure
+        for block in code_blocks(AUDIT)
+        for line in block.expected
+        for figure in FIGURE.findall(line)
+    }
     return set(FIGURE.findall(FENCED.sub("", prose))) - printed - QUESTIONED
 
 

@@ -13,14 +13,18 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def hook() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docstrings", ROOT / "docs" / "_build" / "docstrings.py")
+    spec = importlib.util.spec_from_file_location(
+        "docstrings", ROOT / "docs" / "_build" / "docstrings.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-@pytest.mark.parametrize("said", ["> 0", ">= 0; infinity is allowed", "- 1 or less", "+ 1 at the end"])
+@pytest.mark.parametrize(
+    "said", ["> 0", ">= 0; infinity is allowed", "- 1 or less", "+ 1 at the end"]
+)
 def test_an_entry_that_begins_with_a_sign_is_text(hook: ModuleType, said: str) -> None:
     line = hook.escaped(f"Attributes:\n    order: {said}").splitlines()[1]
     shown = markdown.markdown(line.partition(": ")[2])

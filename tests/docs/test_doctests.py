@@ -9,7 +9,9 @@ import pytest
 import pate
 
 ROOT = Path(pate.__file__).parent
-WITH_EXAMPLES = sorted(path for path in ROOT.rglob("*.py") if "    >>> " in path.read_text(encoding="utf-8"))
+WITH_EXAMPLES = sorted(
+    path for path in ROOT.rglob("*.py") if "    >>> " in path.read_text(encoding="utf-8")
+)
 
 
 def run(test: doctest.DocTest) -> list[str]:

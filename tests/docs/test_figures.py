@@ -13,7 +13,8 @@ TEMPLATES = sorted(
     for path in (ROOT / "pate").rglob("*")
     if path.suffix in (".txt", ".html", ".jinja") and "data" not in path.parts
 )
-PRINTED = re.findall(r"^#> (.*)$", AUDIT, re.MULTILINE)  # what the audit's blocks print, which run in the tests
+# what the audit's blocks print, which run in the tests
+PRINTED = re.findall(r"^#> (.*)$", AUDIT, re.MULTILINE)
 FIGURE = re.compile(r"\d+\.\d{2}\b")
 
 
@@ -28,7 +29,10 @@ def test_the_reproductions_and_the_audit_have_the_same_figures() -> None:
     (formula,) = printed("the formula behind")
     bounds = printed("the paper's noise, loss distributions")
     gumbel = printed("Gumbel noise, Renyi")
-    pairs = [next(FIGURE.findall(line)[0] for line in PRINTED if line.startswith(f"{name}, at")) for name in KINDS]
+    pairs = [
+        next(FIGURE.findall(line)[0] for line in PRINTED if line.startswith(f"{name}, at"))
+        for name in KINDS
+    ]
     assert FIGURE.findall(item) == [formula, *pairs, *bounds, *gumbel]
     assert (formula, *bounds) == ("3.67", "7.83", "18.07")
 
@@ -37,10 +41,15 @@ KINDS = ("add_remove", "replace_one")
 
 
 @pytest.mark.parametrize(
-    ("release", "place"), [("stable top-k, the paper's noise", 1), ("the paper's noise, add/remove", 0)]
+    ("release", "place"),
+    [("stable top-k, the paper's noise", 1), ("the paper's noise, add/remove", 0)],
 )
-def test_the_table_of_tightness_and_the_audit_have_the_same_prices(release: str, place: int) -> None:
-    rows = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))["tightness"]["rows"]
+def test_the_table_of_tightness_and_the_audit_have_the_same_prices(
+    release: str, place: int
+) -> None:
+    rows = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))["tightness"][
+        "rows"
+    ]
     _, _, renyi, best = next(row for row in rows if row[0] == release)
     assert renyi.split(",")[0] == printed("the paper's noise, Renyi")[place]
     assert best.split(",")[0] == printed("the paper's noise, loss distributions")[place]
@@ -51,6 +60,7 @@ def test_every_epsilon_of_a_template_is_rounded_by_the_one_rule(path: Path) -> N
     text = path.read_text(encoding="utf-8")
     shown = re.findall(r"\b\w+\.(?:\w*_)?epsilon(?:\[\w+\])?\s*\|\s*(\w+)", text)
     assert set(shown) <= {"epsilon", "string", "up"}  # a data-dependent one is a sentence
-    caps = {"account.cap", "each.max_epsilon"}  # which people type back: with more digits, and rounded up as well
+    # which people type back: with more digits, and rounded up as well
+    caps = {"account.cap", "each.max_epsilon"}
     assert set(re.findall(r"([\w.]+)\s*\|\s*up\b", text)) <= caps
     assert not re.findall(r"\|\s*claim\b", text)

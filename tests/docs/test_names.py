@@ -42,7 +42,9 @@ def hydra_config() -> Iterator[None]:
 
 def built(group: str, name: str) -> Any:
     """What the commands make of a choice."""
-    node = compose("train", [f"{group}={name}", *(["data.root=FOLDER"] if name in ("celeba", "icons") else [])])[group]
+    node = compose(
+        "train", [f"{group}={name}", *(["data.root=FOLDER"] if name in ("celeba", "icons") else [])]
+    )[group]
     assert group == "accountant" or OmegaConf.get_type(node).__name__.endswith("Config"), (
         "its values are checked by its class"
     )
@@ -62,7 +64,12 @@ def written(group: str, python: str) -> Any:
 
 def fields(thing: Any) -> str:
     """Its settings, as text: estimators are equal to themselves alone, and YAML has lists for tuples."""
-    return repr({name: tuple(value) if isinstance(value, list) else value for name, value in vars(thing).items()})
+    return repr(
+        {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in vars(thing).items()
+        }
+    )
 
 
 @pytest.mark.parametrize("group", PACKAGES)
@@ -80,4 +87,6 @@ def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) 
 
 
 def test_another_value_is_noticed() -> None:
-    assert fields(written("aggregator", "GNMax(noise_std=41.0)")) != fields(built("aggregator", "gnmax"))
+    assert fields(written("aggregator", "GNMax(noise_std=41.0)")) != fields(
+        built("aggregator", "gnmax")
+    )

@@ -5,24 +5,48 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-BESIDE = ("README.md", "reproductions/README.md", "CONTRIBUTING.md", "tests/README.md", "CHANGELOG.md")
+BESIDE = (
+    "README.md",
+    "reproductions/README.md",
+    "CONTRIBUTING.md",
+    "tests/README.md",
+    "CHANGELOG.md",
+)
 PAGES = [*(ROOT / name for name in BESIDE), *sorted(DOCS.rglob("*.md"))]
-SOURCES = [path for folder in ("pate", "scripts", "conf", "reproductions") for path in (ROOT / folder).rglob("*.*")]
+SOURCES = [
+    path
+    for folder in ("pate", "scripts", "conf", "reproductions")
+    for path in (ROOT / folder).rglob("*.*")
+]
 PATH = re.compile(r"`((?:pate|tests|docs|conf|scripts|benchmarks|reproductions)/[\w/.-]*)`")
 DOC_PATH = re.compile(r"docs/[\w/-]+\.md")
 
 
 def test_paths_in_pages_and_documents_named_in_code_exist() -> None:
-    named = [(page, path) for page in PAGES for path in PATH.findall(page.read_text(encoding="utf-8"))]
+    named = [
+        (page, path) for page in PAGES for path in PATH.findall(page.read_text(encoding="utf-8"))
+    ]
     code = [path for path in SOURCES if path.suffix in {".py", ".yaml"}]
-    told = [(path, document) for path in code for document in DOC_PATH.findall(path.read_text(encoding="utf-8"))]
+    told = [
+        (path, document)
+        for path in code
+        for document in DOC_PATH.findall(path.read_text(encoding="utf-8"))
+    ]
     assert len(named) > 100 and len(told) >= 4
-    missing = [(str(where), path) for where, path in named + told if not (ROOT / path).exists() and "NAME" not in path]
+    missing = [
+        (str(where), path)
+        for where, path in named + told
+        if not (ROOT / path).exists() and "NAME" not in path
+    ]
     assert missing == []
 
 
 def test_every_page_is_in_the_navigation_and_every_note_in_its_table() -> None:
-    listed = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(
+        r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
-    notes = re.findall(r"\]\((\w+\.md)\)", (DOCS / "proofs" / "index.md").read_text(encoding="utf-8"))
+    notes = re.findall(
+        r"\]\((\w+\.md)\)", (DOCS / "proofs" / "index.md").read_text(encoding="utf-8")
+    )
     assert {*notes, "index.md"} == {note.name for note in (DOCS / "proofs").glob("*.md")}

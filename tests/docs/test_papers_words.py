@@ -60,7 +60,9 @@ def test_every_setting_of_the_page_exists() -> None:
         assert "_target_" in compose("train", [f"aggregator={name}"]).aggregator
 
 
-@pytest.mark.parametrize("page", ["README.md", "mkdocs.yml", "docs/notation.md", "docs/concepts.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "mkdocs.yml", "docs/notation.md", "docs/concepts.md"]
+)
 def test_the_page_is_linked_where_people_look(page: str) -> None:
     assert "papers-words.md" in (ROOT / page).read_text(encoding="utf-8")
 

@@ -16,7 +16,14 @@ import pytest
 
 SURROUNDINGS = {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
 FEW = ("data=digits_grid", "data.num_private=120", "data.num_public=30", "data.num_test=20")
-SMALL = (*FEW, "teacher.num_teachers=8", "num_queries=20", "all_records=false", "allow_useless=true", "accountant=rdp")
+SMALL = (
+    *FEW,
+    "teacher.num_teachers=8",
+    "num_queries=20",
+    "all_records=false",
+    "allow_useless=true",
+    "accountant=rdp",
+)
 """Settings of a run in a second."""
 
 
@@ -27,7 +34,13 @@ def command(module: str, *arguments: str) -> list[str]:
 def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = os.environ | SURROUNDINGS
     return subprocess.run(
-        command(module, *arguments), capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
+        command(module, *arguments),
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment,
+        timeout=300,
+        check=False,
     )
 
 
@@ -47,20 +60,26 @@ def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Co
         patch.setattr("pate.cli.app.leave", sys.exit)  # which would end this process
         for name, value in (SURROUNDINGS | {"HYDRA_FULL_ERROR": "1"}).items():
             patch.setenv(name, value)
-        patch.setattr(threading, "excepthook", threading.excepthook)  # what the command changes is put back
+        # what the command changes is put back
+        patch.setattr(threading, "excepthook", threading.excepthook)
         patch.setattr(logging.root, "handlers", [])
         patch.setattr(logging.root, "level", logging.root.level)
-        patch.setattr(logging, "_handlers", WeakValueDictionary())  # Hydra closes all that there are, some with files
+        # Hydra closes all that there are, some with files
+        patch.setattr(logging, "_handlers", WeakValueDictionary())
         patch.setattr(logging, "_handlerList", [])
         try:
             main()
         except SystemExit as stopped:
             code = stopped.code
     assert code is None or isinstance(code, int), code
-    return subprocess.CompletedProcess([module, *arguments], code or 0, written.getvalue(), said.getvalue())
+    return subprocess.CompletedProcess(
+        [module, *arguments], code or 0, written.getvalue(), said.getvalue()
+    )
 
 
-def succeeded(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def succeeded(
+    module: str, *arguments: str, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     ended = call(module, *arguments, cwd=cwd)
     assert ended.returncode == 0, ended.stderr
     return ended

@@ -12,7 +12,11 @@ from pate.pipeline import train
 from tests.e2e.small_run import small_plan
 from tests.e2e.stages_of_run import HOLDERS, Votes, cast, holder_plan, seeded_plan
 
-FORMS: dict[str, dict[str, Any]] = {"bits": {}, "confidences": {"cast": "confidences"}, "clipped": {"vote_clip": 2}}
+FORMS: dict[str, dict[str, Any]] = {
+    "bits": {},
+    "confidences": {"cast": "confidences"},
+    "clipped": {"vote_clip": 2},
+}
 
 
 @contextmanager

@@ -31,14 +31,18 @@ def certificates(folder: Path) -> None:
     )
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+    made = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), now - day, now + day
+    )
     made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     signed = made.sign(key, hashes.SHA256()).public_bytes(pem)
     for file in ("ca.pem", "server.pem"):
         (folder / file).write_bytes(signed)
-    (folder / "server.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    (folder / "server.key").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    )
 
 
 def free_port() -> int:
@@ -60,8 +64,16 @@ class Deployment:
         self.home.mkdir(parents=True, exist_ok=True)
         certificates(self.folder)
         lines = f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\n'
-        (self.home / "config.toml").write_text(f'{lines}root-certificates = "{self.folder / "ca.pem"}"\n')
-        options = ["--host", "127.0.0.1", "--port", str(self.port), "--disable-runtime-dependency-installation"]
+        (self.home / "config.toml").write_text(
+            f'{lines}root-certificates = "{self.folder / "ca.pem"}"\n'
+        )
+        options = [
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--disable-runtime-dependency-installation",
+        ]
         options += ["--database", str(self.folder / "link.db"), "--ssl-ca-certfile", "ca.pem"]
         options += ["--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"]
         self.link = self._started("flower-superlink", *options, log="link")
@@ -75,14 +87,17 @@ class Deployment:
     def __exit__(self, *_: object) -> None:
         for process in filter(None, (*self.nodes.values(), self.link)):
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # it and all that it started: they are one session
+                # it and all that it started: they are one session
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=30)
 
     def run(self, folder: Path) -> subprocess.CompletedProcess[str]:
         """Sends the app in, by `flwr run`; its release goes to a folder."""
         config = f'folder="{folder}" holders={self.holders}'
         command = [self._tool("flwr"), "run", str(APP), "here", "--run-config", config]
-        return subprocess.run(command, cwd=self.folder, env=self._environment(), capture_output=True, text=True)
+        return subprocess.run(
+            command, cwd=self.folder, env=self._environment(), capture_output=True, text=True
+        )
 
     def apps(self, started: subprocess.Popen[bytes] | None) -> list[int]:
         """The apps, by process number, that a SuperLink or SuperNode has running."""
@@ -92,7 +107,11 @@ class Deployment:
         parent = f"--parent-pid\0{started.pid}\0".encode()
         sessions = {started.pid} | {session for _, session, command in running if parent in command}
         apps = re.compile(b"flwr-(server|client)app")
-        return [number for number, session, command in running if session in sessions and apps.search(command)]
+        return [
+            number
+            for number, session, command in running
+            if session in sessions and apps.search(command)
+        ]
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -100,20 +119,31 @@ class Deployment:
     def _started(self, tool: str, *options: str, log: str) -> subprocess.Popen[bytes]:
         given: Any = {"cwd": self.folder, "env": self._environment(), "start_new_session": True}
         with (self.folder / f"{log}.log").open("ab") as out:
-            return subprocess.Popen([self._tool(tool), *options], **given, stdout=out, stderr=subprocess.STDOUT)
+            return subprocess.Popen(
+                [self._tool(tool), *options], **given, stdout=out, stderr=subprocess.STDOUT
+            )
 
     @staticmethod
     def _tool(name: str) -> str:
         return str(Path(sys.executable).parent / name)
 
     def _environment(self) -> dict[str, str]:
-        known = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
+        known = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "HOME", "LANG", "TMPDIR")
+        }
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         own = {"SMALL_HOLDERS": str(self.holders), "SMALL_SECONDS": str(self.seconds)}
         own["SMALL_FOLDER"] = str(self.folder / "holders")
         quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         tools = str(Path(sys.executable).parent)
-        return known | own | quiet | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{known.get('PATH', '')}"}
+        return (
+            known
+            | own
+            | quiet
+            | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{known.get('PATH', '')}"}
+        )
 
 
 def processes() -> Iterator[tuple[int, int, bytes]]:

@@ -48,23 +48,34 @@ def small_request(**changes: Any) -> Request:
 
 def _served(plan: Plan, folder: Path, holders: int, max_absent: int) -> dict[str, Any]:
     roll = Roll.numbered(holders, NUM_TEACHERS // holders, max_absent=max_absent)
-    return {"plan": release_plan(plan), "roll": roll, "inbox": folder / "inbox", "output_dir": folder / "release"}
+    return {
+        "plan": release_plan(plan),
+        "roll": roll,
+        "inbox": folder / "inbox",
+        "output_dir": folder / "release",
+    }
 
 
 def small_release(
     plan: Plan, folder: Path, holders: int = HOLDERS, *, max_absent: int = 0, **asked: Any
 ) -> FederatedRelease:
-    return FederatedRelease(request=small_request(**asked), **_served(plan, folder, holders, max_absent))
+    return FederatedRelease(
+        request=small_request(**asked), **_served(plan, folder, holders, max_absent)
+    )
 
 
 def summed_release(plan: Plan, folder: Path) -> SummedRelease:
     """Of holders of whom one may be absent; nothing but the sum of their votes is known."""
-    return SummedRelease(request=small_request(), dataset="small", real=False, **_served(plan, folder, HOLDERS, 1))
+    return SummedRelease(
+        request=small_request(), dataset="small", real=False, **_served(plan, folder, HOLDERS, 1)
+    )
 
 
 def rounds_plan(**changes: Any) -> Plan:
     aggregator = CenteredVotes(noise_multiplier=1.0, rounds=2)
-    return seeded_plan(aggregator, **({"student": LowRankStudent(), "target_epsilon": 8.0} | changes))
+    return seeded_plan(
+        aggregator, **({"student": LowRankStudent(), "target_epsilon": 8.0} | changes)
+    )
 
 
 def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHolders:
@@ -88,7 +99,9 @@ class Exchanges:
 
     def __call__(self, question: Question) -> Gathered:
         self.asked.append(question.kind)
-        return gathered(self.roll, question, self._answers(Question.from_bytes(question.to_bytes())))
+        return gathered(
+            self.roll, question, self._answers(Question.from_bytes(question.to_bytes()))
+        )
 
     def _answers(self, question: Question) -> Iterator[Contribution]:
         for name in self.roll.holders:

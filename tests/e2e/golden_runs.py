@@ -99,10 +99,14 @@ def snapshot_of_release(release: Path, folder: Path) -> Snapshot:
     for path in sorted(file for file in release.rglob("*") if file.is_file()):
         name = str(path.relative_to(release))
         if path.suffix == ".safetensors":
-            written[name] = {key: fingerprint(array) for key, array in sorted(load_file(path).items())}
+            written[name] = {
+                key: fingerprint(array) for key, array in sorted(load_file(path).items())
+            }
         elif path.suffix == ".npz":
             with np.load(path) as arrays:
-                written[name] = {key: digest_of_text(repr(arrays[key].tolist())) for key in sorted(arrays.files)}
+                written[name] = {
+                    key: digest_of_text(repr(arrays[key].tolist())) for key in sorted(arrays.files)
+                }
         elif path.suffix == ".json" and path.name != MANIFEST:
             parts = json.loads(path.read_text(encoding="utf-8"))
             parts.pop("versions", None)
@@ -143,7 +147,14 @@ def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
         "logger=none",
         "seed=3",
     ]
-    succeeded("train", *data, f"aggregator={aggregator}", *settings, f"output_dir={output}", f"ledger={output}.db")
+    succeeded(
+        "train",
+        *data,
+        f"aggregator={aggregator}",
+        *settings,
+        f"output_dir={output}",
+        f"ledger={output}.db",
+    )
     return {
         "release": snapshot_of_release(output / "release", folder),
         "ledger": snapshot_of_ledger(output.with_suffix(".db")),
@@ -154,7 +165,13 @@ def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
 def run_rounds(data: list[str], folder: Path) -> Snapshot:
     """Returns what `experiment=centered_votes` leaves: one-record votes in rounds."""
     output = folder / "rounds"
-    settings = ["target_epsilon=8", "num_queries=100", "all_records=false", "allow_useless=true", "logger=none"]
+    settings = [
+        "target_epsilon=8",
+        "num_queries=100",
+        "all_records=false",
+        "allow_useless=true",
+        "logger=none",
+    ]
     places = [f"output_dir={output}", f"ledger={output}.db"]
     succeeded("train", "experiment=centered_votes", *data, *settings, "seed=3", *places)
     return {
@@ -229,7 +246,9 @@ def golden_runs() -> dict[str, Callable[[list[str], Path], Snapshot]]:
         "comparison": run_comparison,
     }
     for aggregator in AGGREGATORS:
-        runs[f"aggregator={aggregator}"] = lambda data, folder, name=aggregator: run_aggregator(name, data, folder)
+        runs[f"aggregator={aggregator}"] = lambda data, folder, name=aggregator: run_aggregator(
+            name, data, folder
+        )
     return runs
 
 
@@ -243,7 +262,11 @@ def differences(golden: Any, now: Any, place: str = "") -> list[str]:
         return lines
     if isinstance(golden, list) and isinstance(now, list) and len(golden) == len(now):
         pairs = enumerate(zip(golden, now, strict=True))
-        return [line for index, (old, new) in pairs for line in differences(old, new, f"{place}[{index}]")]
+        return [
+            line
+            for index, (old, new) in pairs
+            for line in differences(old, new, f"{place}[{index}]")
+        ]
     if is_number(golden) and is_number(now):
         close = math.isclose(golden, now, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
         return [] if close else [f"{place}: {now} where it was {golden}"]
@@ -259,7 +282,9 @@ def main() -> None:
     """Runs all golden runs and writes them to a file."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("file", type=Path, help="where to write what the runs left, as JSON")
-    parser.add_argument("--folder", type=Path, help="an empty folder that keeps the folders of the runs")
+    parser.add_argument(
+        "--folder", type=Path, help="an empty folder that keeps the folders of the runs"
+    )
     arguments = parser.parse_args()
     with TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)

@@ -36,7 +36,9 @@ def dealt(inputs: np.ndarray, labels: np.ndarray, *stops: int, **about: Any) -> 
 def small_dataset() -> Dataset:
     rng = np.random.default_rng(5)
     inputs = rng.standard_normal((1400, 8)).astype(np.float32)
-    scores = inputs @ rng.standard_normal((8, NUM_LABELS)) + 0.3 * rng.standard_normal((1400, NUM_LABELS))
+    scores = inputs @ rng.standard_normal((8, NUM_LABELS)) + 0.3 * rng.standard_normal(
+        (1400, NUM_LABELS)
+    )
     labels = scores > np.array([0.0, 0.5, 1.0, 2.0, -0.5])
     names = tuple(f"label_{index}" for index in range(NUM_LABELS))
     return dealt(inputs, labels, 960, 1100, 1400, name="small", kind="features", label_names=names)
@@ -48,7 +50,12 @@ def charges(folder: Path) -> list[dict[str, Any]]:
         return []
     entries = Ledger.stored(folder / "ledger.db").entries
     return [
-        {"event": event_to_json(each.event), "epsilon": each.epsilon, "draw": each.draw, "noise": each.noise}
+        {
+            "event": event_to_json(each.event),
+            "epsilon": each.epsilon,
+            "draw": each.draw,
+            "noise": each.noise,
+        }
         for each in entries
     ]
 

@@ -24,7 +24,12 @@ Votes = dict[str, list[Path]]  # files of all holders, by what was cast
 
 def seeded_plan(aggregator: Aggregator, **changes: Any) -> Plan:
     """The small run for whoever has to give the same bytes, its teachers trained one after another."""
-    shared: dict[str, Any] = {"aggregator": aggregator, "target_epsilon": 50.0, "seed": SEED, "holders": HOLDERS}
+    shared: dict[str, Any] = {
+        "aggregator": aggregator,
+        "target_epsilon": 50.0,
+        "seed": SEED,
+        "holders": HOLDERS,
+    }
     return small_plan(**(shared | {"engine": SequentialEngine()} | changes))
 
 
@@ -33,7 +38,9 @@ def deployed_plan(holders: int) -> Plan:
     return seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0), holders=holders)
 
 
-def holder_plan(plan: Plan, holder: int | str, holders: int = HOLDERS, **changes: Any) -> HolderPlan:
+def holder_plan(
+    plan: Plan, holder: int | str, holders: int = HOLDERS, **changes: Any
+) -> HolderPlan:
     """That of one of the holders among whom the records of a plan are dealt."""
     made = HolderPlan(
         load_dataset=plan.load_dataset,
@@ -74,7 +81,9 @@ def release_plan(plan: Plan, **changes: Any) -> ReleasePlan:
     return replace(made, **changes)
 
 
-def release(plan: ReleasePlan, paths: list[Path], folder: Path, monitor: SilentMonitor | None = None) -> Terms:
+def release(
+    plan: ReleasePlan, paths: list[Path], folder: Path, monitor: SilentMonitor | None = None
+) -> Terms:
     votes = GatheredVotes.read(paths)
     return release_votes(plan, votes, Cohort.of_files(votes), folder, monitor or SilentMonitor())
 
@@ -85,7 +94,11 @@ def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def require_the_same(train: Path, apart: Path) -> None:

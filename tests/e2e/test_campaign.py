@@ -45,7 +45,9 @@ def test_a_few_tries_find_no_breach(kind: str) -> None:
     assert tally.tries == 1
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
     assert kind != "kills" or tally.findings == []
-    assert tally.summary().startswith(f"{kind}: 1 tries, 0 wrong releases, 0 prices below the truth, ")
+    assert tally.summary().startswith(
+        f"{kind}: 1 tries, 0 wrong releases, 0 prices below the truth, "
+    )
 
 
 def test_every_public_name_is_called() -> None:
@@ -64,7 +66,9 @@ def test_every_public_name_is_called() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_only_the_fastest")
-def test_a_run_that_lies_about_its_price_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_lies_about_its_price_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The control: a broken piece, whose report says half of the price."""
     attack, honest = Kills(tmp_path), Kind.start
     assert attack.attempt(random.Random(1)) == []
@@ -89,7 +93,9 @@ def _halve_the_report() -> None:
     os.replace = replace_halved
 
 
-def test_what_is_wrong_with_a_finished_run_is_found(calm: tuple[Path, Truth], tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_finished_run_is_found(
+    calm: tuple[Path, Truth], tmp_path: Path
+) -> None:
     folder, truth = calm
     kept = committed(folder)
     assert len(truth.charges) == 1
@@ -104,14 +110,18 @@ def test_what_is_wrong_with_a_finished_run_is_found(calm: tuple[Path, Truth], tm
         return {finding.sort for finding in found}
 
     def edited(name: str, old: str, new: str) -> Callable[[Path], object]:
-        return lambda run: (run / name).write_text((run / name).read_text(encoding="utf-8").replace(old, new))
+        return lambda run: (run / name).write_text(
+            (run / name).read_text(encoding="utf-8").replace(old, new)
+        )
 
     def forgotten(run: Path) -> None:
         db = sqlite3.connect(run / "ledger.db")
         db.executescript("DROP TRIGGER charges_stay; DELETE FROM line WHERE under != ''")
         db.close()
 
-    assert sorts(lambda run: (run / "release" / "release.npz").write_bytes(b"other")) == {WRONG_RELEASE}
+    assert sorts(lambda run: (run / "release" / "release.npz").write_bytes(b"other")) == {
+        WRONG_RELEASE
+    }
     assert sorts(lambda run: (run / "release" / "release.npz").unlink()) == {WRONG_RELEASE}
     assert sorts(lambda run: None, shown=b"another") == {WRONG_RELEASE}
     assert sorts(lambda run: None, kept=kept | {next(iter(kept)): "0"}) == {WRONG_RELEASE}
@@ -120,4 +130,6 @@ def test_what_is_wrong_with_a_finished_run_is_found(calm: tuple[Path, Truth], tm
     assert LOW_PRICE in sorts(lambda run: damage(run / "ledger.db", "empty", run, random.Random(0)))
     assert sorts(lambda run: (run / "report.json").unlink()) == {LOW_PRICE}
     assert sorts(edited("report.json", '"epsilon": ', '"epsilon": 0.00')) == {LOW_PRICE}
-    assert sorts(edited("release/privacy_card.md", "| epsilon | 20.00 |", "| epsilon | 2.00 |")) == {LOW_PRICE}
+    assert sorts(
+        edited("release/privacy_card.md", "| epsilon | 20.00 |", "| epsilon | 2.00 |")
+    ) == {LOW_PRICE}

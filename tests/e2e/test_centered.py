@@ -69,16 +69,25 @@ def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rounds: Ended) -> None:
     (folder, report), once = in_rounds, whole[1]
     (charge,) = charges(folder)
-    assert charge["event"] == charges(whole[0])[0]["event"] and charge["event"]["kind"] == "GaussianEvent"
+    assert (
+        charge["event"] == charges(whole[0])[0]["event"]
+        and charge["event"]["kind"] == "GaussianEvent"
+    )
     assert charge["epsilon"] == pytest.approx(report.privacy.epsilon)
     assert 2.9 < report.privacy.epsilon == once.privacy.epsilon <= 3.0
-    assert (once.teachers.num_teachers, once.teachers.records_per_teacher, once.teachers.mean_accuracy) == (
+    assert (
+        once.teachers.num_teachers,
+        once.teachers.records_per_teacher,
+        once.teachers.mean_accuracy,
+    ) == (
         960,
         1,
         None,
     )
     assert once.release.num_answered == NUM_QUERIES
-    assert min(report.student.micro_f1, once.student.micro_f1) > max(0.8, once.baselines.prior.micro_f1)
+    assert min(report.student.micro_f1, once.student.micro_f1) > max(
+        0.8, once.baselines.prior.micro_f1
+    )
     assert report.student.mean_average_precision > once.student.mean_average_precision - 0.01
     for each in (folder, whole[0]):
         with np.load(each / "release" / "release.npz") as arrays:
@@ -105,9 +114,15 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
         patch.setattr(MomentVotes, "total", stopping)
         train(centered_plan(), tmp_path / "run")
     assert charges(tmp_path / "run") == charges(in_rounds[0])
-    assert [part for part in parts(tmp_path / "run") if part.startswith("step-")] == ["step-0", "step-1", "step-2"]
+    assert [part for part in parts(tmp_path / "run") if part.startswith("step-")] == [
+        "step-0",
+        "step-1",
+        "step-2",
+    ]
     before = len(asked)
-    monkeypatch.setattr(MomentVotes, "total", lambda *arguments: (asked.append(0), total(*arguments))[1])
+    monkeypatch.setattr(
+        MomentVotes, "total", lambda *arguments: (asked.append(0), total(*arguments))[1]
+    )
     stopped(centered_plan(), tmp_path / "run", "training the majority")
     assert len(asked) - before == 17 + 20  # the twenty of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
@@ -126,8 +141,12 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
     assert ended[2].teachers.mean_accuracy is not None
 
 
-def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(tmp_path: Path) -> None:
-    plan = centered_plan(aggregator=votes(prevalence_share=0.0, center=0.4), student=LinearStudent())
+def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
+    tmp_path: Path,
+) -> None:
+    plan = centered_plan(
+        aggregator=votes(prevalence_share=0.0, center=0.4), student=LinearStudent()
+    )
     stopped(plan, tmp_path / "run", "training the majority")
     said, test = StudentModel.load(tmp_path / "run" / "release" / "student"), small_dataset().test
     assert micro_f1(said.predict(test.inputs), test.labels) > 0.6
@@ -135,7 +154,9 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
     assert "prevalence" not in parts(tmp_path / "run")
 
 
-def test_one_vote_a_teacher_is_no_more_in_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_vote_a_teacher_is_no_more_in_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Several labels a sample: each teacher keeps one of its votes, whatever the others say."""
     seen: list[np.ndarray] = []
     aggregate = GNMax.aggregate
@@ -148,7 +169,8 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(tmp_path: Path, monkeypatch: pyt
     stopped(small_plan(aggregator=GNMax(noise_std=5.0)), tmp_path / "run", "training the student")
     cast = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
     assert cast.sum(axis=2).max() > 1
-    (asked,) = [counts for counts in seen if len(counts) == cast.shape[1]]  # the others are made up, for the plan
+    # the others are made up, for the plan
+    (asked,) = [counts for counts in seen if len(counts) == cast.shape[1]]
     assert (asked.sum(axis=1) == cast.any(axis=2).sum(axis=0)).all()
 
 
@@ -162,15 +184,22 @@ def with_budgets(**changes: Any) -> Plan:
     return centered_plan(**({"load_dataset": lambda: given, "budgets": CLASSES} | changes))
 
 
-def test_each_budget_class_is_told_its_epsilon_and_the_ledger_charges_the_largest(tmp_path: Path) -> None:
+def test_each_budget_class_is_told_its_epsilon_and_the_ledger_charges_the_largest(
+    tmp_path: Path,
+) -> None:
     monitor = SilentMonitor()
     report = train(with_budgets(ledger=tmp_path / "all.db"), tmp_path / "run", monitor)
     epsilons = report.privacy.classes
-    assert all(0.99 * CLASSES[name] < epsilon <= CLASSES[name] for name, epsilon in epsilons.items())
+    assert all(
+        0.99 * CLASSES[name] < epsilon <= CLASSES[name] for name, epsilon in epsilons.items()
+    )
     assert list(epsilons) == list(CLASSES) and report.privacy.epsilon == epsilons["usual"]
     assert any("who is in which class is taken as public" in line for line in monitor.lines)
     release = tmp_path / "run" / "release"
-    assert json.loads((release / "privacy.json").read_text())["classes"] == {"cautious": 0.5, "usual": 3.0}
+    assert json.loads((release / "privacy.json").read_text())["classes"] == {
+        "cautious": 0.5,
+        "usual": 3.0,
+    }
     for card in ("privacy_card.md", "README.md"):
         assert "cautious 0.5" in (release / card).read_text()
     assert "cautious 0.5" in Ledger.stored(tmp_path / "run" / "ledger.db").entries[0].description
@@ -181,18 +210,42 @@ CONVEX: dict[str, Any] = {"teacher": ConvexTeacher(), "num_teachers": 4}
 TOLD: dict[str, Any] = {"prevalence_share": 0.0, "center": np.full((NUM_QUERIES, NUM_LABELS), 0.3)}
 ADDED = "adjacency=add_remove: expected replace_one: a run with centered_votes"
 REFUSED: list[tuple[str, Callable[..., Plan], dict[str, Any]]] = [
-    ("clip=3.0: expected no clip, but a clip_factor", centered_plan, CONVEX | {"aggregator": votes(clip=3.0)}),
+    (
+        "clip=3.0: expected no clip, but a clip_factor",
+        centered_plan,
+        CONVEX | {"aggregator": votes(clip=3.0)},
+    ),
     ("center.ndim=2: expected 0 or 1", centered_plan, CONVEX | {"aggregator": votes(**TOLD)}),
     ("teacher=ConvexTeacher: expected no holders=", centered_plan, CONVEX | {"holders": 4}),
-    ("aggregator=GNMax: expected centered_votes, or", centered_plan, CONVEX | {"aggregator": GNMax(noise_std=9)}),
+    (
+        "aggregator=GNMax: expected centered_votes, or",
+        centered_plan,
+        CONVEX | {"aggregator": GNMax(noise_std=9)},
+    ),
     ("aggregator=StableTopK: expected cen", centered_plan, {"aggregator": small_plan().aggregator}),
     ("teacher.num_teachers=0: expected a whole number >= 1", small_plan, {"num_teachers": None}),
     (ADDED, centered_plan, {"aggregator": votes(adjacency="add_remove")}),
     (ADDED, centered_plan, {"aggregator": votes(adjacency="add_remove"), "num_teachers": 24}),
-    ("data.budget: expected teacher=kernel aggregator=centered_votes, with one", with_budgets, {"num_teachers": 20}),
-    ("data.budget=several: expected a budget that noise is solved for", with_budgets, {"target_epsilon": None}),
-    ("data.budget=usual: expected a class of budgets={cautious}", with_budgets, {"budgets": {"cautious": 1.0}}),
-    ("data.budget=cautious: expected a number > 0, the epsilon of a group", with_budgets, {"budgets": None}),
+    (
+        "data.budget: expected teacher=kernel aggregator=centered_votes, with one",
+        with_budgets,
+        {"num_teachers": 20},
+    ),
+    (
+        "data.budget=several: expected a budget that noise is solved for",
+        with_budgets,
+        {"target_epsilon": None},
+    ),
+    (
+        "data.budget=usual: expected a class of budgets={cautious}",
+        with_budgets,
+        {"budgets": {"cautious": 1.0}},
+    ),
+    (
+        "data.budget=cautious: expected a number > 0, the epsilon of a group",
+        with_budgets,
+        {"budgets": None},
+    ),
     ("redraw=true: expected false beside data.budget", with_budgets, {"redraw": True}),
 ]
 
@@ -215,8 +268,14 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     private = replace(dataset.private, group_ids=dataset.private.record_ids)
     given = replace(dataset, private=private, shared=shared)
     report = train(centered_plan(load_dataset=lambda: given), tmp_path / "run")
-    assert report.privacy.unit.startswith("one value of the column patient, or one of the column doctor")
+    assert report.privacy.unit.startswith(
+        "one value of the column patient, or one of the column doctor"
+    )
     plan = small_plan(load_dataset=lambda: given)
-    refuse(plan, tmp_path / "other", r"data.group=\[patient,doctor\]: expected teacher=kernel .* 1 groups")
+    refuse(
+        plan,
+        tmp_path / "other",
+        r"data.group=\[patient,doctor\]: expected teacher=kernel .* 1 groups",
+    )
     with pytest.raises(InvalidValue, match=r"data.group=.*expected none but in pate-train"):
         require_dataset(given)

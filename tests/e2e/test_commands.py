@@ -36,13 +36,23 @@ def quote(*arguments: str) -> Any:
 @pytest.mark.parametrize(
     ("adjacency", "epsilon", "by_renyi"), [("add_remove", 3.46, 3.67), ("replace_one", 7.59, 8.02)]
 )
-def test_price_of_the_papers_experiment_with_gumbel_noise(adjacency: str, epsilon: float, by_renyi: float) -> None:
-    noise = ["aggregator.selection_scale=38.985", "aggregator.test_std=60", "aggregator.failure_prob=1e-9"]
+def test_price_of_the_papers_experiment_with_gumbel_noise(
+    adjacency: str, epsilon: float, by_renyi: float
+) -> None:
+    noise = [
+        "aggregator.selection_scale=38.985",
+        "aggregator.test_std=60",
+        "aggregator.failure_prob=1e-9",
+    ]
     words = ["aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}"]
     answer, renyi = quote(*words), quote(*words, "accountant=rdp")
     assert answer["epsilon"] == pytest.approx(epsilon, abs=0.02)
     assert renyi["epsilon"] == pytest.approx(by_renyi, abs=0.03)
-    assert (answer["adjacency"], answer["accountant"], answer["won_by"]) == (adjacency, "auto", "exact")
+    assert (answer["adjacency"], answer["accountant"], answer["won_by"]) == (
+        adjacency,
+        "auto",
+        "exact",
+    )
     assert answer["paper_epsilon"] is None
 
 
@@ -58,28 +68,52 @@ def test_accountants_side_by_side() -> None:
     assert prices["rdp"]["num_orders"] > 100
     for price in prices.values():
         assert (price["epsilon"] is None) == (price["reason"] is not None)
-        if price["epsilon"] is not None and price["accountant"] not in ("auto", "joint_law"):  # these are below parts
+        # these are below parts
+        if price["epsilon"] is not None and price["accountant"] not in ("auto", "joint_law"):
             assert price["epsilon"] >= prices["exact"]["epsilon"]
         assert price["epsilon"] != 0
     page = call("account", *arguments, "accountant=rdp").stdout
     assert all(said in page for said in ("the best of 461 orders is", "30 x 1e-9 = 3e-8", *prices))
 
 
-def test_table_is_written_certified_and_used_and_neither_seed_nor_place_is_published(tmp_path: Path) -> None:
+def test_table_is_written_certified_and_used_and_neither_seed_nor_place_is_published(
+    tmp_path: Path,
+) -> None:
     """The file prices the same, trains, and is refused once it is touched."""
-    path, release = tmp_path / "private-place" / "table.json", tmp_path / "private-place" / "run" / "release"
-    size = ["num_queries=20", "num_teachers=60", "num_labels=10", "target_delta=1e-6", "accountant=rdp", "format=json"]
+    path, release = (
+        tmp_path / "private-place" / "table.json",
+        tmp_path / "private-place" / "run" / "release",
+    )
+    size = [
+        "num_queries=20",
+        "num_teachers=60",
+        "num_labels=10",
+        "target_delta=1e-6",
+        "accountant=rdp",
+        "format=json",
+    ]
     answer = quote(*size, "target_epsilon=100", f"write_table={path}")
     noise = f"aggregator.selection_scale={answer['aggregator']['selection_scale']}"
     assert quote(*size, noise, f"aggregator.table={path}")["epsilon"] == answer["epsilon"]
-    words = [*SMALL, "teacher.num_teachers=60", "target_epsilon=100", "seed=424242", f"aggregator.table={path}"]
+    words = [
+        *SMALL,
+        "teacher.num_teachers=60",
+        "target_epsilon=100",
+        "seed=424242",
+        f"aggregator.table={path}",
+    ]
     succeeded("train", *words, f"output_dir={release.parent}")
     assert json.loads((release.parent / "report.json").read_text())["privacy"]["epsilon"] <= 100
     texts = contents(release).values()
     assert not any(word in text for text in texts for word in (b"424242", b"private-place"))
-    config, card = OmegaConf.load(release / "config.yaml"), (release / "privacy_card.md").read_text()
+    config, card = (
+        OmegaConf.load(release / "config.yaml"),
+        (release / "privacy_card.md").read_text(),
+    )
     assert config.aggregator.table_sha256 == answer["table"]["sha256"]
-    assert str(config.aggregator.selection_scale) in card, "the noise that was used, not the one before calibration"
+    assert str(config.aggregator.selection_scale) in card, (
+        "the noise that was used, not the one before calibration"
+    )
     with np.load(release / "release.npz") as arrays:
         assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
     values = json.loads(path.read_text())
@@ -91,14 +125,23 @@ def test_table_is_written_certified_and_used_and_neither_seed_nor_place_is_publi
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["target_epsilon=3", "max_epsilon=3"], "max_epsilon=3.0: expected no target_epsilon beside it"),
+        (
+            ["target_epsilon=3", "max_epsilon=3"],
+            "max_epsilon=3.0: expected no target_epsilon beside it",
+        ),
         (["max_epsilon=0.001"], "max_epsilon=0.001: expected at least"),
         (["accountants=[rpd]"], "accountants=rpd: expected one of"),
         (["num_teachers=0"], "num_teachers=0: expected a whole number >= 1"),
         (["target_delta=1e-30"], "target_delta=1e-30: expected at least 2.67e-12"),
-        (["aggregator.failure_prob=1e-5"], "1e-06: expected the sum over all queries to stay below it; what works: a"),
+        (
+            ["aggregator.failure_prob=1e-5"],
+            "1e-06: expected the sum over all queries to stay below it; what works: a",
+        ),
         ([f"num_queries={10**400}"], "num_queries"),
-        (["aggregator.test=gaussian", "target_epsilon=-3"], "target_epsilon=-3.0: expected a number > 0"),
+        (
+            ["aggregator.test=gaussian", "target_epsilon=-3"],
+            "target_epsilon=-3.0: expected a number > 0",
+        ),
     ],
 )
 def test_mistake_is_one_line_and_exit_code_2(words: list[str], line: str) -> None:
@@ -118,15 +161,23 @@ def test_help_shows_examples_and_choices() -> None:
     for module in ("train", "attack"):
         shown = succeeded(module, "--help").stdout
         assert "Examples" in shown and "schema" not in shown
-        assert re.search(r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: for each", shown, re.MULTILINE)
+        assert re.search(
+            r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: for each",
+            shown,
+            re.MULTILINE,
+        )
         assert max(map(len, shown.splitlines())) <= 120
 
 
 def test_streams_that_are_closed_or_that_nobody_reads_are_no_error() -> None:
     words = " ".join(map(shlex.quote, command("audit", "--help")))
-    done = subprocess.run(["bash", "-c", f"{words} <&- >&- 2>&-"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", f"{words} <&- >&- 2>&-"], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
-    process = subprocess.Popen(command("audit", "--help"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command("audit", "--help"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     assert process.stderr.read() == ""
@@ -156,7 +207,11 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
 
 def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Path) -> None:
     warm.warm_up()
-    words = ["-m", *(word for word in QUICK if "num_teachers" not in word), "teacher.num_teachers=8,7,6,5"]
+    words = [
+        "-m",
+        *(word for word in QUICK if "num_teachers" not in word),
+        "teacher.num_teachers=8,7,6,5",
+    ]
     child = warm.command("train", words, partial(os.chdir, tmp_path))
     while not (tables := list(tmp_path.glob("outputs/sweeps/*/sweep.csv"))) and not child.ended():
         time.sleep(0.01)
@@ -169,7 +224,14 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
 
 
 def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) -> None:
-    words = command("train", *QUICK, "engine=processes", "teacher=mlp", "teacher.epochs=4000", f"output_dir={tmp_path}")
+    words = command(
+        "train",
+        *QUICK,
+        "engine=processes",
+        "teacher=mlp",
+        "teacher.epochs=4000",
+        f"output_dir={tmp_path}",
+    )
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (workers := descendants(process.pid)) and process.poll() is None:
         time.sleep(0.05)
@@ -197,13 +259,22 @@ def test_a_run_that_met_the_end_of_the_disk_continues_and_pays_once(tmp_path: Pa
         words = [*SMALL, "target_epsilon=200", "seed=1", f"output_dir={tmp_path}"]
         return warm.command("train", words, partial(limited, largest_file)).wait()
 
-    for largest_file, stopped_at in ((8_000, "ledger.db"), (50_000, "teachers-"), (90_000, "report.html")):
+    for largest_file, stopped_at in (
+        (8_000, "ledger.db"),
+        (50_000, "teachers-"),
+        (90_000, "report.html"),
+    ):
         stopped = train(largest_file)
         assert stopped.code == 1 and "Traceback" not in stopped.err, stopped.err
-        assert re.match(r"OSError: \[Errno \d+\] (Input/output error|File too large): ", stopped.line)
+        assert re.match(
+            r"OSError: \[Errno \d+\] (Input/output error|File too large): ", stopped.line
+        )
         assert stopped_at in stopped.line
         assert stopped.line.endswith("; the same command continues once that is mended")
-    before = {name: (tmp_path / name).read_bytes() for name in ("release/release.npz", "ledger.db", "votes.npz")}
+    before = {
+        name: (tmp_path / name).read_bytes()
+        for name in ("release/release.npz", "ledger.db", "votes.npz")
+    }
     assert train().code == 0
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
@@ -214,7 +285,11 @@ def test_whatever_the_umask_a_run_and_a_sweep_are_the_owners_alone(tmp_path: Pat
     ended = warm.command("train", [*QUICK, *places, "-m"], partial(os.umask, 0)).wait()
     assert ended.code == 0, ended.err
     kinds = {0o600: Path.is_file, 0o700: Path.is_dir}
-    odd = [path for path in tmp_path.rglob("*") if not kinds.get(path.stat().st_mode & 0o777, Path.is_socket)(path)]
+    odd = [
+        path
+        for path in tmp_path.rglob("*")
+        if not kinds.get(path.stat().st_mode & 0o777, Path.is_socket)(path)
+    ]
     assert odd == []
     assert (tmp_path / "sweeps" / "multirun.yaml").exists()
     assert (tmp_path / "outputs" / "1" / "tensorboard").is_dir()
@@ -226,11 +301,16 @@ def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
     (tmp_path / "votes.csv").write_text("\n".join(["flu;cough;old", *rows]) + "\n")
     np.save(tmp_path / "votes.npy", counts)
     words = ("num_teachers=50", "noise_std=10", "accountant=rdp")
-    shown = [call("audit", f"votes={tmp_path / name}", *words).stdout for name in ("votes.csv", "votes.npy")]
+    shown = [
+        call("audit", f"votes={tmp_path / name}", *words).stdout
+        for name in ("votes.csv", "votes.npy")
+    ]
     assert shown[0] == shown[1]
     assert "noise_std 10 (given)" in shown[0]
     assert "clipped_votes" not in shown[0]
-    assumed = call("audit", f"votes={tmp_path / 'votes.csv'}", "num_teachers=50", "accountant=rdp").stdout
+    assumed = call(
+        "audit", f"votes={tmp_path / 'votes.csv'}", "num_teachers=50", "accountant=rdp"
+    ).stdout
     assert "noise_std 50 (assumed)" in assumed
     assert "is no bound for yours" in assumed
     (tmp_path / "votes.csv").write_text("\n".join([*rows, "1;secret;3"]))
@@ -240,7 +320,9 @@ def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_is_told_what_a_release_holds_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_told_what_a_release_holds_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tracking = pytest.importorskip("mlflow.tracking")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "server").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -252,17 +334,30 @@ def test_a_server_is_told_what_a_release_holds_alone(tmp_path: Path, monkeypatch
     (run,) = client.search_runs([client.get_experiment_by_name("pate").experiment_id])
     report = json.loads((tmp_path / "a_canary" / "report.json").read_text())
     release = tmp_path / "a_canary" / "release"
-    assert set(run.data.metrics) == {"epsilon", "delta", "answer_rate", "num_queries", "num_answered"}
+    assert set(run.data.metrics) == {
+        "epsilon",
+        "delta",
+        "answer_rate",
+        "num_queries",
+        "num_answered",
+    }
     assert run.data.metrics["epsilon"] == report["privacy"]["epsilon"]
     assert run.data.params["teacher.num_teachers"] == "8"
     assert set(run.data.tags) <= {"pate.release", "mlflow.runName"}
-    logged = tmp_path / "server" / run.info.experiment_id / run.info.run_id / "artifacts" / "release"
+    logged = (
+        tmp_path / "server" / run.info.experiment_id / run.info.run_id / "artifacts" / "release"
+    )
     assert contents(logged) == contents(release)
     succeeded("train", *QUICK, "logger=none", f"output_dir={tmp_path / 'none'}")
     assert not (tmp_path / "none" / "tensorboard").exists()
-    assert (tmp_path / "none/release/release.npz").read_bytes() == (release / "release.npz").read_bytes()
+    assert (tmp_path / "none/release/release.npz").read_bytes() == (
+        release / "release.npz"
+    ).read_bytes()
     for name, content in contents(tmp_path / "server").items():
-        assert b"a_canary" not in content and str(report["student"]["accuracy"]).encode() not in content, name
+        assert (
+            b"a_canary" not in content
+            and str(report["student"]["accuracy"]).encode() not in content
+        ), name
     said = refused("train", "logger=wandb", f"output_dir={tmp_path / 'run'}")
     assert said == "logger=wandb: expected one of tensorboard, mlflow, none"
     assert not (tmp_path / "run").exists()

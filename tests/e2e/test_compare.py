@@ -11,8 +11,21 @@ from pate.comparison import read_runs
 from pate.validation import how_to_install
 from tests.e2e.commands import FEW, refused, succeeded
 
-SMALL = ["teacher.num_teachers=8", "num_queries=20", "target_delta=1e-5", "num_workers=1", "accountant=rdp"]
-ASKED = ["aggregators=[gaussian_votes,peeling@10]", "epsilons=[8,300]", "seeds=[3]", "allow_useless=true", *FEW, *SMALL]
+SMALL = [
+    "teacher.num_teachers=8",
+    "num_queries=20",
+    "target_delta=1e-5",
+    "num_workers=1",
+    "accountant=rdp",
+]
+ASKED = [
+    "aggregators=[gaussian_votes,peeling@10]",
+    "epsilons=[8,300]",
+    "seeds=[3]",
+    "allow_useless=true",
+    *FEW,
+    *SMALL,
+]
 ALONE = ["aggregators=[]", "target_delta=1e-5", "num_workers=1", "seeds=1"]
 
 
@@ -29,16 +42,38 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
     done = succeeded("compare", *ASKED, f"output_dir={folder}")
     assert "No epsilon covers this comparison" in done.stdout
     runs = [item for item in read_runs(folder / "comparison.csv") if not item.is_baseline]
-    assert {(item.aggregator, item.num_teachers) for item in runs} == {("gaussian_votes", 8), ("peeling", 10)}
+    assert {(item.aggregator, item.num_teachers) for item in runs} == {
+        ("gaussian_votes", 8),
+        ("peeling", 10),
+    }
     assert [(item.epsilon, item.seed) for item in runs] == 2 * [(8.0, 3), (300.0, 3)]
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert all((folder / name).stat().st_size > 0 for name in ("frontier.html", "frontier.png"))
 
 
 def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
-    data = ["data=digits_grid", "data.num_private=600", "data.num_public=100", "data.num_test=200", "num_queries=50"]
-    asked = [*ALONE, *data, "methods=[all_records]", "method=dp_gd", "epsilons=[20]", "method.clip_factor=0.6"]
-    succeeded("compare", *asked, "all_records=false", "allow_useless=true", f"output_dir={tmp_path / 'comparison'}")
+    data = [
+        "data=digits_grid",
+        "data.num_private=600",
+        "data.num_public=100",
+        "data.num_test=200",
+        "num_queries=50",
+    ]
+    asked = [
+        *ALONE,
+        *data,
+        "methods=[all_records]",
+        "method=dp_gd",
+        "epsilons=[20]",
+        "method.clip_factor=0.6",
+    ]
+    succeeded(
+        "compare",
+        *asked,
+        "all_records=false",
+        "allow_useless=true",
+        f"output_dir={tmp_path / 'comparison'}",
+    )
     rows = {item.aggregator: item for item in read_runs(tmp_path / "comparison" / "comparison.csv")}
     private, ceiling = rows["dp_gd"], rows["all_records"]
     assert (private.epsilon, private.adjacency, private.student) == (20.0, "replace_one", "linear")
@@ -52,11 +87,20 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
     [
         (["methods=[dp_gdd]"], "methods=dp_gdd: expected one of"),
         (["method=dp_gdd"], "method=dp_gdd: expected one of"),
-        (["methods=[dp_gd]", "method=dp_gd"], "method=dp_gd: expected a method that methods= does not list as well"),
+        (
+            ["methods=[dp_gd]", "method=dp_gd"],
+            "method=dp_gd: expected a method that methods= does not list as well",
+        ),
         (["methods=[]"], "aggregators=[]: expected a list of names"),
-        (["method=dp_gd", "method.clipfactor=1"], "method.clipfactor: expected a key of the configuration"),
+        (
+            ["method=dp_gd", "method.clipfactor=1"],
+            "method.clipfactor: expected a key of the configuration",
+        ),
         (["method=dp_sgd", "method.network=rnn"], "network=rnn: expected one of linear, mlp, cnn"),
-        (["methods=[dp_gd]", "adjacency=add_remove"], "adjacency=add_remove: expected replace_one for dp_gd"),
+        (
+            ["methods=[dp_gd]", "adjacency=add_remove"],
+            "adjacency=add_remove: expected replace_one for dp_gd",
+        ),
     ],
 )
 def test_mistakes_are_one_line(words: list[str], line: str, tmp_path: Path) -> None:
@@ -65,7 +109,9 @@ def test_mistakes_are_one_line(words: list[str], line: str, tmp_path: Path) -> N
     assert not (tmp_path / "none").exists()
 
 
-def test_without_opacus_a_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opacus_a_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)
     for word in ("method=dp_sgd", "methods=[dp_sgd]"):
         said = refused("compare", *ALONE, word, f"output_dir={tmp_path / 'none'}")

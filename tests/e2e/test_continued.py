@@ -50,11 +50,15 @@ def test_what_is_there_is_said_and_not_done_again(tmp_path: Path, stage: str, fo
     assert lines == [found]
     assert "training teachers" not in monitor.stages
     for model in ("student", "majority vote student", "true label student"):
-        assert (f"training the {model}" in monitor.stages) == (model not in found.partition("trained: ")[2].split(", "))
+        assert (f"training the {model}" in monitor.stages) == (
+            model not in found.partition("trained: ")[2].split(", ")
+        )
     assert not (tmp_path / "run" / "models").exists(), "a finished run needs them no more"
 
 
-def test_a_student_that_was_read_back_leaves_the_same_bytes_and_the_same_curve(tmp_path: Path) -> None:
+def test_a_student_that_was_read_back_leaves_the_same_bytes_and_the_same_curve(
+    tmp_path: Path,
+) -> None:
     plan = small_plan(student=MLPStudent(hidden=4, epochs=3))
     stopped(plan, tmp_path / "run", "writing the report")
     report = train(plan, tmp_path / "run")
@@ -68,7 +72,9 @@ def test_a_student_that_was_read_back_leaves_the_same_bytes_and_the_same_curve(t
 
 
 @pytest.mark.parametrize("name", ["student.safetensors", "student.json", "trained.json"])
-def test_a_kept_student_that_is_not_as_it_was_left_is_trained_again(tmp_path: Path, name: str) -> None:
+def test_a_kept_student_that_is_not_as_it_was_left_is_trained_again(
+    tmp_path: Path, name: str
+) -> None:
     stopped(small_plan(), tmp_path / "run", "training the majority")
     path = tmp_path / "run/models/student" / name
     content = bytearray(path.read_bytes())

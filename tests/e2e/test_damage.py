@@ -37,7 +37,9 @@ SHOWN_AGAIN = (
 
 
 def plan() -> Plan:
-    return small_plan(num_teachers=3, num_queries=12, student=LinearStudent(penalties=(1.0,)), seed=None)
+    return small_plan(
+        num_teachers=3, num_queries=12, student=LinearStudent(penalties=(1.0,)), seed=None
+    )
 
 
 @pytest.fixture(scope="module", params=STATES, ids=str)
@@ -82,7 +84,9 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
         except (InvalidValue, OSError) as error:
             turned_down, said = turned_down + 1, str(error)
             assert "\n" not in said and len(said) < 600 and "pickle" not in said, case
-            assert name.name in said or (name.name == "run.id" and "ledger.db" in said), f"{case}: {said}"
+            assert name.name in said or (name.name == "run.id" and "ledger.db" in said), (
+                f"{case}: {said}"
+            )
             continue
         assert drawn is None or released(tmp_path / "copy") == drawn, case
         assert len(charges(tmp_path / "copy")) == 1, case
@@ -92,7 +96,11 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_path: Path) -> None:
     stopped(plan(), tmp_path / "run", "training the student")
-    charged, name, copy = (tmp_path / "run/ledger.db").read_bytes(), Path("release/release.npz"), tmp_path / "copy"
+    charged, name, copy = (
+        (tmp_path / "run/ledger.db").read_bytes(),
+        Path("release/release.npz"),
+        tmp_path / "copy",
+    )
     for way in WAYS:
         damaged_copy(tmp_path / "run", copy, name, way)
         if way.__name__ == "gone":
@@ -111,8 +119,11 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
     refuse(plan(), tmp_path, r"^num_queries=5: expected 12 in \S+votes\.npz; remove it")
 
 
-def test_a_folder_that_vanishes_is_not_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", MagicMock())  # its thread would fail in a later test
+def test_a_folder_that_vanishes_is_not_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # its thread would fail in a later test
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", MagicMock())
 
     class Vanishing(SilentMonitor):
         def stage(self, name: str, total: int | None = None):
@@ -127,7 +138,12 @@ def test_a_folder_that_vanishes_is_not_made_anew(tmp_path: Path, monkeypatch: py
 
 FILES = (
     *("ledger.db", "report.html", "report.json", "release/release.npz", "release/config.yaml"),
-    *("release/privacy_card.md", "release/privacy.json", "release/manifest.json", "release/student/student.json"),
+    *(
+        "release/privacy_card.md",
+        "release/privacy.json",
+        "release/manifest.json",
+        "release/student/student.json",
+    ),
 )
 
 
@@ -136,10 +152,14 @@ def folder(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "out"))
 
 
-def test_manifests_have_the_digests_of_what_is_published_alone_and_of_what_the_owner_has(finished: Path) -> None:
+def test_manifests_have_the_digests_of_what_is_published_alone_and_of_what_the_owner_has(
+    finished: Path,
+) -> None:
     published = contents(finished / "release")
     listed = json.loads(published.pop("manifest.json"))["sha256"]
-    assert listed == {name: hashlib.sha256(content).hexdigest() for name, content in published.items()}
+    assert listed == {
+        name: hashlib.sha256(content).hexdigest() for name, content in published.items()
+    }
     own = finished / "manifest.json"
     assert stat.S_IMODE(os.stat(own).st_mode) == 0o600
     assert set(FILES) <= json.loads(own.read_text())["sha256"].keys()
@@ -166,7 +186,9 @@ def test_a_file_that_is_changed_gone_or_not_of_the_run_is_named(folder: Path) ->
     named(r"release/votes\.npz: expected no file .* move it elsewhere")
 
 
-def test_a_finished_folder_without_its_manifests_says_what_to_do_and_that_works(folder: Path) -> None:
+def test_a_finished_folder_without_its_manifests_says_what_to_do_and_that_works(
+    folder: Path,
+) -> None:
     before = contents(folder)
     for name in ("manifest.json", "release/manifest.json"):
         (folder / name).unlink()
@@ -174,10 +196,15 @@ def test_a_finished_folder_without_its_manifests_says_what_to_do_and_that_works(
     (folder / "report.json").unlink()
     for _ in range(2):
         train(small_plan(), folder)
-    assert all((folder / name).read_bytes() == before[name] for name in ("release/release.npz", "ledger.db"))
+    assert all(
+        (folder / name).read_bytes() == before[name]
+        for name in ("release/release.npz", "ledger.db")
+    )
 
 
-def test_a_run_without_its_report_is_not_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_its_report_is_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("pate.report.Report.write", MagicMock(side_effect=KeyboardInterrupt))
         train(small_plan(), tmp_path)
@@ -190,7 +217,14 @@ def test_a_run_without_its_report_is_not_finished(tmp_path: Path, monkeypatch: p
 
 
 TREE = "teacher.estimator._target_=sklearn.tree.DecisionTreeClassifier"
-WORDS = [*SMALL, "teacher=sklearn", TREE, "aggregator=gaussian_votes", "target_epsilon=100", "seed=1"]
+WORDS = [
+    *SMALL,
+    "teacher=sklearn",
+    TREE,
+    "aggregator=gaussian_votes",
+    "target_epsilon=100",
+    "seed=1",
+]
 
 
 class Payload:
@@ -212,7 +246,8 @@ def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
     content = np.frombuffer(pickle.dumps(Payload(mark)), np.uint8)
     save_file({"pickle": content, "loss_curve": np.zeros(1, np.float32)}, planted)
     line = f"file={planted}: expected teachers that this run signed"
-    assert refused("train", *words).splitlines()[-1].startswith(line)  # after what it says of reading the data
+    # after what it says of reading the data
+    assert refused("train", *words).splitlines()[-1].startswith(line)
     assert not mark.exists()
     planted.write_bytes(ours)
     succeeded("train", *words)

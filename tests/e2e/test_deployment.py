@@ -16,7 +16,9 @@ from tests.e2e.small_run import charges, release_of, released
 from tests.e2e.stages_of_run import deployed_plan
 
 pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
-pytest.importorskip("cryptography", reason="certificates for the test need it; it comes with Flower")
+pytest.importorskip(
+    "cryptography", reason="certificates for the test need it; it comes with Flower"
+)
 
 HOLDERS = 3
 SUBMISSIONS = 6
@@ -61,21 +63,31 @@ def test_a_deployment_releases_what_train_does(federation: Deployment, expected:
     assert len(charges(folder / "release")) == 1
 
 
-def test_connections_are_encrypted_under_the_authority_of_the_federation(federation: Deployment) -> None:
+def test_connections_are_encrypted_under_the_authority_of_the_federation(
+    federation: Deployment,
+) -> None:
     known = ssl.create_default_context(cafile=str(federation.folder / "ca.pem"))
-    with connected(federation.port) as plain, known.wrap_socket(plain, server_hostname="localhost") as secured:
+    with (
+        connected(federation.port) as plain,
+        known.wrap_socket(plain, server_hostname="localhost") as secured,
+    ):
         assert secured.version() in ("TLSv1.2", "TLSv1.3")
     with connected(federation.port) as plain, pytest.raises(ssl.SSLCertVerificationError):
         ssl.create_default_context().wrap_socket(plain, server_hostname="localhost")
 
 
 @pytest.mark.parametrize("victim", ["holder", "server"])
-def test_a_killed_app_ends_with_the_same_and_one_charge(victim: str, federation: Deployment, expected: bytes) -> None:
+def test_a_killed_app_ends_with_the_same_and_one_charge(
+    victim: str, federation: Deployment, expected: bytes
+) -> None:
     """Sent in, killed, and sent in again until it is finished; it may refuse on the way."""
     folder = federation.folder / f"killed-{victim}"
     shutil.rmtree(federation.folder / "holders", ignore_errors=True)
     send(federation, folder)
-    owner, until = federation.link if victim == "server" else federation.nodes[1], time.monotonic() + 60
+    owner, until = (
+        federation.link if victim == "server" else federation.nodes[1],
+        time.monotonic() + 60,
+    )
     while not federation.apps(owner) and time.monotonic() < until:
         time.sleep(0.1)
     time.sleep(2)

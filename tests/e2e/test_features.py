@@ -26,9 +26,20 @@ from tests.unit.features.pictures import SMALL, Given, dataset, drawn
 
 pytestmark = pytest.mark.slow
 Ended = tuple[Path, Report]
-FACES = ["data=synth_faces", "data.num_private=120", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+FACES = [
+    "data=synth_faces",
+    "data.num_private=120",
+    "data.num_public=50",
+    "data.num_test=40",
+    "data.image_size=12",
+]
 TERMS = ["num_queries=40", "all_records=false", "allow_useless=true", "accountant=rdp"]
-PATCHES = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=500"]
+PATCHES = [
+    "features=patches",
+    "features.num_filters=16",
+    "features.patch_size=4",
+    "features.num_patches=500",
+]
 
 
 def plan(cache: Path) -> Plan:
@@ -52,7 +63,11 @@ def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended
     said = report.data.features
     assert said == json.loads((folder / "report.json").read_text())["data"]["features"]
     assert said == Report.read(folder / "report.json").data.features
-    assert (said["features"], said["fitted_on"], said["num_pictures"]) == ("patches", "the public pool", 60)
+    assert (said["features"], said["fitted_on"], said["num_pictures"]) == (
+        "patches",
+        "the public pool",
+        60,
+    )
     for name in ("privacy_card.md", "README.md", "schema.json"):
         text = (folder / "release" / name).read_text()
         assert said["pictures_sha256"] in text and said["extractor_sha256"] in text
@@ -65,9 +80,13 @@ def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finishe
     model, data = pate.load(folder / "release"), dataset()
     levels = data.test.inputs.levels  # type: ignore[attr-defined]
     probabilities = model.predict_proba(levels)
-    np.testing.assert_allclose(model.predict_proba(levels.astype(np.float32) / 255), probabilities, atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_proba(levels.astype(np.float32) / 255), probabilities, atol=1e-6
+    )
     assert pate.load(folder / "release").predict_proba(levels).tobytes() == probabilities.tobytes()
-    assert (model.predict(levels) == data.test.labels).mean() == pytest.approx(report.student.accuracy, abs=0.02)
+    assert (model.predict(levels) == data.test.labels).mean() == pytest.approx(
+        report.student.accuracy, abs=0.02
+    )
     pictures = [Image.fromarray(picture.transpose(1, 2, 0)) for picture in levels]
     assert model.predict_proba(pictures).tobytes() == probabilities.tobytes()
 
@@ -77,11 +96,17 @@ def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
     levels, _ = drawn(12, 4)
     (tmp_path / "pictures").mkdir()
     for number, picture in enumerate(levels):
-        Image.fromarray(picture.transpose(1, 2, 0)).save(tmp_path / "pictures" / f"{number:02d}.png")
+        Image.fromarray(picture.transpose(1, 2, 0)).save(
+            tmp_path / "pictures" / f"{number:02d}.png"
+        )
     np.save(tmp_path / "pictures.npy", levels)
     read = []
     for source in ("pictures", "pictures.npy"):
-        words = [f"data={tmp_path / source}", f"output={tmp_path / 'p.csv'}", f"release={folder / 'release'}"]
+        words = [
+            f"data={tmp_path / source}",
+            f"output={tmp_path / 'p.csv'}",
+            f"release={folder / 'release'}",
+        ]
         succeeded("predict", *words)
         read.append([list(row.values())[1:] for row in rows_of(tmp_path / "p.csv")])
     assert read[0] == read[1] and len(read[0]) == 12
@@ -97,24 +122,40 @@ def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Pat
     for _ in range(2):
         with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
             pate.load(copy)
-        Manifest.of(copy, listed, remedy="").write(copy)  # does not help: the schema names the extractor
+        # does not help: the schema names the extractor
+        Manifest.of(copy, listed, remedy="").write(copy)
 
 
 def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_path: Path) -> None:
     folder, _ = finished
     for stop_at in ("learning", "features of", "releasing"):
-        monitor, reader = SilentMonitor(stop_at), FeaturedData(Given(dataset()), SMALL, tmp_path / "cache")
-        watched = replace(plan(tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage))
+        monitor, reader = (
+            SilentMonitor(stop_at),
+            FeaturedData(Given(dataset()), SMALL, tmp_path / "cache"),
+        )
+        watched = replace(
+            plan(tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage)
+        )
         with pytest.raises(KeyboardInterrupt):
             train(watched, tmp_path / "run", monitor)
     train(plan(tmp_path / "cache"), tmp_path / "run")
-    for name in ("release/release.npz", "release/extractor.safetensors", "release/student/student.safetensors"):
+    for name in (
+        "release/release.npz",
+        "release/extractor.safetensors",
+        "release/student/student.safetensors",
+    ):
         assert (tmp_path / "run" / name).read_bytes() == (folder / name).read_bytes()
 
 
 @pytest.mark.parametrize("teacher", ["mlp", "sklearn"])
 def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path) -> None:
-    terms = ["teacher.num_teachers=6", "target_epsilon=500", "seed=0", f"teacher={teacher}", "student=linear"]
+    terms = [
+        "teacher.num_teachers=6",
+        "target_epsilon=500",
+        "seed=0",
+        f"teacher={teacher}",
+        "student=linear",
+    ]
     terms += ["aggregator=gaussian_votes", *(["teacher.epochs=3"] if teacher == "mlp" else [])]
     succeeded("train", *FACES, *PATCHES, *TERMS, *terms, f"output_dir={tmp_path / 'run'}")
     report = json.loads((tmp_path / "run" / "report.json").read_text())
@@ -124,12 +165,24 @@ def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path)
     assert (tmp_path / "pate_cache").is_dir()
 
 
-def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_queries(tmp_path: Path) -> None:
-    words = ["aggregators=[centered_votes]", "methods=[dp_gd]", "epsilons=[50]", "seeds=1", "num_workers=1"]
+def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_queries(
+    tmp_path: Path,
+) -> None:
+    words = [
+        "aggregators=[centered_votes]",
+        "methods=[dp_gd]",
+        "epsilons=[50]",
+        "seeds=1",
+        "num_workers=1",
+    ]
     succeeded("compare", *FACES, *PATCHES, *TERMS, *words, f"output_dir={tmp_path / 'comparison'}")
     rows = rows_of(tmp_path / "comparison" / "comparison.csv")
     assert {row["aggregator"] for row in rows if row["epsilon"]} == {"centered_votes", "dp_gd"}
-    words = ["aggregators=[centered_votes]", "num_queries=51", f"output_dir={tmp_path / 'none' / 'comparison'}"]
+    words = [
+        "aggregators=[centered_votes]",
+        "num_queries=51",
+        f"output_dir={tmp_path / 'none' / 'comparison'}",
+    ]
     said = refused("compare", *FACES, "features=patches", *words)
     assert "num_queries=51: expected at most 50, the public pool" in said
     assert not (tmp_path / "none").exists()
@@ -138,21 +191,39 @@ def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_quer
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["num_queries=51", "teacher.num_teachers=6"], "num_queries=51: expected at most 50, the public pool"),
+        (
+            ["num_queries=51", "teacher.num_teachers=6"],
+            "num_queries=51: expected at most 50, the public pool",
+        ),
         (["teacher=linear", "teacher.num_teachers=121"], "num_teachers=121: expected at most 120"),
-        (["teacher=cnn", "teacher.num_teachers=6"], "looks at: data of pictures with features=none, or a teacher of"),
+        (
+            ["teacher=cnn", "teacher.num_teachers=6"],
+            "looks at: data of pictures with features=none, or a teacher of",
+        ),
         (["teacher=linear", "teacher.num_teachers=6", "student=cnn"], "expected images"),
         (["features.patch_size=13"], "features.patch_size=13: expected at most 12"),
-        (["features=backbone", "features.weights=none.pth"], "features.weights=none.pth: expected a file of weights"),
+        (
+            ["features=backbone", "features.weights=none.pth"],
+            "features.weights=none.pth: expected a file of weights",
+        ),
         (["features=backbone", "features.model=resnet19"], "features.model=resnet19: expected"),
         (["features=patch"], "features=patch: expected one of backbone, kernel, none, patches"),
         (["data=wordnet"], "features=patches: expected none: wordnet has no pictures"),
     ],
 )
-def test_a_mistake_is_one_line_before_anything_is_fitted(words: list[str], said: str, tmp_path: Path) -> None:
-    terms = ["num_queries=40", "target_epsilon=500", "allow_useless=true", "aggregator=gaussian_votes"]
+def test_a_mistake_is_one_line_before_anything_is_fitted(
+    words: list[str], said: str, tmp_path: Path
+) -> None:
+    terms = [
+        "num_queries=40",
+        "target_epsilon=500",
+        "allow_useless=true",
+        "aggregator=gaussian_votes",
+    ]
     keys = {word.partition("=")[0] for word in words}
-    usual = [word for word in (*FACES, "features=patches", *terms) if word.partition("=")[0] not in keys]
+    usual = [
+        word for word in (*FACES, "features=patches", *terms) if word.partition("=")[0] not in keys
+    ]
     if "data=wordnet" in words:
         usual = [word for word in usual if not word.startswith("data.")]
     said_of = refused("train", *usual, *words, f"output_dir={tmp_path / 'run'}")

@@ -10,7 +10,13 @@ from benchmarks.flower_simulation import simulate
 from pate.aggregators import DistributedVotes, GaussianVotes
 from pate.federated.summed_release import HolderSum
 from pate.votes.vote_file import VoteFile
-from tests.e2e.federated_run import SmallHolders, rounds_plan, small_release, small_rounds, summed_release
+from tests.e2e.federated_run import (
+    SmallHolders,
+    rounds_plan,
+    small_release,
+    small_rounds,
+    summed_release,
+)
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, release_of, released
 from tests.e2e.stages_of_run import deployed_plan, seeded_plan
 
@@ -52,7 +58,9 @@ def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_pa
 def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
     plan = seeded_plan(GaussianVotes(noise_std=1.0), target_epsilon=None)
     made = summed_release(plan, tmp_path)
-    holders = flower.secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan), HolderSum(made.terms))
+    holders = flower.secure_holder_app(
+        SmallHolders(tmp_path / "holders", 4, plan), HolderSum(made.terms)
+    )
     simulate(flower.summed_app(made, seconds=120), holders, 4)
     assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
 
@@ -90,7 +98,9 @@ def test_masks_of_flower_hang_on_32_bits_of_each_key_as_the_page_says() -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(secure: bool, tmp_path: Path) -> None:
+def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
+    secure: bool, tmp_path: Path
+) -> None:
     plan = rounds_plan()
     made = small_rounds(plan, tmp_path, max_absent=1)
     plans = SmallHolders(tmp_path / "holders", 4, plan)

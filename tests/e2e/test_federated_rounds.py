@@ -29,8 +29,24 @@ from tests.e2e.federated_run import (
     small_rounds,
     summed_release,
 )
-from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, release_of, released, small_dataset, stopped
-from tests.e2e.stages_of_run import HOLDERS, SEED, Votes, killed_at, require_the_same, seeded_plan, student
+from tests.e2e.small_run import (
+    NUM_TEACHERS,
+    SilentMonitor,
+    charges,
+    release_of,
+    released,
+    small_dataset,
+    stopped,
+)
+from tests.e2e.stages_of_run import (
+    HOLDERS,
+    SEED,
+    Votes,
+    killed_at,
+    require_the_same,
+    seeded_plan,
+    student,
+)
 from tests.e2e.test_parity import form_for, shipped
 
 
@@ -46,7 +62,9 @@ def rounds_in(
 ) -> tuple[RoundsOfHolders, Exchanges]:
     """A server, and its exchange with holders, whose teachers stay where they were."""
     made = small_rounds(plan or rounds_plan(), folder, max_absent=max_absent)
-    return made, Exchanges(SmallHolders(folder / "holders", HOLDERS, plan or rounds_plan()), made.roll, spoil)
+    return made, Exchanges(
+        SmallHolders(folder / "holders", HOLDERS, plan or rounds_plan()), made.roll, spoil
+    )
 
 
 def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_path: Path) -> None:
@@ -63,7 +81,10 @@ def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_pa
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
     """Two places with 480 records each: they release nearly what a run with 960 teachers does."""
-    plan, whole = rounds_plan(teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0), small_dataset()
+    plan, whole = (
+        rounds_plan(teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0),
+        small_dataset(),
+    )
     shares = {"north": slice(0, 480), "south": slice(480, 960)}
 
     def holder(name: str) -> tuple[HolderPlan, Path]:
@@ -92,19 +113,32 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        (seeded_plan(GaussianVotes(noise_std=1.0)), "aggregator: expected centered_votes in rounds"),
-        (rounds_plan(holders=None, teacher=ConvexTeacher()), "teacher=ConvexTeacher: expected teachers that answer in"),
-        (rounds_plan(holders=None, teacher=KernelTeacher(nonlinear=True)), "teacher.nonlinear=true: expected null or"),
+        (
+            seeded_plan(GaussianVotes(noise_std=1.0)),
+            "aggregator: expected centered_votes in rounds",
+        ),
+        (
+            rounds_plan(holders=None, teacher=ConvexTeacher()),
+            "teacher=ConvexTeacher: expected teachers that answer in",
+        ),
+        (
+            rounds_plan(holders=None, teacher=KernelTeacher(nonlinear=True)),
+            "teacher.nonlinear=true: expected null or",
+        ),
     ],
 )
-def test_what_holders_cannot_do_in_rounds_is_refused_before_the_charge(plan: Plan, said: str, tmp_path: Path) -> None:
+def test_what_holders_cannot_do_in_rounds_is_refused_before_the_charge(
+    plan: Plan, said: str, tmp_path: Path
+) -> None:
     made, exchange = rounds_in(tmp_path, plan)
     with pytest.raises(InvalidValue, match=said):
         made.run(exchange)
     assert not charges(tmp_path / "release")
 
 
-def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(
+    whole: Path, tmp_path: Path
+) -> None:
     killed, (_, exchange) = 0, rounds_in(tmp_path)
     for number in range(3, 60, 7):
         made, _ = rounds_in(tmp_path / str(number))
@@ -123,19 +157,35 @@ def without(kind: str, holder: str) -> Any:
         if question.kind != kind or name != holder:
             return None
         seen.append(question.digest)
-        return Contribution(name, problem="its app failed (RuntimeError)") if len(set(seen)) > 1 else None
+        return (
+            Contribution(name, problem="its app failed (RuntimeError)")
+            if len(set(seen)) > 1
+            else None
+        )
 
     return spoil
 
 
-def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(whole: Path, tmp_path: Path) -> None:
-    monitor, (made, exchange) = SilentMonitor(), rounds_in(tmp_path, spoil=without("moments", "3"), max_absent=1)
+def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(
+    whole: Path, tmp_path: Path
+) -> None:
+    monitor, (made, exchange) = (
+        SilentMonitor(),
+        rounds_in(tmp_path, spoil=without("moments", "3"), max_absent=1),
+    )
     terms = made.run(exchange, monitor)
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
-    present = [sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("moments-*.npz")]
+    present = [
+        sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("moments-*.npz")
+    ]
     assert sorted(present) == [["1", "2", "3", "4"], ["1", "2", "4"]]
-    assert released(tmp_path / "release") != released(whole)  # the second round had fewer teachers in it
-    assert charges(tmp_path / "release")[0]["epsilon"] == charges(whole)[0]["epsilon"] == terms.privacy.epsilon
+    # the second round had fewer teachers in it
+    assert released(tmp_path / "release") != released(whole)
+    assert (
+        charges(tmp_path / "release")[0]["epsilon"]
+        == charges(whole)[0]["epsilon"]
+        == terms.privacy.epsilon
+    )
     assert terms.num_teachers == 24
 
 
@@ -153,10 +203,14 @@ def test_a_holder_that_is_late_for_the_opening_may_answer_the_rounds(tmp_path: P
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(lost: bool, whole: Path, tmp_path: Path) -> None:
+def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(
+    lost: bool, whole: Path, tmp_path: Path
+) -> None:
     """That round alone, also where sums are lost: one that was released is read back from the ledger."""
     made, exchange = rounds_in(tmp_path, spoil=without("moments", "3"))
-    with pytest.raises(InvalidValue, match=r"absent holders=1: expected at most max_absent=0 \(holder=3: its app"):
+    with pytest.raises(
+        InvalidValue, match=r"absent holders=1: expected at most max_absent=0 \(holder=3: its app"
+    ):
         made.run(exchange)
     assert len(charges(tmp_path / "release")) == 1  # and nothing is published
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
@@ -188,7 +242,9 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(homes: Path) -> list[Contribution]:
-    return [Contribution(name, votes_path(small_request(), homes / name).read_bytes()) for name in NAMES]
+    return [
+        Contribution(name, votes_path(small_request(), homes / name).read_bytes()) for name in NAMES
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +253,9 @@ def expected(homes: Path) -> bytes:
     return released(homes.parent / "whole" / "release")
 
 
-def test_a_server_killed_at_any_file_goes_on_to_the_same(homes: Path, expected: bytes, tmp_path: Path) -> None:
+def test_a_server_killed_at_any_file_goes_on_to_the_same(
+    homes: Path, expected: bytes, tmp_path: Path
+) -> None:
     kills, folder = 0, tmp_path / "killed"
     for number in count(1):
         go = partial(small_release(PLAN, folder).run, partial(answers, homes))
@@ -211,7 +269,9 @@ def test_a_server_killed_at_any_file_goes_on_to_the_same(homes: Path, expected: 
     assert kills >= 20
 
 
-def test_once_votes_are_complete_nobody_is_asked_again(homes: Path, expected: bytes, tmp_path: Path) -> None:
+def test_once_votes_are_complete_nobody_is_asked_again(
+    homes: Path, expected: bytes, tmp_path: Path
+) -> None:
     folder = tmp_path / "killed"
     made = small_release(PLAN, folder, max_absent=1)
     for number in range(1, 40):
@@ -224,14 +284,18 @@ def test_once_votes_are_complete_nobody_is_asked_again(homes: Path, expected: by
     assert (released(folder / "release"), len(charges(folder / "release"))) == (expected, 1)
 
 
-def test_noise_of_holders_is_released_once_or_refused_and_charged_once(homes: Path, tmp_path: Path) -> None:
+def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
+    homes: Path, tmp_path: Path
+) -> None:
     """Whoever dies between the holders' answer and the file of their sum loses it: they answer once."""
     ended = {"released": 0, "refused": 0}
     for number in range(1, 30):
         folder = tmp_path / f"try-{number}"
         shutil.copytree(homes, folder / "homes")
         made = summed_release(seeded_plan(NOISE, target_epsilon=None), folder)
-        go = partial(made.run, partial(summed, folder / "homes", HolderSum(made.terms, NOISE, seed=SEED)))
+        go = partial(
+            made.run, partial(summed, folder / "homes", HolderSum(made.terms, NOISE, seed=SEED))
+        )
         if not killed_at(number, go, after=number % 2 == 0):
             break
         try:
@@ -250,7 +314,9 @@ def summed(homes: Path, own: HolderSum) -> Summed:
     plans, total = SmallHolders(homes, HOLDERS, PLAN), np.zeros((1, 1))
     for name in NAMES:
         plan, folder = plans(name)
-        total = total + own.numbers(plan, small_request(), votes_path(small_request(), folder), folder)
+        total = total + own.numbers(
+            plan, small_request(), votes_path(small_request(), folder), folder
+        )
     return total.astype(np.int64), tuple(NAMES)
 
 
@@ -264,7 +330,8 @@ def test_a_release_that_is_refused_for_absence_charges_nothing(homes: Path, tmp_
 
 
 @pytest.mark.parametrize(
-    "name", ["gaussian_votes", "gnmax", "powerset_gnmax", "centered_votes", "stable_top_k_not_prior"]
+    "name",
+    ["gaussian_votes", "gnmax", "powerset_gnmax", "centered_votes", "stable_top_k_not_prior"],
 )
 def test_a_holder_that_is_absent_changes_no_price(name: str, votes: Votes, tmp_path: Path) -> None:
     """At the price and for the T that hold when all are present."""
@@ -273,7 +340,9 @@ def test_a_holder_that_is_absent_changes_no_price(name: str, votes: Votes, tmp_p
     sent = [Contribution(path.stem, path.read_bytes()) for path in votes[form]]
     asked = {"cast": "confidences"} if form == "confidences" else {}
     for present in (HOLDERS, HOLDERS - 1):
-        made = small_release(seeded_plan(aggregator), tmp_path / str(present), max_absent=1, **asked)
+        made = small_release(
+            seeded_plan(aggregator), tmp_path / str(present), max_absent=1, **asked
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             terms.append(made.run(lambda present=present: sent[:present]))

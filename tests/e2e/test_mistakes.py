@@ -19,8 +19,12 @@ from tests.e2e.commands import call, refused, run, succeeded
 def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
     """To the hint, the lists of --help and whoever else asks, as long as Hydra runs with the folder."""
     (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\n# My own: with a folder. More.\n")
-    mistyped, helped = (call("train", "--config-dir", str(tmp_path), said) for said in ("experiment=mien", "--help"))
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\n# My own: with a folder. More.\n"
+    )
+    mistyped, helped = (
+        call("train", "--config-dir", str(tmp_path), said) for said in ("experiment=mien", "--help")
+    )
     assert mistyped.returncode == 2
     assert mistyped.stderr.endswith(" (did you mean mine?)\n")
     assert re.search(r"^    mine +My own: with a folder$", helped.stdout, re.MULTILINE)
@@ -51,7 +55,18 @@ def test_a_called_command_closes_no_handler_of_the_process_that_calls_it() -> No
     assert kept in [reference() for reference in logging._handlerList]
 
 
-COMMANDS = ("train", "compare", "account", "audit", "predict", "schema", "vote", "release", "student", "attack")
+COMMANDS = (
+    "train",
+    "compare",
+    "account",
+    "audit",
+    "predict",
+    "schema",
+    "vote",
+    "release",
+    "student",
+    "attack",
+)
 NO_SETTINGS: dict[str, bytes] = {
     "not YAML": b"defaults: [train\n  - x",
     "a list": b"- a\n- b\n",
@@ -78,10 +93,19 @@ NO_SETTINGS: dict[str, bytes] = {
 @pytest.mark.parametrize("name", NO_SETTINGS)
 def test_a_file_that_is_no_settings_is_said_in_a_line(name: str, tmp_path: Path) -> None:
     """Whether it stands for the whole configuration or for a member of a group."""
-    for place, word in (("mine.yaml", "--config-name=mine"), ("experiment/mine.yaml", "experiment=mine")):
+    for place, word in (
+        ("mine.yaml", "--config-name=mine"),
+        ("experiment/mine.yaml", "experiment=mine"),
+    ):
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_bytes(NO_SETTINGS[name])
-        in_a_line("train", f"--config-dir={tmp_path}", word, f"+output_dir={tmp_path / 'run'}", "ledger=/dev/null/x")
+        in_a_line(
+            "train",
+            f"--config-dir={tmp_path}",
+            word,
+            f"+output_dir={tmp_path / 'run'}",
+            "ledger=/dev/null/x",
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -95,22 +119,40 @@ def test_no_command_falls_over_such_a_file_which_is_named_with_its_line(tmp_path
     mine.write_bytes(b"")
     begun = run("train", "--config-dir", str(tmp_path), "--config-name", "mine", cwd=tmp_path)
     assert begun.returncode == 2
-    assert begun.stderr.startswith("data: expected a value") and "defaults: [train, _self_]" in begun.stderr
+    assert (
+        begun.stderr.startswith("data: expected a value")
+        and "defaults: [train, _self_]" in begun.stderr
+    )
 
 
 def test_words_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
     strange = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
-    for word in (f"output_dir={strange}", f"ledger={strange}", f"data.private={strange}", f"--config-dir={strange}"):
-        assert re.search(r"/\\udcff\"?: expected NAME=VALUE, text in UTF-8$", in_a_line("train", word))
+    for word in (
+        f"output_dir={strange}",
+        f"ledger={strange}",
+        f"data.private={strange}",
+        f"--config-dir={strange}",
+    ):
+        assert re.search(
+            r"/\\udcff\"?: expected NAME=VALUE, text in UTF-8$", in_a_line("train", word)
+        )
     assert not any(tmp_path.iterdir())
 
 
-def test_refusals_in_a_sweep_are_said_at_once_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_in_a_sweep_are_said_at_once_by_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    said = call("account", "-m", "num_queries=10", "num_labels=3,-1,???,2", "aggregator=gaussian_votes")
+    said = call(
+        "account", "-m", "num_queries=10", "num_labels=3,-1,???,2", "aggregator=gaussian_votes"
+    )
     lines = said.stderr.splitlines()
     assert said.returncode == 2
-    assert [line.partition(":")[0] for line in lines] == ["[2] num_labels=-1", "[3] num_labels", "num_labels=-1"]
+    assert [line.partition(":")[0] for line in lines] == [
+        "[2] num_labels=-1",
+        "[3] num_labels",
+        "num_labels=-1",
+    ]
     assert said.stdout.count("epsilon <= ") == 2
 
 
@@ -121,8 +163,10 @@ HYDRA: dict[str, Any] = {
     "callbacks": {"mine": RUNS},
     "launcher": {"inner": RUNS},
     "sweeper": {"params": {"seed": "1,2"}},
-    "job_logging": LOGGED | {"handlers": {"a": {"()": "numpy.testing.runstring", "astr": CODE, "dict": {}}}},
-    "hydra_logging": LOGGED | {"handlers": {"a": {"class": "logging.FileHandler", "filename": "{mark}"}}},
+    "job_logging": LOGGED
+    | {"handlers": {"a": {"()": "numpy.testing.runstring", "astr": CODE, "dict": {}}}},
+    "hydra_logging": LOGGED
+    | {"handlers": {"a": {"class": "logging.FileHandler", "filename": "{mark}"}}},
     "job": {"env_set": {"PYTHONPATH": "/tmp"}},
     "run": {"dir": "{mark}"},
     "help": {"template": "$CONFIG"},
@@ -138,7 +182,9 @@ def folder_of(tmp_path: Path, files: dict[str, str]) -> Path:
     return tmp_path / "given"
 
 
-def refuse(tmp_path: Path, files: dict[str, str], start: str, *words: str, module: str = "train") -> None:
+def refuse(
+    tmp_path: Path, files: dict[str, str], start: str, *words: str, module: str = "train"
+) -> None:
     """The command refuses the files in one line that begins so, and nothing has run."""
     said = call(module, "--config-dir", str(folder_of(tmp_path, files)), *words)
     assert (said.returncode, said.stdout) == (2, "")
@@ -158,15 +204,33 @@ RUN = HEAD + "hydra: {mode: RUN}\n"
 WAYS: list[tuple[dict[str, str], list[str]]] = [
     ({"hydra/launcher/mine.yaml": "n_jobs: 2\n"}, ["hydra/launcher=mine"]),
     ({"hydra/job_logging/mine.yaml": "root: {}\n"}, ["hydra/job_logging=mine"]),
-    ({"data/mine.yaml": HEAD + OmegaConf.to_yaml({"hydra": {"callbacks": {"a": RUNS}}})}, ["data=mine"]),
-    ({"data/mine.yaml": "# @package hydra.callbacks\n" + OmegaConf.to_yaml({"a": RUNS})}, ["data=mine"]),
     (
-        {"experiment/s.yaml": HEAD + "defaults: [/parts@hydra.callbacks: a]", "parts/a.yaml": "b: {c: 1}"},
+        {"data/mine.yaml": HEAD + OmegaConf.to_yaml({"hydra": {"callbacks": {"a": RUNS}}})},
+        ["data=mine"],
+    ),
+    (
+        {"data/mine.yaml": "# @package hydra.callbacks\n" + OmegaConf.to_yaml({"a": RUNS})},
+        ["data=mine"],
+    ),
+    (
+        {
+            "experiment/s.yaml": HEAD + "defaults: [/parts@hydra.callbacks: a]",
+            "parts/a.yaml": "b: {c: 1}",
+        },
         ["experiment=s"],
     ),
-    ({"experiment/s.yaml": HEAD + "defaults: [deep]\n", "experiment/deep.yaml": RUN}, ["experiment=s"]),
-    ({"mine.yaml": "defaults: [train, _self_]\nhydra: {searchpath: ['pkg://this']}\n"}, ["--config-name", "mine"]),
-    ({"mine.yaml": "defaults: [train, _self_]\nhydra: {mode: RUN}\n"}, ["--config-name", "mine", "--cfg", "job"]),
+    (
+        {"experiment/s.yaml": HEAD + "defaults: [deep]\n", "experiment/deep.yaml": RUN},
+        ["experiment=s"],
+    ),
+    (
+        {"mine.yaml": "defaults: [train, _self_]\nhydra: {searchpath: ['pkg://this']}\n"},
+        ["--config-name", "mine"],
+    ),
+    (
+        {"mine.yaml": "defaults: [train, _self_]\nhydra: {mode: RUN}\n"},
+        ["--config-name", "mine", "--cfg", "job"],
+    ),
     ({"experiment/s.yaml": RUN}, ["experiment=s", "--help"]),
     ({"experiment/s.yaml": HEAD + "hydra: {callbacks: {}}\n"}, ["-m", "experiment=s", "seed=1"]),
 ]
@@ -180,11 +244,15 @@ def test_no_other_way_leads_there(files: dict[str, str], words: list[str], tmp_p
 def test_a_path_that_leaves_our_folder_leads_to_no_file_of_ours(tmp_path: Path) -> None:
     folder_of(tmp_path, {"experiment/s.yaml": RUN})
     up = "../" * (len(CONFIG_FOLDER.parts) + 1)
-    said = refused("train", f"experiment='{up}{str(tmp_path / 'given/experiment/s').removeprefix('/')}'")
+    said = refused(
+        "train", f"experiment='{up}{str(tmp_path / 'given/experiment/s').removeprefix('/')}'"
+    )
     assert said.startswith("hydra.mode: expected it on the command line alone, found it in ")
 
 
-def test_a_file_does_not_say_which_modules_are_loaded_or_where_records_are_sent(tmp_path: Path) -> None:
+def test_a_file_does_not_say_which_modules_are_loaded_or_where_records_are_sent(
+    tmp_path: Path,
+) -> None:
     for allowed in ("[os.]", "['']", "antigravity."):
         text = HEAD + f"allowed_targets: {allowed}\ndata: {{_target_: antigravity.Data}}\n"
         for module, word in (("train", "experiment=s"), ("compare", "aggregators=[s]")):
@@ -197,9 +265,15 @@ def test_a_file_does_not_say_which_modules_are_loaded_or_where_records_are_sent(
 def test_files_say_all_else_and_the_command_line_everything(tmp_path: Path) -> None:
     files = {
         "engine/mine.yaml": "_target_: pate.teachers.RayEngine\naddress: auto\n",
-        "experiment/s.yaml": HEAD + "defaults: [override /engine: mine]\nallowed_targets: []\nnum_queries: 33\n",
+        "experiment/s.yaml": HEAD
+        + "defaults: [override /engine: mine]\nallowed_targets: []\nnum_queries: 33\n",
     }
-    words = ["experiment=s", "+hydra.job.env_set.X=1", "engine.address='a:1'", "allowed_targets=[mine.]"]
+    words = [
+        "experiment=s",
+        "+hydra.job.env_set.X=1",
+        "engine.address='a:1'",
+        "allowed_targets=[mine.]",
+    ]
     words += ["--config-dir", str(folder_of(tmp_path, files)), "--cfg", "all"]
     shown = OmegaConf.create(succeeded("train", *words).stdout)
     assert (shown.num_queries, shown.engine.address, shown.hydra.job.env_set.X) == (33, "a:1", "1")

@@ -7,9 +7,23 @@ import numpy as np
 
 from tests.e2e.commands import call
 
-OF_VOTES = {"manifest.json", "release.npz", "schema.json", "README.md"}  # the last two name threshold and answer rate
-WORDS = ("teacher=linear", "student=linear", "aggregator=gaussian_votes", "teacher.num_teachers=20", "num_queries=40")
-MORE = ("features=none", "target_epsilon=20", "all_records=false", "logger=none", "seed=5", "data.group=person")
+# the last two name threshold and answer rate
+OF_VOTES = {"manifest.json", "release.npz", "schema.json", "README.md"}
+WORDS = (
+    "teacher=linear",
+    "student=linear",
+    "aggregator=gaussian_votes",
+    "teacher.num_teachers=20",
+    "num_queries=40",
+)
+MORE = (
+    "features=none",
+    "target_epsilon=20",
+    "all_records=false",
+    "logger=none",
+    "seed=5",
+    "data.group=person",
+)
 
 
 def _write(path: Path, times: int) -> None:
@@ -27,16 +41,26 @@ def _write(path: Path, times: int) -> None:
 def _release(folder: Path, times: int) -> Path:
     folder.mkdir()
     _write(folder / "all.csv", times)
-    data = ("data=table", f"data.path={folder / 'all.csv'}", "data.split=part", "data.labels=[flu,cough]")
+    data = (
+        "data=table",
+        f"data.path={folder / 'all.csv'}",
+        "data.split=part",
+        "data.labels=[flu,cough]",
+    )
     ended = call("train", *data, *WORDS, *MORE, f"output_dir={folder / 'run'}")
     assert ended.returncode == 0, ended.stderr
     return folder / "run" / "release"
 
 
-def test_somebody_private_with_more_rows_changes_nothing_published_but_votes(tmp_path: Path) -> None:
+def test_somebody_private_with_more_rows_changes_nothing_published_but_votes(
+    tmp_path: Path,
+) -> None:
     one = _release(tmp_path / "one", 1)
     other = _release(tmp_path / "other", 8)
-    names = [sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*")) for folder in (one, other)]
+    names = [
+        sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+        for folder in (one, other)
+    ]
     assert names[0] == names[1]
     for name in names[0]:
         if (one / name).is_file() and name not in OF_VOTES and not name.startswith("student/"):

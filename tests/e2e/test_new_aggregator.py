@@ -75,18 +75,37 @@ def found(folder: Path) -> CaseFile:
 
 
 def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    own = ["--config-dir", str(folder / "conf"), "aggregator=own_votes", "allowed_targets=[own_votes.]"]
+    own = [
+        "--config-dir",
+        str(folder / "conf"),
+        "aggregator=own_votes",
+        "allowed_targets=[own_votes.]",
+    ]
     sys.modules.pop("own_votes", None)  # so that it is seen whether the command loads it
-    return call("account", *own, "num_queries=50", "num_labels=4", "format=json", "allow_useless=true", *words)
+    return call(
+        "account",
+        *own,
+        "num_queries=50",
+        "num_labels=4",
+        "format=json",
+        "allow_useless=true",
+        *words,
+    )
 
 
 def test_it_is_priced_and_solved_for(folder: Path) -> None:
     done = account(folder, "aggregator.noise_scale=400", "accountant=pure_dp")
     answer = json.loads(done.stdout.splitlines()[-1])
-    assert (answer["aggregator"]["name"], answer["aggregator"]["noise_scale"]) == ("LaplaceQuorum", 400.0)
+    assert (answer["aggregator"]["name"], answer["aggregator"]["noise_scale"]) == (
+        "LaplaceQuorum",
+        400.0,
+    )
     bits = SelfComposedEvent(PureDpEvent(1 / 400), 50 * 4)
-    assert answer["epsilon"] == pytest.approx(PureDpAccountant().compose(bits).get_epsilon(1e-6), rel=1e-12)
-    assert "own_votes was loaded" in done.stdout  # as the test of a class that is not allowed relies on
+    assert answer["epsilon"] == pytest.approx(
+        PureDpAccountant().compose(bits).get_epsilon(1e-6), rel=1e-12
+    )
+    # as the test of a class that is not allowed relies on
+    assert "own_votes was loaded" in done.stdout
     solved = json.loads(account(folder, "target_epsilon=2").stdout.splitlines()[-1])
     assert list(solved["solved_for"]) == ["noise_scale"]
     assert 1.99 < solved["epsilon"] <= 2
@@ -94,12 +113,20 @@ def test_it_is_priced_and_solved_for(folder: Path) -> None:
     assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == solved["epsilon"]
 
 
-def test_its_keys_are_typed_others_refused_and_it_is_not_loaded_before_it_is_allowed(folder: Path) -> None:
+def test_its_keys_are_typed_others_refused_and_it_is_not_loaded_before_it_is_allowed(
+    folder: Path,
+) -> None:
     for words, line in (
         (["aggregator.noise_scale=loud"], "aggregator.noise_scale=loud: expected a number\n"),
-        (["aggregator.noise_scal=3"], "aggregator.noise_scal: expected a key of the configuration: one of noise_sc"),
+        (
+            ["aggregator.noise_scal=3"],
+            "aggregator.noise_scal: expected a key of the configuration: one of noise_sc",
+        ),
         (["aggregator.quorum=-1"], "quorum=-1.0: expected a number in (0, 1)\n"),
-        (["allowed_targets=[]"], "_target_=own_votes.LaplaceQuorum: expected a name that begins with pate. or"),
+        (
+            ["allowed_targets=[]"],
+            "_target_=own_votes.LaplaceQuorum: expected a name that begins with pate. or",
+        ),
     ):
         done = account(folder, *words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -107,21 +134,28 @@ def test_its_keys_are_typed_others_refused_and_it_is_not_loaded_before_it_is_all
     assert done.stdout == "", "the module of a configuration that nobody trusts is never imported"
 
 
-def test_noise_is_declared_and_each_promise_kept(found: CaseFile, request: pytest.FixtureRequest) -> None:
+def test_noise_is_declared_and_each_promise_kept(
+    found: CaseFile, request: pytest.FixtureRequest
+) -> None:
     assert is_dataclass(found.kind)
     assert declared(found.kind) == {"noise_scale"} == noise_fields(found.contract[0].aggregator)
     (case,) = found.contract
     kept = 0
     for each in promises(case):
         promise, values = each.values
-        if "monkeypatch" not in promise.__code__.co_varnames and "tmp_path" not in promise.__code__.co_varnames:
+        if (
+            "monkeypatch" not in promise.__code__.co_varnames
+            and "tmp_path" not in promise.__code__.co_varnames
+        ):
             keep(promise, case, values, request)
             kept += 1
     assert kept >= 20
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_the_verifier_finds_a_price_too_small(found: CaseFile, folder: Path, adjacency: Adjacency) -> None:
+def test_the_verifier_finds_a_price_too_small(
+    found: CaseFile, folder: Path, adjacency: Adjacency
+) -> None:
     (distribution,) = found.distributions
     verdict = verdict_of(distribution, Shape(adjacency, *distribution.largest)).require()
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9

@@ -24,7 +24,9 @@ def single_runs(line: str) -> Iterator[list[str]]:
     if words[:1] != ["pate-train"] or "=" not in line:
         return
     settings = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-    if {"data", "teacher", "features"} & set(settings) or any(word.startswith("--") for word in words):
+    if {"data", "teacher", "features"} & set(settings) or any(
+        word.startswith("--") for word in words
+    ):
         return
     if (experiment := settings.pop("experiment", None)) not in {None, *EXPERIMENTS}:
         return
@@ -52,12 +54,16 @@ def test_a_documented_run_is_not_refused(settings: tuple[str, ...]) -> None:
 PAGE = (ROOT / "docs" / "how-to" / "your-own-data.md").read_text(encoding="utf-8")
 _FILE = re.compile(r"`([\w/]+\.(?:py|yaml))`[^\n]*:\n\n```\w+\n(.*?)```", re.DOTALL)
 _COMMAND = re.compile(r"```sh\nPYTHONPATH=\. pate-train (.*?)\n```")
-SECTIONS = {text.partition("\n")[0]: text for text in PAGE.split("\n## ")[1:] if _COMMAND.search(text)}
+SECTIONS = {
+    text.partition("\n")[0]: text for text in PAGE.split("\n## ")[1:] if _COMMAND.search(text)
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["A data set", "A teacher", "A student", "An aggregator"])
-def test_a_section_works_as_it_stands(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_section_works_as_it_stands(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = dict(_FILE.findall(SECTIONS[part]))
     assert len(files) == 2
     for name, content in files.items():

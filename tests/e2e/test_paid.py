@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 
 from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
-from pate.aggregators import BoundaryTopK, CenteredVotes, ClippedVotes, GaussianVotes, Release, ReleaseContext
+from pate.aggregators import (
+    BoundaryTopK,
+    CenteredVotes,
+    ClippedVotes,
+    GaussianVotes,
+    Release,
+    ReleaseContext,
+)
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.store import Store
@@ -44,11 +51,19 @@ CENTERED: dict[str, Any] = {
     "student": LowRankStudent(),
     "target_epsilon": 3.0,
 }
-HITS: dict[str, Any] = {"failure_prob": 1e-9, "target_hits": 9, "round_size": 50, "session_delta": 1e-5}
+HITS: dict[str, Any] = {
+    "failure_prob": 1e-9,
+    "target_hits": 9,
+    "round_size": 50,
+    "session_delta": 1e-5,
+}
 RUNS: dict[str, dict[str, Any]] = {
     "labels": {"aggregator": GaussianVotes(noise_std=10.0)},
     "rounds": CENTERED,
-    "session": {"aggregator": BoundaryTopK(selection_scale=1.0, test_std=0.3, **HITS), "num_queries": 100},
+    "session": {
+        "aggregator": BoundaryTopK(selection_scale=1.0, test_std=0.3, **HITS),
+        "num_queries": 100,
+    },
 }
 """Drawn in one part, in rounds around sums, and in rounds of a session."""
 
@@ -154,16 +169,22 @@ def test_no_secret_of_noise_is_on_disk_and_what_was_not_committed_is_drawn_afres
     assert drawn[0] != drawn[1]
 
 
-def test_nothing_is_told_before_it_is_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_told_before_it_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, monitor = tmp_path / "run", SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, 1, committed=False)
         train(plan_of("session"), folder, monitor)
-    rounds = [key for key in Ledger.stored(folder / "ledger.db", data=DIGEST).keys if ":round-" in key]
+    rounds = [
+        key for key in Ledger.stored(folder / "ledger.db", data=DIGEST).keys if ":round-" in key
+    ]
     assert len([note for note in monitor.notes if note]) == len(rounds) == 1
 
 
-def test_a_round_is_released_around_one_sum_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_is_released_around_one_sum_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sums of later rounds depend on a processor's arithmetic: a run that goes on elsewhere has others.
 
     The same noise around two sums would give away their difference, without any noise.
@@ -178,12 +199,16 @@ def test_a_round_is_released_around_one_sum_only(tmp_path: Path, monkeypatch: py
     ledgers = [Ledger.stored(each / "ledger.db", data=DIGEST) for each in (folder, there)]
     first, second = ({key: ledger.read(key) for key in ledger.keys} for ledger in ledgers)
     same = [key for key in first if first[key] == second[key]]
-    assert len(same) == 2, "what was committed before the copy; after it both draw noise of their own"
+    assert len(same) == 2, (
+        "what was committed before the copy; after it both draw noise of their own"
+    )
     assert len(first) == 8
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_copies_are_one_release_in_one_ledger_and_those_that_draw_again_are_charged(name: str, tmp_path: Path) -> None:
+def test_copies_are_one_release_in_one_ledger_and_those_that_draw_again_are_charged(
+    name: str, tmp_path: Path
+) -> None:
     ledger = tmp_path / "all.db"
     plan = plan_of(name, ledger=ledger)
     stopped(plan, tmp_path / "a", "releasing labels")
@@ -201,7 +226,9 @@ def test_copies_are_one_release_in_one_ledger_and_those_that_draw_again_are_char
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_copies_that_drew_before_they_had_a_ledger_are_charged_each(name: str, tmp_path: Path) -> None:
+def test_copies_that_drew_before_they_had_a_ledger_are_charged_each(
+    name: str, tmp_path: Path
+) -> None:
     plan = plan_of(name)
     stopped(plan, tmp_path / "a", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
@@ -215,7 +242,9 @@ def test_copies_that_drew_before_they_had_a_ledger_are_charged_each(name: str, t
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_release_there_or_gone_is_written_again_for_free(lost: bool, run: Run, tmp_path: Path) -> None:
+def test_a_release_there_or_gone_is_written_again_for_free(
+    lost: bool, run: Run, tmp_path: Path
+) -> None:
     name, whole, epsilon = run
     folder = unfinished(whole, tmp_path / "copy")
     if lost:
@@ -236,14 +265,22 @@ def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: P
     assert any("redraw=true" in line for line in (*asked.lines, *drawn.lines))
     report = train(plan_of(name), folder)
     if name == "labels":
-        event = plan.aggregator.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+        event = plan.aggregator.event_for(
+            num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
+        )
         assert report.privacy.epsilon == RdpAccountant().compose(event, 2).get_epsilon(1e-5)
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
     assert charges(folder / "ledger.db") == 2
-    assert train(plan, folder).privacy == report.privacy, "a release that is there is not drawn again"
+    assert train(plan, folder).privacy == report.privacy, (
+        "a release that is there is not drawn again"
+    )
     twice = unfinished(folder, tmp_path / "twice")
     (twice / "ledger.db").write_bytes(once)
-    refuse(plan_of(name), twice, r"^ledger=\S+ledger\.db: expected the one that \S+release\.npz came from")
+    refuse(
+        plan_of(name),
+        twice,
+        r"^ledger=\S+ledger\.db: expected the one that \S+release\.npz came from",
+    )
 
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
@@ -271,7 +308,9 @@ def changed(statement: str) -> Callable[[Path, str], None]:
 
 def charged_more(folder: Path, name: str) -> None:
     settings = {"target_delta": 1e-5, "accountant": RdpAccountant, "data": DIGEST}
-    Ledger(folder / "ledger.db", **settings).charge(GaussianEvent(50.0), adjacency="replace_one", key="foreign")
+    Ledger(folder / "ledger.db", **settings).charge(
+        GaussianEvent(50.0), adjacency="replace_one", key="foreign"
+    )
 
 
 def exchanged(**changes: Any) -> Callable[[Path, str], None]:
@@ -323,7 +362,9 @@ def test_a_run_goes_on_with_no_ledger_but_its_own(run: Run, damage: str, tmp_pat
     assert contents(folder / "release") == before
 
 
-def test_a_ledger_that_is_changed_while_students_learn_is_noticed_before_the_report(tmp_path: Path) -> None:
+def test_a_ledger_that_is_changed_while_students_learn_is_noticed_before_the_report(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "out"
 
     class Damaging(SilentMonitor):

@@ -31,10 +31,33 @@ from pate.student import (
     Student,
     StudentModel,
 )
-from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
+from pate.teachers import (
+    ConvexTeacher,
+    KernelTeacher,
+    LinearTeacher,
+    SequentialEngine,
+    SklearnTeacher,
+    Voter,
+)
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, dealt, small_dataset, stopped
-from tests.e2e.stages_of_run import SEED, Votes, release, release_plan, require_the_same, seeded_plan, student
+from tests.e2e.small_run import (
+    NUM_QUERIES,
+    NUM_TEACHERS,
+    SilentMonitor,
+    charges,
+    dealt,
+    small_dataset,
+    stopped,
+)
+from tests.e2e.stages_of_run import (
+    SEED,
+    Votes,
+    release,
+    release_plan,
+    require_the_same,
+    seeded_plan,
+    student,
+)
 
 EPSILON, DELTA = 50.0, 1e-5  # of the plan, again for the classifier
 TERMS: dict[str, Any] = {"n_teachers": NUM_TEACHERS, "target_delta": DELTA, "allow_useless": True}
@@ -47,12 +70,16 @@ def small_images() -> Dataset:
     labels = rng.random((400, 2)) < 0.5
     inputs[labels[:, 0], :, 2:6, 2:6] += 0.5
     inputs[labels[:, 1], :, 10, :] += 0.5
-    return dealt(inputs, labels, 200, 300, 400, name="images", kind="images", label_names=("square", "bar"))
+    return dealt(
+        inputs, labels, 200, 300, 400, name="images", kind="images", label_names=("square", "bar")
+    )
 
 
 def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     """The release's file and the student of `pate-compare` on a plan, at its seed."""
-    shared = {name: getattr(plan, name) for name in ("aggregator", "teacher", "num_teachers", "student")}
+    shared = {
+        name: getattr(plan, name) for name in ("aggregator", "teacher", "num_teachers", "student")
+    }
     method = PATEMethod(name="m", **shared)
     folder.mkdir(exist_ok=True)
     bench = Bench.of(
@@ -66,7 +93,9 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     )
     method.check(bench)
     method.prepare(bench, SilentMonitor())
-    release = method.release(method.priced(plan.budget, bench), bench, method.ensemble(bench).votes(), SEED)
+    release = method.release(
+        method.priced(plan.budget, bench), bench, method.ensemble(bench).votes(), SEED
+    )
     release.save(folder / "release.npz", names=names_in(plan.load_dataset(), plan.num_queries))
     model: Any = method.at(plan.budget, bench).train(SEED).model
     return (folder / "release.npz").read_bytes(), model
@@ -94,8 +123,19 @@ def shipped(words: str) -> Aggregator:
         register_configs()
         node = compose("account", f"aggregator={words}".split()).aggregator
     aggregator = build_aggregator(node, adjacency="replace_one")
-    small = {"k": 2, "first_queries": 10, "target_hits": 15, "round_size": 10, "max_size": 3, "vote_clip": 2}
-    changes = {field: value for field, value in small.items() if getattr(aggregator, field, None) is not None}
+    small = {
+        "k": 2,
+        "first_queries": 10,
+        "target_hits": 15,
+        "round_size": 10,
+        "max_size": 3,
+        "vote_clip": 2,
+    }
+    changes = {
+        field: value
+        for field, value in small.items()
+        if getattr(aggregator, field, None) is not None
+    }
     return replace(aggregator, **changes)
 
 
@@ -106,7 +146,9 @@ def form_for(aggregator: Aggregator) -> str:
 
 
 @pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
-def test_every_aggregator_releases_and_teaches_the_same(name: str, votes: Votes, tmp_path: Path) -> None:
+def test_every_aggregator_releases_and_teaches_the_same(
+    name: str, votes: Votes, tmp_path: Path
+) -> None:
     """In a run, in a comparison, and by holders, an aggregator and a student apart."""
     plan = seeded_plan(shipped(name))
     require_parity(plan, tmp_path)
@@ -116,9 +158,17 @@ def test_every_aggregator_releases_and_teaches_the_same(name: str, votes: Votes,
     assert charges(tmp_path / "train")[0]["event"] == charges(tmp_path / "apart")[0]["event"]
 
 
-@pytest.mark.parametrize(("teacher", "number"), [(KernelTeacher(), None), (KernelTeacher(), 40), (ConvexTeacher(), 40)])
-def test_teachers_whose_records_are_read_too(teacher: Voter, number: int | None, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"teacher": teacher, "num_teachers": number, "student": LowRankStudent()}
+@pytest.mark.parametrize(
+    ("teacher", "number"), [(KernelTeacher(), None), (KernelTeacher(), 40), (ConvexTeacher(), 40)]
+)
+def test_teachers_whose_records_are_read_too(
+    teacher: Voter, number: int | None, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {
+        "teacher": teacher,
+        "num_teachers": number,
+        "student": LowRankStudent(),
+    }
     require_parity(seeded_plan(shipped("centered_votes"), holders=None, **given), tmp_path)
 
 
@@ -133,15 +183,28 @@ STUDENTS: dict[str, Callable[[], Student]] = {
 
 
 @pytest.mark.parametrize("name", members("student"))
-def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool(name: str, tmp_path: Path) -> None:
+def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool(
+    name: str, tmp_path: Path
+) -> None:
     """Image students learn from public samples that were not asked, too."""
-    images = {"load_dataset": small_images, "teacher": LinearTeacher(device="cpu"), "num_teachers": 10}
+    images = {
+        "load_dataset": small_images,
+        "teacher": LinearTeacher(device="cpu"),
+        "num_teachers": 10,
+    }
     given: dict[str, Any] = images | {"num_queries": 12, "student": STUDENTS[name]()}
     require_parity(seeded_plan(GaussianVotes(noise_std=1.0), holders=None, **given), tmp_path)
 
 
 @pytest.mark.parametrize(  # of each form of votes, and a session
-    "name", ["gaussian_votes", "clipped_votes", "powerset_gnmax", "centered_votes", "stable_top_k_boundary"]
+    "name",
+    [
+        "gaussian_votes",
+        "clipped_votes",
+        "powerset_gnmax",
+        "centered_votes",
+        "stable_top_k_boundary",
+    ],
 )
 def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
     data, aggregator = small_dataset(), shipped(name)
@@ -151,9 +214,13 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
     model = PATEClassifier(GaussianNB(), aggregator=aggregator, **TERMS, **terms)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # seeded noise, and one label per query
-        model.fit(data.private.inputs, data.private.labels.astype(int), data.public.inputs[:NUM_QUERIES])
+        model.fit(
+            data.private.inputs, data.private.labels.astype(int), data.public.inputs[:NUM_QUERIES]
+        )
     model.release_.save(tmp_path / "of_classifier.npz", names=names_in(data, NUM_QUERIES))
-    assert (tmp_path / "of_classifier.npz").read_bytes() == (tmp_path / "release" / "release.npz").read_bytes()
+    assert (tmp_path / "of_classifier.npz").read_bytes() == (
+        tmp_path / "release" / "release.npz"
+    ).read_bytes()
 
 
 def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
@@ -161,18 +228,23 @@ def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
     data = small_dataset()
     scales = {"prior_scale": 1.0, "selection_scale": 1.0, "table_order": 3.0, "table_budget": 4.0}
     aggregator = NotPriorTopK(**scales, first_queries=20, target_hits=15, session_delta=DELTA)
-    model = PATEClassifier(GaussianNB(), aggregator=aggregator, epsilon=None, random_state=0, **TERMS)
+    model = PATEClassifier(
+        GaussianNB(), aggregator=aggregator, epsilon=None, random_state=0, **TERMS
+    )
     asked = data.public.inputs[:100]
     with pytest.warns(UserWarning, match="protects nobody"):
         model.fit(data.private.inputs, data.private.labels.astype(int), asked)
-    votes = np.full((len(asked), len(model.classes_)), NUM_TEACHERS // 2)  # any: only that no prior is there matters
+    # any: only that no prior is there matters
+    votes = np.full((len(asked), len(model.classes_)), NUM_TEACHERS // 2)
     blind = aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
     assert blind.num_asked == 20 + 15, "every query after the first ones hits"
     assert model.release_.num_asked > blind.num_asked
 
 
 def test_a_comparison_refuses_inputs_that_are_not_for_the_student(tmp_path: Path) -> None:
-    plan = seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0), student=CNNStudent(device="cpu"))
+    plan = seeded_plan(
+        StableTopK(selection_scale=2.0, test_std=1.0), student=CNNStudent(device="cpu")
+    )
     with pytest.raises(InvalidValue, match=r"inputs\.shape="):
         compared(plan, tmp_path)
     assert not (tmp_path / "ensembles").exists()

@@ -18,7 +18,13 @@ from tests.e2e.small_run import small_plan
 
 pytest.importorskip("pyarrow")
 COLORS = {"red": 0, "green": 1}
-SMALL = ["num_queries=60", "target_epsilon=100", "seed=0", "aggregator=gaussian_votes", "allow_useless=true"]
+SMALL = [
+    "num_queries=60",
+    "target_epsilon=100",
+    "seed=0",
+    "aggregator=gaussian_votes",
+    "allow_useless=true",
+]
 SMALL += ["all_records=false", "accountant=rdp"]
 
 
@@ -41,22 +47,48 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     with (tmp_path / "labels.csv").open("w") as file:
         rows = csv.writer(file)
         rows.writerow(["file", "split", "red", "green"])
-        rows.writerows([name, split, *labels.astype(int)] for (name, labels), split in zip(drawn, splits, strict=True))
-    settings = [f"data.root={tmp_path / 'pictures'}", f"data.table={tmp_path}/labels.csv", "data.labels=[red,green]"]
-    student = ["student=cnn", "student.width=8", "student.epochs=4", "student.max_unlabeled=0", "student.device=cpu"]
-    teacher = ["teacher=linear", "teacher.num_teachers=12", "data.image_size=16", f"output_dir={tmp_path / 'run'}"]
+        rows.writerows(
+            [name, split, *labels.astype(int)]
+            for (name, labels), split in zip(drawn, splits, strict=True)
+        )
+    settings = [
+        f"data.root={tmp_path / 'pictures'}",
+        f"data.table={tmp_path}/labels.csv",
+        "data.labels=[red,green]",
+    ]
+    student = [
+        "student=cnn",
+        "student.width=8",
+        "student.epochs=4",
+        "student.max_unlabeled=0",
+        "student.device=cpu",
+    ]
+    teacher = [
+        "teacher=linear",
+        "teacher.num_teachers=12",
+        "data.image_size=16",
+        f"output_dir={tmp_path / 'run'}",
+    ]
     succeeded("train", "data=image_folder", *settings, *student, *teacher, *SMALL)
     wanted = dict(draw(tmp_path / "new", 40, rng))
-    words = [f"data={tmp_path / 'new'}", f"output={tmp_path / 'p.csv'}", f"release={tmp_path / 'run/release'}"]
+    words = [
+        f"data={tmp_path / 'new'}",
+        f"output={tmp_path / 'p.csv'}",
+        f"release={tmp_path / 'run/release'}",
+    ]
     succeeded("predict", *words)
     rows = rows_of(tmp_path / "p.csv")
-    right = [row[color] == str(int(wanted[row["file"]][place])) for row in rows for color, place in COLORS.items()]
+    right = [
+        row[color] == str(int(wanted[row["file"]][place]))
+        for row in rows
+        for color, place in COLORS.items()
+    ]
     assert len(rows) == 40
     assert np.mean(right) > 0.9
     bundle = pate.load(tmp_path / "run/release")
-    assert bundle.predict([tmp_path / "new" / row["file"] for row in rows]).astype(int).tolist() == [
-        [int(row[color]) for color in COLORS] for row in rows
-    ]
+    assert bundle.predict([tmp_path / "new" / row["file"] for row in rows]).astype(
+        int
+    ).tolist() == [[int(row[color]) for color in COLORS] for row in rows]
     said = refused("predict", f"data={tmp_path / 'labels.csv'}", *words[1:])
     assert said.endswith("or one picture: this model knows pictures, no table")
     with np.load(tmp_path / "run/release/release.npz") as release:
@@ -68,14 +100,20 @@ def test_arrays_in_files(tmp_path: Path) -> None:
     weights = rng.standard_normal((6, 2))
     for split, count in (("private", 900), ("public", 90), ("test", 60), ("new", 30)):
         inputs = rng.standard_normal((count, 6)).astype(np.float32)
-        np.savez(tmp_path / f"{split}.npz", inputs=inputs, labels=(inputs @ weights > 0).astype(int))
+        np.savez(
+            tmp_path / f"{split}.npz", inputs=inputs, labels=(inputs @ weights > 0).astype(int)
+        )
     files = [f"data.{split}={tmp_path / split}.npz" for split in ("private", "public", "test")]
     words = ["teacher.num_teachers=15", f"output_dir={tmp_path / 'run'}", "data.labels=[up,down]"]
     succeeded("train", "data=arrays", *files, *words, *SMALL)
     with np.load(tmp_path / "new.npz") as new:
         np.save(tmp_path / "new.npy", new["inputs"])
         wanted = new["labels"]
-    words = [f"data={tmp_path / 'new.npy'}", f"output={tmp_path / 'p.csv'}", f"release={tmp_path / 'run/release'}"]
+    words = [
+        f"data={tmp_path / 'new.npy'}",
+        f"output={tmp_path / 'p.csv'}",
+        f"release={tmp_path / 'run/release'}",
+    ]
     succeeded("predict", *words)
     found = np.array([[int(row["up"]), int(row["down"])] for row in rows_of(tmp_path / "p.csv")])
     assert (found == wanted).mean() > 0.8
@@ -88,7 +126,11 @@ NUM_QUERIES = 15
 def test_cartoons_run_and_the_report_says_that_they_are_synthetic(tmp_path: Path) -> None:
     data = SynthFaces(num_private=120, num_public=NUM_QUERIES, num_test=40, image_size=12)
     report = train(small_plan(load_dataset=data.load, num_queries=NUM_QUERIES), tmp_path / "run")
-    assert (report.data.name, report.data.real, report.data.num_labels) == ("synth_faces", False, 40)
+    assert (report.data.name, report.data.real, report.data.num_labels) == (
+        "synth_faces",
+        False,
+        40,
+    )
     assert "Synthetic data" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -98,7 +140,13 @@ def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> Non
     FaceCopy(count=COUNT, image_size=12, form="csv").write(root, unwatched)
     (root / "synth_faces.json").unlink()  # as a genuine copy
     (root / "img_align_celeba" / "img_align_celeba" / "000007.jpg").unlink()
-    arguments = ["data=celeba", f"data.root={root}", f"data.cache={cache}", "data.image_size=12", "seed=1"]
+    arguments = [
+        "data=celeba",
+        f"data.root={root}",
+        f"data.cache={cache}",
+        "data.image_size=12",
+        "seed=1",
+    ]
     arguments += ["teacher.num_teachers=8", f"num_queries={NUM_QUERIES}", "target_epsilon=200"]
     arguments += ["all_records=false", "accountant=rdp", "allow_useless=true"]
     arguments += ["features.num_filters=16", "features.patch_size=4", "features.num_patches=500"]
@@ -107,7 +155,11 @@ def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> Non
     assert "are missing; going on with what is there (data.missing=error refuses)" in warning
     assert "decoding photographs" in done.stderr
     data = json.loads((folder / "report.json").read_text())["data"]
-    assert (data["name"], data["real"], data["num_private"]) == ("celeba", True, split_sizes(COUNT)[0] - 1)
+    assert (data["name"], data["real"], data["num_private"]) == (
+        "celeba",
+        True,
+        split_sizes(COUNT)[0] - 1,
+    )
     published = (folder / "release" / "config.yaml").read_text()
     assert "private-" not in published
     assert not list(root.glob("pate_cache"))

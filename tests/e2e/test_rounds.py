@@ -17,26 +17,48 @@ from pate.run.plan import Plan
 from pate.run.release import expected_labels
 from pate.student import LinearStudent
 from pate.votes import VoteShape
-from tests.e2e.small_run import NUM_LABELS, NUM_TEACHERS, SilentMonitor, charges, released, small_plan
+from tests.e2e.small_run import (
+    NUM_LABELS,
+    NUM_TEACHERS,
+    SilentMonitor,
+    charges,
+    released,
+    small_plan,
+)
 
 Finished = tuple[str, Path, list[str]]  # name, folder, what was told
 NUM_QUERIES, ROUNDS = 100, 2
 SESSION: dict[str, Any] = {"round_size": 20, "session_delta": 1e-5}
-PRIOR: dict[str, Any] = {"prior_scale": 1.5, "table_order": 3.0, "table_budget": 4.0, "first_queries": 20}
+PRIOR: dict[str, Any] = {
+    "prior_scale": 1.5,
+    "table_order": 3.0,
+    "table_budget": 4.0,
+    "first_queries": 20,
+}
 AGGREGATORS: dict[str, Aggregator] = {
-    "boundary": BoundaryTopK(selection_scale=1.0, test_std=0.3, failure_prob=1e-9, target_hits=9, **SESSION),
+    "boundary": BoundaryTopK(
+        selection_scale=1.0, test_std=0.3, failure_prob=1e-9, target_hits=9, **SESSION
+    ),
     "not_prior": NotPriorTopK(selection_scale=1.0, target_hits=30, **PRIOR, **SESSION),
 }
 
 
 def plan_of(name: str, **changes: Any) -> Plan:
-    terms = {"aggregator": AGGREGATORS[name], "num_queries": NUM_QUERIES, "accountant": AutoAccountant}
+    terms = {
+        "aggregator": AGGREGATORS[name],
+        "num_queries": NUM_QUERIES,
+        "accountant": AutoAccountant,
+    }
     return small_plan(settings={"name": name}, **terms, **changes)
 
 
 def rounds_of(folder: Path) -> list[Round]:
     ledger = Ledger.stored(folder / "ledger.db")
-    return [Round(**np.load(io.BytesIO(ledger.read(key) or b""))) for key in ledger.keys if ":round-" in key]
+    return [
+        Round(**np.load(io.BytesIO(ledger.read(key) or b"")))
+        for key in ledger.keys
+        if ":round-" in key
+    ]
 
 
 class StopAfter(SilentMonitor):
@@ -68,8 +90,12 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
     plain = AGGREGATORS[name].plain_event(VoteShape(asked, NUM_LABELS, NUM_TEACHERS))
     assert privacy["plain_epsilon"] == AutoAccountant().compose(plain).get_epsilon(1e-5)
     event = AGGREGATORS[name].event(VoteShape(NUM_QUERIES, NUM_LABELS, NUM_TEACHERS))
-    least, most = (kind().compose(event).get_epsilon(1e-5) for kind in (AutoAccountant, RdpAccountant))
-    assert least <= privacy["epsilon"] <= most, "the plan's price or the ledger's total, the larger of both"
+    least, most = (
+        kind().compose(event).get_epsilon(1e-5) for kind in (AutoAccountant, RdpAccountant)
+    )
+    assert least <= privacy["epsilon"] <= most, (
+        "the plan's price or the ledger's total, the larger of both"
+    )
     card = (folder / "release" / "privacy_card.md").read_text()
     assert f"| hits | {hits.sum()} |" in card
     assert "plain composition" in card
@@ -90,7 +116,9 @@ def test_progress_and_tensorboard_tell_hits_and_epsilon_of_each_round(finished: 
         assert len(events.Scalars(tag)) == len(notes), tag
 
 
-def test_a_run_stopped_between_rounds_ends_with_the_same_release(finished: Finished, tmp_path: Path) -> None:
+def test_a_run_stopped_between_rounds_ends_with_the_same_release(
+    finished: Finished, tmp_path: Path
+) -> None:
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
         train(plan_of(name), tmp_path, StopAfter())

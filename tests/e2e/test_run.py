@@ -44,21 +44,48 @@ TRAINING = ["training teachers", "training the student", "training the majority"
 STAGES = ["reading", "casting", "releasing", "writing", *TRAINING]
 
 
-def test_report_has_every_key_of_the_design_and_the_epsilon_of_ledger_and_event(finished: Path) -> None:
+def test_report_has_every_key_of_the_design_and_the_epsilon_of_ledger_and_event(
+    finished: Path,
+) -> None:
     report = json.loads((finished / "report.json").read_text())
     metrics = {"accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision"}
     wanted = {
-        "privacy": {"epsilon", "delta", "adjacency", "unit", "accountant", "mechanism", "num_queries", "paper_epsilon"},
+        "privacy": {
+            "epsilon",
+            "delta",
+            "adjacency",
+            "unit",
+            "accountant",
+            "mechanism",
+            "num_queries",
+            "paper_epsilon",
+        },
         "release": {"num_queries", "num_answered", "answer_rate", "label_accuracy", "micro_f1"},
         "teachers": {"num_teachers", "mean_accuracy", "records_per_teacher"},
         "student": metrics,
-        "data": {"name", "real", "num_private", "num_public", "num_test", "num_labels", "label_cardinality"},
+        "data": {
+            "name",
+            "real",
+            "num_private",
+            "num_public",
+            "num_test",
+            "num_labels",
+            "label_cardinality",
+        },
     }
     for section, keys in wanted.items():
         assert keys <= report[section].keys(), section
-    for model in ("prior", "best_constant", "majority_vote_student", "true_label_student", "all_records_model"):
+    for model in (
+        "prior",
+        "best_constant",
+        "majority_vote_student",
+        "true_label_student",
+        "all_records_model",
+    ):
         assert metrics <= report["baselines"][model].keys(), model
-    assert {"share_of_reachable", "beats_constant", "beats_prior", "text"} == report["verdict"].keys()
+    assert {"share_of_reachable", "beats_constant", "beats_prior", "text"} == report[
+        "verdict"
+    ].keys()
     for metric, (low, high) in report["intervals"]["student"].items():
         assert low <= report["student"][metric] <= high, metric
     assert {"seed", "versions", "duration_s"} <= report.keys()
@@ -67,23 +94,39 @@ def test_report_has_every_key_of_the_design_and_the_epsilon_of_ledger_and_event(
     assert report["privacy"]["adjacency"] == "replace_one"
     assert report["privacy"]["noise_seeded"] is True  # as the plan has a seed
     assert report["teachers"]["num_teachers"] == NUM_TEACHERS
-    event = small_plan().aggregator.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    event = small_plan().aggregator.event_for(
+        num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
+    )
     assert report["privacy"]["epsilon"] == RdpAccountant().compose(event).get_epsilon(1e-5)
     assert [entry.event for entry in Ledger.stored(finished / "ledger.db").entries] == [event]
 
 
 def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_path: Path) -> None:
     release = Path(shutil.copytree(finished / "release", tmp_path / "release"))
-    texts = {"README.md", "privacy_card.md", "config.yaml", "schema.json", "privacy.json", "manifest.json"}
+    texts = {
+        "README.md",
+        "privacy_card.md",
+        "config.yaml",
+        "schema.json",
+        "privacy.json",
+        "manifest.json",
+    }
     assert {path.name for path in release.iterdir()} == {"release.npz", "student", *texts}
     published = [path.read_bytes() for path in release.rglob("*") if path.is_file()]
-    assert not any(word in text for text in published for word in (b"membership", b"attacker", b"by_reference"))
+    assert not any(
+        word in text for text in published for word in (b"membership", b"attacker", b"by_reference")
+    )
     stated, card = pate.load(release).privacy, (release / "privacy_card.md").read_text()
     assert stated is not None
     assert f"| epsilon | {stated.epsilon:.2f} |" in card
     assert (stated.delta, stated.adjacency, stated.noise) == (1e-5, "replace_one", "seeded")
-    assert all(f"mechanism.{name} | {value} |" in card.replace("\\", "") for name, value in stated.parameters.items())
-    (release / "privacy.json").write_text((release / "privacy.json").read_text().replace("seeded", "system"))
+    assert all(
+        f"mechanism.{name} | {value} |" in card.replace("\\", "")
+        for name, value in stated.parameters.items()
+    )
+    (release / "privacy.json").write_text(
+        (release / "privacy.json").read_text().replace("seeded", "system")
+    )
     with pytest.raises(InvalidValue, match=r"privacy\.json: expected the file as it was published"):
         pate.load(release)
 
@@ -96,7 +139,9 @@ def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_
         (PrivacyUnit.of_column("a_b|c"), "one value of the column a_b|c, with all its rows"),
     ],
 )
-def test_all_that_is_published_says_what_one_unit_is(unit: PrivacyUnit, words: str, tmp_path: Path) -> None:
+def test_all_that_is_published_says_what_one_unit_is(
+    unit: PrivacyUnit, words: str, tmp_path: Path
+) -> None:
     plan = small_plan(load_dataset=lambda: replace(small_dataset(), group_unit=unit))
     report = train(plan, tmp_path / "run")
     assert (report.privacy.unit, report.privacy.unit_columns) == (words, unit.columns)
@@ -122,7 +167,9 @@ def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) 
     values["unit"] = "one private record, or group of records that belong together, replaced"
     (release / "privacy.json").write_text(json.dumps(values))
     names = [path.relative_to(release).as_posix() for path in release.rglob("*") if path.is_file()]
-    Manifest.of(release, [name for name in names if name != "manifest.json"], remedy="none").write(release)
+    Manifest.of(release, [name for name in names if name != "manifest.json"], remedy="none").write(
+        release
+    )
     stated = pate.load(release).privacy
     assert stated is not None and (stated.unit, stated.unit_columns) == (values["unit"], ())
 
@@ -132,15 +179,21 @@ def test_finished_run_is_shown_again_costs_nothing_and_is_no_other_runs(finished
     monitor = SilentMonitor()
     report = train(small_plan(), finished, monitor)
     assert monitor.stages == []
-    assert monitor.lines == [f"output_dir={finished}: this run is finished; nothing was trained, drawn or spent again"]
+    assert monitor.lines == [
+        f"output_dir={finished}: this run is finished; nothing was trained, drawn or spent again"
+    ]
     assert report.privacy.num_queries == NUM_QUERIES
     assert (finished / "ledger.db").read_bytes() == before
-    with pytest.raises(InvalidValue, match=r"output_dir=.*: expected a new folder or this run's own.*name=small"):
+    with pytest.raises(
+        InvalidValue, match=r"output_dir=.*: expected a new folder or this run's own.*name=small"
+    ):
         train(small_plan(settings={"name": "other"}), finished)
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_interrupted_run_ends_with_the_same_release(finished: Path, tmp_path: Path, stage: str) -> None:
+def test_interrupted_run_ends_with_the_same_release(
+    finished: Path, tmp_path: Path, stage: str
+) -> None:
     stopped(small_plan(), tmp_path, stage)
     assert not (tmp_path / "report.json").exists()
     train(small_plan(), tmp_path)
@@ -150,9 +203,14 @@ def test_interrupted_run_ends_with_the_same_release(finished: Path, tmp_path: Pa
 
 def test_a_name_is_not_yet_the_object() -> None:
     for name in ("teacher", "aggregator", "engine", "student"):
-        with pytest.raises(InvalidValue, match=rf"^{name}=linear: expected an object of a subclass of {name.title()}$"):
+        with pytest.raises(
+            InvalidValue,
+            match=rf"^{name}=linear: expected an object of a subclass of {name.title()}$",
+        ):
             small_plan(**{name: "linear"})
-    with pytest.raises(InvalidValue, match=r"^accountant=rdp: expected a class such as pate\.accounting\.RdpAccou"):
+    with pytest.raises(
+        InvalidValue, match=r"^accountant=rdp: expected a class such as pate\.accounting\.RdpAccou"
+    ):
         small_plan(accountant="rdp")
 
 
@@ -170,7 +228,11 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
     labels[0] ^= True
     other = replace(data, private=replace(data.private, labels=labels))
     stopped(small_plan(), tmp_path, "casting")
-    refuse(small_plan(load_dataset=lambda: other), tmp_path, r"data=\w+: expected the data that this run began with")
+    refuse(
+        small_plan(load_dataset=lambda: other),
+        tmp_path,
+        r"data=\w+: expected the data that this run began with",
+    )
 
     class Nested(SilentMonitor):
         def stage(self, name: str, total: int | None = None):
@@ -186,7 +248,11 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
     for path in (folder, other):
         stopped(small_plan(seed=None), path, "casting votes")
     (folder / "partition.json").write_bytes((other / "partition.json").read_bytes())
-    refuse(small_plan(seed=None), folder, r"file=.*partition\.json: expected the partition of this run's private")
+    refuse(
+        small_plan(seed=None),
+        folder,
+        r"file=.*partition\.json: expected the partition of this run's private",
+    )
     (folder / "training.secret").write_bytes((other / "training.secret").read_bytes())
     (folder / "run.json").write_bytes((other / "run.json").read_bytes())
     refuse(small_plan(seed=None), folder, r"file=.*: expected teachers that this run signed")
@@ -206,7 +272,8 @@ def test_a_smaller_pool_is_asked_whole_where_nobody_named_a_number(tmp_path: Pat
     def published(_: object, *, num_queries: int | None = None) -> str:
         return f"num_queries: {num_queries}\n"
 
-    with pytest.raises(InvalidValue, match="num_queries=1000"):  # and the folder stays free for a better plan
+    # and the folder stays free for a better plan
+    with pytest.raises(InvalidValue, match="num_queries=1000"):
         train(small_plan(num_queries=1000, settings={"name": "wrong"}), tmp_path)
     plan = small_plan(num_queries=600, fewer_queries=True, public_settings=published)
     assert train(plan, tmp_path).privacy.num_queries == 140
@@ -215,13 +282,17 @@ def test_a_smaller_pool_is_asked_whole_where_nobody_named_a_number(tmp_path: Pat
     assert replace(plan, num_queries=140).fitted(small_dataset()).num_queries == 140
 
 
-QUIET = GaussianVotes(noise_std=1e9)  # no failure that would use up a delta below what draws can keep
+# no failure that would use up a delta below what draws can keep
+QUIET = GaussianVotes(noise_std=1e9)
 REFUSED: dict[str, dict[str, Any]] = {
     r"^load\(\)=list: expected a pate\.data\.Dataset$": {"load_dataset": list},
     r"num_queries=1000: expected at most 140, the public pool": {"num_queries": 1000},
     r"num_teachers=961: expected at most 960": {"num_teachers": 961},
     r"max_epsilon=1e-06: expected at least": {"max_epsilon": 1e-6},
-    r"target_delta=1e-15: expected at least 2\.23e-14": {"aggregator": QUIET, "target_delta": 1e-15},
+    r"target_delta=1e-15: expected at least 2\.23e-14": {
+        "aggregator": QUIET,
+        "target_delta": 1e-15,
+    },
 }
 
 
@@ -238,7 +309,11 @@ def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:
     assert report.student is not None
 
 
-USELESS: dict[str, Any] = {"aggregator": GaussianVotes(noise_std=1.0), "target_epsilon": 2.0, "allow_useless": False}
+USELESS: dict[str, Any] = {
+    "aggregator": GaussianVotes(noise_std=1.0),
+    "target_epsilon": 2.0,
+    "allow_useless": False,
+}
 
 
 def works(error: InvalidValue, pattern: str) -> float:
@@ -248,8 +323,12 @@ def works(error: InvalidValue, pattern: str) -> float:
 
 
 @pytest.mark.slow
-def test_training_is_refused_before_the_charge_the_suggestion_works_and_allowed_it_has_a_line(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"teacher\.num_teachers=24: expected a release that tells something") as no:
+def test_training_is_refused_before_the_charge_the_suggestion_works_and_allowed_it_has_a_line(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(
+        InvalidValue, match=r"teacher\.num_teachers=24: expected a release that tells something"
+    ) as no:
         train(small_plan(**USELESS), tmp_path / "no")
     assert not [path for path in (tmp_path / "no").rglob("*") if path.name != "run.lock"]
     epsilon = works(no.value, "target_epsilon")
@@ -264,13 +343,17 @@ def test_training_is_refused_before_the_charge_the_suggestion_works_and_allowed_
 
 
 @pytest.mark.slow
-def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_works(tmp_path: Path) -> None:
+def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_works(
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((2400, 5))
     labels = inputs[:, :3] > 0
     data = {"X": inputs[:2000], "y": labels[:2000], "X_public": inputs[2000:]}
     given: dict[str, Any] = {"n_teachers": 20, "ledger": tmp_path / "ledger"}
-    with pytest.raises(InvalidValue, match=r"n_teachers=20: expected .* allow_useless=True goes on") as refused:
+    with pytest.raises(
+        InvalidValue, match=r"n_teachers=20: expected .* allow_useless=True goes on"
+    ) as refused:
         PATEClassifier(RidgeClassifier(), epsilon=0.1, **given).fit(**data)
     assert not (tmp_path / "ledger").exists()
     epsilon = works(refused.value, "epsilon")
@@ -280,7 +363,9 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
         pytest.warns(RepeatedRelease, match="fit 2 of this process on the same records"),
         pytest.warns(DoubtfulPlan, match="allowed by allow_useless=True"),
     ):
-        PATEClassifier(RidgeClassifier(), n_teachers=20, epsilon=0.1, allow_useless=True).fit(**data)
+        PATEClassifier(RidgeClassifier(), n_teachers=20, epsilon=0.1, allow_useless=True).fit(
+            **data
+        )
 
 
 @pytest.mark.slow

@@ -38,24 +38,33 @@ NOISE = GaussianVotes(noise_std=1.0)
 PLAN = seeded_plan(NOISE)
 
 
-def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(votes: Votes, tmp_path: Path) -> None:
+def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
+    votes: Votes, tmp_path: Path
+) -> None:
     """All of what is published is what a run publishes."""
     train(replace(PLAN, public_settings=lambda _: "name: small\n"), tmp_path / "whole")
     plan = release_plan(PLAN, public_settings=lambda *_, **__: "name: small\n")
     release(plan, votes["bits"], tmp_path / "apart")
     before = contents(tmp_path / "apart")
     sent = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
-    with pytest.raises(InvalidValue, match=r"^release=.*: expected a student in it: pate-student release="):
+    with pytest.raises(
+        InvalidValue, match=r"^release=.*: expected a student in it: pate-student release="
+    ):
         pate.load(sent)
     student(PLAN, sent, tmp_path / "model")
     student(PLAN, tmp_path / "apart", tmp_path / "again")
     assert contents(tmp_path / "apart") == before
     assert contents(tmp_path / "model") == contents(tmp_path / "again")
     (tmp_path / "outside").mkdir()
-    for place, output in ((tmp_path / "apart" / "release", None), (tmp_path / "other", tmp_path / "other")):
+    for place, output in (
+        (tmp_path / "apart" / "release", None),
+        (tmp_path / "other", tmp_path / "other"),
+    ):
         place.mkdir(exist_ok=True)
         (place / "student").symlink_to(tmp_path / "outside")
-        with pytest.raises(InvalidValue, match=r"expected no links in it, found (release/)?student; remove that$"):
+        with pytest.raises(
+            InvalidValue, match=r"expected no links in it, found (release/)?student; remove that$"
+        ):
             student(PLAN, tmp_path / "apart", output)
         (place / "student").unlink()
     assert not any((tmp_path / "outside").iterdir())
@@ -68,25 +77,36 @@ def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(votes: Votes
     finished = f"output_dir={tmp_path / 'apart'}: this release is finished; nothing was drawn or spent again"
     assert again.lines == [finished, finished]
     card = (tmp_path / "model" / "privacy_card.md").read_text()
-    assert f"from {HOLDERS} holders of records, each of which has up to {NUM_TEACHERS // HOLDERS} teachers" in card
+    assert (
+        f"from {HOLDERS} holders of records, each of which has up to {NUM_TEACHERS // HOLDERS} teachers"
+        in card
+    )
     model = pate.load(tmp_path / "model")
     assert model.labels == small_dataset().label_names and model.privacy is not None
-    assert model.privacy.unit == "one group of records, those with one number in group_ids, at one holder"
+    assert (
+        model.privacy.unit
+        == "one group of records, those with one number in group_ids, at one holder"
+    )
 
 
-def test_a_vote_file_is_its_owners_alone_and_says_nothing_of_records(votes: Votes, tmp_path: Path) -> None:
+def test_a_vote_file_is_its_owners_alone_and_says_nothing_of_records(
+    votes: Votes, tmp_path: Path
+) -> None:
     path = votes["bits"][2]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     head = VoteFile.open(path).manifest
     assert (head.holder, head.num_teachers, head.num_records) == ("3", NUM_TEACHERS // HOLDERS, 240)
     assert small_dataset().private_digest() not in head.to_text()
     assert {file.manifest.queries for file in map(VoteFile.open, votes["bits"])} == {head.queries}
-    own = replace(holder_plan(PLAN, 1), holder="hospital", holders=None, seed=None)  # which deals its own records
+    # which deals its own records
+    own = replace(holder_plan(PLAN, 1), holder="hospital", holders=None, seed=None)
     path = cast(own, tmp_path)
     head, first = VoteFile.open(path).manifest, path.read_bytes()
     assert (head.holder, head.num_groups) == ("hospital", 960)
     path.unlink()
-    with pytest.raises(InvalidValue, match=r"output_dir=.*: expected a new folder or this run's own"):
+    with pytest.raises(
+        InvalidValue, match=r"output_dir=.*: expected a new folder or this run's own"
+    ):
         cast(replace(own, settings={"name": "another"}), tmp_path)
     (tmp_path / "hospital.work" / "cast.sha256").unlink()
     assert cast(own, tmp_path).read_bytes() == first
@@ -102,7 +122,9 @@ def test_a_killed_holder_goes_on_to_the_same_votes(votes: Votes, tmp_path: Path)
 
 
 @pytest.mark.parametrize("seed", [SEED, None])
-def test_a_killed_release_is_drawn_once_and_charged_once(seed: int | None, votes: Votes, tmp_path: Path) -> None:
+def test_a_killed_release_is_drawn_once_and_charged_once(
+    seed: int | None, votes: Votes, tmp_path: Path
+) -> None:
     plan, results = replace(PLAN, seed=seed), []
 
     def ours(folder: Path) -> Terms:
@@ -113,7 +135,9 @@ def test_a_killed_release_is_drawn_once_and_charged_once(seed: int | None, votes
         ours(folder)
         results.append(released(folder))
         assert before in (None, results[-1])
-        assert len(charges(folder)) == len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
+        assert (
+            len(charges(folder)) == len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
+        )
         student(plan, folder)
         assert not (folder / "release" / "terms.json").exists()
     assert len(results) > 8
@@ -135,18 +159,30 @@ def test_a_killed_student_is_trained_to_the_same_bytes(votes: Votes, tmp_path: P
     assert len(killed) > 4
 
 
-def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(votes: Votes, tmp_path: Path) -> None:
-    plan, ledger, others = replace(PLAN, target_epsilon=5.0), tmp_path / "ledger.db", tmp_path / "others.db"
+def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
+    votes: Votes, tmp_path: Path
+) -> None:
+    plan, ledger, others = (
+        replace(PLAN, target_epsilon=5.0),
+        tmp_path / "ledger.db",
+        tmp_path / "others.db",
+    )
     release(release_plan(plan), votes["bits"], tmp_path / "first")
     for _ in range(2):  # the first call charges the ledger for what is finished
-        release(release_plan(plan, ledger=ledger, max_total_epsilon=6.0), votes["bits"], tmp_path / "first")
+        release(
+            release_plan(plan, ledger=ledger, max_total_epsilon=6.0),
+            votes["bits"],
+            tmp_path / "first",
+        )
     other = release_plan(plan, ledger=ledger, max_total_epsilon=6.0, seed=7)
     with pytest.raises(InvalidValue, match=r"max_total_epsilon=6: expected room for this release"):
         release(other, votes["bits"][:3], tmp_path / "second")  # some of the holders
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
     account = SharedLedger(others, target_delta=1e-5, accountant=RdpAccountant).account("others")
     account.charge(event, adjacency="replace_one", key="x")
-    with pytest.raises(InvalidValue, match=r"ledger=.*: expected a new file, or the ledger of releases of small"):
+    with pytest.raises(
+        InvalidValue, match=r"ledger=.*: expected a new file, or the ledger of releases of small"
+    ):
         release(release_plan(plan, ledger=others), votes["bits"], tmp_path / "second")
     assert len(SharedLedger.stored(ledger).entries) == len(SharedLedger.stored(others).entries) == 1
     assert not (tmp_path / "second").exists()
@@ -155,7 +191,10 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(votes: Votes, 
 def test_a_folder_of_other_votes_is_refused(votes: Votes, tmp_path: Path) -> None:
     plan = replace(PLAN, target_epsilon=None)
     release(release_plan(plan), votes["bits"][:2], tmp_path)
-    with pytest.raises(InvalidValue, match=r"(data|release)=another: expected the (data|release) that this run began"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"(data|release)=another: expected the (data|release) that this run began",
+    ):
         release(release_plan(plan), votes["bits"], tmp_path)
     with pytest.raises(InvalidValue, match=r"data=another: expected the data that this run began"):
         release(release_plan(plan), votes["bits"][2:], tmp_path)
@@ -163,19 +202,32 @@ def test_a_folder_of_other_votes_is_refused(votes: Votes, tmp_path: Path) -> Non
     assert len(charges(tmp_path)) == 1
 
 
-def test_what_stages_cannot_do_is_refused_before_anything_is_read(votes: Votes, tmp_path: Path) -> None:
+def test_what_stages_cannot_do_is_refused_before_anything_is_read(
+    votes: Votes, tmp_path: Path
+) -> None:
     """Rounds name the ways that there are, and a prior needs the queries that were asked."""
     several, prior = CenteredVotes(noise_multiplier=1.0), shipped("stable_top_k_not_prior")
     for aggregator, form, said in (
-        (replace(several, rounds=3), "confidences", r"aggregator\.rounds: expected aggregator\.rounds=1.*federated"),
+        (
+            replace(several, rounds=3),
+            "confidences",
+            r"aggregator\.rounds: expected aggregator\.rounds=1.*federated",
+        ),
         (several, "bits", r"cast=bits: expected vote files of pate-vote cast=conf.*share=0"),
         (prior, "bits", r"queries=None: expected the public samples that were asked"),
     ):
         with pytest.raises(InvalidValue, match=said):
-            release(release_plan(seeded_plan(aggregator), queries=None), votes[form], tmp_path / "apart")
+            release(
+                release_plan(seeded_plan(aggregator), queries=None), votes[form], tmp_path / "apart"
+            )
     for teacher in (KernelTeacher(), ConvexTeacher()):
-        with pytest.raises(InvalidValue, match=rf"teacher={type(teacher).__name__}: expected teachers that vote yes"):
-            cast_vote_file(holder_plan(PLAN, 1, teacher=teacher), tmp_path / "votes.npz", tmp_path / "work")
+        with pytest.raises(
+            InvalidValue,
+            match=rf"teacher={type(teacher).__name__}: expected teachers that vote yes",
+        ):
+            cast_vote_file(
+                holder_plan(PLAN, 1, teacher=teacher), tmp_path / "votes.npz", tmp_path / "work"
+            )
     assert not any(tmp_path.iterdir())
 
 
@@ -183,10 +235,14 @@ def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_pat
     release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
     data = small_dataset()
     moved = replace(data, public=replace(data.public, inputs=data.public.inputs + np.float32(1)))
-    with pytest.raises(InvalidValue, match=r"queries=others: expected those that the teachers answered"):
+    with pytest.raises(
+        InvalidValue, match=r"queries=others: expected those that the teachers answered"
+    ):
         student(replace(PLAN, load_dataset=lambda: moved), tmp_path / "apart")
     terms = json.loads((tmp_path / "apart" / "release" / "terms.json").read_text())
     file = tmp_path / "apart" / "release" / "privacy_card.md"
     file.write_text(file.read_text().replace(f"{terms['privacy']['epsilon']:.2f}", "0.10"))
-    with pytest.raises(InvalidValue, match=r"privacy_card\.md: expected the file as it was released"):
+    with pytest.raises(
+        InvalidValue, match=r"privacy_card\.md: expected the file as it was released"
+    ):
         student(PLAN, tmp_path / "apart")

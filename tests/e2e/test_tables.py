@@ -48,7 +48,12 @@ def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[s
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, rng = tmp_path_factory.mktemp("tables"), random.Random(0)
-    numbers = {"private": range(2400), "public": range(2400, 2700), "test": range(2700, 2900), "new": range(2900, 2920)}
+    numbers = {
+        "private": range(2400),
+        "public": range(2400, 2700),
+        "test": range(2700, 2900),
+        "new": range(2900, 2920),
+    }
     for name, people in numbers.items():
         towns = ["Aachen", "Bonn", "K\u00f6ln", *([CANARY] if name == "private" else [])]
         rows = [row for number in people for row in visits(rng, number, towns)]
@@ -63,8 +68,19 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def settings(tables: Path) -> list[str]:
     files = [f"data.{name}={tables / name}.csv" for name in ("private", "public", "test")]
-    roles = [f"data.labels=[{','.join(LABELS)}]", "data.group=patient", "data.id=visit", "data.name=visits"]
-    terms = ["teacher.num_teachers=80", "num_queries=200", "aggregator=gaussian_votes", "target_epsilon=8", "seed=0"]
+    roles = [
+        f"data.labels=[{','.join(LABELS)}]",
+        "data.group=patient",
+        "data.id=visit",
+        "data.name=visits",
+    ]
+    terms = [
+        "teacher.num_teachers=80",
+        "num_queries=200",
+        "aggregator=gaussian_votes",
+        "target_epsilon=8",
+        "seed=0",
+    ]
     return ["data=table", *files, *roles, *terms, "all_records=false", "accountant=rdp"]
 
 
@@ -74,9 +90,15 @@ def finished(tables: Path) -> Path:
     return tables / "run"
 
 
-def test_the_bundle_predicts_for_others_by_label_name(finished: Path, tables: Path, tmp_path: Path) -> None:
+def test_the_bundle_predicts_for_others_by_label_name(
+    finished: Path, tables: Path, tmp_path: Path
+) -> None:
     shutil.copytree(finished / "release", tmp_path / "bundle")
-    files = [f"release={tmp_path / 'bundle'}", f"data={tables / 'new.csv'}", f"output={tmp_path / 'p.csv'}"]
+    files = [
+        f"release={tmp_path / 'bundle'}",
+        f"data={tables / 'new.csv'}",
+        f"output={tmp_path / 'p.csv'}",
+    ]
     succeeded("predict", *files, "id=visit")
     rows = rows_of(tmp_path / "p.csv")
     new = pytest.importorskip("pandas").read_csv(tables / "new.csv")
@@ -87,7 +109,9 @@ def test_the_bundle_predicts_for_others_by_label_name(finished: Path, tables: Pa
     assert [[row[label] == "1" for label in LABELS] for row in rows] == bundle.predict(new).tolist()
 
 
-def test_the_student_has_learned_and_what_is_published_is_not_private(finished: Path, tables: Path) -> None:
+def test_the_student_has_learned_and_what_is_published_is_not_private(
+    finished: Path, tables: Path
+) -> None:
     """No word that only private files have, no path, no group; no score on true labels. Hugging Face reads the head."""
     report = json.loads((finished / "report.json").read_text())
     student, prior = report["student"], report["baselines"]["prior"]
@@ -96,7 +120,9 @@ def test_the_student_has_learned_and_what_is_published_is_not_private(finished: 
     scores = [f"{report['student'][name]:.4f}" for name in ("accuracy", "mean_average_precision")]
     for path in (finished / "release").rglob("*.*"):
         text = path.read_text(encoding="latin-1")
-        assert [word for word in (CANARY, "private.csv", str(tables), *scores) if word in text] == [], path
+        assert [
+            word for word in (CANARY, "private.csv", str(tables), *scores) if word in text
+        ] == [], path
         assert re.search(r"\bp\d{5}\b", text) is None, f"{path} names a patient"
     _, head, body = (finished / "release" / "README.md").read_text().split("---\n", 2)
     assert "model.predict_proba(data)   # data is a DataFrame with the columns below\n" in body
@@ -109,27 +135,57 @@ def test_the_student_has_learned_and_what_is_published_is_not_private(finished: 
 
 
 def test_using_a_bundle_loads_no_training(finished: Path) -> None:
-    row = {"date": ["2025-01-01"], "age": [50], "sex": ["F"], "town": [""], "pressure": [1], "hba1c": [1]}
+    row = {
+        "date": ["2025-01-01"],
+        "age": [50],
+        "sex": ["F"],
+        "town": [""],
+        "pressure": [1],
+        "hba1c": [1],
+    }
     release = str(finished / "release")
     code = f"import sys, pate; pate.load({release!r}).predict({row}); print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ended.stdout.split())
     assert "pate.run.bundle" in loaded
-    assert not loaded & {"torch", "sklearn", "hydra", "matplotlib", "pate.teachers", "pate.pipeline"}
+    assert not loaded & {
+        "torch",
+        "sklearn",
+        "hydra",
+        "matplotlib",
+        "pate.teachers",
+        "pate.pipeline",
+    }
     assert not [name for name in loaded if name.startswith("pate.run.") and "bundle" not in name]
 
 
-def test_mistakes_of_the_commands_are_one_line(finished: Path, tables: Path, tmp_path: Path) -> None:
-    (tmp_path / "new.csv").write_text((tables / "new.csv").read_text().replace("pressure", "presure"))
+def test_mistakes_of_the_commands_are_one_line(
+    finished: Path, tables: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "new.csv").write_text(
+        (tables / "new.csv").read_text().replace("pressure", "presure")
+    )
     release, output = f"release={finished / 'release'}", f"output={tmp_path / 'p.csv'}"
     data, beside = f"data={tmp_path / 'new.csv'}", f"output={finished / 'release/p.csv'}"
     for words, line in (
-        ([release, data, output], "data: expected also the column pressure (did you mean presure?)"),
-        ([release, output], "data=???: expected the file of the records, or the folder of the pictures"),
-        (["release=nowhere", "data=x", output], "release=nowhere: expected the folder release/ of a finished run"),
+        (
+            [release, data, output],
+            "data: expected also the column pressure (did you mean presure?)",
+        ),
+        (
+            [release, output],
+            "data=???: expected the file of the records, or the folder of the pictures",
+        ),
+        (
+            ["release=nowhere", "data=x", output],
+            "release=nowhere: expected the folder release/ of a finished run",
+        ),
         ([release, "data=x.npy", output], "file=x.npy: expected an .npy file"),
         ([release, "datum=x", output], "datum: expected a key of the configuration"),
-        ([release, data, f"output={tmp_path / 'new.csv'}"], "output={}: expected another file than data=, which"),
+        (
+            [release, data, f"output={tmp_path / 'new.csv'}"],
+            "output={}: expected another file than data=, which",
+        ),
         ([release, data, beside], "output={}: expected a file outside the folder of the model"),
     ):
         said = refused("predict", *words)
@@ -139,28 +195,47 @@ def test_mistakes_of_the_commands_are_one_line(finished: Path, tables: Path, tmp
 
 def test_a_schema_is_written_changed_and_used(tables: Path, tmp_path: Path) -> None:
     output = tmp_path / "schema.yaml"
-    words = [f"data={tables / 'public.csv'}", f"labels=[{','.join(LABELS)}]", "group=patient", "id=visit"]
+    words = [
+        f"data={tables / 'public.csv'}",
+        f"labels=[{','.join(LABELS)}]",
+        "group=patient",
+        "id=visit",
+    ]
     succeeded("schema", *words, f"output={output}")
-    kinds = {name: column["kind"] for name, column in yaml.safe_load(output.read_text())["columns"].items()}
+    kinds = {
+        name: column["kind"]
+        for name, column in yaml.safe_load(output.read_text())["columns"].items()
+    }
     numbers = dict.fromkeys(("age", "pressure", "hba1c"), "number")
     assert kinds == numbers | {"date": "date", "sex": "category", "town": "category"}
     assert CANARY not in output.read_text()
-    assert refused("schema", *words, f"output={output}").startswith(f"output={output}: expected the name of a new file")
+    assert refused("schema", *words, f"output={output}").startswith(
+        f"output={output}: expected the name of a new file"
+    )
 
 
-def test_the_page_is_followed_literally(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_followed_literally(
+    tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its commands, in order, then its Python; what it installs is what the project calls itself."""
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("onnx")
     for name in ("private", "public", "test", "new"):
-        pandas.read_csv(tables / f"{name}.csv").drop(columns="visit").to_csv(tmp_path / f"{name}.csv", index=False)
-    page = (Path(__file__).parents[2] / "docs/how-to/from-a-table-to-a-model.md").read_text(encoding="utf-8")
+        pandas.read_csv(tables / f"{name}.csv").drop(columns="visit").to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    page = (Path(__file__).parents[2] / "docs/how-to/from-a-table-to-a-model.md").read_text(
+        encoding="utf-8"
+    )
     block = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0].replace("\\\n", " ")
     commands = [shlex.split(line) for line in block.splitlines()]
     assert len(commands) == 5
     for program, *words in commands:
         if program == "pip":
-            assert words == ["install", f"dist/{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl[table]"]
+            assert words == [
+                "install",
+                f"dist/{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl[table]",
+            ]
         elif program == "cp":
             subprocess.run([program, *words], cwd=tmp_path, check=True)
         else:
@@ -169,7 +244,10 @@ def test_the_page_is_followed_literally(tables: Path, tmp_path: Path, monkeypatc
     names: dict[str, Any] = {}
     exec(re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0], names)
     rows = pandas.read_csv("predictions.csv")
-    assert rows[list(names["model"].labels)].to_numpy().tolist() == names["labels"].astype(int).tolist()
+    assert (
+        rows[list(names["model"].labels)].to_numpy().tolist()
+        == names["labels"].astype(int).tolist()
+    )
     assert (tmp_path / "model.onnx").exists()
 
 
@@ -191,27 +269,49 @@ estimator:
 def test_a_teacher_of_scikit_learn_is_given_the_columns(tables: Path, tmp_path: Path) -> None:
     (tmp_path / "conf" / "teacher").mkdir(parents=True)
     (tmp_path / "conf" / "teacher" / "mixed.yaml").write_text(MIXED)
-    chosen = [f"--config-dir={tmp_path / 'conf'}", "teacher=mixed", "teacher.num_teachers=30", "target_epsilon=20"]
+    chosen = [
+        f"--config-dir={tmp_path / 'conf'}",
+        "teacher=mixed",
+        "teacher.num_teachers=30",
+        "target_epsilon=20",
+    ]
     succeeded("train", *settings(tables), *chosen, f"output_dir={tmp_path / 'run'}")
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
 
 
-def test_an_estimator_that_takes_no_words_says_so_before_anything_is_trained(tables: Path, tmp_path: Path) -> None:
-    words = [*settings(tables), "teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'run'}"]
+def test_an_estimator_that_takes_no_words_says_so_before_anything_is_trained(
+    tables: Path, tmp_path: Path
+) -> None:
+    words = [
+        *settings(tables),
+        "teacher=sklearn",
+        "teacher.frames=true",
+        f"output_dir={tmp_path / 'run'}",
+    ]
     line = "teacher.estimator=LogisticRegression: expected one that takes the columns of the table, such as a pipeline"
     assert refused("train", *words).splitlines()[-1].startswith(line)
     assert not (tmp_path / "run" / "teachers").exists()
-    other = refused("train", "teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'other'}")
-    assert other.endswith("teacher.frames=true: expected data=table, whose columns have names and kinds")
+    other = refused(
+        "train", "teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'other'}"
+    )
+    assert other.endswith(
+        "teacher.frames=true: expected data=table, whose columns have names and kinds"
+    )
 
 
 @pytest.mark.slow
-def test_public_records_without_labels_measure_nothing(finished: Path, tables: Path, tmp_path: Path) -> None:
+def test_public_records_without_labels_measure_nothing(
+    finished: Path, tables: Path, tmp_path: Path
+) -> None:
     """The same release as with them; what would be measured by them is null, and a line says so."""
     frame = pytest.importorskip("pandas").read_csv(tables / "public.csv")
     frame.drop(columns=list(LABELS)).to_csv(tmp_path / "public.csv", index=False)
-    words = [*settings(tables), f"data.public={tmp_path / 'public.csv'}", f"output_dir={tmp_path / 'run'}"]
+    words = [
+        *settings(tables),
+        f"data.public={tmp_path / 'public.csv'}",
+        f"output_dir={tmp_path / 'run'}",
+    ]
     line = "data: the public records have no labels, so how right teachers and release are is not measured"
     assert line in succeeded("train", *words).stderr
     name = "release/release.npz"

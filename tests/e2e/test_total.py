@@ -66,7 +66,9 @@ def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path
     assert not any("earlier" in line or "beside" in line for line in first.lines)
     second = stopped(plan_of(ledger), tmp_path / "b", "training the student")
     each, both = (format_epsilon(epsilon_of(count)) for count in (1, 2))
-    terms = "at delta 1e-5, replace_one, for one group of records, those with one number in group_ids"
+    terms = (
+        "at delta 1e-5, replace_one, for one group of records, those with one number in group_ids"
+    )
     assert [line for line in second.lines if line.startswith("ledger=")] == [
         f"ledger={ledger}: 1 earlier release of these records, together epsilon {each} {terms}",
         f"ledger={ledger}: all 2 releases of these records cost epsilon {both} {terms}, "
@@ -77,18 +79,26 @@ def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path
     assert Ledger.stored(tmp_path / "a" / "ledger.db").epsilon == epsilon_of(1)
 
 
-def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(ledger: Path, tmp_path: Path) -> None:
+def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
+    ledger: Path, tmp_path: Path
+) -> None:
     cap, monitor = 1.2 * epsilon_of(1), SilentMonitor()
     plan = plan_of(ledger, max_total_epsilon=cap)
     release_of(plan, tmp_path / "a")
     spent = ledger.read_bytes()
-    with pytest.raises(InvalidValue, match=r"^max_total_epsilon=[\d.]+: expected room .* epsilon [\d.]+ beside eps"):
+    with pytest.raises(
+        InvalidValue, match=r"^max_total_epsilon=[\d.]+: expected room .* epsilon [\d.]+ beside eps"
+    ):
         train(plan_of(ledger), tmp_path / "b", monitor)  # the file has kept the cap
     assert "training teachers" not in monitor.stages
     assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
     assert not (tmp_path / "b" / "ledger.db").exists()
-    refuse(replace(plan, max_total_epsilon=2 * cap), tmp_path / "c", r"^max_total_epsilon=[\d.]+: expected at most")
+    refuse(
+        replace(plan, max_total_epsilon=2 * cap),
+        tmp_path / "c",
+        r"^max_total_epsilon=[\d.]+: expected at most",
+    )
 
 
 def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(ledger: Path, tmp_path: Path) -> None:
@@ -127,8 +137,14 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     with pytest.raises(InvalidValue, match=rule):
         train(plan_of(ledger, load_dataset=protecting(second)), tmp_path / "b" / "run", monitor)
     assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
-    again = stopped(plan_of(ledger, load_dataset=protecting(first)), tmp_path / "c" / "run", "training the student")
-    assert again.lines[-1].endswith(f"replace_one, for {first.words}, if all prices were fixed beforehand")
+    again = stopped(
+        plan_of(ledger, load_dataset=protecting(first)),
+        tmp_path / "c" / "run",
+        "training the student",
+    )
+    assert again.lines[-1].endswith(
+        f"replace_one, for {first.words}, if all prices were fixed beforehand"
+    )
 
 
 def test_charges_of_earlier_versions_are_counted_for_the_unit_of_the_run_which_is_said(
@@ -137,28 +153,43 @@ def test_charges_of_earlier_versions_are_counted_for_the_unit_of_the_run_which_i
     account(ledger).charge(EVENT, adjacency="replace_one", key="of an earlier version")
     plan = plan_of(ledger, load_dataset=protecting(PATIENT))
     first, last = [
-        line for line in stopped(plan, tmp_path / "run", "training the student").lines if line.startswith("ledger=")
+        line
+        for line in stopped(plan, tmp_path / "run", "training the student").lines
+        if line.startswith("ledger=")
     ]
     assumed = ", provided that the 1 charge that names no unit is for the same"
-    assert f"1 earlier release of these records, together epsilon {format_epsilon(epsilon_of(1))} at" in first
-    assert f"all 2 releases of these records cost epsilon {format_epsilon(epsilon_of(2))} at" in last
+    assert (
+        f"1 earlier release of these records, together epsilon {format_epsilon(epsilon_of(1))} at"
+        in first
+    )
+    assert (
+        f"all 2 releases of these records cost epsilon {format_epsilon(epsilon_of(2))} at" in last
+    )
     assert first.endswith(assumed) and last.endswith(assumed)
 
 
 def test_folders_beside_that_protect_another_unit_are_not_added_up(tmp_path: Path) -> None:
     for name, unit in (("a", PATIENT), ("b", VISIT)):
         release_of(plan_of(None, load_dataset=protecting(unit)), tmp_path / name)
-    third = stopped(plan_of(None, load_dataset=protecting(PATIENT)), tmp_path / "c", "training the student")
+    third = stopped(
+        plan_of(None, load_dataset=protecting(PATIENT)), tmp_path / "c", "training the student"
+    )
     both = format_epsilon(AutoAccountant().compose(EVENT, 2).get_epsilon(1e-5))
     (added, left_out) = [line for line in third.lines if "beside this one" in line]
-    assert added.startswith("output_dir: 1 other run beside this one released something of these records")
+    assert added.startswith(
+        "output_dir: 1 other run beside this one released something of these records"
+    )
     assert f"together with this one epsilon {both} at delta" in added
-    assert left_out.startswith("output_dir: 1 other run beside this one on these records cannot be added up with this")
+    assert left_out.startswith(
+        "output_dir: 1 other run beside this one on these records cannot be added up with this"
+    )
     assert "unit of privacy differs" in left_out
 
 
 @pytest.mark.parametrize("accountant", [AutoAccountant, RdpAccountant, ExactAccountant])
-def test_ledger_card_and_report_say_one_price_of_one_run(accountant: Any, ledger: Path, tmp_path: Path) -> None:
+def test_ledger_card_and_report_say_one_price_of_one_run(
+    accountant: Any, ledger: Path, tmp_path: Path
+) -> None:
     """Under a cap, too, whose filter counts by Renyi divergences."""
     price = accountant().compose(EVENT).get_epsilon(1e-5)
     monitor = SilentMonitor()
@@ -170,18 +201,28 @@ def test_ledger_card_and_report_say_one_price_of_one_run(accountant: Any, ledger
     assert report.privacy.epsilon == account["spent_epsilon"] == charge["epsilon"] == price
     shown = format_epsilon(price)
     assert f"this first release costs epsilon {shown} at" in said
-    assert f"| epsilon | {shown} |" in (tmp_path / "run" / "release" / "privacy_card.md").read_text()
+    assert (
+        f"| epsilon | {shown} |" in (tmp_path / "run" / "release" / "privacy_card.md").read_text()
+    )
 
 
 def test_a_second_price_of_one_run_has_its_reason(ledger: Path, tmp_path: Path) -> None:
     """A cap lets a first release in that another accountant puts under it; the card is by the run's."""
     price, tighter = epsilon_of(1), AutoAccountant().compose(EVENT).get_epsilon(1e-5)
     cap = (price + tighter) / 2
-    lines = stopped(plan_of(ledger, max_total_epsilon=cap), tmp_path / "run", "training the student").lines
+    lines = stopped(
+        plan_of(ledger, max_total_epsilon=cap), tmp_path / "run", "training the student"
+    ).lines
     assert f"costs epsilon {format_epsilon(price)} at" in lines[-1]
-    assert lines[-1].endswith(f", by accountant=rdp; by a tighter one at most the cap {rounded_up(cap)}")
+    assert lines[-1].endswith(
+        f", by accountant=rdp; by a tighter one at most the cap {rounded_up(cap)}"
+    )
     (account,) = map(charges_of, ledgers_in(ledger))
-    assert (account["spent_epsilon"], account["accountant"], account["accountant_epsilon"]) == (cap, "rdp", price)
+    assert (account["spent_epsilon"], account["accountant"], account["accountant_epsilon"]) == (
+        cap,
+        "rdp",
+        price,
+    )
 
 
 def spelled(digest: str, **owners: range) -> Any:
@@ -190,7 +231,9 @@ def spelled(digest: str, **owners: range) -> Any:
     return lambda: replace(small_dataset(), private_cells=digest * 64, owners=names)
 
 
-def test_people_whom_another_account_knows_are_given_no_new_one(ledger: Path, tmp_path: Path) -> None:
+def test_people_whom_another_account_knows_are_given_no_new_one(
+    ledger: Path, tmp_path: Path
+) -> None:
     release_of(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a")
     again, monitor = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105))), SilentMonitor()
     rule = r"^ledger=.*: expected the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups; or new_"
@@ -204,24 +247,39 @@ def test_people_whom_another_account_knows_are_given_no_new_one(ledger: Path, tm
         release_of(replace(again, **changes), tmp_path / name)
     assert len(SharedLedger.stored(ledger).entries) == 4
     ledger = tmp_path / "of_others.db"  # other people and other kinds of names are let in
-    for name, owners in (("a", {"id": range(9)}), ("b", {"id": range(10, 20)}), ("c", {"group": range(9)}), ("d", {})):
-        release_of(plan_of(ledger, load_dataset=spelled(name, **owners)), tmp_path / "others" / name)
+    for name, owners in (
+        ("a", {"id": range(9)}),
+        ("b", {"id": range(10, 20)}),
+        ("c", {"group": range(9)}),
+        ("d", {}),
+    ):
+        release_of(
+            plan_of(ledger, load_dataset=spelled(name, **owners)), tmp_path / "others" / name
+        )
     assert len(SharedLedger.stored(ledger).data) == 4
     assert b"b'11'" not in ledger.read_bytes()
 
 
 def test_two_releases_from_one_seed_have_no_total(ledger: Path, tmp_path: Path) -> None:
     release_of(plan_of(ledger, seed=3), tmp_path / "a")
-    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another seed, as an earlier release"):
+    with pytest.raises(
+        InvalidValue, match=r"^ledger=.*: expected another seed, as an earlier release"
+    ):
         train(plan_of(ledger, seed=3, num_queries=30), tmp_path / "b")
     assert len(account(ledger).entries) == 1
     release_of(plan_of(ledger, seed=4, num_queries=30), tmp_path / "c")
 
 
-def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(ledger: Path, tmp_path: Path) -> None:
+def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(
+    ledger: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     train(plan_of(None), folder)
-    refuse(plan_of(ledger), folder, r"^ledger=.*: expected the ledger that this finished run is charged to; or")
+    refuse(
+        plan_of(ledger),
+        folder,
+        r"^ledger=.*: expected the ledger that this finished run is charged to; or",
+    )
     assert not ledger.exists()
     (folder / "report.json").unlink()
     train(plan_of(ledger), folder)
@@ -239,7 +297,9 @@ def test_without_a_ledger_the_folders_beside_a_run_tell_of_earlier_releases(tmp_
     total = format_epsilon(AutoAccountant().compose(EVENT, 2).get_epsilon(1e-5))
     told = "1 other run beside this one released something of these records, together with this one epsilon"
     assert f"{told} {total} at" in others
-    assert different.startswith("output_dir: 1 other run beside this one on these records cannot be added up")
+    assert different.startswith(
+        "output_dir: 1 other run beside this one on these records cannot be added up"
+    )
 
 
 def test_a_total_with_folders_beside_counts_each_draw_of_this_run(tmp_path: Path) -> None:
@@ -258,22 +318,36 @@ def test_two_runs_beside_this_one_that_share_a_seed_are_not_added_up(tmp_path: P
     release_of(replace(plan, seed=3), tmp_path / "a")
     release_of(replace(plan, seed=3, num_queries=30), tmp_path / "b")
     for seed in (None, 4):
-        payment_lines = stopped(replace(plan, seed=seed), tmp_path / f"of {seed}", "training teachers").lines
+        payment_lines = stopped(
+            replace(plan, seed=seed), tmp_path / f"of {seed}", "training teachers"
+        ).lines
         (line,) = [line for line in payment_lines if line.startswith("output_dir")]
-        assert line.endswith("and no epsilon covers all of them: two drew their noise from one seed")
+        assert line.endswith(
+            "and no epsilon covers all of them: two drew their noise from one seed"
+        )
         assert "together" not in line
     other = replace(plan, seed=3, load_dataset=spelled("c"))
-    (line,) = [line for line in stopped(other, tmp_path / "other", "training teachers").lines if "output_dir" in line]
+    (line,) = [
+        line
+        for line in stopped(other, tmp_path / "other", "training teachers").lines
+        if "output_dir" in line
+    ]
     rule = "on other records, and this one drew their noise from one seed: no epsilon covers both"
     assert rule in line
 
 
-def test_the_ledger_of_a_run_is_not_that_of_all_runs_and_charged_by_no_other(tmp_path: Path) -> None:
+def test_the_ledger_of_a_run_is_not_that_of_all_runs_and_charged_by_no_other(
+    tmp_path: Path,
+) -> None:
     ledger = tmp_path / "a" / "ledger.db"
     refuse(plan_of(ledger), tmp_path / "a", r"^ledger=.*: expected another file than the run's own")
     release_of(plan_of(None), tmp_path / "a")
     before = ledger.read_bytes()
-    refuse(plan_of(ledger), tmp_path / "b", r"^ledger=.*: expected another file than a run's own, which")
+    refuse(
+        plan_of(ledger),
+        tmp_path / "b",
+        r"^ledger=.*: expected another file than a run's own, which",
+    )
     assert ledger.read_bytes() == before
 
 
@@ -292,7 +366,9 @@ def _run(ledger: Path, folder: Path) -> str:
     return "finished"
 
 
-def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(ledger: Path, tmp_path: Path) -> None:
+def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(
+    ledger: Path, tmp_path: Path
+) -> None:
     with multiprocessing.get_context("fork").Pool(3) as pool:
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
     assert sorted(ends)[0] == "finished", ends
@@ -303,10 +379,20 @@ def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(ledger: Path,
 
 def test_releases_whose_order_nobody_knows_are_bounded_in_every_order() -> None:
     """60 pure releases of .1 and then 60 ranges of .2 cost 5.3720 at best play; the other way round 5.3645."""
-    pure, ranges = SelfComposedEvent(PureDpEvent(0.1), 60), SelfComposedEvent(BoundedRangeEvent(0.2), 60)
+    pure, ranges = (
+        SelfComposedEvent(PureDpEvent(0.1), 60),
+        SelfComposedEvent(BoundedRangeEvent(0.2), 60),
+    )
     worst = ExactAccountant().compose(pure).compose(ranges).get_epsilon(1e-6)
     assert worst == pytest.approx(5.3720, abs=3e-3)
     assert epsilon_of_all([pure, ranges], 1e-6) == epsilon_of_all([ranges, pure], 1e-6) >= worst
     gaussians = [GaussianEvent(3.0), GaussianEvent(5.0), pure]
-    spent = ExactAccountant().compose(GaussianEvent((1 / 9 + 1 / 25) ** -0.5)).compose(pure).get_epsilon(1e-6)
-    assert epsilon_of_all(gaussians, 1e-6) == pytest.approx(spent, rel=1e-9), "Gaussians have one figure in every order"
+    spent = (
+        ExactAccountant()
+        .compose(GaussianEvent((1 / 9 + 1 / 25) ** -0.5))
+        .compose(pure)
+        .get_epsilon(1e-6)
+    )
+    assert epsilon_of_all(gaussians, 1e-6) == pytest.approx(spent, rel=1e-9), (
+        "Gaussians have one figure in every order"
+    )

@@ -25,7 +25,12 @@ print(pate.__file__, model.predict(X).shape, model.epsilon_ <= 8, WordNet40().lo
 
 def run(*command: str | Path, cwd: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    given: Any = {"capture_output": True, "text": True, "cwd": cwd, "env": environment | {"OMP_NUM_THREADS": "1"}}
+    given: Any = {
+        "capture_output": True,
+        "text": True,
+        "cwd": cwd,
+        "env": environment | {"OMP_NUM_THREADS": "1"},
+    }
     done = subprocess.run(list(map(str, command)), **given, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -39,16 +44,30 @@ def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "conf/train.yaml", "examples/README.md", "CITATION.cff"} <= names
-    needed = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "docs").rglob("*.*")]
-    assert {str(path.relative_to(ROOT)) for path in needed if "__pycache__" not in path.parts} - names == set()
-    assert not any(name.startswith((".venv", "outputs", "site")) or "__pycache__" in name for name in names)
+    needed = [
+        *(ROOT / "tests").rglob("*.py"),
+        *(ROOT / "notebooks").glob("*.ipynb"),
+        *(ROOT / "docs").rglob("*.*"),
+    ]
+    assert {
+        str(path.relative_to(ROOT)) for path in needed if "__pycache__" not in path.parts
+    } - names == set()
+    assert not any(
+        name.startswith((".venv", "outputs", "site")) or "__pycache__" in name for name in names
+    )
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
     configuration = {f"pate/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}
     pages = {"pate/report/page.html", "pate/report/report.html", "pate/comparison/frontier.html"}
     assert {"pate/data/wordnet/wordnet40.npz", "pate/py.typed", *pages, *configuration} <= inside
-    assert {Path(name).name for name in inside if "/licenses/" in name} == {"LICENSE", "LICENSE-WORDNET"}
-    assert {name.partition("/")[0].partition("-")[0] for name in inside} == {"pate", "pate_multilabel"}
+    assert {Path(name).name for name in inside if "/licenses/" in name} == {
+        "LICENSE",
+        "LICENSE-WORDNET",
+    }
+    assert {name.partition("/")[0].partition("-")[0] for name in inside} == {
+        "pate",
+        "pate_multilabel",
+    }
     folder = installed(wheel, tmp_path / "v")
     assert "target_epsilon" in run(folder / "pate-train", "--cfg", "job", "--resolve", cwd=tmp_path)
     said = run(folder / "python", "-c", FIVE_LINES, cwd=tmp_path)
@@ -61,6 +80,9 @@ def installed(wheel: Path, folder: Path) -> Path:
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
     run(*pip, "install", "-q", "--no-deps", "--no-index", wheel, cwd=wheel.parent)
-    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
-    (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its .pth files are not read
+    site = run(
+        python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
+    ).strip()
+    # its .pth files are not read
+    (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "bin"

@@ -57,7 +57,9 @@ def test_a_data_set_and_a_teacher_of_ones_own_by_configuration(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.DoubtfulPlan")
-def test_the_classifier_releases_what_the_command_releases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_classifier_releases_what_the_command_releases(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The same data, estimator, aggregator and seed: the same partition, votes and noise."""
     estimator = ["teacher=sklearn", "teacher.num_teachers=25"]
     estimator += ["teacher.estimator._target_=sklearn.linear_model.RidgeClassifier"]

@@ -53,29 +53,37 @@ def executed(
 ) -> list[nbformat.NotebookNode]:
     """The outputs of all cells, run one after the other in a new kernel in an empty folder."""
     (work := folder / "work").mkdir()
-    monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))  # no settings of whoever runs the tests
+    # no settings of whoever runs the tests
+    monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
     monkeypatch.delenv("MPLBACKEND", raising=False)
     monkeypatch.delenv("PYTHONPATH", raising=False)
     resources = {"metadata": {"path": str(work)}}
-    NotebookClient(notebook, kernel_name="python3", timeout=SECONDS_A_CELL, resources=resources).execute()
+    NotebookClient(
+        notebook, kernel_name="python3", timeout=SECONDS_A_CELL, resources=resources
+    ).execute()
     return [output for cell in notebook.cells for output in cell.get("outputs", [])]
 
 
 def hidden_names(code: str) -> Iterator[str]:
     """What code uses of `pate` that no module of it lists."""
-    lines = ["pass" if line.startswith(("!", "%")) else line for line in code.splitlines()]  # of the shell
+    # of the shell
+    lines = ["pass" if line.startswith(("!", "%")) else line for line in code.splitlines()]
     for node in ast.walk(ast.parse("\n".join(lines))):
         if isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr):
             yield node.attr
         elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("pate"):
             module = import_module(str(node.module))
-            offered = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+            offered = getattr(
+                module, "__all__", [name for name in vars(module) if not name.startswith("_")]
+            )
             yield from (alias.name for alias in node.names if alias.name not in offered)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs_from_a_clean_kernel(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs_from_a_clean_kernel(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     notebook = nbformat.read(path, as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for old, new in SHORTER[path.stem].items():
@@ -95,6 +103,9 @@ def test_it_is_stripped_listed_and_of_public_names(path: Path) -> None:
     nbformat.validate(json.loads(text))
     cells = nbformat.reads(text, as_version=4).cells
     assert (cells[0].cell_type, cells[0].source[:2]) == ("markdown", "# ")
-    assert list(hidden_names("\n".join(cell.source for cell in cells if cell.cell_type == "code"))) == []
+    assert (
+        list(hidden_names("\n".join(cell.source for cell in cells if cell.cell_type == "code")))
+        == []
+    )
     assert MACHINE.findall(text) == []
     assert f"`{path.name}`" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")

@@ -83,7 +83,9 @@ def _gap_select_probs(inputs: Inputs) -> list[float]:
 def _failure_prob(inputs: Inputs) -> float:
     """The failure probability of the test's threshold: the papers' sqrt(2 log 1/delta_t) is a stricter one."""
     delta_t = float(inputs["delta_t"])
-    return delta_t if inputs["exact_quantile"] else float(ndtr(-math.sqrt(2 * math.log(1 / delta_t))))
+    return (
+        delta_t if inputs["exact_quantile"] else float(ndtr(-math.sqrt(2 * math.log(1 / delta_t))))
+    )
 
 
 def _gaussian_test(inputs: Inputs, **of: Any) -> StabilityTest:
@@ -111,7 +113,9 @@ def _price_at(event: pa.Event, order: float) -> float:
 
 def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
     largest_gap = inputs["gap_range"][1]
-    test = _gaussian_test(inputs, sens=inputs["sens"], failure_prob=inputs["delta_t"], num_teachers=largest_gap)
+    test = _gaussian_test(
+        inputs, sens=inputs["sens"], failure_prob=inputs["delta_t"], num_teachers=largest_gap
+    )
     return _price_at(test.event, inputs["alpha"])
 
 
@@ -121,7 +125,10 @@ def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
 
 
 def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
-    counts, aggregator = np.array(inputs["hist"]), _stable_topk(inputs, _failure_prob(inputs), "floor")
+    counts, aggregator = (
+        np.array(inputs["hist"]),
+        _stable_topk(inputs, _failure_prob(inputs), "floor"),
+    )
     distribution = aggregator.distribution(counts, num_teachers=int(counts.max()))
     return {"bot" if labels is None else str(list(labels)): p for labels, p in distribution.items()}
 
@@ -131,8 +138,14 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
     adjacency = _ADJACENCIES[inputs["sens"]]
     selection = (adjacency.gap_range / inputs["gumbel_beta"]) ** 2 / 8
     test = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
-    steps = pa.ComposedEvent((pa.ZCdpEvent(selection), pa.ApproximateEvent(pa.ZCdpEvent(test), inputs["delta_t"])))
-    return pa.RdpAccountant().compose(pa.SelfComposedEvent(steps, inputs["T"])).get_epsilon(inputs["delta"])
+    steps = pa.ComposedEvent(
+        (pa.ZCdpEvent(selection), pa.ApproximateEvent(pa.ZCdpEvent(test), inputs["delta_t"]))
+    )
+    return (
+        pa.RdpAccountant()
+        .compose(pa.SelfComposedEvent(steps, inputs["T"]))
+        .get_epsilon(inputs["delta"])
+    )
 
 
 def _stable_topk_eps_tight(inputs: Inputs) -> float:
@@ -145,7 +158,10 @@ def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
     """From the argmax's distribution: tied gaps against gaps moved up or down by one, of the class that moved up."""
     up, sigma, order = inputs["n_up"], inputs["sigma"], inputs["alpha"]
     moves = np.where(np.arange(inputs["n_gaps"]) < up, 1.0, -1.0)
-    p, q = (float(gaussian_argmax(values / sigma)[:up].sum()) for values in (np.zeros_like(moves), moves))
+    p, q = (
+        float(gaussian_argmax(values / sigma)[:up].sum())
+        for values in (np.zeros_like(moves), moves)
+    )
     moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
     return math.log(moment) / (order - 1)
 
@@ -157,7 +173,11 @@ def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, f
 
 def _top_k_price(inputs: Inputs) -> dict[str, Any]:
     """k picks at the entry's scale, where counts move by 1 in one direction."""
-    return {"k": inputs["k"], "epsilon": inputs["k"] / inputs["scale"], "adjacency": pa.Adjacency.ADD_REMOVE}
+    return {
+        "k": inputs["k"],
+        "epsilon": inputs["k"] / inputs["scale"],
+        "adjacency": pa.Adjacency.ADD_REMOVE,
+    }
 
 
 def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
@@ -214,15 +234,26 @@ def _limited_domain_probs(inputs: Inputs) -> dict[str, float]:
         adjacency=pa.Adjacency.ADD_REMOVE,
     )
     distribution = mechanism.distribution(np.array(inputs["hist"]))
-    return {str([i for i in outcome if i >= 0] + ["bot"] * (-1 in outcome)): p for outcome, p in distribution.items()}
+    return {
+        str([i for i in outcome if i >= 0] + ["bot"] * (-1 in outcome)): p
+        for outcome, p in distribution.items()
+    }
 
 
 EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
-    "zcdp_to_dp_simple": lambda inputs: zcdp_to_epsilon_classic(inputs["rho"], target_delta=inputs["delta"]),
-    "gaussian_exact_eps": lambda inputs: pa.gaussian_epsilon(inputs["mu"], target_delta=inputs["delta"]),
-    "rdp_to_dp_cks_linear_rdp": lambda inputs: pa.zcdp_to_epsilon(inputs["rho"], target_delta=inputs["delta"]),
+    "zcdp_to_dp_simple": lambda inputs: zcdp_to_epsilon_classic(
+        inputs["rho"], target_delta=inputs["delta"]
+    ),
+    "gaussian_exact_eps": lambda inputs: pa.gaussian_epsilon(
+        inputs["mu"], target_delta=inputs["delta"]
+    ),
+    "rdp_to_dp_cks_linear_rdp": lambda inputs: pa.zcdp_to_epsilon(
+        inputs["rho"], target_delta=inputs["delta"]
+    ),
     "gap_select_probs": _gap_select_probs,
-    "rdp_bounded_range": lambda inputs: _price_at(pa.BoundedRangeEvent(inputs["eps"]), inputs["alpha"]),
+    "rdp_bounded_range": lambda inputs: _price_at(
+        pa.BoundedRangeEvent(inputs["eps"]), inputs["alpha"]
+    ),
     "ptr_gauss_pass_prob": _ptr_gauss_pass_prob,
     "ptr_laplace_pass_prob_paper_alg5": _ptr_laplace_pass_prob,
     "ptr_onebit_rdp_worst": _ptr_onebit_rdp_worst,
@@ -255,21 +286,33 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
         in_target=np.isin(np.arange(len(inputs["P0"])), inputs["target"]),
         epsilon=inputs["eps"],
     ),
-    "peel_ordered_probs_gumbel": lambda inputs: _top_k_distribution(PeelingTopK(**_top_k_price(inputs)), inputs),
-    "peel_ordered_probs_expo": lambda inputs: _top_k_distribution(PermuteAndFlipTopK(**_top_k_price(inputs)), inputs),
+    "peel_ordered_probs_gumbel": lambda inputs: _top_k_distribution(
+        PeelingTopK(**_top_k_price(inputs)), inputs
+    ),
+    "peel_ordered_probs_expo": lambda inputs: _top_k_distribution(
+        PermuteAndFlipTopK(**_top_k_price(inputs)), inputs
+    ),
     "oneshot_set_probs": _oneshot_set_probs,
     "joint_em_probs": lambda inputs: _top_k_distribution(JointTopK(**_joint_price(inputs)), inputs),
-    "pnf_joint_probs": lambda inputs: _top_k_distribution(PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs),
+    "pnf_joint_probs": lambda inputs: _top_k_distribution(
+        PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs
+    ),
     "joint_class_counts": lambda inputs: {
         str(loss): size
-        for loss, size in JointTopK(k=inputs["k"], epsilon=1.0).class_counts(np.array(inputs["hist"])).items()
+        for loss, size in JointTopK(k=inputs["k"], epsilon=1.0)
+        .class_counts(np.array(inputs["hist"]))
+        .items()
     },
     "canonical_subset_probs": _canonical_subset_probs,
     "limited_domain_probs": _limited_domain_probs,
-    "gnmax_probs": lambda inputs: gaussian_argmax(np.array(inputs["hist"]) / inputs["sigma"]).tolist(),
+    "gnmax_probs": lambda inputs: gaussian_argmax(
+        np.array(inputs["hist"]) / inputs["sigma"]
+    ).tolist(),
     "gnmax_logq": _gnmax_logq,
     "gnmax_data_dep_rdp": lambda inputs: float(
-        theorem_6_rdp(np.array([_gnmax_logq(inputs)]), noise_std=inputs["sigma"], orders=inputs["alpha"])[0, 0]
+        theorem_6_rdp(
+            np.array([_gnmax_logq(inputs)]), noise_std=inputs["sigma"], orders=inputs["alpha"]
+        )[0, 0]
     ),
     "em_data_dependent_rdp": _em_data_dependent_rdp,
 }

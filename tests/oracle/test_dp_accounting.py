@@ -18,12 +18,17 @@ EVENTS: dict[str, pa.Event] = {
     "many": pa.SelfComposedEvent(pa.GaussianEvent(60.0), 600),
     "different": pa.ComposedEvent(tuple(pa.GaussianEvent(float(z)) for z in MULTIPLIERS)),
     "tree": pa.ComposedEvent(
-        (pa.GaussianEvent(1.3), pa.SelfComposedEvent(pa.ComposedEvent((pa.GaussianEvent(9.0), pa.NoOpEvent())), 7))
+        (
+            pa.GaussianEvent(1.3),
+            pa.SelfComposedEvent(pa.ComposedEvent((pa.GaussianEvent(9.0), pa.NoOpEvent())), 7),
+        )
     ),
     "nothing": pa.NoOpEvent(),
     "everything": pa.ComposedEvent((pa.GaussianEvent(1.0), pa.NonPrivateEvent())),
 }
-THEIRS: dict[str, tuple[pa.Event, Any]] = {name: (event, event.to_dp_event()) for name, event in EVENTS.items()} | {
+THEIRS: dict[str, tuple[pa.Event, Any]] = {
+    name: (event, event.to_dp_event()) for name, event in EVENTS.items()
+} | {
     "zcdp": (pa.ZCdpEvent(0.03), dp_accounting.dp_event.ZCDpEvent(0.03)),
     "randomized response": (
         pa.PureDpEvent(0.7),
@@ -37,12 +42,16 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
     event, theirs = THEIRS[name]
     relation = dp_accounting.NeighboringRelation
     replaces = name == "randomized response"
-    other = rdp.RdpAccountant(ORDERS, relation.REPLACE_ONE if replaces else relation.ADD_OR_REMOVE_ONE).compose(theirs)
+    other = rdp.RdpAccountant(
+        ORDERS, relation.REPLACE_ONE if replaces else relation.ADD_OR_REMOVE_ONE
+    ).compose(theirs)
     ours = pa.RdpAccountant(ORDERS).compose(event)
     for delta in (1e-3, 1e-6, 1e-10):
         assert ours.get_epsilon(delta) == pytest.approx(other.get_epsilon(delta), rel=1e-9)
     for epsilon in (0.1, 1.0, 6.0):
-        assert ours.get_delta(epsilon) == pytest.approx(other.get_delta(epsilon), rel=1e-9, abs=1e-300)
+        assert ours.get_delta(epsilon) == pytest.approx(
+            other.get_delta(epsilon), rel=1e-9, abs=1e-300
+        )
 
 
 def test_an_array_of_gaussians_costs_what_dp_accounting_says() -> None:
@@ -52,8 +61,12 @@ def test_an_array_of_gaussians_costs_what_dp_accounting_says() -> None:
     assert ours.get_epsilon(1e-6) >= theirs.get_epsilon(1e-6) * (1 - 1e-15)
 
 
-@pytest.mark.parametrize(("event", "count"), [(pa.GaussianEvent(30.0), 600), (pa.PureDpEvent(0.05), 600)])
-def test_loss_distributions_lie_between_dp_accounting_s_two_roundings(event: pa.Event, count: int) -> None:
+@pytest.mark.parametrize(
+    ("event", "count"), [(pa.GaussianEvent(30.0), 600), (pa.PureDpEvent(0.05), 600)]
+)
+def test_loss_distributions_lie_between_dp_accounting_s_two_roundings(
+    event: pa.Event, count: int
+) -> None:
     def theirs(pessimistic: bool) -> Any:
         options = {"pessimistic_estimate": pessimistic, "value_discretization_interval": 1e-4}
         if isinstance(event, pa.GaussianEvent):
@@ -64,5 +77,7 @@ def test_loss_distributions_lie_between_dp_accounting_s_two_roundings(event: pa.
 
     ours = pa.PldAccountant().compose(event, count)
     for delta in (1e-4, 1e-6):
-        low, high = (theirs(pessimistic).get_epsilon_for_delta(delta) for pessimistic in (False, True))
+        low, high = (
+            theirs(pessimistic).get_epsilon_for_delta(delta) for pessimistic in (False, True)
+        )
         assert low <= ours.get_epsilon(delta) <= high * 1.001

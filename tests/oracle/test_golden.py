@@ -23,7 +23,9 @@ def assert_matches(value: Any, expected: Any, rtol: float) -> None:
         np.testing.assert_allclose(value, expected, rtol=rtol)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=[f"{entry['name']}-{index}" for index, entry in enumerate(ENTRIES)])
+@pytest.mark.parametrize(
+    "entry", ENTRIES, ids=[f"{entry['name']}-{index}" for index, entry in enumerate(ENTRIES)]
+)
 def test_entry(entry: dict[str, Any]) -> None:
     assert_matches(evaluate(entry["name"], entry["inputs"]), entry["value"], entry["rtol"])
 
@@ -34,7 +36,10 @@ def test_every_entry_is_evaluated() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    with pytest.raises(InvalidValue, match=r"name=gap_select_prob: expected one of .* \(did you mean gap_select_probs"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"name=gap_select_prob: expected one of .* \(did you mean gap_select_probs",
+    ):
         evaluate("gap_select_prob", {})
 
 
@@ -45,12 +50,18 @@ def test_the_comparison_notices_a_relative_error_of_twice_the_tolerance() -> Non
             assert_matches(wrong, entry["value"], entry["rtol"])
 
 
-@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry["name"] == "rnm_gauss_tie_renyi"])
-def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(entry: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "entry", [entry for entry in ENTRIES if entry["name"] == "rnm_gauss_tie_renyi"]
+)
+def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(
+    entry: dict[str, Any],
+) -> None:
     inputs = entry["inputs"]
     order = np.array([inputs["alpha"]])
     bound = curve_of(NoisyMaxGaussianEvent(inputs["sigma"], inputs["n_gaps"]))(order)[0]
-    corollary_9 = 2 * inputs["alpha"] / inputs["sigma"] ** 2 + np.log(inputs["n_gaps"]) / (inputs["alpha"] - 1)
+    corollary_9 = 2 * inputs["alpha"] / inputs["sigma"] ** 2 + np.log(inputs["n_gaps"]) / (
+        inputs["alpha"] - 1
+    )
     assert entry["value"] <= bound <= corollary_9
 
 

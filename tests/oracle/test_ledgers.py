@@ -28,18 +28,28 @@ LATER_KINDS = {
 # `sampled` has smaller totals than were printed at its time, since a secret sample is priced by its worst pair.
 ACCOUNTANTS = {
     kind.name: kind
-    for kind in (pa.RdpAccountant, pa.ExactAccountant, pa.PldAccountant, pa.PureDpAccountant, pa.ZCdpAccountant)
+    for kind in (
+        pa.RdpAccountant,
+        pa.ExactAccountant,
+        pa.PldAccountant,
+        pa.PureDpAccountant,
+        pa.ZCdpAccountant,
+    )
 }
 
 
-def charged(name: str, path: Path | None = None, accountant: type[pa.Accountant] = pa.RdpAccountant) -> pa.Ledger:
+def charged(
+    name: str, path: Path | None = None, accountant: type[pa.Accountant] = pa.RdpAccountant
+) -> pa.Ledger:
     """A ledger with all events of a kept file, under the settings of its first line."""
     header = json.loads((FOLDER / f"{name}.jsonl").read_text().splitlines()[0])
     settings = {key: header[key] for key in ("adjacency", "target_delta")}
     ledger = pa.Ledger(path, accountant=accountant, **settings)
     for charge in charges(name):
         event = event_from_json(charge["event"])
-        ledger.charge(event, adjacency=ledger.adjacency, key=charge["key"], description=charge["description"])
+        ledger.charge(
+            event, adjacency=ledger.adjacency, key=charge["key"], description=charge["description"]
+        )
     return ledger
 
 
@@ -55,13 +65,16 @@ def test_totals_are_those_that_were_printed(name: str, accountant: str) -> None:
     if printed == "refused":
         with pytest.raises(InvalidValue, match=r"^event=\w+: expected an event "):
             charged(name, accountant=made)
-    elif accountant in ("pld", "exact"):  # of which a ledger asks the total after each charge, and in any order
+    # of which a ledger asks the total after each charge, and in any order
+    elif accountant in ("pld", "exact"):
         spent = made()
         for event, same in groupby(event_from_json(charge["event"]) for charge in charges(name)):
             spent.compose(event, len(list(same)))
         # an FFT's last digits are the processor's; splits of a session are bounded a little differently by version
         tolerance = 1e-6 if accountant == "exact" else 1e-9
-        assert spent.get_epsilon(charged(name).target_delta) == pytest.approx(float(printed), rel=tolerance)
+        assert spent.get_epsilon(charged(name).target_delta) == pytest.approx(
+            float(printed), rel=tolerance
+        )
     else:
         epsilon = charged(name, accountant=made).epsilon
         assert epsilon == pytest.approx(float(printed), rel=1e-9)
@@ -86,7 +99,10 @@ def test_the_kept_ledgers_hold_every_kind_an_infinity_and_both_adjacencies() -> 
         assert all(f'"kind": "{kind}"' in held for kind in KEPT_KINDS.keys() - LATER_KINDS)
     assert '"inf"' in texts["infinite"]
     assert '"-inf"' in texts["infinite"]
-    assert {json.loads(text.splitlines()[0])["adjacency"] for text in texts.values()} == {"replace_one", "add_remove"}
+    assert {json.loads(text.splitlines()[0])["adjacency"] for text in texts.values()} == {
+        "replace_one",
+        "add_remove",
+    }
 
 
 def test_every_kind_and_field_is_in_the_kept_list_and_none_has_disappeared() -> None:

@@ -30,7 +30,10 @@ def test_all_counts_by_its_proposition_8_and_exactly() -> None:
     """All counts with noise, two of which move; and its conversion of a Renyi curve a * rho at the best order."""
     rho = ANSWERED / 40**2 + SCREENED / (2 * 150**2)
     assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.24, abs=0.005)
-    both = (SelfComposedEvent(GaussianEvent(40 / 2**0.5), ANSWERED), SelfComposedEvent(GaussianEvent(150), SCREENED))
+    both = (
+        SelfComposedEvent(GaussianEvent(40 / 2**0.5), ANSWERED),
+        SelfComposedEvent(GaussianEvent(150), SCREENED),
+    )
     exact = ExactAccountant().compose(ComposedEvent(both)).get_epsilon(DELTA)
     assert exact == pytest.approx(2.60, abs=0.005)
     mu, cdf = mpmath.sqrt(2 * rho), mpmath.ncdf
@@ -61,7 +64,9 @@ def clear_votes(num_queries: int) -> np.ndarray:
 )
 def test_on_clear_votes_a_release_costs_less_than_its_guarantee(aggregator: Aggregator) -> None:
     votes, answered = clear_votes(SCREENED), np.arange(SCREENED) < ANSWERED
-    cost = aggregator.cost_on(votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered)
+    cost = aggregator.cost_on(
+        votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered
+    )
     assert cost is not None
     event = aggregator.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
     curve = RdpAccountant(orders=DEFAULT_ORDERS).compose(event).rdp
@@ -91,18 +96,27 @@ def test_screening_and_answers_add() -> None:
 def test_votes_that_no_theorem_is_about_have_no_cost() -> None:
     votes = clear_votes(3)
     votes[1, 0] -= 1  # a teacher that said nothing
-    with pytest.raises(UnknownCost, match=r"^votes: expected one vote of each teacher in each query"):
+    with pytest.raises(
+        UnknownCost, match=r"^votes: expected one vote of each teacher in each query"
+    ):
         GNMax(noise_std=40).cost_on(votes, num_teachers=TEACHERS, orders=[2.0])
     other = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
     with pytest.raises(UnknownCost, match=r"^adjacency=add_remove: expected replace_one"):
         other.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
-    for aggregator in (StableTopK(selection_scale=5.0, test_std=5.0), CenteredVotes(noise_multiplier=5.0)):
-        with pytest.raises(UnknownCost, match=rf"^aggregator={type(aggregator).__name__}: expected GaussianVotes, "):
+    for aggregator in (
+        StableTopK(selection_scale=5.0, test_std=5.0),
+        CenteredVotes(noise_multiplier=5.0),
+    ):
+        with pytest.raises(
+            UnknownCost, match=rf"^aggregator={type(aggregator).__name__}: expected GaussianVotes, "
+        ):
             aggregator.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
     reached = GaussianVotes(noise_std=40, teachers_reached=2)
     with pytest.raises(UnknownCost, match=r"^teachers_reached=2: expected 1"):
         reached.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
-    assert isinstance(DataDependentCost(np.array([2.0]), np.array([0.1])).epsilon(DELTA), DataDependentEpsilon)
+    assert isinstance(
+        DataDependentCost(np.array([2.0]), np.array([0.1])).epsilon(DELTA), DataDependentEpsilon
+    )
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])

@@ -20,7 +20,9 @@ Pair = tuple[Array, Array]
 
 def laplace_mass(rate: float, values: Array) -> Array:
     """P(z = value), written down a second time: normalized by the sum over all whole numbers."""
-    return np.asarray(np.exp(-rate * np.abs(values)) * (1 - math.exp(-rate)) / (1 + math.exp(-rate)))
+    return np.asarray(
+        np.exp(-rate * np.abs(values)) * (1 - math.exp(-rate)) / (1 + math.exp(-rate))
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -41,12 +43,23 @@ def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
 def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[Pair, Array]]:
     """All numbers near and far from the thresholds; released values beyond both numbers are one outcome."""
     above, rate = isinstance(test, AboveThreshold), float(test.noise.rate)
-    low, high = (test.threshold, test.threshold) if isinstance(test, AboveThreshold) else (test.lower, test.upper)
-    reach = 12 if test.epsilon < 1 else 4  # further out q is the same, and 1 - (common mass) has too few digits
-    for value, move in product(range(low - reach, high + reach + 1), range(-test.sensitivity, test.sensitivity + 1)):
+    low, high = (
+        (test.threshold, test.threshold)
+        if isinstance(test, AboveThreshold)
+        else (test.lower, test.upper)
+    )
+    # further out q is the same, and 1 - (common mass) has too few digits
+    reach = 12 if test.epsilon < 1 else 4
+    for value, move in product(
+        range(low - reach, high + reach + 1), range(-test.sensitivity, test.sensitivity + 1)
+    ):
         if move:
             ends = sorted((value, value + move))
-            edges = (low, *range(max(ends[0], low) + 1, max(ends[1], low) + 1)) if above else (low, high)
+            edges = (
+                (low, *range(max(ends[0], low) + 1, max(ends[1], low) + 1))
+                if above
+                else (low, high)
+            )
             first, second = (three_lumps(rate, at, edges) for at in (value, value + move))
             yield (first, second), np.arange(len(first)) > 0 if above else np.arange(3) == 1
 
@@ -58,14 +71,26 @@ def twice(pair: Pair) -> tuple[Pair, Array]:
 
 
 def selection(noise: str, adjacency: Adjacency, scale: float) -> GapSelection:
-    return GapSelection(noise_scale=scale, noise=noise, num_labels=3, num_teachers=4, padded=True, adjacency=adjacency)
+    return GapSelection(
+        noise_scale=scale,
+        noise=noise,
+        num_labels=3,
+        num_teachers=4,
+        padded=True,
+        adjacency=adjacency,
+    )
 
 
 def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[Array, Array]:
     """The distributions of a mechanism for all neighbors of 3 labels and 4 teachers, each pair once."""
     histograms = all_histograms(3, 4)
-    known = dict(zip(map(tuple, histograms.tolist()), mechanism.probabilities(histograms), strict=True))
-    sides = [np.array([known[tuple(row)] for row in side.tolist()]) for side in neighbors(3, 4, adjacency)]
+    known = dict(
+        zip(map(tuple, histograms.tolist()), mechanism.probabilities(histograms), strict=True)
+    )
+    sides = [
+        np.array([known[tuple(row)] for row in side.tolist()])
+        for side in neighbors(3, 4, adjacency)
+    ]
     distributions = np.concatenate(sides, axis=1)
     unique = distributions[np.unique(distributions.round(12), axis=0, return_index=True)[1]]
     return unique[:, : distributions.shape[1] // 2], unique[:, distributions.shape[1] // 2 :]

@@ -33,7 +33,9 @@ def default_distribution(subject: Any, histogram: Counts, shape: Shape) -> Distr
 
 def default_event(subject: Any, shape: Shape) -> Event:
     if isinstance(subject, Aggregator):
-        return subject.event_for(num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        return subject.event_for(
+            num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers
+        )
     return subject.event
 
 
@@ -55,7 +57,11 @@ def rename_short_set(outcome: Any, order: list[int]) -> Any:
 
 def rename_bits(outcome: Any, order: list[int]) -> Any:
     """A bit for each label, or None."""
-    return None if outcome is None else tuple(outcome[order.index(label)] for label in range(len(order)))
+    return (
+        None
+        if outcome is None
+        else tuple(outcome[order.index(label)] for label in range(len(order)))
+    )
 
 
 def rename_number(outcome: Any, order: list[int]) -> Any:
@@ -98,7 +104,8 @@ def by_rank(
         falling = tuple(sorted(counts, reverse=True))
         if falling not in of_sorted:
             of_sorted[falling] = distribution(np.array(falling))
-        labels = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)  # stable: ties to the lowest index
+        # stable: ties to the lowest index
+        labels = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)
         return {rename(outcome, labels): p for outcome, p in of_sorted[falling].items()}
 
     return renamed
@@ -106,12 +113,19 @@ def by_rank(
 
 def pairs_of_laws(case: Case, shape: Shape) -> tuple[Array, Array, list[Any]]:
     """The exact distributions of all kinds of neighbors, `[P, n]` twice, and the outcomes."""
-    pairs, subject = neighbors(shape.num_labels, shape.num_teachers, shape.adjacency).up_to_names(), case.subject(shape)
+    pairs, subject = (
+        neighbors(shape.num_labels, shape.num_teachers, shape.adjacency).up_to_names(),
+        case.subject(shape),
+    )
     law = by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename)
-    laws = {row: law(pairs.histograms[row]) for row in np.unique([pairs.first, pairs.second]).tolist()}
+    laws = {
+        row: law(pairs.histograms[row]) for row in np.unique([pairs.first, pairs.second]).tolist()
+    }
     outcomes = list(dict.fromkeys(outcome for each in laws.values() for outcome in each))
     rows = {row: [each.get(outcome, 0.0) for outcome in outcomes] for row, each in laws.items()}
-    first, second = (np.array([rows[row] for row in side.tolist()]) for side in (pairs.first, pairs.second))
+    first, second = (
+        np.array([rows[row] for row in side.tolist()]) for side in (pairs.first, pairs.second)
+    )
     return first, second, outcomes
 
 
@@ -122,5 +136,7 @@ def outside_failure(first: Array, second: Array, outcomes: list[Any]) -> tuple[A
     for law in (first, second):
         kept = np.where((first > 0) & (second > 0), law, 0.0)
         left = kept[:, refused].sum(axis=1, keepdims=True)
-        meant.append(np.where(refused, kept * (1 + (1 - kept.sum(axis=1, keepdims=True)) / left), kept))
+        meant.append(
+            np.where(refused, kept * (1 + (1 - kept.sum(axis=1, keepdims=True)) / left), kept)
+        )
     return meant[0], meant[1], np.maximum(first - meant[0], 0).sum(axis=1)

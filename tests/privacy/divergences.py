@@ -37,7 +37,10 @@ def largest_log_ratio(first: Array, second: Array) -> float:
 
 def largest_range(first: Array, second: Array) -> float:
     """The largest spread of log-likelihood ratios within one pair: the exact bounded range."""
-    high, low = _log_ratios(first, second, missing=-np.inf), _log_ratios(first, second, missing=np.inf)
+    high, low = (
+        _log_ratios(first, second, missing=-np.inf),
+        _log_ratios(first, second, missing=np.inf),
+    )
     return float((high.max(axis=1) - low.min(axis=1)).max())
 
 
@@ -55,7 +58,9 @@ def price_curve(event: Event, orders: Array = ORDERS) -> Array:
 def assert_covered(exact: Array, price: Array) -> float:
     """Fails if an exact divergence exceeds its price; returns the largest ratio of the two."""
     ratio = float((exact / np.maximum(price, 1e-300)).max())
-    assert (exact <= price * (1 + RELATIVE_SLACK) + SLACK).all(), f"the exact figure is {ratio:.4f} of its price"
+    assert (exact <= price * (1 + RELATIVE_SLACK) + SLACK).all(), (
+        f"the exact figure is {ratio:.4f} of its price"
+    )
     return ratio
 
 
@@ -74,7 +79,9 @@ def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
 
 def verdict_on_shift(shift: float, event: Event) -> Verdict:
     """Unit Gaussian noise, and the same moved by so much, against a price."""
-    return verify_densities(norm(0, 1).logpdf, norm(shift, 1).logpdf, low=-40.0, high=40.0, event=event)
+    return verify_densities(
+        norm(0, 1).logpdf, norm(shift, 1).logpdf, low=-40.0, high=40.0, event=event
+    )
 
 
 def furthest(parts: Array, adjacency: Adjacency) -> float:
@@ -95,6 +102,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch, module: str, *names: str) -> list[
     kept: list[list[Any]] = []
     for name in names:
         kind, made = getattr(import_module(module), name), list[Any]()
-        monkeypatch.setattr(f"{module}.{name}", lambda *given, k=kind, m=made: (m.append(k(*given)), m[-1])[1])
+        monkeypatch.setattr(
+            f"{module}.{name}", lambda *given, k=kind, m=made: (m.append(k(*given)), m[-1])[1]
+        )
         kept.append(made)
     return kept

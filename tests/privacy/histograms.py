@@ -48,7 +48,9 @@ def gaps_of(counts: Counts, *, num_teachers: int, padded: bool) -> Counts:
 
 
 @lru_cache(maxsize=64)
-def gap_pairs(num_labels: int, num_teachers: int, adjacency: Adjacency, *, padded: bool) -> GapPairs:
+def gap_pairs(
+    num_labels: int, num_teachers: int, adjacency: Adjacency, *, padded: bool
+) -> GapPairs:
     """All pairs of `neighbors`, each kind once."""
     first, second = neighbors(num_labels, num_teachers, adjacency)
     same = top_sets(first) == top_sets(second)

@@ -36,7 +36,9 @@ def _exponential(utilities: Array, scale: float) -> Array:
         others = [j for j in candidates if j != i]
         for size in range(len(others) + 1):
             for subset in combinations(others, size):
-                distribution[:, i] += (-1) ** size * weights[:, list(subset)].prod(axis=1) / (size + 1)
+                distribution[:, i] += (
+                    (-1) ** size * weights[:, list(subset)].prod(axis=1) / (size + 1)
+                )
     return np.asarray(distribution * weights)
 
 
@@ -66,7 +68,12 @@ def _laplace(utilities: Array, scale: float) -> Array:
     return np.asarray(distribution / distribution.sum(axis=1, keepdims=True))
 
 
-_SELECTIONS = {"gumbel": _gumbel, "exponential": _exponential, "gaussian": _gaussian, "laplace": _laplace}
+_SELECTIONS = {
+    "gumbel": _gumbel,
+    "exponential": _exponential,
+    "gaussian": _gaussian,
+    "laplace": _laplace,
+}
 
 
 @cache
@@ -76,25 +83,37 @@ def _selection_of_gaps(noise: str, utilities: tuple[float, ...], scale: float) -
 
 @cache
 def _gaps(counts: tuple[int, ...], num_teachers: int) -> list[int]:
-    gaps: list[int] = gaps_of(np.array([counts]), num_teachers=num_teachers, padded=True)[0].tolist()
+    gaps: list[int] = gaps_of(np.array([counts]), num_teachers=num_teachers, padded=True)[
+        0
+    ].tolist()
     return gaps
 
 
-def _chosen(by: Any, counts: Counts, noise: str, scale: float, num_teachers: int, offset: Any) -> dict[int, float]:
+def _chosen(
+    by: Any, counts: Counts, noise: str, scale: float, num_teachers: int, offset: Any
+) -> dict[int, float]:
     """The probability of each size k that competes."""
     labels, padded = len(counts), by.padded
-    sizes = [k for k in range(labels + 1) if (padded or 0 < k < labels) and k <= (by.max_k or labels)]
+    sizes = [
+        k for k in range(labels + 1) if (padded or 0 < k < labels) and k <= (by.max_k or labels)
+    ]
     gaps = _gaps(tuple(counts.tolist()), num_teachers)
     utilities = tuple(float(gaps[k] + offset(k)) for k in sizes)
     return dict(zip(sizes, _selection_of_gaps(noise, utilities, scale).tolist(), strict=True))
 
 
-def gap_selection_distribution(selection: GapSelection, counts: Counts, shape: Shape) -> Distribution:
+def gap_selection_distribution(
+    selection: GapSelection, counts: Counts, shape: Shape
+) -> Distribution:
     offset = selection.regularizer or (lambda k: 0.0)
-    return _chosen(selection, counts, selection.noise, selection.noise_scale, shape.num_teachers, offset)
+    return _chosen(
+        selection, counts, selection.noise, selection.noise_scale, shape.num_teachers, offset
+    )
 
 
-def _stable(aggregator: Any, counts: Counts, shape: Shape, offset: Any) -> tuple[dict[Any, float], float]:
+def _stable(
+    aggregator: Any, counts: Counts, shape: Shape, offset: Any
+) -> tuple[dict[Any, float], float]:
     """How likely each set of the k best is chosen and passes, ties to the lowest index, and that none does."""
     order = np.argsort(-counts, kind="stable")
     gaps = _gaps(tuple(counts.tolist()), shape.num_teachers)
@@ -109,7 +128,9 @@ def _stable(aggregator: Any, counts: Counts, shape: Shape, offset: Any) -> tuple
 
 
 def stable_top_k_distribution(aggregator: StableTopK, counts: Counts, shape: Shape) -> Distribution:
-    released, refused = _stable(aggregator, counts, shape, aggregator.regularizer or (lambda k: 0.0))
+    released, refused = _stable(
+        aggregator, counts, shape, aggregator.regularizer or (lambda k: 0.0)
+    )
     return released | {None: refused}
 
 
@@ -118,7 +139,9 @@ def stable_fixed_top_k_distribution(
 ) -> Distribution:
     """All steps: the stable set, None for a refusal, and the picks in order; noise of `peel_scale` j**growth for j."""
     k, every = aggregator.k, range(len(counts))
-    stable, refused = _stable(aggregator, counts, shape, lambda size: -aggregator.penalty * abs(size - k))
+    stable, refused = _stable(
+        aggregator, counts, shape, lambda size: -aggregator.penalty * abs(size - k)
+    )
     steps: dict[Any, float] = {}
     for labels, p in [*stable.items(), (None, refused)]:
         size = len(labels or ())
@@ -127,7 +150,9 @@ def stable_fixed_top_k_distribution(
         for picks in permutations(part, number):
             left, probability = list(part), p
             for label in picks:
-                weights = np.exp((counts[left] - counts[label]) / (aggregator.peel_scale * number**growth))
+                weights = np.exp(
+                    (counts[left] - counts[label]) / (aggregator.peel_scale * number**growth)
+                )
                 probability /= weights.sum()
                 left.remove(label)
             steps[labels, picks] = float(probability)
@@ -151,7 +176,9 @@ def noisy_max_distribution(counts: Array, noise_std: float) -> Array:
     return np.asarray(distribution / distribution.sum())
 
 
-def bits_distribution(counts: Counts, noise_std: float, num_teachers: int, *, stds: float = 9.0) -> Distribution:
+def bits_distribution(
+    counts: Counts, noise_std: float, num_teachers: int, *, stds: float = 9.0
+) -> Distribution:
     """Each pattern of bits of noisy counts against half the teachers, as far from it as this, up to a whole vote."""
     half = num_teachers / 2
     cut = np.clip(counts, np.floor(half - stds * noise_std), np.ceil(half + stds * noise_std))
@@ -161,18 +188,29 @@ def bits_distribution(counts: Counts, noise_std: float, num_teachers: int, *, st
 
 
 def gnmax_distribution(aggregator: GNMax, counts: Counts, _: Shape) -> Distribution:
-    return {(label,): p for label, p in enumerate(noisy_max_distribution(counts, aggregator.noise_std).tolist())}
+    return {
+        (label,): p
+        for label, p in enumerate(noisy_max_distribution(counts, aggregator.noise_std).tolist())
+    }
 
 
-def confident_gnmax_distribution(aggregator: ConfidentGNMax, counts: Counts, shape: Shape) -> Distribution:
-    passed = ndtr((counts.max() - aggregator.threshold_share * shape.num_teachers) / aggregator.screening_std)
+def confident_gnmax_distribution(
+    aggregator: ConfidentGNMax, counts: Counts, shape: Shape
+) -> Distribution:
+    passed = ndtr(
+        (counts.max() - aggregator.threshold_share * shape.num_teachers) / aggregator.screening_std
+    )
     distribution = noisy_max_distribution(counts, aggregator.noise_std).tolist()
     return {None: 1 - passed} | {(label,): passed * p for label, p in enumerate(distribution)}
 
 
-def confident_votes_distribution(aggregator: ConfidentVotes, counts: Counts, shape: Shape) -> Distribution:
+def confident_votes_distribution(
+    aggregator: ConfidentVotes, counts: Counts, shape: Shape
+) -> Distribution:
     majority = np.maximum(counts, shape.num_teachers - counts).min()
-    passed = ndtr((majority - aggregator.threshold_share * shape.num_teachers) / aggregator.screening_std)
+    passed = ndtr(
+        (majority - aggregator.threshold_share * shape.num_teachers) / aggregator.screening_std
+    )
     distribution = bits_distribution(counts, aggregator.noise_std, shape.num_teachers)
     return {None: 1 - passed} | {bits: passed * p for bits, p in distribution.items()}
 

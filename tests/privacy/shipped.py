@@ -56,7 +56,13 @@ def _name(*parts: Any, **options: Any) -> str:
 
 
 def _top_k(
-    kind: type, tightness: float, *, k: int = 2, largest: tuple[int, int] = (4, 6), min_labels: int = 1, **options: Any
+    kind: type,
+    tightness: float,
+    *,
+    k: int = 2,
+    largest: tuple[int, int] = (4, 6),
+    min_labels: int = 1,
+    **options: Any,
 ) -> Case:
     def subject(shape: Shape) -> Any:
         return kind(k=min(k, shape.num_labels), adjacency=shape.adjacency, **options)
@@ -79,7 +85,9 @@ def _of_pure_dp(kind: type, tightness: float, **options: Any) -> list[Case]:
     return [
         _top_k(kind, tightness, epsilon=4.0, **options),
         *(
-            _top_k(kind, 0.0, k=k, epsilon=epsilon, largest=(4, 2), min_labels=1 + (k == 1), **options)
+            _top_k(
+                kind, 0.0, k=k, epsilon=epsilon, largest=(4, 2), min_labels=1 + (k == 1), **options
+            )
             for k, epsilon in ((1, 2.5), (2, 0.5), (3, 2.0))
         ),
     ]
@@ -98,7 +106,9 @@ def _distribution_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Dis
 def _gaps(noise: str, tightness: float, scale: float = 1.0, **options: Any) -> Case:
     def subject(shape: Shape) -> GapSelection:
         size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
-        return GapSelection(noise=noise, noise_scale=scale, adjacency=shape.adjacency, **size, **options)
+        return GapSelection(
+            noise=noise, noise_scale=scale, adjacency=shape.adjacency, **size, **options
+        )
 
     return Case(
         _name("GapSelection", noise, scale, **options),
@@ -118,7 +128,9 @@ def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
     def subject(shape: Shape) -> StabilityTest:
         size: Any = {"num_teachers": shape.num_teachers, "adjacency": shape.adjacency}
         if kind == "table":
-            return StabilityTest.from_table(optimal_stability_table(failure_prob=failure_prob, **TABLE), **size)
+            return StabilityTest.from_table(
+                optimal_stability_table(failure_prob=failure_prob, **TABLE), **size
+            )
         return getattr(StabilityTest, kind)(test_std=1.0, failure_prob=failure_prob, **size)
 
     def distribution(test: StabilityTest, histogram: Counts, shape: Shape) -> Distribution:
@@ -133,7 +145,9 @@ def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
 
 
 def _peel_distribution(peeling: SubsetPeeling, histogram: Counts, shape: Shape) -> Distribution:
-    return peeling.distribution_of(histogram, np.ones(shape.num_labels, dtype=bool), min(2, shape.num_labels))
+    return peeling.distribution_of(
+        histogram, np.ones(shape.num_labels, dtype=bool), min(2, shape.num_labels)
+    )
 
 
 def _value_of(statistic: str, histogram: Counts) -> Any:
@@ -152,7 +166,9 @@ def _threshold(kind: type, statistic: str, **options: Any) -> Case:
 
     refuted_on = None if statistic == "count" else (3, 4)
     name = f"{kind.__name__}-{statistic}"
-    return Case(name, subject, distribution, min_labels=2, refuted_on=refuted_on, rename=rename_number)
+    return Case(
+        name, subject, distribution, min_labels=2, refuted_on=refuted_on, rename=rename_number
+    )
 
 
 def _boundary_distribution(wrapper: BoundaryWrapper, histogram: Counts, _: Shape) -> Distribution:
@@ -166,19 +182,41 @@ def _twice_distribution(twice: RunTwice, histogram: Counts, _: Shape) -> Distrib
 
 def _selection(shape: Shape) -> GapSelection:
     return GapSelection(
-        noise_scale=2.0, num_labels=shape.num_labels, num_teachers=shape.num_teachers, adjacency=shape.adjacency
+        noise_scale=2.0,
+        num_labels=shape.num_labels,
+        num_teachers=shape.num_teachers,
+        adjacency=shape.adjacency,
     )
 
 
-LIPSCHITZ = {"exponential": 0.9, "gumbel": 0.89, "half_logistic": 0.9, "laplace": 0.84, "logistic": 0.62}
-GAPS = {"gumbel": (0.99, 0.8), "exponential": (0.99, 0.84), "laplace": (0.81, 0.71), "gaussian": (0.59, 0.5)}
+LIPSCHITZ = {
+    "exponential": 0.9,
+    "gumbel": 0.89,
+    "half_logistic": 0.9,
+    "laplace": 0.84,
+    "logistic": 0.62,
+}
+GAPS = {
+    "gumbel": (0.99, 0.8),
+    "exponential": (0.99, 0.84),
+    "laplace": (0.81, 0.71),
+    "gaussian": (0.59, 0.5),
+}
 
 CASES = (
-    *(case for kind in (PeelingTopK, PermuteAndFlipTopK, OneShotTopK) for case in _of_pure_dp(kind, 0.9)),
+    *(
+        case
+        for kind in (PeelingTopK, PermuteAndFlipTopK, OneShotTopK)
+        for case in _of_pure_dp(kind, 0.9)
+    ),
     *_of_pure_dp(LaplaceTopK, 0.84),
     *_of_pure_dp(JointTopK, 0.63),
     *_of_pure_dp(PermuteAndFlipJointTopK, 0.66),
-    *(case for noise, tightness in LIPSCHITZ.items() for case in _of_pure_dp(LipschitzTopK, tightness, noise=noise)),
+    *(
+        case
+        for noise, tightness in LIPSCHITZ.items()
+        for case in _of_pure_dp(LipschitzTopK, tightness, noise=noise)
+    ),
     *(
         case
         for noise in UNIT_NOISES
@@ -188,9 +226,17 @@ CASES = (
     *(_top_k(kind, 0.9, rho=rho) for kind in (PeelingTopK, OneShotTopK) for rho in (0.01, 0.5)),
     *(_top_k(JointTopK, 0.4, rho=rho) for rho in (0.01, 0.5)),
     *(_top_k(CanonicalTopK, 0.4, rho=0.5, gamma=gamma) for gamma in (0.0, 0.25, 0.5, 1.0)),
-    replace(_top_k(GammaTopK, 0.5, epsilon=2.0, k=1, largest=(3, 3)), distribution=_slow_distribution),
-    replace(_top_k(GammaTopK, 0.9, epsilon=4.0, k=1, largest=(3, 2)), distribution=_slow_distribution),
-    replace(_top_k(LaplaceTopK, 0.65, epsilon=0.2, failure_prob=1e-4), rename=rename_set, refuted_on=None),
+    replace(
+        _top_k(GammaTopK, 0.5, epsilon=2.0, k=1, largest=(3, 3)), distribution=_slow_distribution
+    ),
+    replace(
+        _top_k(GammaTopK, 0.9, epsilon=4.0, k=1, largest=(3, 2)), distribution=_slow_distribution
+    ),
+    replace(
+        _top_k(LaplaceTopK, 0.65, epsilon=0.2, failure_prob=1e-4),
+        rename=rename_set,
+        refuted_on=None,
+    ),
     _top_k(TopStableTopK, 0.9, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=3),
     *(
         _top_k(
@@ -223,7 +269,9 @@ CASES = (
     *(_gaps(noise, 0.0, padded=True, regularizer=lambda k: -1.5 * abs(k - 2)) for noise in GAPS),
     *(
         _test_of_size(kind, k, failure_prob)
-        for kind, k, failure_prob in product(("gaussian", "laplace", "table"), (1, 2), (0.3, 0.05, 1e-4))
+        for kind, k, failure_prob in product(
+            ("gaussian", "laplace", "table"), (1, 2), (0.3, 0.05, 1e-4)
+        )
     ),
     *(_threshold(AboveThreshold, statistic, threshold=2) for statistic in ("count", "gap")),
     *(_threshold(BetweenThresholds, statistic, lower=1, upper=3) for statistic in ("count", "gap")),
@@ -236,7 +284,13 @@ CASES = (
         refuted_on=(4, 4),
         rename=rename_number,
     ),
-    Case("RunTwice", lambda s: RunTwice(_selection(s)), _twice_distribution, min_labels=3, rename=rename_number),
+    Case(
+        "RunTwice",
+        lambda s: RunTwice(_selection(s)),
+        _twice_distribution,
+        min_labels=3,
+        rename=rename_number,
+    ),
     *(distribution for file in CASE_FILES for distribution in file.distributions),
 )
 
@@ -244,6 +298,10 @@ WITHOUT_DISTRIBUTION = {
     "Prevalence": "real numbers; its steps in test_centered_votes.py",
     "SparseVector": "a session over many queries",
     "SweepTopK": "a session over many queries",
-    **{file.kind.__name__: file.without_distribution for file in CASE_FILES if file.without_distribution},
+    **{
+        file.kind.__name__: file.without_distribution
+        for file in CASE_FILES
+        if file.without_distribution
+    },
 }
 """What has a price and no exact distribution of one histogram, and where else it is looked at."""

@@ -26,29 +26,40 @@ def plane_sticks(q: float, first: Array, second: Array, epsilons: Array) -> Arra
         return still * (1 - q + q * np.exp(place[0] * x + place[1] * y - place @ place / 2))
 
     p, other = mass(first), mass(second)
-    return np.array([float(np.maximum(p - math.exp(epsilon) * other, 0).sum()) for epsilon in epsilons])
+    return np.array(
+        [float(np.maximum(p - math.exp(epsilon) * other, 0).sum()) for epsilon in epsilons]
+    )
 
 
 PLANE = [
     (np.array([first, 0.0]), second * np.array([math.cos(angle), math.sin(angle)]))
-    for first, second, angle in product((0.0, 0.5, 1.0), (0.0, 0.4, 1.0), np.linspace(0, math.pi, 5))
+    for first, second, angle in product(
+        (0.0, 0.5, 1.0), (0.0, 0.4, 1.0), np.linspace(0, math.pi, 5)
+    )
 ]
 """What a unit gives before and after, as shares of the longest: two lengths and one angle."""
 
 
-@pytest.mark.parametrize(("q", "longest"), [(0.05, 1.4), (0.066, 0.5), (0.5, 0.3), (0.5, 1.4), (0.97, 1.0)])
+@pytest.mark.parametrize(
+    ("q", "longest"), [(0.05, 1.4), (0.066, 0.5), (0.5, 0.3), (0.5, 1.4), (0.97, 1.0)]
+)
 def test_nothing_in_the_plane_is_above_the_pair(q: float, longest: float) -> None:
     """At all epsilons of either sign, for two lengths and an angle. The control: a pair 2% too close."""
     epsilons = np.linspace(-2, 3, 11)
     profile = privacy_profile(pa.SampledGaussianEvent(0.5 / longest, q), epsilons)
     too_close = privacy_profile(pa.SampledGaussianEvent(0.5 / (0.98 * longest), q), epsilons)
-    found = np.array([plane_sticks(q, longest * first, longest * second, epsilons) for first, second in PLANE])
+    found = np.array(
+        [plane_sticks(q, longest * first, longest * second, epsilons) for first, second in PLANE]
+    )
     assert (found.max(axis=0) <= profile + 5e-5).all()
     assert (found.max(axis=0) > too_close + 5e-5).any()
-    comes = privacy_profile(pa.SampledGaussianEvent(1 / longest, q, pa.Adjacency.ADD_REMOVE), epsilons)
+    comes = privacy_profile(
+        pa.SampledGaussianEvent(1 / longest, q, pa.Adjacency.ADD_REMOVE), epsilons
+    )
     away = np.array([not (first.any() and second.any()) for first, second in PLANE])
     assert (found[away].max(axis=0) <= comes + 5e-5).all()
-    assert (found.max(axis=0) > comes + 5e-5).any()  # who is replaced pays more than who comes, at the same clip
+    # who is replaced pays more than who comes, at the same clip
+    assert (found.max(axis=0) > comes + 5e-5).any()
 
 
 def summed_losses(p: Array, other: Array, count: int, target_delta: float) -> float:
@@ -56,7 +67,9 @@ def summed_losses(p: Array, other: Array, count: int, target_delta: float) -> fl
     loss = np.log(p) - np.log(other)
     size = 2**18
     step = max(np.abs(loss).max() * 12 / size, 2e-5)
-    masses = np.bincount(np.rint(loss / step).astype(int) % size, weights=p / p.sum(), minlength=size)
+    masses = np.bincount(
+        np.rint(loss / step).astype(int) % size, weights=p / p.sum(), minlength=size
+    )
     total = np.roll(np.fft.irfft(np.fft.rfft(masses) ** count, size), size // 2)
     places = (np.arange(size) - size // 2) * step
     low, high = 0.0, float(places[-1])
@@ -93,9 +106,12 @@ SAMPLERS = (pa.AutoAccountant, pa.ExactAccountant, pa.PldAccountant, pa.RdpAccou
 
 
 @pytest.mark.parametrize(
-    ("noise", "q", "steps"), [(0.6, 0.066, 60), (3.3, 0.066, 100), (6.0, 0.5, 60), (2.0, 0.01, 2000)]
+    ("noise", "q", "steps"),
+    [(0.6, 0.066, 60), (3.3, 0.066, 100), (6.0, 0.5, 60), (2.0, 0.01, 2000)],
 )
-def test_a_unit_that_comes_or_goes_costs_what_others_say(noise: float, q: float, steps: int) -> None:
+def test_a_unit_that_comes_or_goes_costs_what_others_say(
+    noise: float, q: float, steps: int
+) -> None:
     """Google's dp-accounting. The control: under replace-one, with half the shift each way, it costs less."""
     pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
     event = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, q, pa.Adjacency.ADD_REMOVE), steps)
@@ -120,22 +136,32 @@ def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
         prices = [kind().compose(event).get_epsilon(1e-5) for event in (there, back, apart)]
         assert prices == pytest.approx(prices[:1] * 3, rel=1e-3)
         assert prices[0] > kind().compose(pa.SelfComposedEvent(one, 20)).get_epsilon(1e-5)
-    exact, renyi = (kind().compose(there).get_epsilon(1e-5) for kind in (pa.ExactAccountant, pa.RdpAccountant))
+    exact, renyi = (
+        kind().compose(there).get_epsilon(1e-5) for kind in (pa.ExactAccountant, pa.RdpAccountant)
+    )
     assert 0.85 * renyi < exact < renyi
-    many = pa.ComposedEvent((pa.SelfComposedEvent(one, 20), pa.SelfComposedEvent(pa.BoundedRangeEvent(0.05), 400)))
+    many = pa.ComposedEvent(
+        (pa.SelfComposedEvent(one, 20), pa.SelfComposedEvent(pa.BoundedRangeEvent(0.05), 400))
+    )
     in_blocks, one_by_one = (
-        pa.ExactAccountant(in_blocks=blocks).compose(many).get_epsilon(1e-5) for blocks in (True, False)
+        pa.ExactAccountant(in_blocks=blocks).compose(many).get_epsilon(1e-5)
+        for blocks in (True, False)
     )
     assert in_blocks == pytest.approx(one_by_one, rel=5e-3)
 
 
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 @pytest.mark.parametrize(
-    ("noise", "q"), [(1.0, 0.066), (0.05, 0.1), (0.028, 0.01), (20.0, 0.3), (1.0, 0.01), (0.9, 0.999)]
+    ("noise", "q"),
+    [(1.0, 0.066), (0.05, 0.1), (0.028, 0.01), (20.0, 0.3), (1.0, 0.01), (0.9, 0.999)],
 )
-def test_one_step_has_the_delta_of_its_profile(noise: float, q: float, adjacency: pa.Adjacency) -> None:
+def test_one_step_has_the_delta_of_its_profile(
+    noise: float, q: float, adjacency: pa.Adjacency
+) -> None:
     """From above, and hardly above, of losses up to hundreds."""
-    event = pa.SampledGaussianEvent(noise if adjacency is pa.Adjacency.REPLACE_ONE else 2 * noise, q, adjacency)
+    event = pa.SampledGaussianEvent(
+        noise if adjacency is pa.Adjacency.REPLACE_ONE else 2 * noise, q, adjacency
+    )
     spent = pa.ExactAccountant().compose(event)
     for epsilon in np.linspace(0, spent.get_epsilon(1e-9), 7).tolist():
         exact = float(privacy_profile(event, np.array([epsilon]))[0])
@@ -148,9 +174,15 @@ def test_without_sampling_it_is_a_gaussian_and_a_rarer_sample_is_never_dearer(
     adjacency: pa.Adjacency, accountant: type[pa.Accountant]
 ) -> None:
     """Two clips apart where a unit is replaced, one where it comes or goes: what the multiplier is of."""
-    sampled = accountant().compose(pa.SampledGaussianEvent(2.0, 1.0, adjacency), 9).get_epsilon(1e-5)
-    assert sampled == pytest.approx(accountant().compose(pa.GaussianEvent(2.0), 9).get_epsilon(1e-5), rel=2e-3)
-    events = [pa.SampledGaussianEvent(1.0, share, adjacency) for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)]
+    sampled = (
+        accountant().compose(pa.SampledGaussianEvent(2.0, 1.0, adjacency), 9).get_epsilon(1e-5)
+    )
+    assert sampled == pytest.approx(
+        accountant().compose(pa.GaussianEvent(2.0), 9).get_epsilon(1e-5), rel=2e-3
+    )
+    events = [
+        pa.SampledGaussianEvent(1.0, share, adjacency) for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
+    ]
     prices = [accountant().compose(event, 5).get_epsilon(1e-5) for event in events]
     assert all(low <= high * (1 + 1e-6) for low, high in pairwise(prices))
 
@@ -163,7 +195,9 @@ def adversaries(rng: np.random.Generator) -> list[tuple[Array, NDArray[np.bool_]
         features[0] = [1.0, 0.0, 0.0]
         features /= np.linalg.norm(features, axis=1, keepdims=True)
         found += [(features, rng.random((size, 2)) < 0.5), (features, np.ones((size, 2), bool))]
-        found += [(np.repeat(sign * features[:1], size, 0), np.ones((size, 2), bool)) for sign in (1, -1)]
+        found += [
+            (np.repeat(sign * features[:1], size, 0), np.ones((size, 2), bool)) for sign in (1, -1)
+        ]
     return found
 
 
@@ -186,7 +220,8 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
         sums.append(np.rint(groups.clipped_sum(weights, bias, CLIP) / noisy.step(6)))
     without = GroupGradients.of(rest, labels, ids).clipped_sum(weights, bias, CLIP)
     alone = max(float(np.linalg.norm(one - np.rint(without / noisy.step(6)))) for one in sums)
-    assert 0.45 * noisy.sensitivity(6) < alone <= noisy.sensitivity(6) / 2  # what a group that takes part adds
+    # what a group that takes part adds
+    assert 0.45 * noisy.sensitivity(6) < alone <= noisy.sensitivity(6) / 2
     furthest = max(float(np.linalg.norm(first - second)) for first, second in product(sums, sums))
     assert furthest <= noisy.sensitivity(6)
     assert furthest > 0.9 * noisy.sensitivity(6)  # so a sensitivity of one clip is refuted
@@ -195,7 +230,11 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
 def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
     """The control: clipping each record, and adding a group's up, is not the group's privacy."""
     features, labels = np.tile([1.0, 0.0], (40, 1)), np.ones((40, 2), bool)
-    apart = GroupGradients.of(features, labels, np.arange(40)).clipped_sum(np.zeros((2, 2)), np.zeros(2), CLIP)
-    together = GroupGradients.of(features, labels, np.zeros(40, int)).clipped_sum(np.zeros((2, 2)), np.zeros(2), CLIP)
+    apart = GroupGradients.of(features, labels, np.arange(40)).clipped_sum(
+        np.zeros((2, 2)), np.zeros(2), CLIP
+    )
+    together = GroupGradients.of(features, labels, np.zeros(40, int)).clipped_sum(
+        np.zeros((2, 2)), np.zeros(2), CLIP
+    )
     assert np.linalg.norm(together) <= CLIP * (1 + 1e-12)
     assert np.linalg.norm(apart) == pytest.approx(40 * CLIP)

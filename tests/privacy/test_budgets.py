@@ -25,10 +25,18 @@ ADJACENCIES = tuple(Adjacency)
 
 
 def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
-    dense, weights = np.random.default_rng(3).normal(size=(5, 4, 2)), np.array([1.0, 0.25, 0.6, 0.1, 0.9])
+    dense, weights = (
+        np.random.default_rng(3).normal(size=(5, 4, 2)),
+        np.array([1.0, 0.25, 0.6, 0.1, 0.9]),
+    )
     clipped = ClippedSum(0.7, (4, 2))
-    each = [clipped.total(dense[t : t + 1], center=0.0, num_teachers=1, weights=weights[t : t + 1]) for t in range(5)]
-    assert np.array_equal(clipped.total(dense, center=0.0, num_teachers=5, weights=weights), sum(each))
+    each = [
+        clipped.total(dense[t : t + 1], center=0.0, num_teachers=1, weights=weights[t : t + 1])
+        for t in range(5)
+    ]
+    assert np.array_equal(
+        clipped.total(dense, center=0.0, num_teachers=5, weights=weights), sum(each)
+    )
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5, 0.07, 0.003])
@@ -37,19 +45,25 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     adjacency: Adjacency, weight: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One group of a weight beside one of weight 1: the steps' furthest moves over their noise, composed."""
-    noises, sums = recorded(monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedSum")
+    noises, sums = recorded(
+        monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedSum"
+    )
     corners = np.array(list(product((0.0, 1.0), repeat=3)))
     held = np.array([weight])
     whole = TeacherShares(np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), np.array([weight, 1.0]))
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
     prevalence.release(whole, num_teachers=2, rng=np.random.default_rng(0))
-    lengths = np.array([TeacherShares(each[None], held).lengths() for each in corners], dtype=np.float64)
+    lengths = np.array(
+        [TeacherShares(each[None], held).lengths() for each in corners], dtype=np.float64
+    )
     moves = [furthest(lengths, adjacency)]
     for each in sums[1:]:
         parts = [TeacherShares(c[None], held).total(each, c[::-1] * 0.5).ravel() for c in corners]
         moves.append(furthest(np.array(parts, dtype=np.float64), adjacency))
         assert moves[-1] <= weight * each.l2_sensitivity
-    spent = math.sqrt(sum((move / noise.std) ** 2 for move, noise in zip(moves, noises, strict=True)))
+    spent = math.sqrt(
+        sum((move / noise.std) ** 2 for move, noise in zip(moves, noises, strict=True))
+    )
     assert spent <= weight / 2.0
 
 
@@ -63,7 +77,9 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
     priced = plan_release(aggregator, shape, budget)
     assert [each.name for each in priced.classes] == list(budgets)
     assert priced.classes[-1].weight == 1 and priced.epsilon == priced.classes[-1].epsilon
-    events: list[Event] = [priced.aggregator.scaled(1 / each.weight).event(shape) for each in priced.classes]
+    events: list[Event] = [
+        priced.aggregator.scaled(1 / each.weight).event(shape) for each in priced.classes
+    ]
     for place, each in enumerate(priced.classes):
         assert 0.99 * budgets[each.name] < each.epsilon <= budgets[each.name]
         assert budget.epsilon_of(events[place]) == each.epsilon
@@ -109,11 +125,16 @@ def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
     assert usual.epsilon == priced.epsilon <= 4
     more = replace(priced.aggregator, teachers_reached=usual.teachers + 1)  # type: ignore[call-arg]
     assert budget.epsilon_of(more.event(shape)) > 4
-    dataset = replace(small_dataset(), budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2])
+    dataset = replace(
+        small_dataset(),
+        budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2],
+    )
     spread = taught(dataset, priced).private
     groups = Partition.draw(spread.group_ids, 40, np.random.default_rng(0))
     groups.verify(spread)
     for inputs, teachers in zip(
-        dataset.private.inputs[:8], np.where(dataset.private.group_ids[:8] % 2, usual.teachers, 1), strict=True
+        dataset.private.inputs[:8],
+        np.where(dataset.private.group_ids[:8] % 2, usual.teachers, 1),
+        strict=True,
     ):
         assert (spread.inputs == inputs).all(axis=1).sum() == teachers

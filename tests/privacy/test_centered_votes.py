@@ -21,7 +21,11 @@ ADJACENCIES = tuple(Adjacency)
 def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
     """Corners, scaled corners, tiny and huge votes, and random ones: `[n, Q, L]`."""
     size = math.prod(shape)
-    corners = np.array(list(product((-1.0, 0.0, 1.0), repeat=size))) if size <= 4 else rng.choice(3, (200, size)) - 1.0
+    corners = (
+        np.array(list(product((-1.0, 0.0, 1.0), repeat=size)))
+        if size <= 4
+        else rng.choice(3, (200, size)) - 1.0
+    )
     scaled = [corners * factor for factor in (1e-9, 0.3, 1.0, 7.0, 1e9)]
     return np.concatenate([*scaled, rng.normal(size=(50, size))]).reshape(-1, *shape)
 
@@ -33,14 +37,22 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
     shape: tuple[int, int], adjacency: Adjacency, weight: float | None
 ) -> None:
     """All pairs of adversarial votes, also factored ones."""
-    rng, weights = np.random.default_rng(math.prod(shape)), None if weight is None else np.array([weight])
-    span = PublicPCA.of(np.random.default_rng(0).normal(size=(50, 4)), 1).span(np.ones((shape[0], 4)))
+    rng, weights = (
+        np.random.default_rng(math.prod(shape)),
+        None if weight is None else np.array([weight]),
+    )
+    span = PublicPCA.of(np.random.default_rng(0).normal(size=(50, 4)), 1).span(
+        np.ones((shape[0], 4))
+    )
     for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
         clipped, said = ClippedSum(clip, shape, adjacency), adversaries(shape, rng)
         blocks = [[each[None] + center for each in said]]
         blocks += [[LowRankVotes(span, each[None, :1]) for each in said]] if clip == 0.7 else []
         for block in blocks:
-            parts = [clipped.total(each, center=center, num_teachers=1, weights=weights).ravel() for each in block]
+            parts = [
+                clipped.total(each, center=center, num_teachers=1, weights=weights).ravel()
+                for each in block
+            ]
             assert_reached(parts, adjacency, (weight or 1.0) * clipped.l2_sensitivity)
 
 
@@ -50,11 +62,18 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
     for teacher in range(30):
         other = votes.copy()
         other[teacher] = 1 - votes[teacher]
-        changed = {Adjacency.REPLACE_ONE: other, Adjacency.ADD_REMOVE: np.delete(votes, teacher, axis=0)}
+        changed = {
+            Adjacency.REPLACE_ONE: other,
+            Adjacency.ADD_REMOVE: np.delete(votes, teacher, axis=0),
+        }
         for adjacency, neighbor in changed.items():
             clipped = ClippedSum(0.5, (4, 3), adjacency)
-            totals = [clipped.total(each, center=0.5, num_teachers=30) for each in (votes, neighbor)]
-            assert_reached([(totals[0] - totals[1]).ravel()], Adjacency.ADD_REMOVE, clipped.l2_sensitivity)
+            totals = [
+                clipped.total(each, center=0.5, num_teachers=30) for each in (votes, neighbor)
+            ]
+            assert_reached(
+                [(totals[0] - totals[1]).ravel()], Adjacency.ADD_REMOVE, clipped.l2_sensitivity
+            )
 
 
 def test_factored_votes_move_no_further() -> None:
@@ -67,7 +86,9 @@ def test_factored_votes_move_no_further() -> None:
         for sign in (1, -1):
             block = LowRankVotes(span, np.concatenate([rest, sign * weights[None]]))
             totals.append(clipped.total(block, center=0.5, num_teachers=10))
-    assert_reached(np.array(totals).reshape(len(totals), -1), Adjacency.REPLACE_ONE, clipped.l2_sensitivity)
+    assert_reached(
+        np.array(totals).reshape(len(totals), -1), Adjacency.REPLACE_ONE, clipped.l2_sensitivity
+    )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -77,7 +98,9 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
     public = {"prevalence_share": 0.0, "center": 0.5, "clip": 0.7}
     aggregator = CenteredVotes(noise_multiplier=multiplier, adjacency=adjacency, **public)
     rng = np.random.default_rng(0)
-    release: Any = aggregator.aggregate(rng.random((num_teachers, *shape)), num_teachers=num_teachers, rng=rng)
+    release: Any = aggregator.aggregate(
+        rng.random((num_teachers, *shape)), num_teachers=num_teachers, rng=rng
+    )
     clipped = ClippedSum(0.7, shape, adjacency)
     in_steps = release.noise_std * num_teachers / clipped.step
     clips = 2 if adjacency == Adjacency.REPLACE_ONE else 1
@@ -96,8 +119,12 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
     for part in parts:
         together.compose(part)
     whole = aggregator.event_for(**shape)
-    assert together.get_epsilon(1e-6) == pytest.approx(ExactAccountant().compose(whole).get_epsilon(1e-6), rel=1e-9)
-    assert ExactAccountant().compose(whole).get_epsilon(1e-6) >= gaussian_epsilon(0.2, target_delta=1e-6)
+    assert together.get_epsilon(1e-6) == pytest.approx(
+        ExactAccountant().compose(whole).get_epsilon(1e-6), rel=1e-9
+    )
+    assert ExactAccountant().compose(whole).get_epsilon(1e-6) >= gaussian_epsilon(
+        0.2, target_delta=1e-6
+    )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -105,13 +132,18 @@ def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
     adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each step's std over the furthest move, composed: counts of lengths over all places, sums by their clip."""
-    noises, sums = recorded(monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedSum")
+    noises, sums = recorded(
+        monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedSum"
+    )
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
     shares = np.random.default_rng(0).random((40, 5))
     prevalence.release(shares, num_teachers=40, rng=np.random.default_rng(1))
     others = np.eye(5) if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5))
     sums = sums[1:]  # without that of the check before the charge
-    moves = [np.linalg.norm(np.eye(5)[:, None] - others, axis=2).max(), *(each.l2_sensitivity for each in sums)]
+    moves = [
+        np.linalg.norm(np.eye(5)[:, None] - others, axis=2).max(),
+        *(each.l2_sensitivity for each in sums),
+    ]
     assert [each.adjacency for each in sums] == [adjacency, adjacency]
     multipliers = np.array([each.std for each in noises]) / moves
     assert 1 / (1 / multipliers**2).sum() == pytest.approx(4.0, rel=1e-9)

@@ -18,11 +18,16 @@ from tests.privacy.histograms import GapPairs, gap_pairs, gaps_of, neighbors
 Array = NDArray[np.float64]
 
 ADJACENCIES = tuple(Adjacency)
-SETTINGS = [(3.0, 1.0, 0.05), (0.8, 2.0, 0.2), (6.0, 0.4, 1e-3)]  # selection_scale, test_std, failure_prob
+# selection_scale, test_std, failure_prob
+SETTINGS = [(3.0, 1.0, 0.05), (0.8, 2.0, 0.2), (6.0, 0.4, 1e-3)]
 
 
 def boundary_top_k(
-    setting: tuple[float, float, float], adjacency: Adjacency, *, padded: bool = False, num_labels: int = 3
+    setting: tuple[float, float, float],
+    adjacency: Adjacency,
+    *,
+    padded: bool = False,
+    num_labels: int = 3,
 ) -> tuple[BoundaryTopK, GapPairs, tuple[Array, Array]]:
     """With all pairs for six teachers, and the laws of a call for both: k released, or a refusal, `[N, n + 1]` each.
 
@@ -34,12 +39,20 @@ def boundary_top_k(
     pairs, laws = gap_pairs(num_labels, 6, adjacency, padded=padded), []
     for gaps in (pairs.first, pairs.second):
         chosen = softmax(gaps / scale, axis=1)
-        x = np.maximum(gaps - (2 if adjacency == Adjacency.REPLACE_ONE else 1), 0) * math.sqrt(2) / std
+        x = (
+            np.maximum(gaps - (2 if adjacency == Adjacency.REPLACE_ONE else 1), 0)
+            * math.sqrt(2)
+            / std
+        )
         x += math.log(2 * failure_prob)
         passed = np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2)
         passed = np.minimum(passed, 1 - 2.0**-40)
         passed[:, [0, -1] if padded else []] = 1.0  # which name no label, or all
-        laws.append(np.concatenate([chosen * passed, (chosen * (1 - passed)).sum(axis=1, keepdims=True)], axis=1))
+        laws.append(
+            np.concatenate(
+                [chosen * passed, (chosen * (1 - passed)).sum(axis=1, keepdims=True)], axis=1
+            )
+        )
     return aggregator, pairs, (laws[0], laws[1])
 
 
@@ -62,8 +75,13 @@ def wrapped_within_target(first: Array, second: Array, epsilon: float, *, every:
     target, wrapped, other = tight_boundary(epsilon), inside_wrapper(first), inside_wrapper(second)
     assert largest_ratio(wrapped, other) <= target.epsilon
     at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
-    for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::every], other[::every], strict=True)}:
-        assert exact_hit_prob(one, two, in_target=at_boundary, epsilon=target.epsilon) >= target.hit_prob
+    for one, two in {
+        (tuple(a), tuple(b)) for a, b in zip(wrapped[::every], other[::every], strict=True)
+    }:
+        assert (
+            exact_hit_prob(one, two, in_target=at_boundary, epsilon=target.epsilon)
+            >= target.hit_prob
+        )
     return wrapped
 
 
@@ -79,7 +97,9 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     wrapped = wrapped_within_target(first, second, epsilon, every=7)
     assert unstable(wrapped, pairs) <= aggregator.failure_prob * (1 + 1e-12)
     counts = [5, 3, 0]
-    (row,) = np.flatnonzero((pairs.first == gaps_of(np.array([counts]), num_teachers=6, padded=padded)).all(axis=1))[:1]
+    (row,) = np.flatnonzero(
+        (pairs.first == gaps_of(np.array([counts]), num_teachers=6, padded=padded)).all(axis=1)
+    )[:1]
     distribution = aggregator.distribution(np.array(counts), num_teachers=6)
     released = [p for labels, p in distribution.items() if not isinstance(labels, str)]
     found = [*released, distribution["refused"], distribution["boundary"]]
@@ -93,12 +113,18 @@ def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjac
     epsilon = aggregator.call_epsilon_for(num_labels=4, num_teachers=6)
     assert 0.9 * epsilon < largest_ratio(*laws) <= epsilon * (1 + 1e-6)
     aggregator, pairs, laws = boundary_top_k((3.0, 0.4, 1e-3), adjacency, num_labels=2)
-    assert 0.9 * aggregator.failure_prob < unstable(inside_wrapper(laws[0]), pairs) <= aggregator.failure_prob
+    assert (
+        0.9 * aggregator.failure_prob
+        < unstable(inside_wrapper(laws[0]), pairs)
+        <= aggregator.failure_prob
+    )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("scale", [1.0, 4.0])
-def test_a_single_label_call_keeps_its_epsilon_and_its_target(adjacency: Adjacency, scale: float) -> None:
+def test_a_single_label_call_keeps_its_epsilon_and_its_target(
+    adjacency: Adjacency, scale: float
+) -> None:
     """The control: one label of many gains a vote, another loses it, and little mass lies elsewhere."""
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
     first, second = neighbors(3, 5, adjacency)
@@ -111,10 +137,14 @@ def test_a_single_label_call_keeps_its_epsilon_and_its_target(adjacency: Adjacen
     assert 0.9 * aggregator.call_epsilon < far <= aggregator.call_epsilon * (1 + 1e-12)
 
 
-def prior_check(adjacency: Adjacency, scale: float, *, margin: float = -1.0, **changes: object) -> NotPriorTopK:
+def prior_check(
+    adjacency: Adjacency, scale: float, *, margin: float = -1.0, **changes: object
+) -> NotPriorTopK:
     values = {"first_queries": 0, "target_hits": 1, "session_delta": 0.05, "failure_prob": 1e-4}
     step = {"selection_scale": 3.0, "table_order": 3.0, "table_budget": 0.3}
-    return NotPriorTopK(prior_scale=scale, prior_margin=margin, adjacency=adjacency, **(values | step | changes))
+    return NotPriorTopK(
+        prior_scale=scale, prior_margin=margin, adjacency=adjacency, **(values | step | changes)
+    )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -129,19 +159,27 @@ def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("scale", [0.7, 5.0])
-def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(adjacency: Adjacency, scale: float) -> None:
+def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
+    adjacency: Adjacency, scale: float
+) -> None:
     sens, aggregator = adjacency.gap_sensitivity, prior_check(adjacency, scale)
     kept = aggregator.agreement(num_teachers=40)
     epsilon = bit_epsilon(kept, sens)
     assert sens / scale <= epsilon <= sens / scale * (1 + 1e-3)
     event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
-    assert [leaf.epsilon for leaf, _ in leaves(by_accesses(event)) if isinstance(leaf, PureDpEvent)] == [epsilon]
+    assert [
+        leaf.epsilon for leaf, _ in leaves(by_accesses(event)) if isinstance(leaf, PureDpEvent)
+    ] == [epsilon]
     target, worst = not_prior(epsilon), math.inf
     for move in range(1, sens + 1):
         for one, two in zip(kept[move:], kept[:-move], strict=True):
             distributions = [one, 1 - one], [two, 1 - two]
-            assert largest_ratio(np.array(distributions[0]), np.array(distributions[1])) <= epsilon * (1 + 1e-12)
-            worst = min(worst, exact_hit_prob(*distributions, in_target=[False, True], epsilon=epsilon))
+            assert largest_ratio(
+                np.array(distributions[0]), np.array(distributions[1])
+            ) <= epsilon * (1 + 1e-12)
+            worst = min(
+                worst, exact_hit_prob(*distributions, in_target=[False, True], epsilon=epsilon)
+            )
     assert target.hit_prob <= worst * (1 + 1e-6)
     assert 1.05 * target.hit_prob > worst
 
@@ -158,7 +196,10 @@ def session_distribution(
 
 
 def excess(first: dict[object, float], second: dict[object, float], epsilon: float) -> float:
-    return sum(max(0.0, mass - math.exp(epsilon) * second.get(outcome, 0.0)) for outcome, mass in first.items())
+    return sum(
+        max(0.0, mass - math.exp(epsilon) * second.get(outcome, 0.0))
+        for outcome, mass in first.items()
+    )
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["by hits", "by accesses"])
@@ -170,9 +211,14 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
     assert any(isinstance(leaf, SessionEvent) for leaf, _ in leaves(event))
     if counted:
         event = by_accesses(event)
-        assert next(count for leaf, count in leaves(event) if isinstance(leaf, PureDpEvent)) < num_queries
+        assert (
+            next(count for leaf, count in leaves(event) if isinstance(leaf, PureDpEvent))
+            < num_queries
+        )
     assert 0 < failure_probability(event) < 0.05
-    claimed = {epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.5, 1.0, 2.0)}
+    claimed = {
+        epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.5, 1.0, 2.0)
+    }
     kept = aggregator.agreement(num_teachers=6)
     first, second = (side[::53] for side in neighbors(3, 6, adjacency))
     largest = 0.0
@@ -197,7 +243,9 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     epsilon, sens = bit_epsilon(kept, adjacency.gap_sensitivity), adjacency.gap_sensitivity
     low, high = kept[6 - sens], kept[6]
     released: dict[tuple[int, ...] | None, float] = {None: 1.0}
-    distributions = [session_distribution(float(probability), released, 100) for probability in (high, low)]
+    distributions = [
+        session_distribution(float(probability), released, 100) for probability in (high, low)
+    ]
     assert excess(*distributions, epsilon) > 0.02  # where one check has a delta of 0
 
 
@@ -205,14 +253,21 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
 def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
     """30 queries with the same votes, one hit, grouped by how often each outcome came."""
     scale, num_queries = 20.0, 30
-    aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency, target_hits=1, session_delta=0.05)
+    aggregator = BoundaryMax(
+        selection_scale=scale, adjacency=adjacency, target_hits=1, session_delta=0.05
+    )
     session = {"target_hits": 1, "num_calls": num_queries, "session_delta": 0.05}
     event = session_event(tight_boundary, aggregator.call_epsilon, **session)
     assert failure_probability(event) > 0
-    claimed = {epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.2, 0.5, 1.0)}
+    claimed = {
+        epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.2, 0.5, 1.0)
+    }
     up = [1, 0] if adjacency == Adjacency.ADD_REMOVE else [1, -1]
     for high in (0, 20, 60, 120):
-        pair = [aggregator.distribution(np.array(counts)) for counts in ([high, 0 + 1], [high + up[0], 1 + up[1]])]
+        pair = [
+            aggregator.distribution(np.array(counts))
+            for counts in ([high, 0 + 1], [high + up[0], 1 + up[1]])
+        ]
         for one, two in (pair, pair[::-1]):
             for epsilon, delta in claimed.items():
                 assert boundary_excess(one, two, num_queries, epsilon) <= delta
@@ -224,8 +279,14 @@ def boundary_excess(one: Array, two: Array, num_queries: int, epsilon: float) ->
     for asked in range(num_queries + 1):
         for firsts in range(asked + 1):
             ways = math.comb(asked, firsts)
-            masses = [distribution[0] ** firsts * distribution[1] ** (asked - firsts) for distribution in (one, two)]
+            masses = [
+                distribution[0] ** firsts * distribution[1] ** (asked - firsts)
+                for distribution in (one, two)
+            ]
             if asked < num_queries:
-                masses = [mass * distribution[2] for mass, distribution in zip(masses, (one, two), strict=True)]
+                masses = [
+                    mass * distribution[2]
+                    for mass, distribution in zip(masses, (one, two), strict=True)
+                ]
             total += ways * max(0.0, masses[0] - math.exp(epsilon) * masses[1])
     return total

@@ -10,7 +10,13 @@ from scipy.special import ndtr
 
 from pate.accounting import Adjacency
 from pate.aggregators import ClippedVotes
-from tests.privacy.divergences import assert_covered, assert_delta_covered, assert_refuted, largest_renyi, price_curve
+from tests.privacy.divergences import (
+    assert_covered,
+    assert_delta_covered,
+    assert_refuted,
+    largest_renyi,
+    price_curve,
+)
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
@@ -35,14 +41,18 @@ def weighed(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> Array
 
 def largest_moves(weights: Array) -> tuple[float, float]:
     """The largest squared distance between two vectors, and the largest squared length."""
-    return float(((weights[:, None] - weights) ** 2).sum(axis=-1).max()), float((weights**2).sum(axis=-1).max())
+    return float(((weights[:, None] - weights) ** 2).sum(axis=-1).max()), float(
+        (weights**2).sum(axis=-1).max()
+    )
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> None:
     for num_labels in range(1, 7):
         for vote_clip in range(1, num_labels + 2):
-            replaced, removed = largest_moves(weighed(num_labels, vote_clip, norm, query=num_labels // 2))
+            replaced, removed = largest_moves(
+                weighed(num_labels, vote_clip, norm, query=num_labels // 2)
+            )
             assert replaced == pytest.approx(min(2 * vote_clip, num_labels), rel=1e-9)
             assert removed == pytest.approx(min(vote_clip, num_labels), rel=1e-9)
             assert replaced <= min(2 * vote_clip, num_labels)  # rounding is downwards
@@ -56,7 +66,9 @@ def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
         assert (weights.sum(axis=1) > 0).tolist() == vectors.any(axis=1).tolist()
 
 
-def neighboring_counts(adjacency: Adjacency, vote_clip: int, norm: str, num_labels: int = 3) -> tuple[Array, Array]:
+def neighboring_counts(
+    adjacency: Adjacency, vote_clip: int, norm: str, num_labels: int = 3
+) -> tuple[Array, Array]:
     """The counts of all ensembles of three teachers and of those that differ in the last one: `[P, L]` each."""
     weights = weighed(num_labels, vote_clip, norm)
     others = np.unique((weights[:, None] + weights).reshape(-1, num_labels), axis=0)
@@ -71,7 +83,9 @@ def neighboring_counts(adjacency: Adjacency, vote_clip: int, norm: str, num_labe
 def joint_distribution(counts: Array, noise_std: float) -> Array:
     """The probability of every pattern of bits at a threshold of 1.5 votes: `[P, 2**L]`."""
     ones = ndtr((counts - 1.5) / noise_std)
-    return np.asarray(np.where(all_vectors(counts.shape[1]), ones[:, None], 1 - ones[:, None]).prod(axis=-1))
+    return np.asarray(
+        np.where(all_vectors(counts.shape[1]), ones[:, None], 1 - ones[:, None]).prod(axis=-1)
+    )
 
 
 @pytest.mark.parametrize("noise_std", [0.6, 2.0])
@@ -79,7 +93,9 @@ def joint_distribution(counts: Array, noise_std: float) -> Array:
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: float) -> None:
     for vote_clip in (1, 2, 3):
-        aggregator = ClippedVotes(noise_std=noise_std, vote_clip=vote_clip, norm=norm, adjacency=adjacency)
+        aggregator = ClippedVotes(
+            noise_std=noise_std, vote_clip=vote_clip, norm=norm, adjacency=adjacency
+        )
         event, both = aggregator.event_for(**SHAPE), neighboring_counts(adjacency, vote_clip, norm)
         distributions = [joint_distribution(counts, noise_std) for counts in both]
         exact, price = largest_renyi(*distributions), price_curve(event)
@@ -96,7 +112,9 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
         aggregator = replace(ClippedVotes(noise_std=1.0, vote_clip=2), norm=norm)
         alone = sum(aggregator.gather(votes[i : i + 1], num_teachers=1) for i in range(5))
         np.testing.assert_array_equal(aggregator.gather(votes, num_teachers=5), alone)
-        np.testing.assert_array_equal(aggregator.gather(iter([votes[:2], votes[2:]]), num_teachers=5), alone)
+        np.testing.assert_array_equal(
+            aggregator.gather(iter([votes[:2], votes[2:]]), num_teachers=5), alone
+        )
 
 
 def test_a_cap_chosen_by_looking_at_others_moves_more() -> None:

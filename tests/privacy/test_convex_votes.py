@@ -25,7 +25,13 @@ WEIGHTS = np.random.default_rng(1).normal(size=(5, 2)) * 9
 
 
 def votes_of(
-    inputs: Any, labels: Any, group_of: Any, learner_of: Any, *, penalty: float = 10.0, directions: int = 3
+    inputs: Any,
+    labels: Any,
+    group_of: Any,
+    learner_of: Any,
+    *,
+    penalty: float = 10.0,
+    directions: int = 3,
 ) -> ConvexVotes:
     learners = np.asarray(learner_of, dtype=np.int64)
     return ConvexVotes(
@@ -42,7 +48,9 @@ def votes_of(
     )
 
 
-def sums_with_any_first_group(others: int, *, penalty: float, clip: float) -> tuple[Array, ClippedMoments]:
+def sums_with_any_first_group(
+    others: int, *, penalty: float, clip: float
+) -> tuple[Array, ClippedMoments]:
     """All sums where the first group is of one, two or five records anywhere, with the same others beside it."""
     rng, sums = np.random.default_rng(2), ClippedMoments(clip, 1 + others)
     beside, theirs = rng.normal(size=(others, 3)), rng.random((others, 2)) < 0.5
@@ -52,7 +60,9 @@ def sums_with_any_first_group(others: int, *, penalty: float, clip: float) -> tu
             first = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
             group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(others)])
             held = np.concatenate([np.tile(labels, (size, 1)), theirs])
-            votes = votes_of(np.concatenate([first, beside]), held, group_of, [0] * (1 + others), penalty=penalty)
+            votes = votes_of(
+                np.concatenate([first, beside]), held, group_of, [0] * (1 + others), penalty=penalty
+            )
             found.append(votes.total(WEIGHTS * flip, SCALE * 40, sums).ravel())
     return np.array(found, dtype=np.float64).reshape(-1, 2, 4, 10), sums
 
@@ -65,22 +75,30 @@ def moved(found: Array) -> float:
 @pytest.mark.parametrize("others", [0, 1, 40])
 @pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0, 1e4])
 @pytest.mark.parametrize("clip", [0.05, 0.6, 40.0])
-def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(others: int, penalty: float, clip: float) -> None:
+def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
+    others: int, penalty: float, clip: float
+) -> None:
     found, sums = sums_with_any_first_group(others, penalty=penalty, clip=clip)
     assert moved(found) <= sums.l2_sensitivity
     if (others, penalty, clip) in ((0, 10.0, 0.05), (40, 1e4, 0.05)):
         assert moved(found) > 0.8 * sums.l2_sensitivity
 
 
-def test_plans_are_refused_for_too_many_groups_by_public_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_are_refused_for_too_many_groups_by_public_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def votes(penalty: float) -> ConvexVotes:
-        return votes_of(np.eye(6, 3), np.ones((6, 2)), np.arange(6), [0, 0, 0, 0, 1, 1], penalty=penalty)
+        return votes_of(
+            np.eye(6, 3), np.ones((6, 2)), np.arange(6), [0, 0, 0, 0, 1, 1], penalty=penalty
+        )
 
     width = votes(1.0).width
     enough = 4 * 4**2 * (width + 2) * width * 2 / 6  # four groups that count four times each
     monkeypatch.setattr(convex_votes, "_MOST_PULL", 1.0)
     votes(enough * 1.01)
-    with pytest.raises(InvalidValue, match=r"num_teachers=2: expected more teachers, or a larger penalty"):
+    with pytest.raises(
+        InvalidValue, match=r"num_teachers=2: expected more teachers, or a larger penalty"
+    ):
         votes(enough * 0.99)
     monkeypatch.undo()
     for name, most, match in (
@@ -110,7 +128,11 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
         kept = votes_of(nearest, held[last], group_of[last], [0] * 21, penalty=penalty)
         found.append(votes.total(WEIGHTS, SCALE * 40, sums).ravel())
         np.testing.assert_array_equal(found[-1], kept.total(WEIGHTS, SCALE * 40, sums).ravel())
-    assert 0 < furthest(np.array(found, dtype=np.float64), Adjacency.REPLACE_ONE) <= sums.l2_sensitivity
+    assert (
+        0
+        < furthest(np.array(found, dtype=np.float64), Adjacency.REPLACE_ONE)
+        <= sums.l2_sensitivity
+    )
 
 
 def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +155,9 @@ def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
     moved = 0.0
     for gone in range(6):
         left = np.flatnonzero(group_of != gone)
-        without = votes_of(inputs[left], labels[left], group_of[left], [0] * 6).total(WEIGHTS, SCALE * 40, sums)
+        without = votes_of(inputs[left], labels[left], group_of[left], [0] * 6).total(
+            WEIGHTS, SCALE * 40, sums
+        )
         moved = max(moved, float(np.linalg.norm(without - whole)))
     assert 0.5 * sums.l2_sensitivity < moved <= sums.l2_sensitivity
 
@@ -146,14 +170,18 @@ def test_no_other_teacher_moves() -> None:
     sums = ClippedMoments(0.3, 7)
 
     def total(rows: Any) -> Any:
-        return votes_of(inputs[rows], labels[rows], group_of[rows], learner_of).total(WEIGHTS, SCALE, sums)
+        return votes_of(inputs[rows], labels[rows], group_of[rows], learner_of).total(
+            WEIGHTS, SCALE, sums
+        )
 
     alone = [total(np.flatnonzero(learner_of[group_of] == teacher)) for teacher in range(3)]
     np.testing.assert_array_equal(total(np.arange(13)), np.sum(alone, axis=0))
 
 
 @pytest.mark.slow
-def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Of one teacher with three groups. The control: the price of four times the noise of one round is refuted."""
     inputs = np.repeat(POOL[:1], 3, axis=0)
     require_price_of_two_rounds(
@@ -163,7 +191,9 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(monkeypa
     )
 
 
-def test_penalties_that_training_cannot_take_and_a_clip_whose_square_is_no_number_are_refused() -> None:
+def test_penalties_that_training_cannot_take_and_a_clip_whose_square_is_no_number_are_refused() -> (
+    None
+):
     for penalty in (0.0, 1e-4, 1e7, float("nan")):
         with pytest.raises(InvalidValue, match="penalty"):
             ConvexTeacher(penalty=penalty)

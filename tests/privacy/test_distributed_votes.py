@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ZCdpEvent
 from pate.aggregators import DistributedVotes
-from tests.privacy.divergences import ORDERS, assert_covered, assert_delta_covered, assert_refuted, price_curve
+from tests.privacy.divergences import (
+    ORDERS,
+    assert_covered,
+    assert_delta_covered,
+    assert_refuted,
+    price_curve,
+)
 from tests.privacy.histograms import neighbors
 
 Array = NDArray[np.float64]
@@ -49,7 +55,9 @@ def shifted_divergence(law: Array, shift: int) -> Array:
     return np.asarray((top + np.log(np.exp(terms - top[:, None]).sum(axis=1))) / (ORDERS - 1))
 
 
-def largest_divergence(first: NDArray[np.int64], second: NDArray[np.int64], law: Array, steps: int) -> Array:
+def largest_divergence(
+    first: NDArray[np.int64], second: NDArray[np.int64], law: Array, steps: int
+) -> Array:
     """Entries are independent, so divergences add up over labels."""
     moved = int(np.abs(first - second).sum(axis=1).max())
     assert int(np.abs(first - second).max()) == 1
@@ -63,7 +71,9 @@ def price_of(aggregator: DistributedVotes, num_labels: int, num_teachers: int) -
 
 @pytest.mark.parametrize("shared", SHARED)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_price_covers_all_neighbors_and_is_almost_attained(adjacency: Adjacency, shared: DistributedVotes) -> None:
+def test_price_covers_all_neighbors_and_is_almost_attained(
+    adjacency: Adjacency, shared: DistributedVotes
+) -> None:
     aggregator = replace(shared, adjacency=adjacency)
     law = law_of_sum(aggregator, aggregator.shares.num_counted)
     for size in product((1, 2, 3, 4), (1, 2, 3, 4)):
@@ -75,13 +85,19 @@ def test_price_covers_all_neighbors_and_is_almost_attained(adjacency: Adjacency,
 def capped_pairs(num_labels: int, most: int, adjacency: Adjacency) -> NDArray[np.int64]:
     """Every move of the counts by one teacher with at most `most` votes."""
     votes = np.array([row for row in product((0, 1), repeat=num_labels) if sum(row) <= most])
-    moves = (votes[:, None] - votes).reshape(-1, num_labels) if adjacency is Adjacency.REPLACE_ONE else votes
+    moves = (
+        (votes[:, None] - votes).reshape(-1, num_labels)
+        if adjacency is Adjacency.REPLACE_ONE
+        else votes
+    )
     return np.asarray(moves, dtype=np.int64)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency: Adjacency) -> None:
-    aggregator = DistributedVotes(noise_std=1.0, num_holders=3, max_dropouts=1, max_votes=1, adjacency=adjacency)
+    aggregator = DistributedVotes(
+        noise_std=1.0, num_holders=3, max_dropouts=1, max_votes=1, adjacency=adjacency
+    )
     law = law_of_sum(aggregator, 2)
     price = price_of(aggregator, 4, 5)
 
@@ -100,14 +116,22 @@ def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
     wide = np.pad(law, steps)
     moved, fixed = np.roll(wide, steps), wide
     joint = [np.outer(each, each).reshape(1, -1) for each in (moved, fixed)]
-    assert 0.3 < assert_delta_covered(*joint, aggregator.event_for(num_queries=1, num_labels=2, num_teachers=3)) <= 1
+    assert (
+        0.3
+        < assert_delta_covered(
+            *joint, aggregator.event_for(num_queries=1, num_labels=2, num_teachers=3)
+        )
+        <= 1
+    )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(
     "missing", [{"max_dropouts": 1}, {"max_colluders": 1}, {"max_dropouts": 1, "max_colluders": 1}]
 )
-def test_a_price_as_if_nobody_dropped_out_or_colluded_fails(adjacency: Adjacency, missing: dict[str, int]) -> None:
+def test_a_price_as_if_nobody_dropped_out_or_colluded_fails(
+    adjacency: Adjacency, missing: dict[str, int]
+) -> None:
     """The shares are as wide as for four holders that are all counted on, and fewer are in the sum."""
     naive = DistributedVotes(noise_std=5.0, num_holders=4, adjacency=adjacency)
     law = law_of_sum(naive, 4 - sum(missing.values()))

@@ -16,7 +16,13 @@ from pate.accounting.target_charging import tight_boundary
 from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK
 from pate.mechanisms.noise import real_numbers, uniforms
 from pate.mechanisms.noise.real_numbers import KINDS, UNIT_NOISES
-from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, boundary_weights, index_of, softmax_weights
+from pate.mechanisms.noise.uniforms import (
+    LazyBitsUniform,
+    LazyUniforms,
+    boundary_weights,
+    index_of,
+    softmax_weights,
+)
 from pate.verification import neighbors
 from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Case
 from tests.privacy.case import Shape
@@ -57,7 +63,9 @@ def law(weights: uniforms.Weights) -> list[tuple[Fraction, Fraction]]:
 def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
     """6 of 2**53 uniform numbers on one side, none on the other, at a claimed log ratio of 4."""
     grid = [1 - j / 2**53 for j in range(1, 64)]
-    found = [sum(old_draw(np.array([0.0, deficit]), u) == 1 for u in grid) for deficit in (34.7, 38.7)]
+    found = [
+        sum(old_draw(np.array([0.0, deficit]), u) == 1 for u in grid) for deficit in (34.7, 38.7)
+    ]
     assert found[0] >= 6
     assert found[1] == 0
     now = [law(softmax_weights(np.array([0.0, deficit]), 1.0))[1] for deficit in (34.7, 38.7)]
@@ -88,7 +96,9 @@ def _generator(words: list[int]) -> Any:
     return Chosen(np.random.PCG64(0))
 
 
-@pytest.mark.parametrize("deficits", [[0.0, 3.0, 80.0, 80.0, 5.0], [2.0, 0.0, 0.0], [0.0, 700.0, 1.0]])
+@pytest.mark.parametrize(
+    "deficits", [[0.0, 3.0, 80.0, 80.0, 5.0], [2.0, 0.0, 0.0], [0.0, 700.0, 1.0]]
+)
 def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
     """u just below the running sum of exact weights gives one index, just above it the next with a weight."""
     weights = softmax_weights(np.array(deficits), 1.5)
@@ -116,12 +126,16 @@ def test_a_count_far_behind_can_win(noise: str) -> None:
 def test_ties_in_floats_are_broken_by_further_bits() -> None:
     mechanism = PeelingTopK(k=2, epsilon=2.0)
     word = 3 << 61
-    for more, order in (([5, 9], [0, 1]), ([9, 5], [1, 0]), ([7, 7, 1, 0], [1, 0])):  # for the later place first
+    # for the later place first
+    for more, order in (([5, 9], [0, 1]), ([9, 5], [1, 0]), ([7, 7, 1, 0], [1, 0])):
         assert mechanism.draw(np.array([[4, 4]]), chosen([word, word, *more])).tolist() == [order]
 
 
 DRAWN = (
-    *(f"GapSelection-{noise}-3.0-padded=True" for noise in ("gumbel", "laplace", "exponential", "gaussian")),
+    *(
+        f"GapSelection-{noise}-3.0-padded=True"
+        for noise in ("gumbel", "laplace", "exponential", "gaussian")
+    ),
     "LipschitzTopK-2-epsilon=4.0",
     "CanonicalTopK-2-epsilon=4.0",
     "PeelingTopK-3",
@@ -134,7 +148,9 @@ DRAWN = (
     "TopStableTopK",
 )
 MECHANISMS = {
-    case.name: case.subject(Shape(Adjacency.REPLACE_ONE, 5, 16)) for case in SHIPPED if case.name.startswith(DRAWN)
+    case.name: case.subject(Shape(Adjacency.REPLACE_ONE, 5, 16))
+    for case in SHIPPED
+    if case.name.startswith(DRAWN)
 }
 COUNTING = [case for case in CASES if not case.reads_teachers]
 COUNTS = np.random.default_rng(0).integers(0, 17, (12, 5))
@@ -180,7 +196,9 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the two tests above: weights of another scale give other outcomes."""
     right = uniforms.softmax_weights
-    monkeypatch.setattr(uniforms, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale))
+    monkeypatch.setattr(
+        uniforms, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale)
+    )
     with pytest.raises(AssertionError):
         test_floats_decide_as_fractions_do("GapSelection-gumbel-3.0-padded=True", monkeypatch)
 
@@ -190,7 +208,9 @@ def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("scale", [0.05, 1.0])
 def test_the_exact_law_keeps_its_range_on_all_neighbors(adjacency: Adjacency, scale: float) -> None:
     """At a scale of 0.05 votes most outcomes are below what a float can draw; the ratios stay within the price."""
-    selection = GapSelection(noise_scale=scale, num_labels=3, num_teachers=3, padded=True, adjacency=adjacency)
+    selection = GapSelection(
+        noise_scale=scale, num_labels=3, num_teachers=3, padded=True, adjacency=adjacency
+    )
     event = selection.event
     assert isinstance(event, BoundedRangeEvent)
     pairs = neighbors(3, 3, adjacency)
@@ -232,17 +252,29 @@ def test_coins_that_are_nearly_never_true() -> None:
 def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     """Words drawn ahead come before those of the generator, which may be elsewhere by then."""
     weights = softmax_weights(np.array([0.0, 36.0]), 1.0)
-    ready = LazyUniforms(np.array([ONES], dtype=np.uint64), np.random.default_rng(0), np.array([[0]], dtype=np.uint64))
-    again = LazyUniforms(np.array([ONES], dtype=np.uint64), np.random.default_rng(9), np.array([[0]], dtype=np.uint64))
+    ready = LazyUniforms(
+        np.array([ONES], dtype=np.uint64),
+        np.random.default_rng(0),
+        np.array([[0]], dtype=np.uint64),
+    )
+    again = LazyUniforms(
+        np.array([ONES], dtype=np.uint64),
+        np.random.default_rng(9),
+        np.array([[0]], dtype=np.uint64),
+    )
     assert index_of(ready.at(0), weights) == index_of(again.at(0), weights) == 1
     assert ready.at(0).bounds() == again.at(0).bounds()
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
     for noise, exact in (("gumbel", True), ("exponential", True), ("laplace", False)):
-        wrapper = BoundaryWrapper(GapSelection(noise_scale=2.0, noise=noise, num_labels=3, num_teachers=9))
+        wrapper = BoundaryWrapper(
+            GapSelection(noise_scale=2.0, noise=noise, num_labels=3, num_teachers=9)
+        )
         assert (wrapper.failure_prob == 0) is exact
-    weights = GapSelection(noise_scale=2.0, noise="exponential", num_labels=4, num_teachers=9, padded=True)
+    weights = GapSelection(
+        noise_scale=2.0, noise="exponential", num_labels=4, num_teachers=9, padded=True
+    )
     votes = np.array([8, 5, 5, 1])
     exact = weights.weights(votes)
     assert exact is not None
@@ -257,24 +289,31 @@ def test_error_of_floats_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
         for place in range(40):
             low, high = noise.exact(0, place).bounds()
             slack = noise.error + 2.0**-46 * (1 + abs(noise.values[0, place]))
-            assert low - Fraction(slack) <= Fraction(noise.values[0, place]) <= high + Fraction(slack)
+            assert (
+                low - Fraction(slack) <= Fraction(noise.values[0, place]) <= high + Fraction(slack)
+            )
 
 
 @pytest.mark.parametrize("std", [0.3, 40.0, 1e300])
-@pytest.mark.parametrize("most", [2, 801, 100_001])  # from a table, and where it would be longer than the counts
+# from a table, and where it would be longer than the counts
+@pytest.mark.parametrize("most", [2, 801, 100_001])
 def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> None:
     """The same bits from the same words, and the same words left; near a limit, where no table says, bit after bit."""
     counts = np.random.default_rng(3).integers(0, most + 1, (700, 7))
     one, other = np.random.default_rng(4), np.random.default_rng(4)
     bits = real_numbers.are_normally_above(counts, 0.37 * most, std, one, within=(0, most))
     with np.errstate(over="ignore"):
-        assert np.array_equal(bits, real_numbers.are_normally_above(counts, 0.37 * most, std, other))
+        assert np.array_equal(
+            bits, real_numbers.are_normally_above(counts, 0.37 * most, std, other)
+        )
     assert one.integers(2**63) == other.integers(2**63)
     for count in (most // 3, most // 2):
         word = int(real_numbers._below(np.array([count]), 0.37 * most, std)[0]) << 11
         for near in [word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63]:
             drawn = [
-                real_numbers.are_normally_above(np.array([[count]]), 0.37 * most, std, chosen([near]), within=limit)
+                real_numbers.are_normally_above(
+                    np.array([[count]]), 0.37 * most, std, chosen([near]), within=limit
+                )
                 for limit in ((0, most), None)
             ]
             assert drawn[0] == drawn[1]

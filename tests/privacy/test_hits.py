@@ -27,7 +27,11 @@ SIZES = ((1, 1), (5, 1), (40, 1), (40, 3), (300, 3))  # calls and hits
 
 
 def largest_moments(
-    laws: Laws, num_calls: int, target_hits: int, orders: Array = ORDERS, after_hit: Array | float = 1.0
+    laws: Laws,
+    num_calls: int,
+    target_hits: int,
+    orders: Array = ORDERS,
+    after_hit: Array | float = 1.0,
 ) -> Array:
     """Of all adaptive plays, exactly: every call may be of any pair, whatever came before. `[A]`, of logarithms.
 
@@ -62,7 +66,9 @@ def session_of(event: Event) -> SessionEvent:
 
 
 @lru_cache(maxsize=8)
-def single_label_laws(adjacency: Adjacency, scale: float, num_labels: int, num_teachers: int) -> Laws:
+def single_label_laws(
+    adjacency: Adjacency, scale: float, num_labels: int, num_teachers: int
+) -> Laws:
     pairs = neighbors(num_labels, num_teachers, adjacency)
     distributions = [inside_wrapper(softmax(counts / scale, axis=1)) for counts in pairs]
     first, second = np.split(np.unique(np.concatenate(distributions, axis=1), axis=0), 2, axis=1)
@@ -72,7 +78,9 @@ def single_label_laws(adjacency: Adjacency, scale: float, num_labels: int, num_t
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scale", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_no_play_of_single_labels_exceeds_the_price(adjacency: Adjacency, scale: float, size: tuple[int, int]) -> None:
+def test_no_play_of_single_labels_exceeds_the_price(
+    adjacency: Adjacency, scale: float, size: tuple[int, int]
+) -> None:
     calls, hits = size
     aggregator = BoundaryMax(selection_scale=scale, target_hits=hits, adjacency=adjacency)
     event = aggregator.event_for(num_queries=calls, num_labels=3, num_teachers=6)
@@ -105,7 +113,9 @@ def test_no_play_of_sets_exceeds_the_price(
     aggregator, _, laws = boundary_top_k(setting, adjacency, padded=True)
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     target = tight_boundary(epsilon)
-    session = BoundarySessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, False)
+    session = BoundarySessionEvent(
+        target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, False
+    )
     exact = largest_moments((inside_wrapper(laws[0]), inside_wrapper(laws[1])), calls, hits)
     price = session_rdp(session, ORDERS) * (ORDERS - 1)
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
@@ -125,7 +135,9 @@ def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refut
 ) -> None:
     calls, hits = size
     aggregator = prior_check(adjacency, 6.0, margin=0.0)
-    target = not_prior(bit_epsilon(aggregator.agreement(num_teachers=40), adjacency.gap_sensitivity))
+    target = not_prior(
+        bit_epsilon(aggregator.agreement(num_teachers=40), adjacency.gap_sensitivity)
+    )
     event = SessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent())
     orders = ORDERS[:12]
     exact = largest_moments(check_laws(aggregator), calls, hits, orders)
@@ -136,11 +148,19 @@ def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refut
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_releases_that_hits_lead_to_add_their_curves_and_one_fewer_is_refuted(adjacency: Adjacency) -> None:
+def test_releases_that_hits_lead_to_add_their_curves_and_one_fewer_is_refuted(
+    adjacency: Adjacency,
+) -> None:
     """As of `NotPriorTopK`: a check that fails is followed by a release of the query, after the last hit too."""
     calls, hits, orders = 300, 3, ORDERS[:12]
     aggregator = prior_check(
-        adjacency, 30.0, margin=0.0, selection_scale=20.0, target_hits=hits, session_delta=1e-6, failure_prob=1e-9
+        adjacency,
+        30.0,
+        margin=0.0,
+        selection_scale=20.0,
+        target_hits=hits,
+        session_delta=1e-6,
+        failure_prob=1e-9,
     )
     event = aggregator.event_for(num_queries=calls, num_labels=5, num_teachers=40)
     session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, SessionEvent))

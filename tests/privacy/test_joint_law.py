@@ -47,7 +47,9 @@ def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
 
 @adjacencies
 @pytest.mark.parametrize(("num_labels", "num_teachers"), SHAPES)
-def test_no_pair_of_histograms_costs_more(num_labels: int, num_teachers: int, adjacency: pa.Adjacency) -> None:
+def test_no_pair_of_histograms_costs_more(
+    num_labels: int, num_teachers: int, adjacency: pa.Adjacency
+) -> None:
     cheaper = 0
     for aggregator in aggregators(adjacency):
         event = event_of(aggregator, num_labels, num_teachers)
@@ -62,22 +64,34 @@ def test_no_pair_of_histograms_costs_more(num_labels: int, num_teachers: int, ad
 @adjacencies
 def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
     """A third of the votes, or twice the candidates: the price falls below what pairs of histograms show."""
-    aggregator = StableTopK(selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency)
+    aggregator = StableTopK(
+        selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency
+    )
     laws = largest_of_laws(aggregator, 4, 9)
     event = event_of(aggregator, 4, 9)
     assert (laws <= [joint_rdp(event, order) for order in ORDERS]).all()
     fewer_votes = pa.ApproximateEvent(pa.OneBitEvent(event.bit.logits[:4], event.bit.reach), 0.02)
-    assert (laws > [joint_rdp(replace(event, events=(event.selection, fewer_votes)), order) for order in ORDERS]).any()
+    assert (
+        laws
+        > [
+            joint_rdp(replace(event, events=(event.selection, fewer_votes)), order)
+            for order in ORDERS
+        ]
+    ).any()
     crowd = replace(event, num_candidates=30)
     assert (laws > [joint_rdp(crowd, order) for order in ORDERS]).any()
 
 
 def test_the_price_is_near_what_a_pair_of_large_histograms_shows() -> None:
     """Found by a search over counts and moves; 39 gaps, most of them 0, some that pass and some that do not."""
-    aggregator = StableTopK(selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371)
+    aggregator = StableTopK(
+        selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371
+    )
     first = np.repeat([799, 689, 563, 455, 331, 227, 105, 1], [3, 7, 5, 1, 2, 2, 2, 18])
     moves = np.repeat([1, -1, 1, -1, 1, -1, 1, -1], [3, 7, 5, 1, 2, 2, 2, 18])
-    one, other = (aggregator.distribution(counts, num_teachers=800) for counts in (first, first + moves))
+    one, other = (
+        aggregator.distribution(counts, num_teachers=800) for counts in (first, first + moves)
+    )
     p, q = (np.array([[law[labels] for labels in one]]) for law in (one, other))
     shown = max(largest_renyi(*pair, np.array([3.0]))[0] for pair in ((p, q), (q, p)))
     event = event_of(aggregator, 40, 800)
@@ -95,7 +109,9 @@ def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> 
 
 @pytest.mark.parametrize("delta", [1e-4, 1e-6])
 def test_the_accountant_is_never_above_the_renyi_accountant(delta: float) -> None:
-    aggregator = StableTopK(selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371)
+    aggregator = StableTopK(
+        selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371
+    )
     event = aggregator.event_for(num_queries=200, num_labels=40, num_teachers=300)
     joint, parts = (kind().compose(event) for kind in (pa.JointLawAccountant, pa.RdpAccountant))
     epsilon = joint.get_epsilon(delta)

@@ -15,7 +15,14 @@ from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection, LimitedDomainTopK, StabilityTest
 from pate.mechanisms.gap_selection import Ranking
 from pate.validation import InvalidValue
-from pate.verification import Claim, PriceRefuted, Verdict, verify, verify_densities, verify_distributions
+from pate.verification import (
+    Claim,
+    PriceRefuted,
+    Verdict,
+    verify,
+    verify_densities,
+    verify_distributions,
+)
 
 RECORD, PAPERS = pa.Adjacency.REPLACE_ONE, pa.Adjacency.ADD_REMOVE
 Counts = NDArray[np.int64]
@@ -23,9 +30,16 @@ Distribution = Mapping[object, float]
 
 
 def selection_verdict(
-    noise: str, scale: float, adjacency: pa.Adjacency, event: pa.Event | Claim, *, num_labels: int = 4
+    noise: str,
+    scale: float,
+    adjacency: pa.Adjacency,
+    event: pa.Event | Claim,
+    *,
+    num_labels: int = 4,
 ) -> Verdict:
-    selection = GapSelection(noise=noise, noise_scale=scale, num_labels=num_labels, num_teachers=6, adjacency=adjacency)
+    selection = GapSelection(
+        noise=noise, noise_scale=scale, num_labels=num_labels, num_teachers=6, adjacency=adjacency
+    )
     return verify(
         lambda histogram: dict(enumerate(selection.probabilities(histogram))),
         num_labels=num_labels,
@@ -40,7 +54,9 @@ def selection_verdict(
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) -> None:
     """Zhu & Wang 2022: a sens**2 / (2 std**2), without the term log(m) / (a - 1) of their own Corollary 9."""
-    verdict = selection_verdict("gaussian", 3.0, adjacency, pa.GaussianEvent(3.0 / adjacency.gap_sensitivity))
+    verdict = selection_verdict(
+        "gaussian", 3.0, adjacency, pa.GaussianEvent(3.0 / adjacency.gap_sensitivity)
+    )
     assert verdict.renyi.ratio > 1.5
     with pytest.raises(PriceRefuted, match=r"price refuted: .* of it; \(\d, \d, \d, \d\) -> \("):
         verdict.require()
@@ -56,11 +72,15 @@ def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
 
 
 @pytest.mark.parametrize(("sensitivity", "ratio"), [(1, 4.87), (2, 1.21)])
-def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(sensitivity: int, ratio: float) -> None:
+def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
+    sensitivity: int, ratio: float
+) -> None:
     """40 labels whose gaps are all 10; a teacher who votes for every second rank is added."""
     first = 10 * np.arange(40)[::-1] + 5
     second = first + np.arange(40) % 2
-    selection = GapSelection(noise="gaussian", noise_scale=50.0, num_labels=40, num_teachers=400, adjacency=PAPERS)
+    selection = GapSelection(
+        noise="gaussian", noise_scale=50.0, num_labels=40, num_teachers=400, adjacency=PAPERS
+    )
     distributions = [selection.probabilities(histogram) for histogram in (first, second)]
     verdict = verify_distributions(
         *distributions,
@@ -77,8 +97,12 @@ def noisy_count(std: float, histogram: Counts) -> Distribution:
     return dict(enumerate(np.diff(ndtr((edges - histogram[0]) / std))))
 
 
-@pytest.mark.parametrize(("rho", "delta", "true_delta"), [(0.1, 1e-5, 3.59e-5), (0.01, 1e-6, 3.33e-6)])
-def test_theorem_11_converts_to_less_than_a_gaussian_costs(rho: float, delta: float, true_delta: float) -> None:
+@pytest.mark.parametrize(
+    ("rho", "delta", "true_delta"), [(0.1, 1e-5, 3.59e-5), (0.01, 1e-6, 3.33e-6)]
+)
+def test_theorem_11_converts_to_less_than_a_gaussian_costs(
+    rho: float, delta: float, true_delta: float
+) -> None:
     """Zhu & Wang 2022: epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP."""
     std = 1 / math.sqrt(2 * rho)
     shape = {"num_labels": 1, "num_teachers": 1, "adjacency": PAPERS}
@@ -90,7 +114,9 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(rho: float, delta: fl
     assert verify(lambda histogram: noisy_count(std, histogram), event=ours, **shape).sound
 
 
-def first_set_verdict(passes: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim) -> Verdict:
+def first_set_verdict(
+    passes: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim
+) -> Verdict:
     """The best of three labels is released if its gap passes, of which these are the probabilities."""
 
     def distribution(histogram: Counts) -> Distribution:
@@ -98,7 +124,14 @@ def first_set_verdict(passes: ArrayLike, adjacency: pa.Adjacency, event: pa.Even
         passed = float(np.asarray(passes)[ranking.gaps(padded=False, num_teachers=6)[0, 0]])
         return {tuple(ranking.top(np.array([1]))[0].tolist()): passed, None: 1 - passed}
 
-    return verify(distribution, num_labels=3, num_teachers=6, adjacency=adjacency, event=event, epsilons=(50.0,))
+    return verify(
+        distribution,
+        num_labels=3,
+        num_teachers=6,
+        adjacency=adjacency,
+        event=event,
+        epsilons=(50.0,),
+    )
 
 
 def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() -> None:
@@ -107,14 +140,19 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
         StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
         for adjacency in (PAPERS, RECORD)
     )
-    verdict = first_set_verdict(paper.pass_probs, RECORD, pa.ApproximateEvent(pa.GaussianEvent(0.5), 0.05))
+    verdict = first_set_verdict(
+        paper.pass_probs, RECORD, pa.ApproximateEvent(pa.GaussianEvent(0.5), 0.05)
+    )
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
     assert verdict.delta.exact == pytest.approx(paper.pass_probs[2])
     assert math.isinf(verdict.renyi.ratio)  # no failure of 0.05 makes the distributions comparable
     assert first_set_verdict(paper.pass_probs, PAPERS, paper.event).sound
     assert first_set_verdict(ours.pass_probs, RECORD, ours.event).sound
-    with pytest.raises(InvalidValue, match=r"pass_probs=0\.25\d*: expected at most failure_prob=0\.05 up to the sens"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"pass_probs=0\.25\d*: expected at most failure_prob=0\.05 up to the sens",
+    ):
         StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=RECORD)
 
 
@@ -137,7 +175,9 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
 
 def test_limited_domain_for_add_remove_under_replace_one() -> None:
     """Durfee & Rogers 2019: 233 times delta at epsilon 2, on the histograms (4, 0) and (3, 1)."""
-    mechanism = LimitedDomainTopK(k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=PAPERS)
+    mechanism = LimitedDomainTopK(
+        k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=PAPERS
+    )
     shape = {"num_labels": 2, "num_teachers": 4, "event": Claim(deltas=((2.0, 1e-3),))}
     worst = verify(mechanism.distribution, adjacency=RECORD, **shape).worst
     assert worst.ratio == pytest.approx(233, abs=1)
@@ -157,15 +197,23 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
     theorem_23 = order * math.exp(2 * beta) / std**2 + log_term
     corrected = order / (2 * std**2 * (1 - 2 * order * beta)) + log_term
     assert theorem_23 == pytest.approx(claimed, abs=1e-3)
-    distributions = (lambda x: norm.logpdf(x, 0.0, std), lambda x: norm.logpdf(x, 1.0, std * math.exp(beta)))
+    distributions = (
+        lambda x: norm.logpdf(x, 0.0, std),
+        lambda x: norm.logpdf(x, 1.0, std * math.exp(beta)),
+    )
     limits = {"low": -150 * std, "high": 150 * std}
     verdict = verify_densities(
-        *distributions, event=Claim(renyi=((order, theorem_23),)), names=("narrow", "wide"), **limits
+        *distributions,
+        event=Claim(renyi=((order, theorem_23),)),
+        names=("narrow", "wide"),
+        **limits,
     )
     assert verdict.refuted
     assert verdict.worst.exact == pytest.approx(exact, abs=1e-3)
     assert (verdict.worst.first, verdict.worst.second) == ("wide", "narrow")
-    assert verify_densities(*distributions, event=Claim(renyi=((order, corrected),)), **limits).sound
+    assert verify_densities(
+        *distributions, event=Claim(renyi=((order, corrected),)), **limits
+    ).sound
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
@@ -179,20 +227,29 @@ def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str)
 def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None:
     """Zhu & Wang 2022: epsilon 3.6 for 600 queries; 600 independent releases on one pair cost at least 6.34."""
     paper = StableTopK(
-        selection_noise="gaussian", selection_scale=50.0, test_std=60.0, failure_prob=1e-9, adjacency=PAPERS
+        selection_noise="gaussian",
+        selection_scale=50.0,
+        test_std=60.0,
+        failure_prob=1e-9,
+        adjacency=PAPERS,
     )
     pair = (799, 401, *[1] * 38), (800, 400, *[2] * 38)
-    distributions = [paper.distribution(np.array(histogram), num_teachers=800) for histogram in pair]
+    distributions = [
+        paper.distribution(np.array(histogram), num_teachers=800) for histogram in pair
+    ]
     outcomes = list(distributions[0] | distributions[1])
     first, second = (
-        np.array([distribution.get(outcome, 0.0) for outcome in outcomes]) for distribution in distributions
+        np.array([distribution.get(outcome, 0.0) for outcome in outcomes])
+        for distribution in distributions
     )
 
     def verdict_at(epsilon: float) -> Verdict:
         claim = Claim(deltas=((epsilon, 1e-6),))
         return verify_distributions(first, second, event=claim, count=600, names=lambda _: pair)
 
-    with pytest.raises(PriceRefuted, match=r"delta at epsilon 3\.6: exact 0\.0039.*\(799, 401, .* -> \(800, 400, "):
+    with pytest.raises(
+        PriceRefuted, match=r"delta at epsilon 3\.6: exact 0\.0039.*\(799, 401, .* -> \(800, 400, "
+    ):
         verdict_at(3.6).require()
     assert verdict_at(6.33).refuted
     assert not verdict_at(6.36).refuted
@@ -209,7 +266,11 @@ def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) 
     event = STABLE.event_for(num_queries=1, **shape)
     selection = STABLE.gap_selection(**shape).event
     bit = STABLE.stability_test(num_teachers=6).event.event
-    price = pa.ApproximateEvent(selection, 0.05) if dropped == "test" else pa.ComposedEvent((selection, bit))
+    price = (
+        pa.ApproximateEvent(selection, 0.05)
+        if dropped == "test"
+        else pa.ComposedEvent((selection, bit))
+    )
 
     def found(price: pa.Event) -> Verdict:
         distribution = partial(STABLE.distribution, num_teachers=6)

@@ -28,7 +28,9 @@ def records(first: First) -> Dataset:
     if first is not None:
         inputs[:3], labels[:3] = first[0], first[1]
     ids, groups = np.arange(6), np.array([0, 0, 0, 1, 1, 1])
-    public, test = (Split(inputs[:1], labels[:1], np.array([number]), np.array([number])) for number in (10, 11))
+    public, test = (
+        Split(inputs[:1], labels[:1], np.array([number]), np.array([number])) for number in (10, 11)
+    )
     splits = {"private": Split(inputs, labels, ids, groups), "public": public, "test": test}
     return Dataset(name="small", real=False, kind="features", label_names=NAMES, **splits)
 
@@ -70,13 +72,20 @@ def questions() -> list[Question]:
     return [opening, *map(asked, states)]
 
 
-@pytest.fixture(scope="module", params=[LinearTeacher(device="cpu"), KernelTeacher()], ids=["linear", "kernel"])
-def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, First], list[Any]]:
+@pytest.fixture(
+    scope="module", params=[LinearTeacher(device="cpu"), KernelTeacher()], ids=["linear", "kernel"]
+)
+def answers(
+    request: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, First], list[Any]]:
     """What each holder answers to each question; only the first holds any of the groups."""
 
     def answered(name: str, held: First) -> list[Any]:
         folder = tmp_path_factory.mktemp(name)
-        return [answer_question(plan(held, name, request.param), question, folder) for question in questions()]
+        return [
+            answer_question(plan(held, name, request.param), question, folder)
+            for question in questions()
+        ]
 
     own, *others = ROLL.holders
     asked = [*((own, first) for first in FIRSTS), *((name, None) for name in others)]

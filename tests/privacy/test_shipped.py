@@ -54,7 +54,10 @@ TIGHT = {
     "StableTopK-gumbel",
     "GaussianVotes-1.0",
 }
-SMALLER = [(labels, teachers) for labels in (1, 2, 3) for teachers in (1, 2, 4, 6)] + [(4, 1), (4, 3)]
+SMALLER = [(labels, teachers) for labels in (1, 2, 3) for teachers in (1, 2, 4, 6)] + [
+    (4, 1),
+    (4, 3),
+]
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
@@ -62,9 +65,17 @@ every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 def verdict_of(case: Case, shape: Shape, under: Adjacency | None = None, **options: Any) -> Verdict:
     """Of what is made for a shape, on all neighbors by its own adjacency or another."""
     subject = case.subject(shape)
-    given = {"adjacency": under or shape.adjacency, "event": case.event(subject, shape), "symmetric": True} | options
-    distribution = by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename)
-    return verify(distribution, num_labels=shape.num_labels, num_teachers=shape.num_teachers, **given)
+    given = {
+        "adjacency": under or shape.adjacency,
+        "event": case.event(subject, shape),
+        "symmetric": True,
+    } | options
+    distribution = by_rank(
+        lambda histogram: case.distribution(subject, histogram, shape), case.rename
+    )
+    return verify(
+        distribution, num_labels=shape.num_labels, num_teachers=shape.num_teachers, **given
+    )
 
 
 @pytest.mark.slow
@@ -79,7 +90,9 @@ def test_nothing_is_found_on_the_largest_instance_and_a_smaller_price_is_refuted
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [case for case in CASES if "-epsilon=4.0" in case.name], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if "-epsilon=4.0" in case.name], ids=lambda case: case.name
+)
 @every_adjacency
 def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None:
     shape = Shape(adjacency, case.largest[0], min(3, case.largest[1]))
@@ -98,7 +111,9 @@ def test_nothing_is_found_on_smaller_instances(adjacency: Adjacency, case: Case)
             assert verdict_of(case, Shape(adjacency, num_labels, num_teachers)).require().sound
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.refuted_on], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.refuted_on], ids=lambda case: case.name
+)
 def test_what_is_made_for_add_remove_is_refuted_where_a_record_is_replaced(case: Case) -> None:
     made, replaced = Shape(Adjacency.ADD_REMOVE, *(case.refuted_on or ())), Adjacency.REPLACE_ONE
     assert verdict_of(case, made).sound
@@ -113,7 +128,9 @@ FAILING = (
 )
 
 
-@pytest.mark.parametrize("case", [each for each in CASES if each.name.startswith(FAILING)], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [each for each in CASES if each.name.startswith(FAILING)], ids=lambda case: case.name
+)
 @every_adjacency
 def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: Case) -> None:
     """Where little else is told, a set that the neighbor does not have is released with the failure probability."""
@@ -134,7 +151,9 @@ def test_the_sharper_accountants_print_no_less_than_is_spent(
     """Once, for all pairs, and three times on the worst of them; their prices are nearly attained."""
     (case,) = (case for case in CASES if case.name == name)
     options = {"accountant": accountant, "orders": (), "epsilons": (0.5, 2.0), "deltas": (1e-3,)}
-    once, thrice = (verdict_of(case, Shape(adjacency, 3, 3), count=count, **options) for count in (1, 3))
+    once, thrice = (
+        verdict_of(case, Shape(adjacency, 3, 3), count=count, **options) for count in (1, 3)
+    )
     assert once.require().sound
     assert not thrice.require().sound
     assert once.ratio > 0.8
@@ -143,14 +162,18 @@ def test_the_sharper_accountants_print_no_less_than_is_spent(
 
 def of_package(subject: Any, histogram: NDArray[np.int64], shape: Shape) -> Mapping[Any, float]:
     if isinstance(subject, GapSelection):
-        return dict(zip(subject.candidates.tolist(), subject.probabilities(histogram).tolist(), strict=True))
+        return dict(
+            zip(subject.candidates.tolist(), subject.probabilities(histogram).tolist(), strict=True)
+        )
     return subject.distribution(histogram, num_teachers=shape.num_teachers)
 
 
 REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed_top_k_distribution)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.distribution in REWRITTEN], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.distribution in REWRITTEN], ids=lambda case: case.name
+)
 def test_the_packages_distributions_are_those_written_down_here(case: Case) -> None:
     """Of selections by size, of stable sets by set; of a fixed size by what is released after all steps."""
     shape = Shape(Adjacency.REPLACE_ONE, *case.largest)
@@ -158,7 +181,9 @@ def test_the_packages_distributions_are_those_written_down_here(case: Case) -> N
     for histogram in all_histograms(*case.largest)[::97]:
         expected.clear()
         for outcome, p in case.distribution(subject, histogram, shape).items():
-            expected[fixed_set(outcome, subject.k) if isinstance(subject, StableFixedTopK) else outcome] += p
+            expected[
+                fixed_set(outcome, subject.k) if isinstance(subject, StableFixedTopK) else outcome
+            ] += p
         found = of_package(subject, histogram, shape)
         assert found.keys() <= expected.keys()
         assert {outcome: found.get(outcome, 0.0) for outcome in expected} == pytest.approx(
@@ -168,7 +193,11 @@ def test_the_packages_distributions_are_those_written_down_here(case: Case) -> N
 
 def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
     """The scale has to grow with the root of the number of picks."""
-    (case,) = (case for case in CASES if case.name == "StableFixedTopK-2-gaussian-10000.0-0.001-4.0-10000.0")
+    (case,) = (
+        case
+        for case in CASES
+        if case.name == "StableFixedTopK-2-gaussian-10000.0-0.001-4.0-10000.0"
+    )
     for adjacency in ADJACENCIES:
         cheap = replace(case, distribution=partial(stable_fixed_top_k_distribution, growth=0.0))
         assert verdict_of(cheap, Shape(adjacency, 4, 4)).renyi.exceeds
@@ -185,7 +214,9 @@ ATTAINED = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [each for each in CASES if each.name.startswith("Stab")], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [each for each in CASES if each.name.startswith("Stab")], ids=lambda case: case.name
+)
 @every_adjacency
 def test_the_curve_holds_where_a_set_that_the_neighbor_does_not_have_is_refused(
     adjacency: Adjacency, case: Case
@@ -209,7 +240,9 @@ RANGES = (
 )
 
 
-@pytest.mark.parametrize("case", [each for each in CASES if each.name.startswith(RANGES)], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [each for each in CASES if each.name.startswith(RANGES)], ids=lambda case: case.name
+)
 @every_adjacency
 def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case: Case) -> None:
     event = case.event(case.subject(Shape(adjacency, 4, 3)), Shape(adjacency, 4, 3))
@@ -219,10 +252,14 @@ def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case
 
 
 @every_adjacency
-def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(adjacency: Adjacency) -> None:
+def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
+    adjacency: Adjacency,
+) -> None:
     case = Case(
         "limited domain",
-        lambda s: LimitedDomainTopK(k=1, epsilon=4.0, domain_size=4, failure_prob=0.5, adjacency=s.adjacency),
+        lambda s: LimitedDomainTopK(
+            k=1, epsilon=4.0, domain_size=4, failure_prob=0.5, adjacency=s.adjacency
+        ),
     )
     first, second, _ = pairs_of_laws(case, Shape(adjacency, 4, 4))
     assert 0.93 * 4.0 < largest_log_ratio(first, second) <= 4.0 * (1 + 1e-9)
@@ -239,14 +276,18 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
         renamed = case.distribution(subject, histogram[order], shape)
         expected = {case.rename(outcome, order.tolist()): p for outcome, p in renamed.items()}
         for outcome in distribution.keys() | expected.keys():
-            assert distribution.get(outcome, 0.0) == pytest.approx(expected.get(outcome, 0.0), rel=1e-9, abs=1e-15)
+            assert distribution.get(outcome, 0.0) == pytest.approx(
+                expected.get(outcome, 0.0), rel=1e-9, abs=1e-15
+            )
 
 
 def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
     """A new one needs a line in `shipped.py`."""
     shape = Shape(Adjacency.REPLACE_ONE, 3, 3)
     listed = {type(case.subject(shape)) for case in CASES}
-    exported = [getattr(module, name) for module in (mechanisms, aggregators) for name in module.__all__]
+    exported = [
+        getattr(module, name) for module in (mechanisms, aggregators) for name in module.__all__
+    ]
     priced = {
         thing
         for thing in exported
@@ -271,15 +312,21 @@ def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
 def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) -> None:
     """One gap, a sens**2 / (2 std**2); L counts, a vector with l2 sensitivity sqrt(L), L a / (2 std**2)."""
     for std in (0.1, 0.5, 1.0, 3.0):
-        test = StabilityTest.gaussian(test_std=std, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
-        assert (price_curve(test.event) <= ORDERS * adjacency.gap_sensitivity**2 / (2 * std**2)).all()
+        test = StabilityTest.gaussian(
+            test_std=std, failure_prob=0.05, num_teachers=6, adjacency=adjacency
+        )
+        assert (
+            price_curve(test.event) <= ORDERS * adjacency.gap_sensitivity**2 / (2 * std**2)
+        ).all()
         votes = GaussianVotes(noise_std=std, adjacency=adjacency)
         bits = votes.event_for(num_queries=1, num_labels=4, num_teachers=6)
         assert (price_curve(bits) <= 4 * ORDERS / (2 * std**2)).all()
 
 
 @every_adjacency
-def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(adjacency: Adjacency) -> None:
+def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
+    adjacency: Adjacency,
+) -> None:
     table = optimal_stability_table(failure_prob=0.05, **TABLE)
     price = StabilityTest.from_table(table, num_teachers=20, adjacency=adjacency).event
     assert price_curve(price, np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
@@ -287,16 +334,29 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
     for rho in (0.01, 0.5):
         settings = {"k": 2, "rho": rho, "adjacency": adjacency}
         gammas = (CanonicalTopK(gamma=gamma, **settings) for gamma in (0.0, 0.25, 0.5, 1.0))
-        for mechanism in (PeelingTopK(**settings), OneShotTopK(**settings), JointTopK(**settings), *gammas):
+        for mechanism in (
+            PeelingTopK(**settings),
+            OneShotTopK(**settings),
+            JointTopK(**settings),
+            *gammas,
+        ):
             assert (price_curve(mechanism.event) <= rho * ORDERS * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @every_adjacency
 def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: str) -> None:
-    shape = {"noise_scale": 1.0, "num_labels": 4, "num_teachers": 6, "padded": True, "adjacency": adjacency}
+    shape = {
+        "noise_scale": 1.0,
+        "num_labels": 4,
+        "num_teachers": 6,
+        "padded": True,
+        "adjacency": adjacency,
+    }
     plain = GapSelection(noise=noise, **shape).event
-    assert GapSelection(noise=noise, regularizer=lambda k: -1.5 * abs(k - 2), **shape).event == plain
+    assert (
+        GapSelection(noise=noise, regularizer=lambda k: -1.5 * abs(k - 2), **shape).event == plain
+    )
 
 
 def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:

@@ -25,7 +25,13 @@ from pate.accounting.target_charging import (
     run_twice,
     tight_boundary,
 )
-from pate.mechanisms import AboveThreshold, BetweenThresholds, BoundaryWrapper, DiscreteLaplace, RunTwice
+from pate.mechanisms import (
+    AboveThreshold,
+    BetweenThresholds,
+    BoundaryWrapper,
+    DiscreteLaplace,
+    RunTwice,
+)
 from tests.privacy.call_distributions import (
     Array,
     Pair,
@@ -90,14 +96,18 @@ def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
             first, second = (distribution[rest] / distribution[rest].sum() for distribution in pair)
             for asked in range(1, len(rest)):
                 merged = [
-                    np.append(distribution[:asked], distribution[asked:].sum()) for distribution in (first, second)
+                    np.append(distribution[:asked], distribution[asked:].sum())
+                    for distribution in (first, second)
                 ]
                 yield (merged[0], merged[1]), np.arange(asked + 1) < asked
 
 
 def boundary_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
     for first, second in neighbors(epsilon):
-        yield (boundary_distribution(first), boundary_distribution(second)), np.arange(len(first) + 1) == len(first)
+        yield (
+            (boundary_distribution(first), boundary_distribution(second)),
+            np.arange(len(first) + 1) == len(first),
+        )
 
 
 def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
@@ -108,7 +118,9 @@ def laplace_pairs(epsilon: float, *, width: float = 2.0) -> Iterator[tuple[Pair,
     """Values f and f + move with Laplace noise, below, between and above 0 and `width`."""
     for value in np.linspace(-10 / epsilon, 10 / epsilon, 401):
         for move in (0.3, 1.0):
-            first, second = (three_way(float(position), epsilon, width) for position in (value, value + move))
+            first, second = (
+                three_way(float(position), epsilon, width) for position in (value, value + move)
+            )
             yield (first, second), np.array([False, True, False])
 
 
@@ -131,7 +143,11 @@ CASES = {
     "boundary": (boundary, boundary_pairs, 1.08),
     "tight_boundary": (tight_boundary, boundary_pairs, 1.05),
     "run_twice": (run_twice, run_twice_pairs, 1.05),
-    "between_thresholds": (lambda epsilon: between_thresholds(epsilon, width=2.0), laplace_pairs, 1.05),
+    "between_thresholds": (
+        lambda epsilon: between_thresholds(epsilon, width=2.0),
+        laplace_pairs,
+        1.05,
+    ),
 }
 
 
@@ -155,7 +171,8 @@ THRESHOLDS: list[tuple[type, dict[str, int]]] = [
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 @pytest.mark.parametrize(
-    ("statistic", "adjacency"), [("count", REPLACE), ("gap", REPLACE), ("gap", Adjacency.ADD_REMOVE)]
+    ("statistic", "adjacency"),
+    [("count", REPLACE), ("gap", REPLACE), ("gap", Adjacency.ADD_REMOVE)],
 )
 @pytest.mark.parametrize(("kind", "at"), THRESHOLDS)
 def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
@@ -164,7 +181,8 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
     test = kind(epsilon=epsilon, statistic=statistic, adjacency=adjacency, **at)
     exact = smallest(threshold_pairs(test), test.target.epsilon)
     assert test.target.hit_prob <= exact * (1 + 1e-9) < test.target.hit_prob * 1.05
-    if (kind, statistic) == (AboveThreshold, "count"):  # a gap that moves by 2 is not charged like this
+    # a gap that moves by 2 is not charged like this
+    if (kind, statistic) == (AboveThreshold, "count"):
         first, second = (three_lumps(float(test.noise.rate), value, (3,)) for value in (0, 2))
         assert np.abs(np.log(first / second)).max() > 1.5 * epsilon
 
@@ -172,7 +190,9 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
 @pytest.mark.parametrize("scale", [1.0, 8.0])
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
-def test_wrapped_selections_keep_their_target(adjacency: Adjacency, scale: float, noise: str) -> None:
+def test_wrapped_selections_keep_their_target(
+    adjacency: Adjacency, scale: float, noise: str
+) -> None:
     wrapper = BoundaryWrapper(selection(noise, adjacency, scale))
     first, second = distribution_pairs(wrapper, adjacency)
     assert np.abs(np.log(first / second)).max() <= wrapper.target.epsilon * (1 + 1e-9)
@@ -196,7 +216,9 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
     near, far = (boundary_distribution([1 - p, p]) for p in (rare, growth * rare))
     exact = exact_hit_prob(near, far, in_target=[False, False, True], epsilon=target.epsilon)
     assert exact == pytest.approx(target.hit_prob, rel=1e-5)
-    coins = [np.array([[1 - p, p], [1 - q, q]]) for p, q in ((rare, growth * rare), (even, 1 - even))]
+    coins = [
+        np.array([[1 - p, p], [1 - q, q]]) for p, q in ((rare, growth * rare), (even, 1 - even))
+    ]
     exact = smallest((twice((coin[0], coin[1])) for coin in coins), 2 * epsilon)
     assert run_twice(epsilon).hit_prob == pytest.approx(exact, rel=1e-5)
 
@@ -282,7 +304,9 @@ def test_the_same_test_again_and_again_is_one_of_the_plays() -> None:
     assert 0 < total <= best_play(epsilon, hits, target_epsilon, num_calls=num_calls)
 
 
-def two_counter_distributions(pair: Pair, targets: tuple[set[int], set[int]], hits: int, *, num_calls: int) -> Pair:
+def two_counter_distributions(
+    pair: Pair, targets: tuple[set[int], set[int]], hits: int, *, num_calls: int
+) -> Pair:
     """The distributions of how often each outcome occurred when both counters reached their hits, or after the last
     call.
 
@@ -313,7 +337,10 @@ def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
     epsilon, targets = 1.0, ({1}, {2})
     rare = np.array([0.08, 0.08])
     first, second = (np.append(1 - hit.sum(), hit) for hit in (rare * math.exp(epsilon), rare))
-    hit_prob = min(exact_hit_prob(first, second, in_target=np.arange(3) == one, epsilon=epsilon) for one in (1, 2))
+    hit_prob = min(
+        exact_hit_prob(first, second, in_target=np.arange(3) == one, epsilon=epsilon)
+        for one in (1, 2)
+    )
     session = TargetCharging(epsilon, hits, hit_prob=hit_prob, target_delta=1e-2, num_counters=2)
     distributions = two_counter_distributions((first, second), targets, hits, num_calls=14)
     assert distributions[0].sum() == pytest.approx(1)
@@ -326,5 +353,8 @@ def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
 
     assert exact(session.price.epsilon) <= session.price.delta
     for target_epsilon in (0.5, 1.5, 3.0, session.price.epsilon):
-        assert exact(target_epsilon) <= ExactAccountant().compose(session.event).get_delta(target_epsilon)
-    assert exact(pure_dp_composition_epsilon(epsilon, count=1, target_delta=1e-2)) > 1e-2  # one access is too cheap
+        assert exact(target_epsilon) <= ExactAccountant().compose(session.event).get_delta(
+            target_epsilon
+        )
+    # one access is too cheap
+    assert exact(pure_dp_composition_epsilon(epsilon, count=1, target_delta=1e-2)) > 1e-2

@@ -13,7 +13,13 @@ from scipy.special import gammaln
 from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.target_charging import TargetCharging, exact_hit_prob, run_twice
-from pate.mechanisms import AboveThreshold, BetweenThresholds, BoundaryWrapper, SparseVector, SweepTopK
+from pate.mechanisms import (
+    AboveThreshold,
+    BetweenThresholds,
+    BoundaryWrapper,
+    SparseVector,
+    SweepTopK,
+)
 from pate.verification.divergences import hockey_stick
 from tests.privacy.call_distributions import (
     Array,
@@ -30,18 +36,29 @@ ADJACENCIES = tuple(Adjacency)
 EPSILONS = (0.5, 1.0, 2.0, 3.0)
 
 
-def assert_priced(pairs: Iterable[Pair], *, call_epsilon: float, count: int, too_few: tuple[float, int]) -> None:
+def assert_priced(
+    pairs: Iterable[Pair], *, call_epsilon: float, count: int, too_few: tuple[float, int]
+) -> None:
     """At every epsilon and with a failure of 1e-6, what is charged is enough for all pairs; a smaller one is not."""
-    exact = np.array([hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs])
-    made = [PureDpAccountant().compose(PureDpEvent(each), times) for each, times in ((call_epsilon, count), too_few)]
-    price, small = (1e-6 + np.array([each.get_delta(epsilon) for epsilon in EPSILONS]) for each in made)
+    exact = np.array(
+        [hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs]
+    )
+    made = [
+        PureDpAccountant().compose(PureDpEvent(each), times)
+        for each, times in ((call_epsilon, count), too_few)
+    ]
+    price, small = (
+        1e-6 + np.array([each.get_delta(epsilon) for epsilon in EPSILONS]) for each in made
+    )
     assert (exact <= price).all() and (exact > small).any()
 
 
 # ------------------------------------------------------------------------------------------------ whole sessions
 
 
-def session_delta(pair: Pair, in_target: Array, hits: int, epsilon: float, *, num_calls: int) -> float:
+def session_delta(
+    pair: Pair, in_target: Array, hits: int, epsilon: float, *, num_calls: int
+) -> float:
     """The exact delta of the same call up to the last hit, at most `num_calls` times, in the worse direction.
 
     Calls are exchangeable: a transcript's probability depends on how often each outcome occurred, and whether the last
@@ -61,18 +78,30 @@ def session_delta(pair: Pair, in_target: Array, hits: int, epsilon: float, *, nu
                 continue
             orders = gammaln(length + 1) - gammaln(np.array([*found, *misses]) + 1).sum()
             columns.append([*found, *misses])
-            ways.append(orders + (math.log(hits / length) if halted else 0.0))  # the last call is one of the hits
-    exponents = np.array(columns, dtype=float) @ logs[:, np.concatenate([hit, missed])].T + np.array(ways)[:, None]
+            # the last call is one of the hits
+            ways.append(orders + (math.log(hits / length) if halted else 0.0))
+    exponents = (
+        np.array(columns, dtype=float) @ logs[:, np.concatenate([hit, missed])].T
+        + np.array(ways)[:, None]
+    )
     first, second = np.exp(exponents).T
     assert first.sum() == pytest.approx(1, abs=1e-9)
     growth = math.exp(epsilon)
-    return float(max(np.maximum(a - growth * b, 0).sum() for a, b in ((first, second), (second, first))))
+    return float(
+        max(np.maximum(a - growth * b, 0).sum() for a, b in ((first, second), (second, first)))
+    )
 
 
 def near_worst(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> list[tuple[Pair, Array]]:
     """The pairs with the smallest q: those that a session pays for in full."""
-    found = sorted(pairs, key=lambda pair: exact_hit_prob(*pair[0], in_target=pair[1], epsilon=epsilon))
-    often = [pair for pair in found if min(distribution[pair[1]].sum() for distribution in pair[0]) > 0.02]
+    found = sorted(
+        pairs, key=lambda pair: exact_hit_prob(*pair[0], in_target=pair[1], epsilon=epsilon)
+    )
+    often = [
+        pair
+        for pair in found
+        if min(distribution[pair[1]].sum() for distribution in pair[0]) > 0.02
+    ]
     return often[:2]
 
 
@@ -86,10 +115,16 @@ SESSIONS = (
 
 @pytest.mark.parametrize("hits", [1, 2])
 @pytest.mark.parametrize("call", SESSIONS)
-def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits(call: Any, hits: int) -> None:
+def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits(
+    call: Any, hits: int
+) -> None:
     price = TargetCharging.of_targets([call.target], hits, target_delta=1e-3).price
     worst = near_worst(threshold_pairs(call), 1.0)
-    assert 0 <= max(session_delta(*pair, hits, price.epsilon, num_calls=60) for pair in worst) <= price.delta
+    assert (
+        0
+        <= max(session_delta(*pair, hits, price.epsilon, num_calls=60) for pair in worst)
+        <= price.delta
+    )
     if (call, hits) == (SESSIONS[0], 1):
         claimed = pure_dp_composition_epsilon(1.0, count=1, target_delta=1e-3)
         assert max(session_delta(*pair, 1, claimed, num_calls=60) for pair in worst) > 1e-3
@@ -104,9 +139,12 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
     for at in np.argsort(-np.abs(np.log(first / second)).max(axis=1))[:5]:
         # the likeliest outcome apart, the others together: sessions see no more
         apart = [
-            np.array([law[likeliest[at]], 1 - law[likeliest[at]] - law[-1], law[-1]]) for law in (first[at], second[at])
+            np.array([law[likeliest[at]], 1 - law[likeliest[at]] - law[-1], law[-1]])
+            for law in (first[at], second[at])
         ]
-        found = session_delta((apart[0], apart[1]), np.arange(3) == 2, 2, session.price.epsilon, num_calls=40)
+        found = session_delta(
+            (apart[0], apart[1]), np.arange(3) == 2, 2, session.price.epsilon, num_calls=40
+        )
         assert 0 <= found <= session.price.delta
 
 
@@ -118,7 +156,9 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
     session = TargetCharging.of_targets([run_twice(epsilon)], hits, target_delta=1e-3)
     for coins in ((0.02, 0.02 * growth), (1 / (1 + growth), growth / (1 + growth))):
         first, second = (np.array([p * p, (1 - p) ** 2, 2 * p * (1 - p)]) for p in coins)
-        found = session_delta((first, second), np.arange(3) == 2, hits, session.price.epsilon, num_calls=60)
+        found = session_delta(
+            (first, second), np.arange(3) == 2, hits, session.price.epsilon, num_calls=60
+        )
         assert 0 <= found <= session.price.delta
 
 
@@ -143,14 +183,20 @@ def sweep_distribution(counts: tuple[int, ...], k: int, rate: float, *, reach: i
             continue
         before = order[0]
         joint = noisy[before][:, None] * at_last[None, :]
-        above = scores[:, None] >= scores[None, :] if before < last else scores[:, None] > scores[None, :]
+        above = (
+            scores[:, None] >= scores[None, :]
+            if before < last
+            else scores[:, None] > scores[None, :]
+        )
         distribution.append((joint * above).ravel())
     return np.concatenate(distribution)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("k", [1, 2])
-def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(adjacency: Adjacency, k: int) -> None:
+def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
+    adjacency: Adjacency, k: int
+) -> None:
     sweep = SweepTopK(k=k, epsilon=1.0, failure_prob=1e-6, adjacency=adjacency)
     sides = (map(tuple, side.tolist()) for side in neighbors(3, 2, adjacency))
     law = partial(sweep_distribution, k=k, rate=float(sweep.noise.rate), reach=26)
@@ -166,16 +212,24 @@ THRESHOLD = 2
 OTHERS = 2  # items with every bit; they drop out as well
 
 
-def sparse_vector_distributions(first: tuple[int, ...], second: tuple[int, ...], rate: float, item_hits: int) -> Pair:
+def sparse_vector_distributions(
+    first: tuple[int, ...], second: tuple[int, ...], rate: float, item_hits: int
+) -> Pair:
     """All transcripts for one item with these bits, or those; released sums up to ties of their ratio."""
-    transcripts = [(1.0, 1.0, 0, 0, 0)]  # probabilities, hits of the item in either world, hits of the others
+    # probabilities, hits of the item in either world, hits of the others
+    transcripts = [(1.0, 1.0, 0, 0, 0)]
     for bits in zip(first, second, strict=True):
         longer = []
         for one, other, hits_one, hits_other, hits_rest in transcripts:
             rest = OTHERS if hits_rest < item_hits else 0
-            counted = [bit and hits < item_hits for bit, hits in zip(bits, (hits_one, hits_other), strict=True)]
+            counted = [
+                bit and hits < item_hits
+                for bit, hits in zip(bits, (hits_one, hits_other), strict=True)
+            ]
             low = max(min(rest + counted[0], rest + counted[1]), THRESHOLD - 1)
-            distributions = [three_lumps(rate, rest + int(own), (THRESHOLD, low + 1)) for own in counted]
+            distributions = [
+                three_lumps(rate, rest + int(own), (THRESHOLD, low + 1)) for own in counted
+            ]
             for outcome in range(3):
                 hit = outcome > 0
                 longer.append(
@@ -192,7 +246,9 @@ def sparse_vector_distributions(first: tuple[int, ...], second: tuple[int, ...],
     return table[:, 0], table[:, 1]
 
 
-def sparse_vector_pairs(adjacency: Adjacency, num_queries: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def sparse_vector_pairs(
+    adjacency: Adjacency, num_queries: int
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     every = list(product((0, 1), repeat=num_queries))
     absent = (0,) * num_queries
     if adjacency is Adjacency.REPLACE_ONE:
@@ -203,11 +259,16 @@ def sparse_vector_pairs(adjacency: Adjacency, num_queries: int) -> Iterator[tupl
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("item_hits", [1, 2])
-def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(adjacency: Adjacency, item_hits: int) -> None:
+def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(
+    adjacency: Adjacency, item_hits: int
+) -> None:
     num_queries = 3 if adjacency is Adjacency.REPLACE_ONE else 4
-    mechanism = SparseVector(epsilon=1.0, item_hits=item_hits, failure_prob=1e-6, adjacency=adjacency)
+    mechanism = SparseVector(
+        epsilon=1.0, item_hits=item_hits, failure_prob=1e-6, adjacency=adjacency
+    )
     rate = float(mechanism.noise.rate)
     pairs = (
-        sparse_vector_distributions(*bits, rate, item_hits) for bits in sparse_vector_pairs(adjacency, num_queries)
+        sparse_vector_distributions(*bits, rate, item_hits)
+        for bits in sparse_vector_pairs(adjacency, num_queries)
     )
     assert_priced(pairs, call_epsilon=1.0, count=mechanism.event.event.count, too_few=(1.0, 1))

@@ -45,7 +45,9 @@ def votes_of(
         directions=known,
         public_inputs=pool,
         records_per_teacher=expected,
-        ask=None if said is None else lambda: PoolAnswers(np.asarray(said, dtype=np.float32), asked),
+        ask=None
+        if said is None
+        else lambda: PoolAnswers(np.asarray(said, dtype=np.float32), asked),
     )
 
 
@@ -59,9 +61,15 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     adjacency: Adjacency, clip: float, expected: float, weight: float
 ) -> None:
     """All pairs of teachers of one, two, five and 40 records with all labels."""
-    rng, scale, sums = np.random.default_rng(1), np.array([3.0, 0.4]), ClippedMoments(clip, 1, adjacency)
+    rng, scale, sums = (
+        np.random.default_rng(1),
+        np.array([3.0, 0.4]),
+        ClippedMoments(clip, 1, adjacency),
+    )
     weights, parts = rng.normal(size=(5, 2)) * 9, []
-    for size, far, labels in product((1, 2, 5, 40) * 3, (1e-6, 1.0, 1e6), product((False, True), repeat=2)):
+    for size, far, labels in product(
+        (1, 2, 5, 40) * 3, (1e-6, 1.0, 1e6), product((False, True), repeat=2)
+    ):
         inputs = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
         alone = votes_of(inputs, [labels] * size, [0] * size, 1, expected=expected)
         alone.weights = None if weight == 1 else np.array([weight])
@@ -75,17 +83,25 @@ def test_no_trained_teacher_moves_a_sum_further_whatever_it_says(adjacency: Adja
     """Of one and of several records, with answers of any size."""
     rng, sums = np.random.default_rng(4), ClippedMoments(0.6, 1, adjacency)
     weights, parts = rng.normal(size=(5, 2)) * 9, []
-    for size, far, labels in product((1, 3), (0.0, 1e-3, 1.0, 1e9), product((False, True), repeat=2)):
+    for size, far, labels in product(
+        (1, 3), (0.0, 1e-3, 1.0, 1e9), product((False, True), repeat=2)
+    ):
         said = rng.normal(size=(5, 2)) * far
         for sign in (1, -1):
-            alone = votes_of(rng.normal(size=(size, 3)), [labels] * size, [0] * size, 1, said=[sign * said])
+            alone = votes_of(
+                rng.normal(size=(size, 3)), [labels] * size, [0] * size, 1, said=[sign * said]
+            )
             parts.append(alone.total(weights, np.array([120.0, 16.0]), sums).ravel())
     assert_reached(parts, adjacency, sums.l2_sensitivity)
 
 
-@pytest.mark.parametrize("counted", [None, np.array([1.0, 0.25, 0.6, 0.1, 0.9, 0.5])], ids=["alike", "by weight"])
+@pytest.mark.parametrize(
+    "counted", [None, np.array([1.0, 0.25, 0.6, 0.1, 0.9, 0.5])], ids=["alike", "by weight"]
+)
 @pytest.mark.parametrize("trained", [False, True])
-def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(trained: bool, counted: Array | None) -> None:
+def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(
+    trained: bool, counted: Array | None
+) -> None:
     """The sum is that of what each says alone, by its own weight, so that one change is one teacher's."""
     rng = np.random.default_rng(2)
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
@@ -95,7 +111,9 @@ def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(trained: b
 
     def total(rows: Any, teachers: slice, numbers: Any) -> Any:
         its = None if said is None else said[teachers]
-        votes = votes_of(inputs[rows], labels[rows], numbers, 6 if teachers == slice(None) else 1, said=its)
+        votes = votes_of(
+            inputs[rows], labels[rows], numbers, 6 if teachers == slice(None) else 1, said=its
+        )
         votes.weights = None if counted is None else counted[teachers]
         return votes.total(student, np.ones(2), sums)
 
@@ -112,12 +130,20 @@ def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold(cou
     """To the last bit, at a size where a product of another shape would round otherwise."""
     rng, num_teachers, num_labels = np.random.default_rng(8), 300, 40
     teacher_of = np.repeat(np.arange(num_teachers), rng.integers(0, 4, size=num_teachers))
-    inputs, labels = rng.normal(size=(len(teacher_of), 100)), rng.random((len(teacher_of), num_labels)) < 0.3
+    inputs, labels = (
+        rng.normal(size=(len(teacher_of), 100)),
+        rng.random((len(teacher_of), num_labels)) < 0.3,
+    )
     pool = rng.normal(size=(400, 100)).astype(np.float32)
-    weights, sums = rng.normal(size=(count + 1, num_labels)) * 0.3, ClippedMoments(0.5, num_teachers)
+    weights, sums = (
+        rng.normal(size=(count + 1, num_labels)) * 0.3,
+        ClippedMoments(0.5, num_teachers),
+    )
 
     def total(rows: Array) -> Array:
-        said = votes_of(inputs[rows], labels[rows], teacher_of[rows], num_teachers, count, pool=pool)
+        said = votes_of(
+            inputs[rows], labels[rows], teacher_of[rows], num_teachers, count, pool=pool
+        )
         return said.total(weights, np.ones(num_labels), sums).astype(np.float64)
 
     alone = [total(np.flatnonzero(teacher_of == teacher)) for teacher in np.unique(teacher_of)]
@@ -130,20 +156,32 @@ def test_all_rounds_use_the_noise_that_is_charged(
     num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1 / noise multipliers squared add up; a density for the worst pair costs what is charged, and no less."""
-    noises, sums = recorded(monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedMoments")
-    rounds = CenteredVotes(noise_multiplier=1.7, prevalence_share=0.0, rounds=num_rounds, adjacency=adjacency)
+    noises, sums = recorded(
+        monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedMoments"
+    )
+    rounds = CenteredVotes(
+        noise_multiplier=1.7, prevalence_share=0.0, rounds=num_rounds, adjacency=adjacency
+    )
     rng = np.random.default_rng(3)
     votes = votes_of(rng.normal(size=(30, 3)), rng.random((30, 2)) < 0.3, np.arange(30), 30)
     rounds._student(votes, np.array([0.3, 0.3]), ReleaseContext(rng))
     assert [each.adjacency for each in sums] == [adjacency] * num_rounds
-    shift = math.sqrt(sum((each.l2_sensitivity / noise.std) ** 2 for each, noise in zip(sums, noises, strict=True)))
+    shift = math.sqrt(
+        sum(
+            (each.l2_sensitivity / noise.std) ** 2 for each, noise in zip(sums, noises, strict=True)
+        )
+    )
     assert 1 / shift == pytest.approx(1.7, rel=1e-9)
-    assert verdict_on_shift(shift, rounds.event_for(num_queries=9, num_labels=2, num_teachers=30)).sound
+    assert verdict_on_shift(
+        shift, rounds.event_for(num_queries=9, num_labels=2, num_teachers=30)
+    ).sound
     assert verdict_on_shift(shift, GaussianEvent(1.7 * 1.05)).refuted
 
 
 @pytest.mark.slow
-def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The second student is a function of the first release. The control: the price of one of the two is refuted."""
     inputs = np.repeat(POOL[:1], 3, axis=0)
     require_price_of_two_rounds(

@@ -5,7 +5,15 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from pate.accounting import Accountant, Adjacency, Event, ExactAccountant, GaussianEvent, PldAccountant, RdpAccountant
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    Event,
+    ExactAccountant,
+    GaussianEvent,
+    PldAccountant,
+    RdpAccountant,
+)
 from pate.aggregators import ConfidentGNMax, GNMax, PowersetGNMax
 from pate.mechanisms.noise.real_numbers import gaussian_argmax
 from pate.verification import Claim, Verdict, verify
@@ -15,22 +23,33 @@ every_adjacency = pytest.mark.parametrize("adjacency", tuple(Adjacency))
 SHAPE = {"num_queries": 1, "num_labels": 3, "num_teachers": 5}
 
 
-def verified(event: Event | Claim, adjacency: Adjacency, std: float, labels: int = 3, teachers: int = 5) -> Verdict:
+def verified(
+    event: Event | Claim, adjacency: Adjacency, std: float, labels: int = 3, teachers: int = 5
+) -> Verdict:
     def distribution(histogram: np.ndarray) -> dict[int, float]:
         rival, ours = noisy_max_distribution(histogram, std), gaussian_argmax(histogram / std)
         np.testing.assert_allclose(ours, rival, rtol=1e-6, atol=1e-12)
         return dict(enumerate(rival.tolist()))
 
     return verify(
-        distribution, num_labels=labels, num_teachers=teachers, adjacency=adjacency, event=event, one_vote=True
+        distribution,
+        num_labels=labels,
+        num_teachers=teachers,
+        adjacency=adjacency,
+        event=event,
+        one_vote=True,
     )
 
 
 @every_adjacency
 @pytest.mark.parametrize("noise_std", [0.7, 2.0, 6.0])
 @pytest.mark.parametrize("kind", [RdpAccountant, ExactAccountant, PldAccountant])
-def test_no_pair_of_tables_costs_more(kind: type[Accountant], noise_std: float, adjacency: Adjacency) -> None:
-    claim = Claim.of(GNMax(noise_std=noise_std, adjacency=adjacency).event_for(**SHAPE), accountant=kind)
+def test_no_pair_of_tables_costs_more(
+    kind: type[Accountant], noise_std: float, adjacency: Adjacency
+) -> None:
+    claim = Claim.of(
+        GNMax(noise_std=noise_std, adjacency=adjacency).event_for(**SHAPE), accountant=kind
+    )
     verdict = verified(claim, adjacency, noise_std)
     assert verdict.sound
     assert verified(claim.scaled(0.6), adjacency, noise_std).refuted or noise_std == 0.7
@@ -42,27 +61,41 @@ def test_no_pair_of_tables_costs_more(kind: type[Accountant], noise_std: float, 
 def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
     one = GNMax(noise_std=4.0, adjacency=adjacency).event_for(**SHAPE)
     assert PowersetGNMax(noise_std=4.0, adjacency=adjacency).event_for(**SHAPE) == one
-    confident = ConfidentGNMax(screening_std=1e9, threshold_share=0.5, noise_std=4.0, adjacency=adjacency)
-    prices = [RdpAccountant().compose(event).get_epsilon(1e-5) for event in (one, confident.event_for(**SHAPE))]
+    confident = ConfidentGNMax(
+        screening_std=1e9, threshold_share=0.5, noise_std=4.0, adjacency=adjacency
+    )
+    prices = [
+        RdpAccountant().compose(event).get_epsilon(1e-5)
+        for event in (one, confident.event_for(**SHAPE))
+    ]
     assert prices[0] == pytest.approx(prices[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("num_teachers", [1, 2, 4])
 @every_adjacency
-def test_a_winner_among_all_sets_of_two_labels_is_covered(adjacency: Adjacency, num_teachers: int) -> None:
-    event = PowersetGNMax(noise_std=1.0, adjacency=adjacency).event_for(num_queries=1, num_labels=2, num_teachers=9)
+def test_a_winner_among_all_sets_of_two_labels_is_covered(
+    adjacency: Adjacency, num_teachers: int
+) -> None:
+    event = PowersetGNMax(noise_std=1.0, adjacency=adjacency).event_for(
+        num_queries=1, num_labels=2, num_teachers=9
+    )
     assert verified(event, adjacency, 1.0, 4, num_teachers).require().ratio > 0.3
 
 
 def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
     """And a price too small by the part that the argmax hides is found out: the comparison can fail."""
-    cheap, dear = (verified(GaussianEvent(std), Adjacency.REPLACE_ONE, 1.0, 4, 4) for std in (1.0, 0.5**0.5))
+    cheap, dear = (
+        verified(GaussianEvent(std), Adjacency.REPLACE_ONE, 1.0, 4, 4) for std in (1.0, 0.5**0.5)
+    )
     assert not cheap.sound
     assert 0.5 < dear.ratio < 1
 
 
 def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
-    aggregator, sets = PowersetGNMax(noise_std=1.0), np.array(list(product((False, True), repeat=2)))
+    aggregator, sets = (
+        PowersetGNMax(noise_std=1.0),
+        np.array(list(product((False, True), repeat=2))),
+    )
     for chosen in combinations_with_replacement(range(4), 3):
         summary = aggregator.gather(sets[list(chosen)][:, None], num_teachers=3)
         counts = np.zeros(4, dtype=int)
@@ -71,7 +104,9 @@ def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
 
 
 @pytest.mark.parametrize("max_size", [1, 2, None])
-def test_one_teacher_counts_for_one_set_and_no_label_that_it_did_not_name(max_size: int | None) -> None:
+def test_one_teacher_counts_for_one_set_and_no_label_that_it_did_not_name(
+    max_size: int | None,
+) -> None:
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
     for vector in product((False, True), repeat=4):
         summary = aggregator.gather(np.array(vector)[None, None], num_teachers=1)

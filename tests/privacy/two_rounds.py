@@ -19,7 +19,9 @@ ROUNDS = CenteredVotes(noise_multiplier=0.5, prevalence_share=0.0, rounds=2)
 
 
 def require_price_of_two_rounds(
-    votes_of: Callable[[NDArray[np.bool_]], MomentVotes], refuted: GaussianEvent, monkeypatch: pytest.MonkeyPatch
+    votes_of: Callable[[NDArray[np.bool_]], MomentVotes],
+    refuted: GaussianEvent,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Draws do not refute the price of both rounds, but another one.
 
@@ -44,7 +46,9 @@ def require_price_of_two_rounds(
             noises.clear()
             ROUNDS._student(votes, np.array([0.5]), ReleaseContext(rng, drawn=parts))
             for number, noise in enumerate(noises):
-                found[place, number] = float(along @ (parts.read(f"step-{number}") or {})["total"][:, 0]) / noise.std
+                found[place, number] = (
+                    float(along @ (parts.read(f"step-{number}") or {})["total"][:, 0]) / noise.std
+                )
         kept[held] = np.asarray(np.rint(2 * found.clip(-6, 6)), dtype=np.int64)
         return kept[held]
 

@@ -28,13 +28,27 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 def check_ins(tmp_path: Path) -> Path:
     path = tmp_path / "check_ins.txt"
     visits = [(user, place) for place in range(6) for user in range(60 >> place)]
-    path.write_text("".join(f"{user}\t2010-10-17T01:48:53Z\t39.7\t-104.9\tp{place}\n" for user, place in visits))
+    path.write_text(
+        "".join(f"{user}\t2010-10-17T01:48:53Z\t39.7\t-104.9\tp{place}\n" for user, place in visits)
+    )
     return path
 
 
 @pytest.mark.slow
-def test_exp1_on_check_ins_of_the_user(tmp_path: Path, check_ins: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--data", "brightkite", "--path", str(check_ins), "--k", "2", "--epsilon", "0.5", "900"]
+def test_exp1_on_check_ins_of_the_user(
+    tmp_path: Path, check_ins: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "--data",
+        "brightkite",
+        "--path",
+        str(check_ins),
+        "--k",
+        "2",
+        "--epsilon",
+        "0.5",
+        "900",
+    ]
     exp1.main(quick(tmp_path, *arguments))
     shown = capsys.readouterr().out
     assert "brightkite (real): 6 items; 60 users" in shown
@@ -50,7 +64,9 @@ def test_exp1_on_check_ins_of_the_user(tmp_path: Path, check_ins: Path, capsys: 
 def test_exp2_prices_all_days_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exp2, "sparse_histogram", lambda least=0: sparse_histogram(40, 9, most=999, least=least))
+    monkeypatch.setattr(
+        exp2, "sparse_histogram", lambda least=0: sparse_histogram(40, 9, most=999, least=least)
+    )
     arguments = "--num-days 2 --k 3 --epsilon 1 --sparse-k 5 --mechanisms peeling stable"
     exp2.main(quick(tmp_path, *arguments.split()))
     shown = capsys.readouterr().out
@@ -65,7 +81,18 @@ def test_exp2_prices_all_days_together(
 
 @pytest.mark.slow
 def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path) -> None:
-    arguments = ["--data", "gowalla", "--path", str(check_ins), "--k", "1", "3", "--mechanisms", "joint", "canonical"]
+    arguments = [
+        "--data",
+        "gowalla",
+        "--path",
+        str(check_ins),
+        "--k",
+        "1",
+        "3",
+        "--mechanisms",
+        "joint",
+        "canonical",
+    ]
     error_curves.main(quick(tmp_path, *arguments))
     rows = rows_of(tmp_path / "error_curves.csv")
     assert len(rows) == 2 * 2 * 2 * 3
@@ -88,19 +115,51 @@ def test_a_cell_does_not_depend_on_what_else_is_compared() -> None:
 @pytest.mark.parametrize(
     ("main", "arguments", "message"),
     [
-        (exp1.main, ["--data", "gowalla"], "path=None: expected --path to your copy of the gowalla check-ins"),
-        (exp1.main, ["--data", "sparse", "--path", "no.txt"], "path=no.txt: expected none with data=sparse"),
-        (exp1.main, ["--data", "look_alike", "--epsilon", "0"], "epsilon=0.0: expected a number > 0"),
-        (exp1.main, ["--data", "look_alike", "--k", "99999"], "k=99999: expected below the number of items"),
+        (
+            exp1.main,
+            ["--data", "gowalla"],
+            "path=None: expected --path to your copy of the gowalla check-ins",
+        ),
+        (
+            exp1.main,
+            ["--data", "sparse", "--path", "no.txt"],
+            "path=no.txt: expected none with data=sparse",
+        ),
+        (
+            exp1.main,
+            ["--data", "look_alike", "--epsilon", "0"],
+            "epsilon=0.0: expected a number > 0",
+        ),
+        (
+            exp1.main,
+            ["--data", "look_alike", "--k", "99999"],
+            "k=99999: expected below the number of items",
+        ),
         (exp2.main, ["--path", "no.csv"], "path=no.csv: expected a file"),
         (exp2.main, ["--first-day", "2020-11-01"], "first_day=2020-11-01: expected a file, --path"),
-        (exp2.main, ["--sparse-k", "15000"], "sparse_k=15000: expected below the number of items, 15000"),
-        (error_curves.main, ["--data", "foursquare", "--path", "no.txt"], "path=no.txt: expected a file"),
-        (error_curves.main, ["--data", "sparse", "--epsilon", "1", "2"], "epsilon=[1.0, 2.0]: expected one"),
+        (
+            exp2.main,
+            ["--sparse-k", "15000"],
+            "sparse_k=15000: expected below the number of items, 15000",
+        ),
+        (
+            error_curves.main,
+            ["--data", "foursquare", "--path", "no.txt"],
+            "path=no.txt: expected a file",
+        ),
+        (
+            error_curves.main,
+            ["--data", "sparse", "--epsilon", "1", "2"],
+            "epsilon=[1.0, 2.0]: expected one",
+        ),
     ],
 )
 def test_mistakes_are_one_line(
-    main: Command, arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    main: Command,
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([*arguments, "--output-dir", str(tmp_path)])

@@ -24,7 +24,10 @@ CITY = [
     "979\tv2\tc\tCaf\u00e9\t40.6\t-73.9\t-240\tTue Apr 03 18:00:25 +0000 2012",
     "470\tv2\tc\tCaf\u00e9\t40.6\t-73.9\t-240\tTue Apr 03 18:00:25 +0000 2012",
 ]
-WORLD = ["50756\tv1\tTue Apr 03 18:00:06 +0000 2012\t60", "190571\tv1\tTue Apr 03 18:00:07 +0000 2012\t-180"]
+WORLD = [
+    "50756\tv1\tTue Apr 03 18:00:06 +0000 2012\t60",
+    "190571\tv1\tTue Apr 03 18:00:07 +0000 2012\t-180",
+]
 
 
 def written(folder: Path, lines: list[str], encoding: str = "utf-8") -> Path:
@@ -46,7 +49,10 @@ def test_a_user_counts_once_at_a_place(tmp_path: Path, source: str) -> None:
     assert data.counts.tolist() == [2, 1]
     assert data.counts.dtype == np.int64
     assert data.most == 2
-    assert data.notes == ("2 users, 4 visits of 3 pairs of user and place", "2 check-ins without a place left out")
+    assert data.notes == (
+        "2 users, 4 visits of 3 pairs of user and place",
+        "2 check-ins without a place left out",
+    )
 
 
 @pytest.mark.parametrize(("lines", "counts"), [(CITY, [1, 2]), (WORLD, [2])])
@@ -61,10 +67,22 @@ def test_both_layouts_of_foursquare(tmp_path: Path, lines: list[str], counts: li
     [
         ("0\t2010\t1.0\tcafe", r"line 7: expected 5 columns between tabs .*, found 4"),
         ("\t2010\t1.0\t2.0\tcafe", "line 7: expected a user and a place"),
-        ("0\t2010\t91.0\t2.0\tcafe", r"line 7: expected a latitude and a longitude in degrees, found 91\.0"),
-        ("0\t2010\t1.0\t-180.5\tcafe", r"line 7: expected a latitude and a longitude in degrees, found -180\.5"),
-        ("0\t2010\tnan\t2.0\tcafe", "line 7: expected a latitude and a longitude in degrees, found nan"),
-        ("0\t2010\tnorth\t2.0\tcafe", "line 7: expected a latitude and a longitude in degrees, found north"),
+        (
+            "0\t2010\t91.0\t2.0\tcafe",
+            r"line 7: expected a latitude and a longitude in degrees, found 91\.0",
+        ),
+        (
+            "0\t2010\t1.0\t-180.5\tcafe",
+            r"line 7: expected a latitude and a longitude in degrees, found -180\.5",
+        ),
+        (
+            "0\t2010\tnan\t2.0\tcafe",
+            "line 7: expected a latitude and a longitude in degrees, found nan",
+        ),
+        (
+            "0\t2010\tnorth\t2.0\tcafe",
+            "line 7: expected a latitude and a longitude in degrees, found north",
+        ),
     ],
 )
 def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: str, rule: str) -> None:
@@ -81,7 +99,10 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\n")
     refused(CheckIns(binary).load, "line 1: expected utf-8 text")
     refused(CheckIns(written(tmp_path, SNAP[4:])).load, "expected at least one check-in at a place")
-    refused(lambda: CheckIns(tmp_path, "brightkit"), r"source=brightkit: expected one of .* mean brightkite")
+    refused(
+        lambda: CheckIns(tmp_path, "brightkit"),
+        r"source=brightkit: expected one of .* mean brightkite",
+    )
 
 
 TABLE = """year,tailnum,origin,dest
@@ -106,7 +127,12 @@ def test_a_plane_counts_once_at_an_airport(tmp_path: Path) -> None:
     plain.write_text(TABLE)
     for path in (plain, zipped(tmp_path, "flights.csv")):
         data = Flights(path).load()
-        assert (data.name, data.kind, data.items, data.most) == ("flights", "real", ("IAH", "ORD"), 2)
+        assert (data.name, data.kind, data.items, data.most) == (
+            "flights",
+            "real",
+            ("IAH", "ORD"),
+            2,
+        )
         assert data.counts.tolist() == [2, 1]
         assert data.notes[1] == "1 flights without a tail number left out"
 
@@ -136,8 +162,14 @@ def test_differences_by_hand(tmp_path: Path) -> None:
 def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
     path = written(tmp_path, ROWS)
     assert StateCases(path, num_days=2).load().counts.tolist() == [[0, 0], [20, 1]]
-    assert StateCases(path, num_days=2, first_day="2020-03-02").load().counts.tolist() == [[4, 3], [0, 0]]
+    assert StateCases(path, num_days=2, first_day="2020-03-02").load().counts.tolist() == [
+        [4, 3],
+        [0, 0],
+    ]
     between = "first_day=2020-03-04: expected 3 days between 2020-03-01 and 2020-03-05"
     refused(StateCases(path, num_days=3, first_day="2020-03-04").load, between)
     refused(StateCases(path).load, "first_day=2020-02-25: expected 10 days between")
-    refused(StateCases(path, num_days=2, first_day="March").load, "first_day=March: expected a day such as")
+    refused(
+        StateCases(path, num_days=2, first_day="March").load,
+        "first_day=March: expected a day such as",
+    )

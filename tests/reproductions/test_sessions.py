@@ -28,10 +28,16 @@ def test_the_claim_of_three_private_tests() -> None:
 
 def test_hit_probabilities() -> None:
     """The published q of the boundary; the worst q found for running twice, of which two are not the worst there is."""
-    table = {epsilon: (wide, tight, twice) for epsilon, _, _, _, wide, _, tight, twice in target_table()}
+    table = {
+        epsilon: (wide, tight, twice) for epsilon, _, _, _, wide, _, tight, twice in target_table()
+    }
     assert f"{table[0.05][0]:.4f}" == "0.2786"
     assert f"{table[1.0][0]:.4f}" == "0.1500"
-    assert [f"{table[epsilon][2]:.4f}" for epsilon in (0.1, 0.5, 1.0)] == ["0.4988", "0.4700", "0.3348"]
+    assert [f"{table[epsilon][2]:.4f}" for epsilon in (0.1, 0.5, 1.0)] == [
+        "0.4988",
+        "0.4700",
+        "0.3348",
+    ]
     for epsilon, found in ((0.05, 0.4999), (0.2, 0.4951), (1.0, 0.335)):
         assert 0.999 * found < table[epsilon][2] < found
 

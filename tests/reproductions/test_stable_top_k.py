@@ -27,7 +27,10 @@ COLUMNS = ("add_remove_classic", "add_remove_tight", "replace_one_classic", "rep
 PRINTED: dict[str, tuple[str, Cells]] = {
     "Corollary 9, literally": (BOUND, (71.42, 71.34, 143.97, 143.82)),
     "selection as a Gaussian of twice the sensitivity": (FALSE, (6.32, 5.78, None, None)),
-    "selection as a Gaussian of the sensitivity: the paper's 3.6": (FALSE, (3.66, 3.28, 7.74, 7.12)),
+    "selection as a Gaussian of the sensitivity: the paper's 3.6": (
+        FALSE,
+        (3.66, 3.28, 7.74, 7.12),
+    ),
     "Gumbel of the same std, zCDP": (BOUND, (4.35, 3.92, 9.26, 8.58)),
     "Gumbel of the same std, bounded range and one bit": (BOUND, (4.09, 3.67, 8.67, 8.02)),
     "the same, optimal adaptive composition": (BOUND, (None, 3.44, None, 7.55)),
@@ -56,10 +59,14 @@ def test_every_cell_is_within_a_hundredth_and_labeled(printed: dict[str, Any]) -
         assert row["holds"] == holds
         slack = {"rel": 0.003, "abs": 0.02} if "optimal" in accounting else {"rel": 0.01}
         for column, cell in zip(COLUMNS, cells, strict=True):
-            assert row[column] == (None if cell is None else pytest.approx(cell, **slack)), accounting
+            assert row[column] == (None if cell is None else pytest.approx(cell, **slack)), (
+                accounting
+            )
 
 
-def test_bounds_are_above_what_pairs_give_away_and_the_false_formula_is_below(printed: dict[str, Any]) -> None:
+def test_bounds_are_above_what_pairs_give_away_and_the_false_formula_is_below(
+    printed: dict[str, Any],
+) -> None:
     floors = printed["floors"]
     for floor, expected in zip(floors, AT_LEAST, strict=True):
         assert floor["epsilon_at_least"] == pytest.approx(expected, rel=0.01)

@@ -13,7 +13,9 @@ from reproductions.top_k.score import repeated, scores
 
 def task(budget: SharedBudget, adjacency: str = "replace_one", **changed: int) -> SelectionTask:
     size = {"k": 2, "num_items": 8, "most": 100, **changed}
-    return SelectionTask(failure_prob=budget.failure_prob, adjacency=Adjacency.parse(adjacency), **size)
+    return SelectionTask(
+        failure_prob=budget.failure_prob, adjacency=Adjacency.parse(adjacency), **size
+    )
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -23,7 +25,9 @@ def test_a_fit_is_within_the_target_and_no_finer_one_is(name: str, adjacency: st
     asked = task(budget, adjacency)
     found = fit(name, asked, budget)
     assert found.epsilon <= 1.5 * (1 + 1e-9)
-    assert RdpAccountant().compose(found.contender.event, 3).get_epsilon(budget.delta) >= found.epsilon
+    assert (
+        RdpAccountant().compose(found.contender.event, 3).get_epsilon(budget.delta) >= found.epsilon
+    )
     finer = FAMILIES[name].make(asked, found.precision * 1.01).event
     assert sound_epsilon(finer, budget) > 1.5
 
@@ -39,7 +43,9 @@ def test_the_same_noise_costs_about_twice_under_replace_one(name: str) -> None:
 def test_papers_formulas() -> None:
     assert theorem_11(0.1, target_delta=1e-5) == pytest.approx(0.1 + math.sqrt(0.2 * math.log(1e5)))
     budget = SharedBudget(epsilon=1.0)
-    stable, peeling, joint = (price_row(name, task(budget), budget) for name in ("stable", "peeling", "joint"))
+    stable, peeling, joint = (
+        price_row(name, task(budget), budget) for name in ("stable", "peeling", "joint")
+    )
     assert stable.paper is not None
     assert (stable.paper < stable.add_remove, stable.paper_is) == (True, "false")
     precision = fit("peeling", task(budget, "add_remove"), budget).precision
@@ -62,11 +68,15 @@ def test_scores_by_hand() -> None:
 
 
 def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
-    assert scores(COUNTS_OF_SCORE, np.array([[2, 3], [2, 4]]), k=2, ordered=True).recall.tolist() == [1, 1]
+    assert scores(
+        COUNTS_OF_SCORE, np.array([[2, 3], [2, 4]]), k=2, ordered=True
+    ).recall.tolist() == [1, 1]
     everything = scores(COUNTS_OF_SCORE, np.array([[0, 1, 2, 3, 4]]), k=5, ordered=True)
     assert everything.recall.tolist() == [1]
     assert everything.precision.tolist() == [4 / 5]
-    assert scores(COUNTS_OF_SCORE, np.array([[2, 3, 4]]), k=2, ordered=True).precision == pytest.approx([2 / 3])
+    assert scores(
+        COUNTS_OF_SCORE, np.array([[2, 3, 4]]), k=2, ordered=True
+    ).precision == pytest.approx([2 / 3])
 
 
 def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +88,12 @@ def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("reproductions.top_k.score._NUMBERS_AT_ONCE", 12)
     found = repeated(
-        Contender(NoOpEvent(), pick), np.array([1, 0, 0]), k=1, ordered=True, repeats=10, rng=np.random.default_rng(0)
+        Contender(NoOpEvent(), pick),
+        np.array([1, 0, 0]),
+        k=1,
+        ordered=True,
+        repeats=10,
+        rng=np.random.default_rng(0),
     )
     assert sizes == [4, 4, 2]
     assert found.recall.shape == (10,)

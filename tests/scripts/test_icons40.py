@@ -45,7 +45,13 @@ def icon_set(prefix: str, *, license_: str | None = "MIT", **more: Any) -> dict[
     }
     license_said = {} if license_ is None else {"license": {"title": license_, "spdx": license_}}
     info = {"name": prefix.title(), "author": {"name": f"{prefix}'s author"}, **license_said}
-    return {"prefix": prefix, "info": info, "icons": {**icons, **more}, "width": width, "height": 24}
+    return {
+        "prefix": prefix,
+        "info": info,
+        "icons": {**icons, **more},
+        "width": width,
+        "height": 24,
+    }
 
 
 @pytest.fixture
@@ -71,7 +77,9 @@ def sets() -> dict[str, dict[str, Any]]:
 def make_package(tmp_path: Path) -> Callable[..., Path]:
     """Writes a folder as npm unpacks it, and packs it."""
 
-    def make(sets: dict[str, Any], *, name: str = NAME, version: str = VERSION, packed: bool = True) -> Path:
+    def make(
+        sets: dict[str, Any], *, name: str = NAME, version: str = VERSION, packed: bool = True
+    ) -> Path:
         folder = tmp_path / "unpacked" / "package"
         (folder / "json").mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text(json.dumps({"name": name, "version": version}))
@@ -89,10 +97,19 @@ def make_package(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_styles_and_sizes_of_an_icon_are_one_family_and_other_icons_and_sets_another() -> None:
-    styles = ("home", "outline-home", *(f"home-{style}" for style in ("outline", "24-filled", "16-regular", "2")))
+    styles = (
+        "home",
+        "outline-home",
+        *(f"home-{style}" for style in ("outline", "24-filled", "16-regular", "2")),
+    )
     assert {family_of("some", name) for name in (*styles, "home-sharp-outline")} == {"some:home"}
     others = [("some", "home-lock"), ("other", "home"), ("some", "bold"), ("some", "24")]
-    assert [family_of(*name) for name in others] == ["some:home-lock", "other:home", "some:bold", "some:24"]
+    assert [family_of(*name) for name in others] == [
+        "some:home-lock",
+        "other:home",
+        "some:bold",
+        "some:24",
+    ]
     # SHA-256 of "icons family a:b", its first 8 bytes without the last two bits; worked out with sha256sum.
     assert number_of("family", "a:b") == 0x66FA18AC7195D5AB >> 2
     assert number_of("family", "a:b") != number_of("icon", "a:b")
@@ -100,14 +117,18 @@ def test_styles_and_sizes_of_an_icon_are_one_family_and_other_icons_and_sets_ano
 
 def test_whole_families_fill_the_splits_exactly() -> None:
     families = np.repeat(np.arange(50), np.arange(50) % 4 + 1)
-    assert deal_splits(np.array([9, 2, 5, 2]), (2, 1)).tolist() == [2, 0, 1, 0], "the smallest number is public"
+    assert deal_splits(np.array([9, 2, 5, 2]), (2, 1)).tolist() == [2, 0, 1, 0], (
+        "the smallest number is public"
+    )
     split_of = deal_splits(families, (20, 30))
     assert np.bincount(split_of)[:2].tolist() == [20, 30]
     for family in range(50):
         assert len(set(split_of[families == family])) == 1
 
 
-def by_definition(words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int) -> list[str]:
+def by_definition(
+    words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int
+) -> list[str]:
     """Prefix after prefix, each counted anew."""
     labels: list[str] = []
     for last in np.unique(families):
@@ -125,7 +146,9 @@ def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
     """Also where a longer one would hold fewer icons with a label, as other words come first in it."""
     rng = np.random.default_rng(seed)
     families = np.repeat(np.arange(30), rng.integers(1, 6, 30))
-    of_family = [frozenset(rng.choice(list("abcdef"), rng.integers(1, 4)).tolist()) for _ in range(30)]
+    of_family = [
+        frozenset(rng.choice(list("abcdef"), rng.integers(1, 4)).tolist()) for _ in range(30)
+    ]
     words = [of_family[family] for family in families]
     sizes = {"num_public": 25, "num_labels": 2}
     assert choose_labels(words, families, **sizes) == by_definition(words, families, **sizes)
@@ -156,13 +179,20 @@ def test_what_is_no_picture_is_told(svg: str | None, outcome: int) -> None:
 Make = Callable[..., Path]
 
 
-def test_what_is_wrong_with_a_package_is_one_line(make_package: Make, sets: dict[str, Any], tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_package_is_one_line(
+    make_package: Make, sets: dict[str, Any], tmp_path: Path
+) -> None:
     for path in (tmp_path / "none.tgz", tmp_path):
-        with pytest.raises(InvalidValue, match=r"^package=.*npm pack @iconify/json@2\.2\.535, or make icons"):
+        with pytest.raises(
+            InvalidValue, match=r"^package=.*npm pack @iconify/json@2\.2\.535, or make icons"
+        ):
             IconPackage(path).require_version()
     for packed in (False, True):
         path = make_package(sets, version="2.2.1", packed=packed)
-        with pytest.raises(InvalidValue, match=r"expected @iconify/json 2\.2\.535, found @iconify/json 2\.2\.1; npm p"):
+        with pytest.raises(
+            InvalidValue,
+            match=r"expected @iconify/json 2\.2\.535, found @iconify/json 2\.2\.1; npm p",
+        ):
             IconPackage(path).require_version()
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
@@ -179,7 +209,12 @@ def test_which_licenses_are_taken() -> None:
     for license_, refusal in (
         *(({"spdx": "MIT", "title": "MIT"}, ""), ({"spdx": "CC-BY-SA-4.0"}, "")),
         *(({"spdx": name}, f"license {name}") for name in ("CC-BY-NC-4.0", "GPL-2.0-or-later")),
-        *(({"title": "Ask us"}, "license Ask us"), ({}, "no license"), (None, "no license"), ("MIT", "no license")),
+        *(
+            ({"title": "Ask us"}, "license Ask us"),
+            ({}, "no license"),
+            (None, "no license"),
+            ("MIT", "no license"),
+        ),
     ):
         assert IconSet("some", {"info": {"license": license_}}).refusal == refusal, license_
 
@@ -206,7 +241,12 @@ def test_the_file_is_what_the_loader_reads(package: IconPackage, tmp_path: Path)
     path = built(package, tmp_path / "out")
     data = Icons(path, image_size=8).load()
     assert left(tmp_path / "out") == ["icons-8-grey.json", "icons-8-grey.npz"]
-    assert (data.name, data.real, data.kind, data.input_shape) == ("icons", True, "images", (1, 8, 8))
+    assert (data.name, data.real, data.kind, data.input_shape) == (
+        "icons",
+        True,
+        "images",
+        (1, 8, 8),
+    )
     assert 16 < len(data.public) <= 20, "whole families of up to four"
     assert 12 < len(data.test) <= 16
     assert data.num_labels == 6
@@ -214,7 +254,9 @@ def test_the_file_is_what_the_loader_reads(package: IconPackage, tmp_path: Path)
     assert data.private.labels.any(axis=1).all()
 
 
-def test_the_manifest_counts_what_was_left_out_and_why(package: IconPackage, tmp_path: Path) -> None:
+def test_the_manifest_counts_what_was_left_out_and_why(
+    package: IconPackage, tmp_path: Path
+) -> None:
     path = built(package, tmp_path / "out", Recipe(8, "grey", True, 48, 16, 9))
     said = json.loads(path.with_suffix(".json").read_text())
     counts = said["counts"]
@@ -224,12 +266,17 @@ def test_the_manifest_counts_what_was_left_out_and_why(package: IconPackage, tmp
     assert counts["pictures"] == 4 * 24 == sum(said["splits"].values())
     assert said["left_out"]["nobody"]["reason"] == "no license"
     assert said["sets"]["gammas"]["license"] == "CC-BY-4.0"
-    assert said["sets"]["be"] | {"drawn": 24, "blank": 1, "broken": 3, "author": "be's author"} == said["sets"]["be"]
+    assert (
+        said["sets"]["be"] | {"drawn": 24, "blank": 1, "broken": 3, "author": "be's author"}
+        == said["sets"]["be"]
+    )
     assert said["licenses"] == {"MIT": 48, "CC-BY-4.0": 24, "Apache-2.0": 24}
     assert said["package"] == "@iconify/json 2.2.535"
 
 
-def test_a_build_that_was_killed_goes_on(package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_that_was_killed_goes_on(
+    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = built(package, tmp_path / "whole").read_bytes()
     drawn, draw, most = list[int](), drawing.Shard.draw, [2]
 
@@ -253,7 +300,9 @@ def test_a_build_that_was_killed_goes_on(package: IconPackage, tmp_path: Path, m
     assert left(tmp_path / "out") == ["icons-8-grey.json", "icons-8-grey.npz"]
 
 
-@pytest.mark.parametrize("place", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build.write_arrays"])
+@pytest.mark.parametrize(
+    "place", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build.write_arrays"]
+)
 def test_a_full_disk_leaves_no_half_written_file(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -281,7 +330,9 @@ def test_the_command_says_what_is_wrong_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(monkeypatch, tmp_path / "none.tgz") == 2
-    assert re.fullmatch(r"package=.*none\.tgz: expected @iconify/json .*\n", capsys.readouterr().err)
+    assert re.fullmatch(
+        r"package=.*none\.tgz: expected @iconify/json .*\n", capsys.readouterr().err
+    )
     assert command(monkeypatch, tmp_path, "--pixels", "0") == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert command(monkeypatch, tmp_path, "--jobs", "0") == 2

@@ -47,7 +47,8 @@ def test_lists_quotations_and_code_are_left_alone(text: str) -> None:
 def test_docstrings_and_cells_of_notebooks_are_read(tmp_path: Path) -> None:
     source = tmp_path / "module.py"
     source.write_text(
-        'def loss():\n    """A loss of h\n    + 1 counts.\n\n    >>> 1\n    1\n    """\n', encoding="utf-8"
+        'def loss():\n    """A loss of h\n    + 1 counts.\n\n    >>> 1\n    1\n    """\n',
+        encoding="utf-8",
     )
     notebook = tmp_path / "page.ipynb"
     cell = {"cell_type": "markdown", "source": ["A loss of h\n", "+ 1 counts."]}

@@ -22,14 +22,19 @@ from scripts.wordnet40 import (
     parse_dictionary,
 )
 
-LICENCE = ["  1 This software and database is being provided to you  ", "  2 under the following license.  "]
+LICENCE = [
+    "  1 This software and database is being provided to you  ",
+    "  2 under the following license.  ",
+]
 KINDS = {2: ("animal", "an animal"), 3: ("plant", "a plant"), 4: ("tool", "a tool")}
 PLACES = ("field", "forest", "garden", "river")
 
 
 def synset(offset: int, lemma: str, pointers: list[tuple[str, int, str]], gloss: str) -> str:
     listed = " ".join(f"{symbol} {target:08d} {kind} 0000" for symbol, target, kind in pointers)
-    return f"{offset:08d} 03 n 02 {lemma} 0 other_{lemma} a {len(pointers):03d} {listed} | {gloss}  "
+    return (
+        f"{offset:08d} 03 n 02 {lemma} 0 other_{lemma} a {len(pointers):03d} {listed} | {gloss}  "
+    )
 
 
 @pytest.fixture(scope="session")
@@ -74,16 +79,27 @@ ABOVE = {1: frozenset({1})} | {kind: frozenset({1, kind}) for kind in (2, 3)}
 ABOVE |= {thing: frozenset({1, 2 if thing < 12 else 3, thing}) for thing in range(10, 15)}
 
 
-def test_labels_are_the_commonest_public_hypernyms_but_the_root_and_names_shared_are_numbered() -> None:
+def test_labels_are_the_commonest_public_hypernyms_but_the_root_and_names_shared_are_numbered() -> (
+    None
+):
     public = [10, 11, 12, 13, 14]
     assert choose_labels(ABOVE, public, num_labels=2) == [3, 2]
-    assert choose_labels(ABOVE, public, num_labels=3) == [3, 2, 10]  # a tie among five goes to the smallest
+    # a tie among five goes to the smallest
+    assert choose_labels(ABOVE, public, num_labels=3) == [3, 2, 10]
     assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=0.5) == [2]
     assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=1.0) == [1]
     assert choose_labels(ABOVE, [10, 11, 2, 12, 13], num_labels=1) == [2]
     assert choose_labels(ABOVE, [14, 12, 13, 10, 11], num_labels=1) == [3]
-    assert label_matrix(ABOVE, [11, 3, 1], [3, 2]).tolist() == [[False, True], [True, False], [False, False]]
-    synsets = [Synset(1, "part", (), ""), Synset(5, "substance", (), ""), Synset(3, "substance", (), "")]
+    assert label_matrix(ABOVE, [11, 3, 1], [3, 2]).tolist() == [
+        [False, True],
+        [True, False],
+        [False, False],
+    ]
+    synsets = [
+        Synset(1, "part", (), ""),
+        Synset(5, "substance", (), ""),
+        Synset(3, "substance", (), ""),
+    ]
     assert label_names(synsets, [5, 1, 3]) == ("substance_2", "part", "substance_1")
 
 
@@ -96,7 +112,11 @@ def test_splits_have_the_sizes_asked_for_and_share_no_family() -> None:
     assert not (kept[0] & kept[1] or kept[0] & kept[2] or kept[1] & kept[2])
 
 
-TEXTS = [f"{color} {shape} on a {color} table" for color in ("red", "blue", "green") for shape in ("cup", "jug")]
+TEXTS = [
+    f"{color} {shape} on a {color} table"
+    for color in ("red", "blue", "green")
+    for shape in ("cup", "jug")
+]
 
 
 def test_codes_are_unit_vectors_times_127_and_components_the_leading_singular_vectors() -> None:
@@ -104,7 +124,8 @@ def test_codes_are_unit_vectors_times_127_and_components_the_leading_singular_ve
     codes = fitted.encode(TEXTS)
     assert codes.dtype == np.int8
     lengths = np.linalg.norm(codes / STEPS, axis=1)
-    np.testing.assert_allclose(lengths, 1.0, atol=0.01)  # each of 3 entries is off by at most 0.5 / 127
+    # each of 3 entries is off by at most 0.5 / 127
+    np.testing.assert_allclose(lengths, 1.0, atol=0.01)
     matrix = fitted.vectorizer.transform(TEXTS).toarray()
     _, values, rows = np.linalg.svd(matrix)
     assert values[2] - values[3] > 0.01
@@ -121,14 +142,18 @@ ROOT = Path(__file__).parents[2]
 SMALL = Recipe(num_public=20, num_test=12, num_labels=3, num_dims=4)
 
 
-def test_a_small_dictionary_from_lines_to_arrays_and_the_vendored_file_that_was_measured(dictionary: list[str]) -> None:
+def test_a_small_dictionary_from_lines_to_arrays_and_the_vendored_file_that_was_measured(
+    dictionary: list[str],
+) -> None:
     assert hashlib.sha256(ARCHIVE.read_bytes()).hexdigest() == SHA256
     arrays = SMALL.build(dictionary)
     assert arrays["split_sizes"].tolist() == [20, 12, 20]
     assert arrays["features"].shape == (52, 4)
     assert sorted(arrays["label_names"].tolist()) == ["animal", "plant", "tool"]
     labels = np.unpackbits(arrays["labels"], axis=1, count=3).astype(bool)
-    kind_of = {name: 2 + ("animal", "plant", "tool").index(name) for name in arrays["label_names"].tolist()}
+    kind_of = {
+        name: 2 + ("animal", "plant", "tool").index(name) for name in arrays["label_names"].tolist()
+    }
     for record, row in zip(arrays["record_ids"].tolist(), labels.tolist(), strict=True):
         kind = 2 + (record - 100) % 3 if record >= 100 else record
         assert row == [kind_of[name] == kind for name in arrays["label_names"].tolist()]
@@ -139,7 +164,8 @@ def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: li
     before = SMALL.build(dictionary)
     private = {f"{record:08d}" for record in before["record_ids"][32:]}
     changed = [
-        line.split("|")[0] + f"| secret secret {line[:8]}" if line[:8] in private else line for line in dictionary
+        line.split("|")[0] + f"| secret secret {line[:8]}" if line[:8] in private else line
+        for line in dictionary
     ]
     after = SMALL.build(changed)
     assert changed != dictionary
@@ -153,7 +179,14 @@ def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: li
 @pytest.mark.slow
 @pytest.mark.skipif(not DICTIONARY.exists(), reason="Debian's wordnet-base is not installed")
 def test_the_script_makes_the_same_bytes_again(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "scripts.build_wordnet", DICTIONARY, "--output", tmp_path / "out.npz"]
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.build_wordnet",
+        DICTIONARY,
+        "--output",
+        tmp_path / "out.npz",
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert ended.returncode == 0, ended.stderr
     assert SHA256 in ended.stdout

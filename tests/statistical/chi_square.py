@@ -20,5 +20,8 @@ def p_value(counts: Mapping[Hashable, int], distribution: Mapping[Hashable, floa
         else:
             statistic, cells = statistic + (count - expected) ** 2 / expected, cells + 1
     if pooled_expected > 0:
-        statistic, cells = statistic + (pooled_count - pooled_expected) ** 2 / max(pooled_expected, 1.0), cells + 1
+        statistic, cells = (
+            statistic + (pooled_count - pooled_expected) ** 2 / max(pooled_expected, 1.0),
+            cells + 1,
+        )
     return float(chi2.sf(statistic, max(cells - 1, 1)))

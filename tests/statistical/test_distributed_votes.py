@@ -35,7 +35,9 @@ def test_labels_are_those_of_one_gaussian() -> None:
     """In one place and in several: the share of labels above the threshold is the normal distribution's."""
     aggregator = DistributedVotes(noise_std=6.0, num_holders=4)
     counts = np.full((20_000, 1), 13)
-    central = aggregator.aggregate(counts, num_teachers=20, rng=np.random.default_rng(1)).labels.mean()
+    central = aggregator.aggregate(
+        counts, num_teachers=20, rng=np.random.default_rng(1)
+    ).labels.mean()
     total = total_of(aggregator, 4, 20_000)[:, None] + 13 * aggregator.shares.steps
     spread = aggregator.release_of(total, num_teachers=20, num_contributions=4).labels.mean()
     expected = norm.cdf(3 / 6)

@@ -36,7 +36,9 @@ AGGREGATORS: dict[str, StableTopK] = {
 
 
 def counts_of(values: np.ndarray) -> dict[int, int]:
-    return dict(zip(*(side.tolist() for side in np.unique(values, return_counts=True)), strict=True))
+    return dict(
+        zip(*(side.tolist() for side in np.unique(values, return_counts=True)), strict=True)
+    )
 
 
 def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
@@ -44,25 +46,41 @@ def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
     rng = np.random.default_rng(1)
     release = aggregator.aggregate(np.tile(VOTES, (draws, 1)), num_teachers=NUM_TEACHERS, rng=rng)
     coded = counts_of(np.where(release.answered, release.labels @ (1 << np.arange(len(VOTES))), -1))
-    sets = {code: tuple(label for label in range(len(VOTES)) if code >> label & 1) for code in coded}
+    sets = {
+        code: tuple(label for label in range(len(VOTES)) if code >> label & 1) for code in coded
+    }
     return Counter({None if code < 0 else sets[code]: count for code, count in coded.items()})
 
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
-def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(noise: str, padded: bool) -> None:
-    selection = GapSelection(noise_scale=3.0, noise=noise, num_labels=5, num_teachers=NUM_TEACHERS, padded=padded)
+def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
+    noise: str, padded: bool
+) -> None:
+    selection = GapSelection(
+        noise_scale=3.0, noise=noise, num_labels=5, num_teachers=NUM_TEACHERS, padded=padded
+    )
     drawn = counts_of(selection(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(1)))
     gaps = gaps_of(VOTES[None], num_teachers=NUM_TEACHERS, padded=padded)
     for scale, fits in ((3.0, True), (2.7, False), (3.3, False)):
         distribution = dict(
-            zip(selection.candidates.tolist(), selection_distribution(noise, gaps, scale)[0].tolist(), strict=True)
+            zip(
+                selection.candidates.tolist(),
+                selection_distribution(noise, gaps, scale)[0].tolist(),
+                strict=True,
+            )
         )
-        assert (p_value(drawn, distribution) > ACCEPTED) if fits else (p_value(drawn, distribution) < REJECTED)
+        assert (
+            (p_value(drawn, distribution) > ACCEPTED)
+            if fits
+            else (p_value(drawn, distribution) < REJECTED)
+        )
 
 
 @pytest.mark.parametrize("name", AGGREGATORS)
-def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_scale(name: str) -> None:
+def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_scale(
+    name: str,
+) -> None:
     aggregator = AGGREGATORS[name]
     drawn = drawn_sets(aggregator)
     assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
@@ -74,13 +92,24 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_another_scale(k: int) -> None:
+def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_another_scale(
+    k: int,
+) -> None:
     """Size 3 is the likeliest stable set: it is cut down, or stays; size 1 is filled up."""
-    aggregator = StableFixedTopK(k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0)
+    aggregator = StableFixedTopK(
+        k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0
+    )
     drawn = drawn_sets(aggregator, draws=3 * DRAWS if k == 1 else DRAWS)
     assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
-    for wrong in ({"selection_scale": 2.4}, {"peel_scale": 7.2}, {"test_std": 1.2}, {"penalty": 1.0}):
-        distribution = dataclasses.replace(aggregator, **wrong).distribution(VOTES, num_teachers=NUM_TEACHERS)
+    for wrong in (
+        {"selection_scale": 2.4},
+        {"peel_scale": 7.2},
+        {"test_std": 1.2},
+        {"penalty": 1.0},
+    ):
+        distribution = dataclasses.replace(aggregator, **wrong).distribution(
+            VOTES, num_teachers=NUM_TEACHERS
+        )
         assert p_value(drawn, distribution) < REJECTED
 
 
@@ -106,13 +135,17 @@ def test_passes_of_a_table_follow_its_levels() -> None:
 
 def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
     votes = np.tile([8, 10, 5], (DRAWS, 1))
-    release = GaussianVotes(noise_std=3.0).aggregate(votes, num_teachers=16, rng=np.random.default_rng(4))
+    release = GaussianVotes(noise_std=3.0).aggregate(
+        votes, num_teachers=16, rng=np.random.default_rng(4)
+    )
     codes = counts_of(release.labels @ (1 << np.arange(3)))
 
     def distribution(std: float) -> dict[int, float]:
         ones = ndtr((np.array([8, 10, 5]) - 8) / std)
         return {
-            code: math.prod(p if code >> label & 1 else 1 - p for label, p in enumerate(ones.tolist()))
+            code: math.prod(
+                p if code >> label & 1 else 1 - p for label, p in enumerate(ones.tolist())
+            )
             for code in range(8)
         }
 
@@ -123,10 +156,14 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
 def test_outcomes_of_neighboring_queries_are_independent() -> None:
     """Pairs of consecutive releases against the product of their distributions."""
     aggregator = AGGREGATORS["gumbel"]
-    release = aggregator.aggregate(np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5))
+    release = aggregator.aggregate(
+        np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5)
+    )
     first, second = release.answered[0::2].astype(int), release.answered[1::2].astype(int)
     answered = 1 - aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)[None]
     distribution = {
-        2 * a + b: (answered if a else 1 - answered) * (answered if b else 1 - answered) for a in (0, 1) for b in (0, 1)
+        2 * a + b: (answered if a else 1 - answered) * (answered if b else 1 - answered)
+        for a in (0, 1)
+        for b in (0, 1)
     }
     assert p_value(counts_of(2 * first + second), distribution) > ACCEPTED

@@ -34,19 +34,25 @@ def test_coins_follow_the_exact_distribution() -> None:
 def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
     """The counts of the first two picks of the long row: the class of the largest noise, twice."""
     distribution = {}
-    for first, p in enumerate(largest_distribution(VALUES / scale, SIZES * 1.0, UNIT_NOISES[noise]).tolist()):
+    for first, p in enumerate(
+        largest_distribution(VALUES / scale, SIZES * 1.0, UNIT_NOISES[noise]).tolist()
+    ):
         left = SIZES - (np.arange(len(SIZES)) == first)
         some = left > 0
         then = largest_distribution(VALUES[some] / scale, left[some] * 1.0, UNIT_NOISES[noise])
         distribution |= {
-            (int(VALUES[first]), int(VALUES[c])): p * float(q) for c, q in zip(np.flatnonzero(some), then, strict=True)
+            (int(VALUES[first]), int(VALUES[c])): p * float(q)
+            for c, q in zip(np.flatnonzero(some), then, strict=True)
         }
     return distribution
 
 
 @pytest.mark.slow
-def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_class_are_equal() -> None:
-    mechanism, rng = PermuteAndFlipTopK(k=5, epsilon=2.0), np.random.default_rng(1)  # noise of scale 5
+def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_class_are_equal() -> (
+    None
+):
+    # noise of scale 5
+    mechanism, rng = PermuteAndFlipTopK(k=5, epsilon=2.0), np.random.default_rng(1)
     draws = np.concatenate([mechanism(np.tile(LONG, (100, 1)), rng=rng).indices for _ in range(30)])
     assert all(len(set(row)) == 5 for row in draws.tolist())
     drawn = Counter(map(tuple, LONG[draws[:, :2]].tolist()))
@@ -73,8 +79,12 @@ def test_noise_of_any_scale(epsilon: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("numbers", "scale"), [(DENSE, 3.0), (SPARSE, 5.0)], ids=["in random order", "thinned"])
-def test_the_lucky_one_follows_the_exact_distribution_of_its_number(numbers: np.ndarray, scale: float) -> None:
+@pytest.mark.parametrize(
+    ("numbers", "scale"), [(DENSE, 3.0), (SPARSE, 5.0)], ids=["in random order", "thinned"]
+)
+def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
+    numbers: np.ndarray, scale: float
+) -> None:
     rng, alive = np.random.default_rng(5), np.ones(len(numbers), dtype=np.bool_)
     alive[[0, 3]] = False  # picked before
     living = np.flatnonzero(alive)
@@ -84,13 +94,18 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(numbers: np.
 
     def expected(scale: float) -> dict[tuple[int], float]:
         chances: Counter[tuple[int]] = Counter()
-        for place, chance in zip(living, exponential_argmax(-(numbers[living] - numbers[1]) / scale), strict=True):
+        for place, chance in zip(
+            living, exponential_argmax(-(numbers[living] - numbers[1]) / scale), strict=True
+        ):
             chances[(int(numbers[place]),)] += float(chance)
         return dict(chances)
 
     assert p_value(found, expected(scale)) > ACCEPTED
     assert p_value(found, expected(1.4 * scale)) < 1e-9
-    same = [drawn.count(place) for place in np.flatnonzero(numbers == (4 if scale == 3.0 else 19))[:40].tolist()]
+    same = [
+        drawn.count(place)
+        for place in np.flatnonzero(numbers == (4 if scale == 3.0 else 19))[:40].tolist()
+    ]
     assert chisquare(same).pvalue > ACCEPTED
 
 

@@ -27,10 +27,14 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
     codes, counts = np.unique(release.labels @ [4, 2, 1], return_counts=True)
     drawn = dict(zip(codes.tolist(), counts.tolist(), strict=True))
     sets = [bits for bits in product((0, 1), repeat=3) if sum(bits) <= (max_size or 3)]
-    cast = [sum(tuple(vote) == bits for vote in VOTES.astype(int).tolist()) for bits in map(tuple, sets)]
+    cast = [
+        sum(tuple(vote) == bits for vote in VOTES.astype(int).tolist()) for bits in map(tuple, sets)
+    ]
     for noise_std, fits in ((1.0, True), (0.9, False), (1.1, False)):
         distribution = noisy_max_distribution(np.array(cast), noise_std)
-        named = {4 * a + 2 * b + c: p for (a, b, c), p in zip(sets, distribution.tolist(), strict=True)}
+        named = {
+            4 * a + 2 * b + c: p for (a, b, c), p in zip(sets, distribution.tolist(), strict=True)
+        }
         assert (p_value(drawn, named) > ACCEPTED) if fits else (p_value(drawn, named) < REJECTED)
 
 
@@ -38,7 +42,9 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
 def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
     """P(max <= x) = Phi(x)**n is uniform; for n beyond floats by the tail, n (1 - Phi(x)) = -log of a uniform."""
     logs = np.full((1, 5000), math.log(number))
-    drawn = draw_largest("gaussian", logs, lambda row, place: number, np.random.default_rng(1)).values[0]
+    drawn = draw_largest(
+        "gaussian", logs, lambda row, place: number, np.random.default_rng(1)
+    ).values[0]
     small = number < 2**50
     exponents = -number * log_ndtr(drawn) if small else np.exp(math.log(number) + log_ndtr(-drawn))
     assert kstest(exponents, "expon").pvalue > ACCEPTED
@@ -49,6 +55,9 @@ def test_no_unseen_set_never_wins() -> None:
     """Both sets of one label were seen: the noise is large, and only they are released."""
     votes = np.array([[[True]], [[False]]])
     aggregator = PowersetGNMax(noise_std=50.0)
-    draws = [aggregator.aggregate(votes, num_teachers=2, rng=np.random.default_rng(seed)) for seed in range(20)]
+    draws = [
+        aggregator.aggregate(votes, num_teachers=2, rng=np.random.default_rng(seed))
+        for seed in range(20)
+    ]
     released = {bool(draw.labels) for draw in draws}
     assert released == {True, False}

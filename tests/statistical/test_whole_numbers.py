@@ -14,7 +14,13 @@ from tests.statistical.chi_square import p_value
 
 def rounded_gaussian(std: float) -> dict[int, float]:
     values = np.arange(-round(12 * std) - 2, round(12 * std) + 3)
-    return dict(zip(values.tolist(), (ndtr((values + 0.5) / std) - ndtr((values - 0.5) / std)).tolist(), strict=True))
+    return dict(
+        zip(
+            values.tolist(),
+            (ndtr((values + 0.5) / std) - ndtr((values - 0.5) / std)).tolist(),
+            strict=True,
+        )
+    )
 
 
 def discrete_gaussian(variance: float) -> dict[int, float]:

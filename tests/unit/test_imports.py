@@ -15,8 +15,19 @@ from pate.validation import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pate"
-HEAVY = {"torch", "hydra", "omegaconf", "sklearn", "matplotlib", "tensorboard", "rich", "joblib", "dp_accounting"}
-SLOW = {"scipy.special", "scipy.stats", "scipy.optimize", "scipy.integrate"}  # from a fifth of a second on
+HEAVY = {
+    "torch",
+    "hydra",
+    "omegaconf",
+    "sklearn",
+    "matplotlib",
+    "tensorboard",
+    "rich",
+    "joblib",
+    "dp_accounting",
+}
+# from a fifth of a second on
+SLOW = {"scipy.special", "scipy.stats", "scipy.optimize", "scipy.integrate"}
 PROBE = "import sys; {statement}; print(*sorted(sys.modules))"
 
 
@@ -29,7 +40,10 @@ def modules_after(statement: str) -> set[str]:
 @pytest.mark.process
 def test_importing_the_core_loads_nothing_heavy() -> None:
     """All of it in one interpreter: what any part loads is among what all parts load."""
-    core = [f"pate.{name}" for name in ("accounting", "mechanisms", "verification", "aggregators", "votes", "pricing")]
+    core = [
+        f"pate.{name}"
+        for name in ("accounting", "mechanisms", "verification", "aggregators", "votes", "pricing")
+    ]
     loaded = modules_after("; ".join(f"from {name} import *" for name in core))
     assert {*core, "pate.aggregators.centered_votes"} <= loaded
     assert not loaded & (HEAVY | SLOW)
@@ -78,20 +92,37 @@ for words in {[line.split() for line in COMMANDS]}:
 @pytest.mark.process
 def test_commands_load_what_they_use() -> None:
     """Seconds, where one loads what no page of help, no typo and no price needs."""
-    answer = subprocess.run([sys.executable, "-c", CALLS], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", CALLS], capture_output=True, text=True, check=True
+    )
     loaded = [set(line.split()) for line in answer.stdout.splitlines()]
     for command, names in zip(COMMANDS, loaded, strict=True):
         assert {"hydra", f"pate.cli.{command.split()[0]}"} <= names
-        heavy = names & {"torch", "sklearn", "matplotlib", "tensorboard", "pandas", "joblib", "dp_accounting", *SLOW}
+        heavy = names & {
+            "torch",
+            "sklearn",
+            "matplotlib",
+            "tensorboard",
+            "pandas",
+            "joblib",
+            "dp_accounting",
+            *SLOW,
+        }
         assert not heavy, command
     assert "pate.aggregators.gaussian_votes" in loaded[0]
-    others = {"pate.aggregators.stable_top_k", "pate.aggregators.centered_votes", "pate.accounting.ledger"}
+    others = {
+        "pate.aggregators.stable_top_k",
+        "pate.aggregators.centered_votes",
+        "pate.accounting.ledger",
+    }
     assert not loaded[0] & others
 
 
 def test_no_name_of_a_package_is_also_that_of_its_module() -> None:
     """Of names that are loaded later: once the module is loaded, Python finds the module under its name."""
-    packages = [path for path in sorted(PACKAGE.rglob("__init__.py")) if "__getattr__" in path.read_text()]
+    packages = [
+        path for path in sorted(PACKAGE.rglob("__init__.py")) if "__getattr__" in path.read_text()
+    ]
     assert len(packages) > 5
     for path in packages:
         name = ".".join(path.parent.relative_to(ROOT).parts)
@@ -103,7 +134,10 @@ def test_all_places_say_the_same_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())
     assert recipe["context"]["version"] == VERSION
-    core, train = ([line.replace(" ", "") for line in output["requirements"]["run"]] for output in recipe["outputs"])
+    core, train = (
+        [line.replace(" ", "") for line in output["requirements"]["run"]]
+        for output in recipe["outputs"]
+    )
     assert core == [f"python{project['requires-python']}", *project["dependencies"]]
     theirs = [line.replace("pytorch", "torch").replace("-base", "") for line in train[1:]]
     assert theirs == project["optional-dependencies"]["train"]

@@ -19,8 +19,28 @@ from pate.validation import MissingPackage, how_to_install, require_extra
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMMANDS = [name.partition(":")[0] for name in PROJECT["scripts"].values()]
-CORE = ["accounting", "aggregators", "data", "mechanisms", "pricing", "report", "store", "verification", "votes"]
-TRAINED = ["attack", "classifier", "cli", "comparison", "config", "federated", "features", "models", "pipeline"]
+CORE = [
+    "accounting",
+    "aggregators",
+    "data",
+    "mechanisms",
+    "pricing",
+    "report",
+    "store",
+    "verification",
+    "votes",
+]
+TRAINED = [
+    "attack",
+    "classifier",
+    "cli",
+    "comparison",
+    "config",
+    "federated",
+    "features",
+    "models",
+    "pipeline",
+]
 TRAINED += ["run", "student"]
 PREDICTING = ["pate.load", "pate.features", "pate.models", "pate.run"]
 PACKAGES = sorted({name for text in validation._PACKAGES.values() for name in text.split()})
@@ -86,10 +106,20 @@ import pate.cli.account
 
 def answer(code: str, *words: str | Path, path: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """What a fresh interpreter says that finds `pate` in a folder; nothing of it is an error of its own."""
-    environment = os.environ | {"PYTHONPATH": str(path), "PYTHONWARNINGS": "default", "PYTHONIOENCODING": "utf-8"}
+    environment = os.environ | {
+        "PYTHONPATH": str(path),
+        "PYTHONWARNINGS": "default",
+        "PYTHONIOENCODING": "utf-8",
+    }
     command = [sys.executable, "-c", code, *map(str, words)]
     return subprocess.run(
-        command, capture_output=True, text=True, encoding="utf-8", env=environment, cwd=path, check=False
+        command,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=environment,
+        cwd=path,
+        check=False,
     )
 
 
@@ -104,7 +134,9 @@ def test_what_needs_an_extra_says_what_to_type_and_the_core_needs_none() -> None
         extra = {"to_dp_event": "pld", "accountant=pld": "pld"}.get(name, "train")
         extra = "predict" if name in PREDICTING else extra
         extra = "cli" if name.startswith(("pate.cli", "pate.config")) else extra
-        assert re.fullmatch(rf"[\w.=]+: expected the package \w+: pip install '.*\[{extra}\]'", line), (name, line)
+        assert re.fullmatch(
+            rf"[\w.=]+: expected the package \w+: pip install '.*\[{extra}\]'", line
+        ), (name, line)
 
 
 @pytest.mark.process
@@ -139,7 +171,9 @@ def test_prices_need_the_extra_cli_alone() -> None:
     for command, extra in (("train", "train"), ("predict", "predict")):
         done = answer(hiding("cli") + called(command))
         assert done.returncode == 2
-        assert re.fullmatch(rf"pate-{command}: expected the package \w+: pip install '.*\[{extra}\]'\n", done.stderr)
+        assert re.fullmatch(
+            rf"pate-{command}: expected the package \w+: pip install '.*\[{extra}\]'\n", done.stderr
+        )
 
 
 @pytest.mark.process
@@ -151,9 +185,14 @@ def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) 
     from pate.models.linear import LinearModel
     from pate.run.bundle import ModelForm
 
-    weights, bias = np.array([[0.25, -1.0], [0.5, 0.0]], np.float32), np.array([0.5, 1.0], np.float32)
+    weights, bias = (
+        np.array([[0.25, -1.0], [0.5, 0.0]], np.float32),
+        np.array([0.5, 1.0], np.float32),
+    )
     LinearModel({"weights": weights, "bias": bias}, 0.5, (2,), 10, {}).save(tmp_path / "student")
-    ModelForm("two numbers", "features", ("flu", "cough"), (2,), ("a", "b"), None, 0.5, "linear").write(tmp_path)
+    ModelForm(
+        "two numbers", "features", ("flu", "cough"), (2,), ("a", "b"), None, 0.5, "linear"
+    ).write(tmp_path)
     names = ["schema.json", "student/student.json", "student/student.safetensors"]
     Manifest.of(tmp_path, names, remedy="").write(tmp_path)
     program = """
@@ -167,7 +206,10 @@ print(bundle.predict(inputs).astype(int).tolist())
     done = answer(hiding("predict") + program, tmp_path)
     assert done.returncode == 0, done.stderr
     # inputs times weights plus bias, cut to [0, 1]
-    assert done.stdout.splitlines() == ["[[0.75, 0.0], [1.0, 1.0], [0.375, 1.0]]", "[[1, 0], [1, 1], [0, 1]]"]
+    assert done.stdout.splitlines() == [
+        "[[0.75, 0.0], [1.0, 1.0], [0.375, 1.0]]",
+        "[[1, 0], [1, 1], [0, 1]]",
+    ]
 
 
 @pytest.mark.process
@@ -175,7 +217,11 @@ def test_without_posix_the_core_works_and_the_rest_says_so(tmp_path: Path) -> No
     done = answer(WITHOUT_POSIX, tmp_path)
     rule = "expected a POSIX system, such as Linux or macOS"
     assert done.returncode == 2, done.stderr
-    assert done.stdout.startswith(f"ledger={tmp_path}") and rule in done.stdout and "Ledger(target_delta" in done.stdout
+    assert (
+        done.stdout.startswith(f"ledger={tmp_path}")
+        and rule in done.stdout
+        and "Ledger(target_delta" in done.stdout
+    )
     assert done.stderr == f"pate.cli: {rule}; aggregators and accountants work here, too\n"
 
 
@@ -186,7 +232,9 @@ def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path
     (tmp_path / "PATE-0.1.1.dist-info").mkdir()
     beside = answer("import sys; sys.path.append(sys.argv[1]); import pate", tmp_path)
     assert beside.returncode == 0
-    assert beside.stderr.count("another project's distribution `pate` is beside pate-multilabel") == 1
+    assert (
+        beside.stderr.count("another project's distribution `pate` is beside pate-multilabel") == 1
+    )
     assert answer("import pate").stderr == ""
     (tmp_path / "PATE-0.1.1.dist-info").rmdir()
     (tmp_path / "conf").symlink_to(ROOT / "conf")
@@ -203,11 +251,16 @@ def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path
         gone = answer(statement, ROOT, path=tmp_path)
         assert gone.stdout.endswith("imported as pate\n")
         assert gone.stdout.startswith(str(tmp_path)), gone.stderr
-        assert gone.stderr.count("pate/__init__.py is not that of pate-multilabel: uninstall `pate`") == 1
+        assert (
+            gone.stderr.count("pate/__init__.py is not that of pate-multilabel: uninstall `pate`")
+            == 1
+        )
         (tmp_path / "pate" / "__init__.py").touch()
 
 
-def test_the_line_to_type_names_where_the_package_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_to_type_names_where_the_package_came_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wheel = f"pate_multilabel-{validation.VERSION}-py3-none-any.whl[ray]"
     assert how_to_install("ray", anywhere=True) == f"pip install '{wheel}'"
     monkeypatch.setattr(validation, "_origin", lambda: "/a b/x.whl")
@@ -215,7 +268,13 @@ def test_the_line_to_type_names_where_the_package_came_from(monkeypatch: pytest.
     monkeypatch.setattr(validation, "_origin", lambda: None)
     assert how_to_install("ray") == f"pip install '{wheel}'"
     monkeypatch.setattr(validation, "PUBLISHED", True)
-    assert how_to_install("ray") == how_to_install("ray", anywhere=True) == "pip install 'pate-multilabel[ray]'"
+    assert (
+        how_to_install("ray")
+        == how_to_install("ray", anywhere=True)
+        == "pip install 'pate-multilabel[ray]'"
+    )
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingPackage, match=r"^engine=ray: expected the package ray: pip install 'pate-"):
+    with pytest.raises(
+        MissingPackage, match=r"^engine=ray: expected the package ray: pip install 'pate-"
+    ):
         require_extra("engine=ray", "ray")

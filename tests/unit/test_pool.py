@@ -74,7 +74,9 @@ def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
 
 def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> None:
     def numbers() -> set[int]:
-        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+        return {
+            library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+        }
 
     with threadpool_limits(2, user_api="blas"):
         assert numbers() == {2}
@@ -117,7 +119,9 @@ def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads() -> Non
         assert (of_rounds(MomentVotes, 80), of_rounds(ConvexVotes, 10, **learners)) == alone
 
 
-def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("pate.models.linear._BLOCK_ROWS", 64)
     monkeypatch.setattr("pate.models.linear._MANY_ROWS", 128)
     rng = np.random.default_rng(0)

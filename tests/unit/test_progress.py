@@ -21,7 +21,8 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "spelled"), [(0.4, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (7380, "2 h 3 min")]
+    ("seconds", "spelled"),
+    [(0.4, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (7380, "2 h 3 min")],
 )
 def test_durations_in_words(seconds: float, spelled: str) -> None:
     assert spelled_seconds(seconds) == spelled

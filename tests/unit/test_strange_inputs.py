@@ -9,8 +9,19 @@ import torch
 from scipy import sparse
 
 from pate import PATEClassifier
-from pate.accounting import BoundedRangeEvent, GaussianEvent, OneBitEvent, gaussian_delta, gaussian_epsilon
-from pate.accounting.target_charging import best_session_price, boundary_distribution, common_target, exact_hit_prob
+from pate.accounting import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    OneBitEvent,
+    gaussian_delta,
+    gaussian_epsilon,
+)
+from pate.accounting.target_charging import (
+    best_session_price,
+    boundary_distribution,
+    common_target,
+    exact_hit_prob,
+)
 from pate.aggregators import (
     BoundaryMax,
     CenteredVotes,
@@ -58,7 +69,9 @@ TAKES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("place", TAKES)
 def test_inputs(place: str, kind: str) -> None:
-    with pytest.raises(InvalidValue, match=r"^inputs(=\w+|\.\w+=\S+.*|\[7, 2\])?: expected ") as caught:
+    with pytest.raises(
+        InvalidValue, match=r"^inputs(=\w+|\.\w+=\S+.*|\[7, 2\])?: expected "
+    ) as caught:
         TAKES[place](STRANGE[kind])
     assert "\n" not in str(caught.value)
     assert "alice" not in str(caught.value)
@@ -67,14 +80,19 @@ def test_inputs(place: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["huge", "masked", "gradients", "text"])
 def test_inputs_of_the_classifier(kind: str) -> None:
     model, y = PATEClassifier(n_teachers=3), (ROWS[:, 0] > 0).astype(int)
-    for arguments, name in ((((STRANGE[kind], y), ROWS + 1), "X"), (((ROWS, y), STRANGE[kind]), "X_public")):
+    for arguments, name in (
+        (((STRANGE[kind], y), ROWS + 1), "X"),
+        (((ROWS, y), STRANGE[kind]), "X_public"),
+    ):
         with pytest.raises(InvalidValue, match=rf"^{name}[=:.\[].*expected ") as caught:
             model.fit(*arguments[0], X_public=arguments[1])
         assert "alice" not in str(caught.value)
     with pytest.raises(InvalidValue, match=r"^y=MaskedArray: expected"):
         model.fit(ROWS, np.ma.masked_all(30, int), X_public=ROWS + 1)
     groups = np.array([*(f"patient-{row // 2}" for row in range(29)), ""])
-    with pytest.raises(InvalidValue, match=r"^groups\[29\]: expected a group for each record, none missing") as caught:
+    with pytest.raises(
+        InvalidValue, match=r"^groups\[29\]: expected a group for each record, none missing"
+    ) as caught:
         PATEClassifier(n_teachers=3, public_fraction=0.5).fit(ROWS, y, groups=groups)
     assert "patient" not in str(caught.value)
 
@@ -84,15 +102,25 @@ BITS = RNG.random((10, 5, 3)) < 0.5
 
 
 def test_counts() -> None:
-    masked, gradients = np.ma.masked_array(VOTES, mask=VOTES > 2), torch.tensor(VOTES.astype(float), requires_grad=True)
+    masked, gradients = (
+        np.ma.masked_array(VOTES, mask=VOTES > 2),
+        torch.tensor(VOTES.astype(float), requires_grad=True),
+    )
     for votes in (masked, gradients, sparse.csr_matrix(VOTES), {}, "votes"):
         with pytest.raises(InvalidValue, match=r"^votes[=.].*: expected "):
-            GaussianVotes(noise_std=3.0).aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
+            GaussianVotes(noise_std=3.0).aggregate(
+                votes, num_teachers=10, rng=np.random.default_rng(0)
+            )
 
 
-@pytest.mark.parametrize("votes", [np.ma.masked_array(BITS, mask=BITS), torch.ones(10, 5, 3, requires_grad=True)])
+@pytest.mark.parametrize(
+    "votes", [np.ma.masked_array(BITS, mask=BITS), torch.ones(10, 5, 3, requires_grad=True)]
+)
 def test_votes_of_teachers(votes: Any) -> None:
-    for aggregator in (ClippedVotes(noise_std=3.0, vote_clip=2), CenteredVotes(noise_multiplier=3.0)):
+    for aggregator in (
+        ClippedVotes(noise_std=3.0, vote_clip=2),
+        CenteredVotes(noise_multiplier=3.0),
+    ):
         with pytest.raises(InvalidValue, match=r"^votes=\w+: expected "):
             aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
     with pytest.raises(InvalidValue, match=r"^teacher_votes=\w+: expected "):
@@ -107,15 +135,27 @@ def test_votes_of_teachers(votes: Any) -> None:
         ({"real": "yes"}, "^real=str: expected True, or False"),
         ({"kind": ["features"]}, r"^kind=\['features'\]: expected one of features, images"),
         ({"label_names": (1, 2, 3)}, r"^label_names\[0\]=int: expected text$"),
-        ({"label_names": ("a", "", "c")}, r"^label_names\[1\]='': expected printable text, not empty$"),
+        (
+            {"label_names": ("a", "", "c")},
+            r"^label_names\[1\]='': expected printable text, not empty$",
+        ),
         ({"label_names": "abc"}, "^label_names=str: expected a tuple of names$"),
         ({"private": None}, r"^private=NoneType: expected a pate\.data\.Split$"),
     ],
 )
 def test_data_sets(change: dict[str, Any], message: str) -> None:
     whole = Split(ROWS, LABELS, IDS, IDS)
-    parts = {"private": whole.take(slice(10)), "public": whole.take(slice(10, 20)), "test": whole.take(slice(20, 30))}
-    fields: dict[str, Any] = {"name": "a", "real": False, "kind": "features", "label_names": ("a", "b", "c")}
+    parts = {
+        "private": whole.take(slice(10)),
+        "public": whole.take(slice(10, 20)),
+        "test": whole.take(slice(20, 30)),
+    }
+    fields: dict[str, Any] = {
+        "name": "a",
+        "real": False,
+        "kind": "features",
+        "label_names": ("a", "b", "c"),
+    }
     with pytest.raises(InvalidValue, match=message):
         Dataset(**(fields | parts | change))
 
@@ -124,7 +164,10 @@ def test_images_are_within_their_range() -> None:
     images = np.full((3, 1, 2, 2), 0.5, np.float32)
     images[1, 0, 1, 1] = 1.5
     parts = [Split(images, LABELS[:3], IDS[:3] + 3 * part, IDS[:3] + 3 * part) for part in range(3)]
-    with pytest.raises(InvalidValue, match=r"^private\.inputs\[1, 0, 1, 1\]: expected images with values in \[0, 1\]$"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^private\.inputs\[1, 0, 1, 1\]: expected images with values in \[0, 1\]$",
+    ):
         Dataset("a", False, "images", ("a", "b", "c"), *parts)
 
 
@@ -148,7 +191,9 @@ def test_partitions() -> None:
 )
 def test_students_without_their_weights(arrays: Any, tmp_path: Any) -> None:
     type(MODEL)(arrays, 0.5, MODEL.input_shape, 30, {}).save(tmp_path)
-    with pytest.raises(InvalidValue, match=r"^file=\S+student\.safetensors: expected the weights of .*; copy the"):
+    with pytest.raises(
+        InvalidValue, match=r"^file=\S+student\.safetensors: expected the weights of .*; copy the"
+    ):
         StudentModel.load(tmp_path)
 
 
@@ -163,7 +208,9 @@ CALLS: dict[str, Callable[[], Any]] = {
     "table": lambda: StableTopK(selection_scale=2.0, table=print),
     "round_size": lambda: BoundaryMax(round_size=np.ones((2, 2), bool), selection_scale=2.0),
     "adjacency": lambda: PeelingTopK(k=2, epsilon=1.0, adjacency=np.ones((2, 2), bool)),
-    "threshold_share": lambda: ConfidentVotes(screening_std=3.0, threshold_share=ENORMOUS, noise_std=3.0),
+    "threshold_share": lambda: ConfidentVotes(
+        screening_std=3.0, threshold_share=ENORMOUS, noise_std=3.0
+    ),
     "noise_multiplier": lambda: GaussianEvent(ENORMOUS),
     "epsilon": lambda: BoundedRangeEvent(ENORMOUS),
     "mu": lambda: gaussian_delta(ENORMOUS, epsilon=1.0),
@@ -176,7 +223,9 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_arguments_of_another_kind(name: str) -> None:
-    with pytest.raises(InvalidValue, match=rf"^{name.split()[0]}\S*=.*: expected |^{name}: expected ") as caught:
+    with pytest.raises(
+        InvalidValue, match=rf"^{name.split()[0]}\S*=.*: expected |^{name}: expected "
+    ) as caught:
         CALLS[name]()
     assert "\n" not in str(caught.value)
 

@@ -34,10 +34,20 @@ def test_a_numeral_that_is_text_is_shown_as_text() -> None:
 @pytest.mark.parametrize(
     ("message", "name", "value", "rule"),
     [
-        ("target_delta=1.5: expected a number in (0, 1)", "target_delta", "1.5", "a number in (0, 1)"),
+        (
+            "target_delta=1.5: expected a number in (0, 1)",
+            "target_delta",
+            "1.5",
+            "a number in (0, 1)",
+        ),
         ("votes[0, 1]: expected counts in 0..3", "votes[0, 1]", "", "counts in 0..3"),
         ("data.private=C: a=b.csv: expected a file", "data.private", "C: a=b.csv", "a file"),
-        ("failure_prob: 2e-06 uses up target_delta=1e-06", "failure_prob", "", "2e-06 uses up target_delta=1e-06"),
+        (
+            "failure_prob: 2e-06 uses up target_delta=1e-06",
+            "failure_prob",
+            "",
+            "2e-06 uses up target_delta=1e-06",
+        ),
         ("nothing else", "nothing else", "", ""),
     ],
 )
@@ -52,7 +62,10 @@ SHOWN = r"flu\x1b[2J\u202e\u200b\x00\x9b gone\ud800"
 
 def test_a_message_does_nothing_to_a_terminal() -> None:
     """Whoever raises it, and however it is made."""
-    assert str(InvalidValue(f"label={STRANGE}: expected\r\nanother\t")) == f"label={SHOWN}: expected  another "
+    assert (
+        str(InvalidValue(f"label={STRANGE}: expected\r\nanother\t"))
+        == f"label={SHOWN}: expected  another "
+    )
     with pytest.raises(InvalidValue) as refused:
         require(False, "label", STRANGE, "another")
     assert str(refused.value) == f"label={SHOWN}: expected another"
@@ -61,9 +74,21 @@ def test_a_message_does_nothing_to_a_terminal() -> None:
 
 
 NUMBERS: dict[Any, tuple[str, list[Any], list[Any]]] = {
-    require_non_negative: (r"a number >= 0", [0, 2.5], [-1e-300, math.inf, math.nan, "0", None, False]),
-    require_probability: (r"a number in \(0, 1\)", [1e-300], [0.0, 1.0, -0.1, 1.1, math.nan, "0.5", None, True]),
-    require_count: (r"a whole number >= 1", [np.uint16(7)], [0, -1, 1.0, 2.5, "3", None, True, math.nan, math.inf]),
+    require_non_negative: (
+        r"a number >= 0",
+        [0, 2.5],
+        [-1e-300, math.inf, math.nan, "0", None, False],
+    ),
+    require_probability: (
+        r"a number in \(0, 1\)",
+        [1e-300],
+        [0.0, 1.0, -0.1, 1.1, math.nan, "0.5", None, True],
+    ),
+    require_count: (
+        r"a whole number >= 1",
+        [np.uint16(7)],
+        [0, -1, 1.0, 2.5, "3", None, True, math.nan, math.inf],
+    ),
 }
 
 
@@ -88,7 +113,10 @@ def test_what_is_a_number_and_what_is_none(check: Any) -> None:
         ([[2**70, 1]], r"votes\.dtype=object: expected integer vote counts"),
         ([], r"votes\.shape=\(0,\): expected at least one query and one label"),
         (7, r"votes\.shape=\(\): expected \[num_labels\] or \[num_queries, num_labels\]"),
-        ([[[1]]], r"votes\.shape=\(1, 1, 1\): expected .*\[num_queries, num_labels\], counts: .* are summed"),
+        (
+            [[[1]]],
+            r"votes\.shape=\(1, 1, 1\): expected .*\[num_queries, num_labels\], counts: .* are summed",
+        ),
         ([[1, 2], [3]], r"votes: expected rows of equal length"),
     ],
 )
@@ -100,7 +128,9 @@ def test_what_is_no_histogram(votes: Any, message: str) -> None:
 
 @pytest.mark.parametrize("rng", [0, None, "seed", np.random.RandomState(0), np.random.PCG64(0)])
 def test_what_is_no_generator(rng: Any) -> None:
-    with pytest.raises(InvalidValue, match=r"^rng=.*: expected a numpy\.random\.Generator, not a seed$"):
+    with pytest.raises(
+        InvalidValue, match=r"^rng=.*: expected a numpy\.random\.Generator, not a seed$"
+    ):
         require_generator(rng)
 
 
@@ -134,16 +164,32 @@ def test_the_first_value_that_breaks_a_rule_is_named() -> None:
 def test_numbers_that_fall_are_named(values: Any, found: str) -> None:
     for rising in ([], [3.0], (-math.inf, -math.inf, 0.0, 0.0, math.inf)):
         require_rising("logits", rising)
-    with pytest.raises(InvalidValue, match=rf"^logits={found}: expected numbers that never decrease$"):
+    with pytest.raises(
+        InvalidValue, match=rf"^logits={found}: expected numbers that never decrease$"
+    ):
         require_rising("logits", values)
 
 
 @pytest.mark.parametrize(
-    "word", ["flu", "chest pain", "a,b]", 'say "no"\\', "it's", "null", "007", "1e-6", "$(ls) ${x}", "Größe=1"]
+    "word",
+    [
+        "flu",
+        "chest pain",
+        "a,b]",
+        'say "no"\\',
+        "it's",
+        "null",
+        "007",
+        "1e-6",
+        "$(ls) ${x}",
+        "Größe=1",
+    ],
 )
 def test_settings_are_read_as_they_were_written_when_pasted(word: str) -> None:
     for value, name in ((word, "data.group"), ([word, "age"], "data.drop")):
         (pasted,) = shlex.split(as_setting(name, value))
         read = OverridesParser.create().parse_override(pasted).value()
         texts = [str(each) for each in (read if isinstance(value, list) else [read])]
-        assert [OmegaConf.create({"x": each}).x for each in texts] == (value if isinstance(value, list) else [value])
+        assert [OmegaConf.create({"x": each}).x for each in texts] == (
+            value if isinstance(value, list) else [value]
+        )

@@ -17,16 +17,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.table.dates import DAY_S, ORDERS, days_of
-from pate.validation import InvalidValue, as_setting, nearest, nearest_column, require, require_choice, require_extra
+from pate.validation import (
+    InvalidValue,
+    as_setting,
+    nearest,
+    nearest_column,
+    require,
+    require_choice,
+    require_extra,
+)
 
-_OTHER_TEXTS = ("null", "large_string", "string_view")  # by name: pyarrow.types knows views from version 16 on
+# by name: pyarrow.types knows views from version 16 on
+_OTHER_TEXTS = ("null", "large_string", "string_view")
 _IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}  # what stands between thousands
+# what stands between thousands
+GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}
 _NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|[+-]\d\d:?\d\d)?")
-_COMMA_ZERO = re.compile(r"([+-]?\d+),0{1,2}")  # 7,0 is 7 under any setting; 7,000 may be seven thousand
-_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-_PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"  # words that `one_spelling` leaves as they are, but for true and false
+# 7,0 is 7 under any setting; 7,000 may be seven thousand
+_COMMA_ZERO = re.compile(r"([+-]?\d+),0{1,2}")
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+# words that `one_spelling` leaves as they are, but for true and false
+_PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"
 _SAMPLE = 2000  # words that tell which spelling is likely
 _WHOLE_BELOW = 2.0**63
 _TRUTHS = {"false": "0", "true": "1"}
@@ -36,7 +50,11 @@ def visible(text: str) -> str:
     """A text without characters that nobody sees: zero-width blanks, marks of direction, soft hyphens, controls."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(each for each in _UNSEEN.sub("", text) if each.isspace() or category(each) not in ("Cf", "Cc"))
+    return "".join(
+        each
+        for each in _UNSEEN.sub("", text)
+        if each.isspace() or category(each) not in ("Cf", "Cc")
+    )
 
 
 def column_name(text: str) -> str:
@@ -54,15 +72,23 @@ def require_columns(name: str, found: Sequence[str], wanted: Iterable[str] = ())
     rule = "a name for each column, once; an index that pandas wrote is left out by to_csv(FILE, index=False)"
     occurrences = Counter(found)
     for each in found:
-        require(bool(each.strip()) and occurrences[each] == 1, f"{name}.columns", each or "''", rule)
+        require(
+            bool(each.strip()) and occurrences[each] == 1, f"{name}.columns", each or "''", rule
+        )
     if lacking := [each for each in wanted if each not in occurrences]:
-        raise InvalidValue(f"{name}: expected also the column {lacking[0]}{nearest(lacking[0], tuple(found))}")
+        raise InvalidValue(
+            f"{name}: expected also the column {lacking[0]}{nearest(lacking[0], tuple(found))}"
+        )
 
 
-def require_column(role: str, column: str, names: Sequence[str], where: str, *, remedy: str = "") -> None:
+def require_column(
+    role: str, column: str, names: Sequence[str], where: str, *, remedy: str = ""
+) -> None:
     """Raises, with a `remedy` at the end, unless the column that the setting `role` names is one of `where`'s."""
     if column not in names:
-        raise InvalidValue(f"{role}={column}: expected a column of {where}{nearest_column(column, names)}{remedy}")
+        raise InvalidValue(
+            f"{role}={column}: expected a column of {where}{nearest_column(column, names)}{remedy}"
+        )
 
 
 def one_spelling(word: str) -> str:
@@ -95,7 +121,11 @@ def one_spelling(word: str) -> str:
             except (ValueError, OverflowError):
                 time += zone
         fraction = (fraction or "").rstrip("0")
-        return day if time == "00:00:00" and not fraction else f"{day} {time}{'.' * bool(fraction)}{fraction}"
+        return (
+            day
+            if time == "00:00:00" and not fraction
+            else f"{day} {time}{'.' * bool(fraction)}{fraction}"
+        )
     return one_spelling(comma_zero[1]) if (comma_zero := _COMMA_ZERO.fullmatch(word)) else word
 
 
@@ -104,23 +134,37 @@ class Spelling:
     """How a file of text writes numbers, and which words are missing cells. Public; a schema carries it."""
 
     decimal: str = "point"  # or comma, where numbers read 3,5
-    thousands: str | None = None  # what stands between thousands, one of . , ' _ or a blank; None for nothing
+    # what stands between thousands, one of . , ' _ or a blank; None for nothing
+    thousands: str | None = None
     missing: tuple[str, ...] = ()  # words that are missing cells, and numbers too: -9 is -9.0
-    date_order: str | None = None  # of dates in numbers with the year not in front, see `dates.ORDERS`
-    first_year: int | None = None  # the earliest year that two digits mean; None where they mean none
+    # of dates in numbers with the year not in front, see `dates.ORDERS`
+    date_order: str | None = None
+    # the earliest year that two digits mean; None where they mean none
+    first_year: int | None = None
 
     def require(self, setting: Callable[[str], str]) -> None:
         """Raises `InvalidValue` unless this can be; `setting` says what a field is called."""
         require_choice(setting("decimal"), self.decimal, ("point", "comma"))
         rule = f"one of . , ' _ or a blank, and not the decimal {self.decimal}"
-        good = self.thousands is None or (self.thousands in GROUPING and self.thousands != self.mark)
+        good = self.thousands is None or (
+            self.thousands in GROUPING and self.thousands != self.mark
+        )
         require(good, setting("thousands"), self.thousands, rule)
         rule = f"a list of words: '{setting('missing')}=[?,-]'"
-        good = isinstance(self.missing, tuple) and all(isinstance(each, str) and each for each in self.missing)
+        good = isinstance(self.missing, tuple) and all(
+            isinstance(each, str) and each for each in self.missing
+        )
         require(good, setting("missing"), self.missing, rule)
         good = self.date_order is None or self.date_order in ORDERS
-        require(good, setting("date_order"), self.date_order, f"one of {', '.join(ORDERS)}: day, month and year")
-        good = self.first_year is None or (type(self.first_year) is int and 1 <= self.first_year <= 9900)
+        require(
+            good,
+            setting("date_order"),
+            self.date_order,
+            f"one of {', '.join(ORDERS)}: day, month and year",
+        )
+        good = self.first_year is None or (
+            type(self.first_year) is int and 1 <= self.first_year <= 9900
+        )
         rule = "a year from 1 to 9900, the earliest that two digits mean"
         require(good, setting("first_year"), self.first_year, rule)
 
@@ -137,7 +181,9 @@ class Spelling:
         numbers = as_numbers(words, self)
         for array in map(_decoded, table.columns):
             if array.type == pa.string():
-                gone = pa.compute.is_in(as_values(as_texts(array), self), as_values(words, self), skip_nulls=True)
+                gone = pa.compute.is_in(
+                    as_values(as_texts(array), self), as_values(words, self), skip_nulls=True
+                )
             else:  # truth values are no numbers here
                 there = np.isin(as_numbers(array), numbers[np.isfinite(numbers)])
                 gone = pa.array(there & (not pa.types.is_boolean(array.type)))
@@ -151,15 +197,21 @@ class Spelling:
         compute, between = arrow().compute, GROUPING[self.thousands]
         grouped = rf"^[+-]?\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}}(?:{re.escape(self.mark)}\d*)?$"
         is_grouped = compute.match_substring_regex(texts, grouped)
-        return compute.if_else(is_grouped, compute.replace_substring_regex(texts, between, ""), texts)
+        return compute.if_else(
+            is_grouped, compute.replace_substring_regex(texts, between, ""), texts
+        )
 
     def numbers(self, texts: Any) -> Any:
         """Words that are to be numbers, with a decimal point; with a decimal comma 1.234 is none, as it may be 1234."""
         compute, texts = arrow().compute, self.ungrouped(texts)
         if self.mark == ".":
             return texts
-        doubtful = r"\." if self.thousands == "." else r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
-        return compute.if_else(compute.match_substring_regex(texts, doubtful), "no number", with_points(texts))
+        doubtful = (
+            r"\." if self.thousands == "." else r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
+        )
+        return compute.if_else(
+            compute.match_substring_regex(texts, doubtful), "no number", with_points(texts)
+        )
 
     def others(self) -> Iterator[tuple[Spelling, frozenset[str]]]:
         """All other ways to write numbers, and the settings that make each of this one."""
@@ -168,7 +220,9 @@ class Spelling:
             other = replace(self, decimal=decimal, thousands=thousands)
             said = {f"data.decimal={decimal}"} if decimal != self.decimal else set()
             if thousands != self.thousands:
-                said.add(as_setting("data.thousands", thousands) if thousands else "no data.thousands")
+                said.add(
+                    as_setting("data.thousands", thousands) if thousands else "no data.thousands"
+                )
             if said and thousands != other.mark:
                 yield other, frozenset(said)
 
@@ -178,7 +232,9 @@ USUAL = Spelling()
 
 def with_points(texts: Any) -> Any:
     """Words `[n]`, those with a decimal comma with a point."""
-    return arrow().compute.replace_substring_regex(texts, r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$", r"\1.\2")
+    return arrow().compute.replace_substring_regex(
+        texts, r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$", r"\1.\2"
+    )
 
 
 def arrow() -> Any:
@@ -204,20 +260,26 @@ def codes_of(words: Any, categories: Any) -> NDArray[np.int64]:
 def as_values(words: Any, spelling: Spelling = USUAL) -> Any:
     """Words, each value spelled one way: see `one_spelling`. A word of which nothing is seen is missing."""
     pa = arrow()
-    coded = (words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words).dictionary_encode()
+    coded = (
+        words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
+    ).dictionary_encode()
     words = spelling.ungrouped(coded.dictionary)
     words = with_points(words) if spelling.mark == "," else words
     plain = pa.compute.match_substring_regex(words, _PLAIN)
     truth = pa.compute.is_in(pa.compute.utf8_lower(words), pa.array([*_TRUTHS]))
     odd = pa.compute.or_(pa.compute.invert(plain), truth)
-    mended = pa.array([one_spelling(word) or None for word in words.filter(odd).to_pylist()], words.type)
+    mended = pa.array(
+        [one_spelling(word) or None for word in words.filter(odd).to_pylist()], words.type
+    )
     return pa.compute.replace_with_mask(words, odd, mended).take(coded.indices)
 
 
 def counts_of(words: Any) -> dict[str, int]:
     """How often each word occurs."""
     counted = words.drop_null().value_counts()
-    return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
+    return dict(
+        zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True)
+    )
 
 
 def missing_in(words: Any) -> NDArray[np.bool_]:
@@ -230,17 +292,24 @@ def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
     pa, array = arrow(), _decoded(array)
     if array.type == pa.string():
         texts = spelling.numbers(as_texts(array))
-        return _parsed(texts, lambda each: each.cast(pa.float64()), lambda word: float(_TRUTHS.get(word.lower(), word)))
+        return _parsed(
+            texts,
+            lambda each: each.cast(pa.float64()),
+            lambda word: float(_TRUTHS.get(word.lower(), word)),
+        )
     if pa.types.is_duration(array.type):
         in_second = _IN_SECOND[array.type.unit]
         array = pa.compute.divide(array.cast(pa.int64()).cast(pa.float64(), safe=False), in_second)
     types = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal
     if not any(is_one(array.type) for is_one in types):
         return np.where(missing_in(array), np.nan, np.inf)
-    return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))  # null is NaN, too
+    # null is NaN, too
+    return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
-def as_dates(array: Any, orders: Iterable[str | None] = (), first_year: int | None = None) -> NDArray[np.float64]:
+def as_dates(
+    array: Any, orders: Iterable[str | None] = (), first_year: int | None = None
+) -> NDArray[np.float64]:
     """Cells as days since 1970, otherwise as `as_numbers`; `orders` and `first_year` are those of `days_of`."""
     pa, array = arrow(), _decoded(array)
     is_text = array.type == pa.string()
@@ -260,7 +329,9 @@ def as_dates(array: Any, orders: Iterable[str | None] = (), first_year: int | No
     return np.asarray(days(array).to_numpy(zero_copy_only=False))
 
 
-def _parsed(texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], float]) -> NDArray[np.float64]:
+def _parsed(
+    texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], float]
+) -> NDArray[np.float64]:
     """Numbers from words: all at once, or word by word where that fails, to say which cells are wrong."""
     pa = arrow()
     try:
@@ -288,7 +359,9 @@ def as_texts(array: Any) -> Any:
     try:
         array = array.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
-        array = pa.array([None if each is None else str(each) for each in array.to_pylist()], pa.string())
+        array = pa.array(
+            [None if each is None else str(each) for each in array.to_pylist()], pa.string()
+        )
     trimmed = pa.compute.utf8_trim_whitespace(array)
     return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 

@@ -37,9 +37,11 @@ _WORDS = tuple(
         rf"(?P<year>\d{{4}})[\s./-]+{_MONTH}[\s./-]+{_DAY}",
     )
 )
-_FAR_DAYS = 3652.0  # ten years: nearer dates squeeze the others by less than a column of ten years does
+# ten years: nearer dates squeeze the others by less than a column of ten years does
+_FAR_DAYS = 3652.0
 _FAR_WIDTHS = 10.0  # of all other dates together
-_FAR_WIDTHS_OF_YEARS_END = 1.5  # of a first or last day of a year, as programs put in place of no date
+# of a first or last day of a year, as programs put in place of no date
+_FAR_WIDTHS_OF_YEARS_END = 1.5
 _FEWEST_OTHERS = 3  # different dates
 
 
@@ -154,7 +156,8 @@ def days_of(word: str, orders: Iterable[str | None] = (), first_year: int | None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since = moment - _EPOCH
     days = since.total_seconds() / DAY_S
-    return min(days, math.nextafter(since.days + 1, 0))  # a last microsecond is none of the next day
+    # a last microsecond is none of the next day
+    return min(days, math.nextafter(since.days + 1, 0))
 
 
 @dataclass
@@ -163,7 +166,8 @@ class _MarkedDates:
 
     orders: set[str]
     example: str
-    first_of: dict[str, str] = field(default_factory=dict)  # of each order that is none, the first date that says so
+    # of each order that is none, the first date that says so
+    first_of: dict[str, str] = field(default_factory=dict)
 
     def add(self, word: str, date: WrittenDate) -> None:
         for order in tuple(self.orders):
@@ -210,7 +214,9 @@ def order_of(words: Sequence[str], *, order: str | None, first_year: int | None)
             continue
         if not any(_is_date(date, each) for each in date.orders):
             raise NoDate(word)
-        group = groups.setdefault(f"{date.mark}{len(date.orders)}", _MarkedDates(set(date.orders), word))
+        group = groups.setdefault(
+            f"{date.mark}{len(date.orders)}", _MarkedDates(set(date.orders), word)
+        )
         group.add(word, date)
     if short is not None and (first_year is None or (order is None and groups)):
         setting = "data.date_order=dmy (or mdy, ymd) and " if groups else ""
@@ -224,10 +230,14 @@ def order_of(words: Sequence[str], *, order: str | None, first_year: int | None)
             continue
         if order in group.first_of:
             other = group.first_of[str(order)]
-            raise UnclearDates(f"dates in the order {order} as data.date_order says, {other} is in another")
+            raise UnclearDates(
+                f"dates in the order {order} as data.date_order says, {other} is in another"
+            )
         if not group.orders:
             other = next(reversed(group.first_of.values()))
-            raise UnclearDates(f"dates in one order, {group.example} and {other} are in two: mend them in the file")
+            raise UnclearDates(
+                f"dates in one order, {group.example} and {other} are in two: mend them in the file"
+            )
         if len(group.orders) > 1:
             readings = " or ".join(
                 f"{days_as_text(days_of(group.example, (each,), first_year))} (data.date_order={each})"
@@ -236,7 +246,9 @@ def order_of(words: Sequence[str], *, order: str | None, first_year: int | None)
             raise UnclearDates(f"dates whose order is plain, and {group.example} may be {readings}")
         orders[next(iter(group.orders))] = group.example
     if len(orders) > 1:
-        raise UnclearDates(f"dates in one order, {' and '.join(orders.values())} are in two: mend them in the file")
+        raise UnclearDates(
+            f"dates in one order, {' and '.join(orders.values())} are in two: mend them in the file"
+        )
     return next(iter(orders), None)
 
 

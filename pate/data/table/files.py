@@ -37,7 +37,13 @@ MISSING_WORDS = (  # cells of a CSV file that are missing values, as pandas read
 )  # fmt: skip
 
 _KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
-_KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow", ".jsonl": "json", ".ndjson": "json"}
+_KINDS |= {
+    ".feather": "arrow",
+    ".arrow": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
 _SEPARATORS = (",", ";", "\t", "|")
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
 _BATCH_ROWS, _BLOCK_BYTES = 8192, 2**25  # a row has to fit into a block
@@ -55,12 +61,15 @@ class TableFile:
     path: Path  # its ending says what it is: .csv, .csv.gz, .tsv, .parquet, .feather or .arrow
     name: str  # of the setting that names it, for messages
     encoding: str = UTF_8  # of a file of text that is not UTF-8, see `read_in`
-    decimal: str | None = None  # `comma` where numbers read 3,5; None where nobody said it, as with the other two
+    # `comma` where numbers read 3,5; None where nobody said it, as with the other two
+    decimal: str | None = None
     thousands: str | None = None  # what stands between thousands
     missing: tuple[str, ...] = ()  # words that are missing cells, beside `MISSING_WORDS`
-    split: str | None = None  # the column that says which split a row is of, where there are several
+    # the column that says which split a row is of, where there are several
+    split: str | None = None
     part: str | None = None  # the split whose rows are meant then
-    date_order: str | None = None  # of dates such as 04.03.2024, see `Spelling`; None where nobody said it
+    # of dates such as 04.03.2024, see `Spelling`; None where nobody said it
+    date_order: str | None = None
     first_year: int | None = None  # the earliest year that two digits mean
     # Columns whose lists in JSON stay lists, as the text of one; in others their words are joined, and are one cell.
     whole_lists: tuple[str, ...] = ()
@@ -71,8 +80,14 @@ class TableFile:
 
     def spelling(self, known: Spelling = USUAL) -> Spelling:
         """How its cells are spelled: as settings say, and as is known where they say nothing."""
-        decimal = self.decimal or {".": "comma", ",": "point"}.get(self.thousands or "", known.decimal)
-        same = known.thousands if decimal == known.decimal and self.thousands is None else self.thousands
+        decimal = self.decimal or {".": "comma", ",": "point"}.get(
+            self.thousands or "", known.decimal
+        )
+        same = (
+            known.thousands
+            if decimal == known.decimal and self.thousands is None
+            else self.thousands
+        )
         date_order = self.date_order or known.date_order
         first_year = known.first_year if self.first_year is None else self.first_year
         return Spelling(decimal, same, self.missing or known.missing, date_order, first_year)
@@ -95,7 +110,9 @@ class TableFile:
             if self.split is not None:
                 said = as_texts(batch.column(self.split)).to_numpy(zero_copy_only=False)
                 if (strange := ~np.isin(said, SPLITS)).any():
-                    rule = f"private, public or test, row {numbers[strange][0] + 1} has something else"
+                    rule = (
+                        f"private, public or test, row {numbers[strange][0] + 1} has something else"
+                    )
                     raise InvalidValue(f"data.split={self.split}: expected {rule}")
                 mine = said == self.part
                 batch = batch.select(asked).filter(arrow().array(mine))
@@ -106,7 +123,9 @@ class TableFile:
             if batch.num_rows:
                 yield numbers, batch
         if rows_meant == 0:
-            rule = "at least one row" if self.split is None else f"rows with {self.split}={self.part}"
+            rule = (
+                "at least one row" if self.split is None else f"rows with {self.split}={self.part}"
+            )
             raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
 
     def read(self, columns: list[str] | None = None) -> Any:
@@ -123,11 +142,16 @@ class TableFile:
             yield from {"csv": self._csv, "json": self._json}.get(kind, self._binary)(columns)
         except UnicodeError as error:
             raise self._wrong(self._encoding_rule) from error
-        except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:  # pyarrow shows cells, which stay unsaid
+        # pyarrow shows cells, which stay unsaid
+        except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
             whole = f"a whole {kind} file{f', with {_QUOTES}' * (kind == 'csv')}"
-            raise self._wrong(self._encoding_rule if re.search("UTF-?8", str(error)) else whole) from None
+            raise self._wrong(
+                self._encoding_rule if re.search("UTF-?8", str(error)) else whole
+            ) from None
         except OSError as error:
-            raise self._wrong(f"a file that can be read ({error.strerror or 'damaged, or of another kind'})") from None
+            raise self._wrong(
+                f"a file that can be read ({error.strerror or 'damaged, or of another kind'})"
+            ) from None
 
     def _wrong(self, rule: str) -> InvalidValue:
         return InvalidValue(f"{self.name}={self.path}: expected {rule}")
@@ -147,7 +171,9 @@ class TableFile:
         if self.read_in == UTF_8:
             return None if self.encoding == UTF_8 else f"{self.name}: read in UTF-8, which it is in"
         lines = mixed_lines(self.path, self.read_in)
-        doubt = f"; {lines.utf_8} of its lines beyond ASCII could be UTF-8, too" if lines.utf_8 else ""
+        doubt = (
+            f"; {lines.utf_8} of its lines beyond ASCII could be UTF-8, too" if lines.utf_8 else ""
+        )
         if count := lines_of_another_page(self.path, self.read_in):
             doubt += f"; {count} of its lines have signs within words, as text in mac-roman or cp850 has when it is "
             doubt += "read so; see how names look, and name its encoding"
@@ -192,7 +218,9 @@ class TableFile:
 
     @property
     def ending(self) -> str:  # .csv, or .csv.gz
-        return "".join(self.path.suffixes[-2:] if self.path.suffix == ".gz" else self.path.suffixes[-1:])
+        return "".join(
+            self.path.suffixes[-2:] if self.path.suffix == ".gz" else self.path.suffixes[-1:]
+        )
 
     @property
     def is_text(self) -> bool:
@@ -213,14 +241,22 @@ class TableFile:
             while line and ((found := _SAYS_SEPARATOR.fullmatch(line.strip())) or not line.strip()):
                 separator = found[1] if found else separator
                 line, skipped = text.readline(), skipped + 1
-            require(bool(line), self.name, self.path, "a line of names and rows below it, and the file is empty")
+            require(
+                bool(line),
+                self.name,
+                self.path,
+                "a line of names and rows below it, and the file is empty",
+            )
             while line.count('"') % 2 and len(line) < _LONGEST_HEAD and (more := text.readline()):
                 line += more  # a name with a line break
         if "\0" in line:
             raise self._wrong(self._no_nul_rule)
         require(line.count('"') % 2 == 0, self.name, self.path, _QUOTES)
         separator = separator or max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
-        names = [column_name(name) for name in next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))]
+        names = [
+            column_name(name)
+            for name in next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))
+        ]
         named = len(names)
         while named > 1 and not names[named - 1].strip():
             named -= 1
@@ -236,7 +272,9 @@ class TableFile:
         names = self._json_names
         plain = list(map(column_name, names))
         cells.require_columns(self.name, plain)
-        require(len(names) > 0, self.name, self.path, "a line for each record, and the file is empty")
+        require(
+            len(names) > 0, self.name, self.path, "a line for each record, and the file is empty"
+        )
         wanted = [name for name in names if columns is None or column_name(name) in columns]
         wanted_plain = list(map(column_name, wanted))
 
@@ -278,9 +316,13 @@ class TableFile:
                     except (ValueError, RecursionError) as error:
                         if "\0" in content:
                             raise self._wrong(self._no_nul_rule) from None
-                        raise self._wrong(f"an object of JSON in each line ({type(error).__name__})") from None
+                        raise self._wrong(
+                            f"an object of JSON in each line ({type(error).__name__})"
+                        ) from None
                     if not isinstance(row, dict):
-                        raise self._wrong(f"an object of JSON in each line, and one holds a {type(row).__name__}")
+                        raise self._wrong(
+                            f"an object of JSON in each line, and one holds a {type(row).__name__}"
+                        )
                     rows.append(row)
                 yield rows
 
@@ -295,25 +337,41 @@ class TableFile:
             broken.append((row.number or 0) - skipped - 1)
             return "skip"
 
-        read = arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, encoding=self.read_in)
+        read = arrow_csv.ReadOptions(
+            use_threads=False, block_size=_BLOCK_BYTES, encoding=self.read_in
+        )
         read.column_names, read.skip_rows = places, skipped
         read.skip_rows_after_names = 1  # the names, which may have line breaks
-        parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=leave_out)
+        parse = arrow_csv.ParseOptions(
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=leave_out
+        )
         texts = dict.fromkeys(places, pa.string())
-        convert = arrow_csv.ConvertOptions(column_types=texts, null_values=[*MISSING_WORDS], strings_can_be_null=True)
+        convert = arrow_csv.ConvertOptions(
+            column_types=texts, null_values=[*MISSING_WORDS], strings_can_be_null=True
+        )
         source = pa.input_stream(str(self.path), compression="detect")
-        yield pa.table({name: pa.array([], pa.string()) for name in columns or names})  # before a block is read
-        with arrow_csv.open_csv(source, read_options=read, parse_options=parse, convert_options=convert) as blocks:
-            for batch in (each.slice(at, _BATCH_ROWS) for each in blocks for at in range(0, len(each), _BATCH_ROWS)):
+        # before a block is read
+        yield pa.table({name: pa.array([], pa.string()) for name in columns or names})
+        with arrow_csv.open_csv(
+            source, read_options=read, parse_options=parse, convert_options=convert
+        ) as blocks:
+            for batch in (
+                each.slice(at, _BATCH_ROWS)
+                for each in blocks
+                for at in range(0, len(each), _BATCH_ROWS)
+            ):
                 for column in batch.columns:
                     has_nul = pa.compute.any(pa.compute.match_substring(column, "\0")).as_py()
                     if has_nul:  # the rule reads the file once more
                         raise self._wrong(self._no_nul_rule)
                 if any(column.null_count < len(column) for column in batch.columns[len(names) :]):
-                    raise self._wrong("a name for each column, one at the end has cells and no name")
+                    raise self._wrong(
+                        "a name for each column, one at the end has cells and no name"
+                    )
                 count += batch.num_rows
                 yield pa.table(batch.columns[: len(names)], names=names).select(columns or names)
-                pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
+                # else it keeps several times what is in use
+                pa.default_memory_pool().release_unused()
         if broken:
             found = f"{len(broken)} of {count + len(broken)} rows have more or fewer, row {broken[0]} is the first"
             raise self._wrong(f"{len(places)} cells in every row, as in the line of names, {found}")
@@ -324,7 +382,8 @@ class TableFile:
 
         with ExitStack() as stack:
             if self._kind == "parquet":
-                source = parquet.ParquetFile(self.path, pre_buffer=False)  # else it holds all that it will read
+                # else it holds all that it will read
+                source = parquet.ParquetFile(self.path, pre_buffer=False)
                 stack.enter_context(source)
                 schema = source.schema_arrow
             else:
@@ -346,7 +405,8 @@ class TableFile:
             yield schema.empty_table().select(named).rename_columns(wanted)
             for batch in batches:
                 yield pa.Table.from_batches([batch]).select(named).rename_columns(wanted)
-                pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
+                # else it keeps several times what is in use
+                pa.default_memory_pool().release_unused()
 
     def _setting(self, name: str) -> str:
         """What a setting of the file is called: of pate-train, whose files are below `data`, or of other commands."""
@@ -354,7 +414,8 @@ class TableFile:
 
     def _opened(self, newline: str | None = None) -> Any:
         opened = gzip.open if self.path.suffix == ".gz" else open
-        encoding = "utf-8-sig" if self.read_in == UTF_8 else self.read_in  # else a byte-order mark is a character
+        # else a byte-order mark is a character
+        encoding = "utf-8-sig" if self.read_in == UTF_8 else self.read_in
         return opened(self.path, "rt", encoding=encoding, newline=newline)
 
 
@@ -363,7 +424,8 @@ class Dealing:
     """Which rows of a file go where. It depends on the seed and on which rows are of one group, and on nothing else."""
 
     file: TableFile  # all records
-    group: str | None  # the column that says which rows belong together; None where each row is by itself
+    # the column that says which rows belong together; None where each row is by itself
+    group: str | None
     public_share: float  # of the groups that become public, at least one
     test_share: float  # of those that measure, at least one; the others are private
     seed: int = 0  # of the order in which groups are dealt
@@ -378,9 +440,15 @@ class Dealing:
         """Writes the parts as files of the same kind, which may not be there yet; rows keep their order."""
         paths = {split: folder / f"{split}{self.file.ending}" for split in SPLITS}
         for path in paths.values():
-            require(not path.exists(), "output", path, "a folder without such a file, which is kept as it is")
+            require(
+                not path.exists(),
+                "output",
+                path,
+                "a folder without such a file, which is kept as it is",
+            )
         part_of_row = self.part_of_row()
-        file = replace(self.file, whole_lists=tuple(self.file.names))  # joined ones would be split elsewhere
+        # joined ones would be split elsewhere
+        file = replace(self.file, whole_lists=tuple(self.file.names))
         with ExitStack() as stack:
             writers = [stack.enter_context(_writer(file, paths[split])) for split in SPLITS]
             for numbers, batch in file.rows():
@@ -394,7 +462,9 @@ class Dealing:
         if name is not None:
             cells.require_column("group", name, self.file.names, "data")
         tables = (table for _, table in self.file.rows([name or self.file.names[0]]))
-        column = arrow().chunked_array([as_texts(spelling.known(table).column(0)) for table in tables])
+        column = arrow().chunked_array(
+            [as_texts(spelling.known(table).column(0)) for table in tables]
+        )
         if name is None:
             return np.arange(len(column), dtype=np.int64)
         rule = f"a value in each row, {column.null_count} of {len(column)} rows have none"
@@ -405,9 +475,17 @@ class Dealing:
         """The place in `SPLITS` of each row, `[n]`."""
         total, shares = int(self.groups.max()) + 1, (self.public_share, self.test_share)
         public, test = (max(round(share * total), 1) for share in shares)
-        require(total > public + test, "split", f"{shares[0]},{shares[1]}", f"more than {total} groups of rows")
-        part_of_group = np.repeat([1, 2, 0], [public, test, total - public - test])  # in the order that they are dealt
-        return part_of_group[np.argsort(np.random.default_rng(self.seed).permutation(total))][self.groups]
+        require(
+            total > public + test,
+            "split",
+            f"{shares[0]},{shares[1]}",
+            f"more than {total} groups of rows",
+        )
+        # in the order that they are dealt
+        part_of_group = np.repeat([1, 2, 0], [public, test, total - public - test])
+        return part_of_group[np.argsort(np.random.default_rng(self.seed).permutation(total))][
+            self.groups
+        ]
 
     def largest(self) -> str | None:
         """A line where one group has a large part of all rows."""
@@ -432,11 +510,15 @@ def _writer(file: TableFile, path: Path) -> Iterator[Callable[[Any], None]]:
         packed = gzip.GzipFile(fileobj=out, mode="wb", mtime=0) if path.suffix == ".gz" else out
         text = io.TextIOWrapper(packed, file.read_in, newline="")
         if file.ending.removesuffix(".gz").lower() in (".jsonl", ".ndjson"):
-            yield lambda table: text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
+            yield lambda table: text.writelines(
+                json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()
+            )
         else:
             rows = csv.writer(text, delimiter=file.head()[1], lineterminator="\n")
             rows.writerow(first.column_names)
-            yield lambda table: rows.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+            yield lambda table: rows.writerows(
+                zip(*(column.to_pylist() for column in table.columns), strict=True)
+            )
         text.flush()
         text.detach()
         if packed is not out:

@@ -9,7 +9,9 @@ from typing import Any
 from pate.data.table.cells import one_spelling
 
 # The forms of a list that Python writes: [...], (...), {...}, set(), array([...], dtype=object).
-_AROUND = re.compile(r"(?:array|set|frozenset|list|tuple)\((?P<inner>.*?)(?:,\s*dtype=[\w<>.']+)?\)", re.DOTALL)
+_AROUND = re.compile(
+    r"(?:array|set|frozenset|list|tuple)\((?P<inner>.*?)(?:,\s*dtype=[\w<>.']+)?\)", re.DOTALL
+)
 _WORD = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ITEM = rf"(?:{_WORD}|[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|None|null|nan|NaN|<NA>)"
 _ITEMS = re.compile(rf"{_ITEM}(?:(?:\s*,\s*|\s+){_ITEM})*\s*,?")  # numpy puts blanks between them
@@ -71,7 +73,9 @@ def _listed(cell: str) -> list[str] | None:
         if inner.startswith("[") or has_quotes:  # (1) is a word
             return [_plain(word) for word in words if word not in _GONE]
     # {flu,cough} is a list of PostgreSQL
-    looks_like_one = (inner.startswith(("[", "{")) and is_bracketed) or inner.startswith(_LIST_MARKS)
+    looks_like_one = (inner.startswith(("[", "{")) and is_bracketed) or inner.startswith(
+        _LIST_MARKS
+    )
     if looks_like_one:
         raise NoNames
     return None

@@ -17,12 +17,16 @@ Numbers = NDArray[np.int64]
 
 _DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
 _AROUND = "{}()[]<>\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb "
-_UUID = re.compile(r"(?:urn:uuid:)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})")
+_UUID = re.compile(
+    r"(?:urn:uuid:)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})"
+)
 _ADDRESS = re.compile(r"(?:mailto:|.*<)([^<>@\s]+@[^<>@\s]+)>?", re.IGNORECASE)
 # Words that `person_name` may change: others are as short as a number and have letters, digits and dashes alone.
 _UNUSUAL = r"[^0-9A-Za-z_.-]|^.{32,}$"
-_GROUPED = r"^[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+$|^[+-]?[1-9][0-9]{0,2}(?:[.' ][0-9]{3})+$"  # 100,001
-_LONG_NUMBER = r"^(?:[^0-9]*[0-9]){7}"  # two persons hardly have its digits in one order, whatever stands between them
+# 100,001
+_GROUPED = r"^[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+$|^[+-]?[1-9][0-9]{0,2}(?:[.' ][0-9]{3})+$"
+# two persons hardly have its digits in one order, whatever stands between them
+_LONG_NUMBER = r"^(?:[^0-9]*[0-9]){7}"
 
 
 def person_name(word: str) -> str:
@@ -62,10 +66,14 @@ def looks_of(names: Any) -> Any:
     thousands, as in 100,001. What an address has from a + to the @ does not count.
     """
     compute = arrow().compute
-    letters = compute.replace_substring_regex(_folded(compute.utf8_normalize(names, "NFKD")), r"\p{M}+", "")
+    letters = compute.replace_substring_regex(
+        _folded(compute.utf8_normalize(names, "NFKD")), r"\p{M}+", ""
+    )
     letters = compute.replace_substring_regex(letters, r"\+[^@]*@", "@")
     grouped = compute.match_substring_regex(letters, _GROUPED)
-    letters = compute.if_else(grouped, compute.replace_substring_regex(letters, r"[,.' ]", ""), letters)
+    letters = compute.if_else(
+        grouped, compute.replace_substring_regex(letters, r"[,.' ]", ""), letters
+    )
     plain = compute.utf8_trim(compute.replace_substring_regex(letters, r"[^\p{L}\p{N}]+", "-"), "-")
     apart = compute.replace_substring_regex(
         compute.replace_substring_regex(plain, r"([^0-9])-", r"\1"), r"-([^0-9])", r"\1"
@@ -88,7 +96,8 @@ class People:
     `of` numbers them in the order in which they first occur, those of the first split first.
     """
 
-    numbers: tuple[Numbers, ...]  # `[n]` of each split: the person of each row, the same in all splits
+    # `[n]` of each split: the person of each row, the same in all splits
+    numbers: tuple[Numbers, ...]
     folds: Numbers  # `[num_persons]`, equal where names differ in letter case alone
     looks: Numbers  # `[num_persons]`, equal where names look alike: see `looks_of`
 
@@ -96,7 +105,9 @@ class People:
     def of(cls, columns: Sequence[Any], spelling: Spelling = USUAL) -> People:
         """Reads chunked arrays of words, one for each split, none missing."""
         pa = arrow()
-        coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
+        coded = pa.chunked_array(
+            [chunk for column in columns for chunk in column.chunks]
+        ).dictionary_encode()
         chunks = coded.unify_dictionaries().chunks
         names = names_of(chunks[-1].dictionary, spelling).dictionary_encode(null_encoding="encode")
         number_of_word = names.indices.to_numpy().astype(np.int64)

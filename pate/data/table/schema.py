@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import Preprocessing, Stage, unwatched
 from pate.data.table import cells, dates
-from pate.data.table.cells import USUAL, Spelling, arrow, as_dates, as_numbers, as_texts, fits, missing_in
+from pate.data.table.cells import (
+    USUAL,
+    Spelling,
+    arrow,
+    as_dates,
+    as_numbers,
+    as_texts,
+    fits,
+    missing_in,
+)
 from pate.data.table.dates import ORDERS, absent_dates, days_as_text, days_of
 from pate.data.table.encoding import UTF_8
 from pate.data.texts import MOST_TEXTS, TextFit, TextVectors, spread, texts_of
@@ -33,7 +42,9 @@ _WIDE = 200  # whole numbers of people's ages, blood pressures or shares lie clo
 _LARGEST = 2.0**62
 _SAMPLE = 2000  # words that tell which spelling is likely
 _SHOWN, _LONGEST_SHOWN = 3, 20
-_BESIDE = re.compile(r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})")
+_BESIDE = re.compile(
+    r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})"
+)
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _LONGEST_DATE = 40  # characters
 _FEWEST_DATES = 3  # words
@@ -56,8 +67,10 @@ class Encoded(NamedTuple):
     """Features, and what is to be said of the cells that they were made of."""
 
     features: Block  # [n, k]
-    wrong: NDArray[np.bool_]  # [n] of a column, [n, columns] of a table: cells that are not of the column's kind
-    strange: NDArray[np.int64]  # [2], or [columns, 2]: cells that the public file does not know, and missing ones
+    # [n] of a column, [n, columns] of a table: cells that are not of the column's kind
+    wrong: NDArray[np.bool_]
+    # [2], or [columns, 2]: cells that the public file does not know, and missing ones
+    strange: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,11 @@ class Column:
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         """Of a pyarrow array `[n]`."""
         missing = missing_in(as_texts(array))
-        return Encoded(np.zeros((len(array), 0), np.float32), np.zeros_like(missing), np.array([0, missing.sum()]))
+        return Encoded(
+            np.zeros((len(array), 0), np.float32),
+            np.zeros_like(missing),
+            np.array([0, missing.sum()]),
+        )
 
     def framed(self, block: Block) -> dict[str, Any]:
         """Columns of a DataFrame for features `[n, k]`: what `encode` made them of, as far as they tell it."""
@@ -107,21 +124,32 @@ class TextColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        return () if self.vectors is None else tuple(f"{self.name}[{i}]" for i in range(self.vectors.dimension))
+        return (
+            ()
+            if self.vectors is None
+            else tuple(f"{self.name}[{i}]" for i in range(self.vectors.dimension))
+        )
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         known = super().encode(array, spelling)
         if self.vectors is None:
             return known
         block = self.vectors.vectors(texts_of(as_texts(array))) * np.float32(self.weight)
-        unknown = int((~block.any(axis=1)).sum()) - int(known.strange[1])  # a missing one says nothing, either
+        # a missing one says nothing, either
+        unknown = int((~block.any(axis=1)).sum()) - int(known.strange[1])
         return Encoded(block, known.wrong, known.strange + np.array([unknown, 0]))
 
     def plain(self) -> dict[str, Any]:
         if (made := self.vectors) is None:
             return super().plain()
         how = {"vectors": made.kind, "dimension": made.dimension, **made.origin}
-        return {"kind": self.kind, "weight": self.weight, **how, "file": made.file, "sha256": made.digest}
+        return {
+            "kind": self.kind,
+            "weight": self.weight,
+            **how,
+            "file": made.file,
+            "sha256": made.digest,
+        }
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
@@ -130,7 +158,9 @@ class TextColumn(Column):
         path, weight = folder / Path(str(said["file"])).name, float(said["weight"])
         require(0 < weight < np.inf, f"{name}.weight", weight, "a number > 0")
         remedy = "copy it from where the schema comes from; it stands beside it"
-        return cls(name, False, TextVectors.load(path, sha256=str(said["sha256"]), remedy=remedy), weight)
+        return cls(
+            name, False, TextVectors.load(path, sha256=str(said["sha256"]), remedy=remedy), weight
+        )
 
 
 class EmptyColumn(Column):
@@ -162,7 +192,12 @@ class NumberColumn(Column):
 
     def __post_init__(self) -> None:
         numbers = (self.mean, self.std, self.min, self.max)
-        require(all(map(np.isfinite, numbers)) and self.std > 0, self.name, numbers, "finite numbers, and std > 0")
+        require(
+            all(map(np.isfinite, numbers)) and self.std > 0,
+            self.name,
+            numbers,
+            "finite numbers, and std > 0",
+        )
         require(self.min <= self.max, self.name, (self.min, self.max), "min <= max")
         scale = (self.power, self.center, self.unit)
         good = 0 <= self.power <= 2 and np.isfinite(self.center) and 0 < self.unit < np.inf
@@ -171,7 +206,9 @@ class NumberColumn(Column):
     @classmethod
     def of(cls, name: str, numbers: NDArray[np.float64]) -> Self:
         known = numbers[~np.isnan(numbers)]
-        mean, std, low, high = (float(each) for each in (known.mean(), known.std(), known.min(), known.max()))
+        mean, std, low, high = (
+            float(each) for each in (known.mean(), known.std(), known.min(), known.max())
+        )
         flat = not std > 1e-12 * max(abs(mean), 1e-300)
         column = cls(name, len(known) < len(numbers), mean, 1.0 if flat else std, low, high)
         if flat:
@@ -202,7 +239,9 @@ class NumberColumn(Column):
         numbers = self.numbers(array, spelling)
         missing, known = np.isnan(numbers), np.isfinite(numbers)
         block = np.zeros((len(numbers), len(self.feature_names)), np.float32)
-        powers = _powers((numbers[known].clip(self.min, self.max) - self.mean) / self.std, self.power)
+        powers = _powers(
+            (numbers[known].clip(self.min, self.max) - self.mean) / self.std, self.power
+        )
         block[known, 0] = (powers - self.center) / self.unit
         block[:, 1:] = missing[:, None]
         outside = (numbers < self.min) | (numbers > self.max)
@@ -216,7 +255,11 @@ class NumberColumn(Column):
         return {self.name: np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers}
 
     def plain(self) -> dict[str, Any]:
-        scale = {key: getattr(self, key) for key in _SCALE if getattr(self, key) != getattr(NumberColumn, key)}
+        scale = {
+            key: getattr(self, key)
+            for key in _SCALE
+            if getattr(self, key) != getattr(NumberColumn, key)
+        }
         numbers = {key: getattr(self, key) for key in self.keys[:-1]}
         return {"kind": self.kind, **numbers, **scale, "missing": self.missing}
 
@@ -226,12 +269,16 @@ class NumberColumn(Column):
         return cls(name, said["missing"], *(float(said[key]) for key in cls.keys[:-1]), **scale)
 
 
-def _powers(numbers: NDArray[np.float64], power: float, way: str = "boxcox1p") -> NDArray[np.float64]:
+def _powers(
+    numbers: NDArray[np.float64], power: float, way: str = "boxcox1p"
+) -> NDArray[np.float64]:
     """Yeo and Johnson's power of numbers, or the `way` back."""
     if power == 1:
         return numbers
     of = getattr(scipy.special, way)  # loads slowly, so not as a default argument
-    return np.asarray(np.sign(numbers) * of(np.abs(numbers), np.where(numbers >= 0, power, 2 - power)))
+    return np.asarray(
+        np.sign(numbers) * of(np.abs(numbers), np.where(numbers >= 0, power, 2 - power))
+    )
 
 
 @dataclass(frozen=True)
@@ -255,7 +302,9 @@ class DateColumn(NumberColumn):
 
     @property
     def expects(self) -> str:
-        example = {None: "2025-01-31", "dmy": "31.01.2025", "mdy": "01/31/2025", "ymd": "25-01-31"}[self.order]
+        example = {None: "2025-01-31", "dmy": "31.01.2025", "mdy": "01/31/2025", "ymd": "25-01-31"}[
+            self.order
+        ]
         return f"dates such as {example} as in the public file"
 
     def numbers(self, array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
@@ -275,9 +324,13 @@ class DateColumn(NumberColumn):
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
         column = super().read(name, said, folder)
         order = said.get("order")
-        require(order is None or order in ORDERS, f"{name}.order", order, f"one of {', '.join(ORDERS)}")
+        require(
+            order is None or order in ORDERS, f"{name}.order", order, f"one of {', '.join(ORDERS)}"
+        )
         absent = said.get("absent", [])
-        require(isinstance(absent, list), f"{name}.absent", absent, "a list of dates such as 2025-01-31")
+        require(
+            isinstance(absent, list), f"{name}.absent", absent, "a list of dates such as 2025-01-31"
+        )
         words = tuple(map(str, absent))
         for word in words:
             days_of(word)
@@ -297,7 +350,12 @@ class CategoryColumn(Column):
     keys = ("categories", "missing")
 
     def __post_init__(self) -> None:
-        require(len(set(self.categories)) == len(self.categories), self.name, "a category twice", "each once")
+        require(
+            len(set(self.categories)) == len(self.categories),
+            self.name,
+            "a category twice",
+            "each once",
+        )
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -308,14 +366,17 @@ class CategoryColumn(Column):
         words, known = as_texts(array), arrow().array(self.categories, arrow().string())
         codes, missing = cells.codes_of(words, known), missing_in(words)
         if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
-            otherwise = cells.codes_of(cells.as_values(words, spelling), cells.as_values(known, spelling))
+            otherwise = cells.codes_of(
+                cells.as_values(words, spelling), cells.as_values(known, spelling)
+            )
             codes = np.where(codes < 0, otherwise, codes)
         unknown = (codes < 0) & ~missing
         codes[codes < 0] = len(self.categories)
         if self.missing:
             codes[missing] = len(self.categories) + 1
         block = np.eye(len(self.feature_names), dtype=np.float32)[codes]
-        return Encoded(block, np.zeros_like(missing), np.array([unknown.sum(), missing.sum()]))  # no word is wrong
+        # no word is wrong
+        return Encoded(block, np.zeros_like(missing), np.array([unknown.sum(), missing.sum()]))
 
     def framed(self, block: Block) -> dict[str, Any]:
         from pandas import Categorical
@@ -332,11 +393,19 @@ class CategoryColumn(Column):
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
         categories = said["categories"]
         good = isinstance(categories, list) and all(isinstance(each, str) for each in categories)
-        require(good, f"{name}.categories", categories, "a list of words, numbers among them in quotes")
+        require(
+            good, f"{name}.categories", categories, "a list of words, numbers among them in quotes"
+        )
         return cls(name, said["missing"], tuple(categories))
 
 
-_COLUMNS: tuple[type[Column], ...] = (NumberColumn, DateColumn, CategoryColumn, TextColumn, EmptyColumn)
+_COLUMNS: tuple[type[Column], ...] = (
+    NumberColumn,
+    DateColumn,
+    CategoryColumn,
+    TextColumn,
+    EmptyColumn,
+)
 KINDS = {each.kind: each for each in _COLUMNS}
 
 
@@ -411,15 +480,29 @@ class TableSchema(Preprocessing):
 
     @classmethod
     def of(
-        cls, table: Any, *, codes: Collection[str] = (), texts: Collection[str] = (), spelling: Spelling = USUAL
+        cls,
+        table: Any,
+        *,
+        codes: Collection[str] = (),
+        texts: Collection[str] = (),
+        spelling: Spelling = USUAL,
     ) -> Self:
         """What a public table says of each column: its kind, range or 50 most frequent words."""
-        known = spelling.known(table.select([name for name in table.column_names if name not in texts]))
-        kinds = {name: _column_of(name, known.column(name), name in codes, spelling) for name in known.column_names}
-        columns = (kinds.get(name) or TextColumn(name, missing=False) for name in table.column_names)
+        known = spelling.known(
+            table.select([name for name in table.column_names if name not in texts])
+        )
+        kinds = {
+            name: _column_of(name, known.column(name), name in codes, spelling)
+            for name in known.column_names
+        }
+        columns = (
+            kinds.get(name) or TextColumn(name, missing=False) for name in table.column_names
+        )
         return cls(tuple(columns), spelling)
 
-    def fitted(self, table: Any, names: Collection[str], fit: TextFit, stage: Stage = unwatched) -> TableSchema:
+    def fitted(
+        self, table: Any, names: Collection[str], fit: TextFit, stage: Stage = unwatched
+    ) -> TableSchema:
         """The same, with vectors for columns of text, fitted on a public pyarrow table that has all columns.
 
         Rule: in the public pool the variance of all texts together is that of all other columns together, and texts
@@ -428,19 +511,31 @@ class TableSchema(Preprocessing):
         others, budget = self.without(names), 0.0
         table = table.take(spread(range(table.num_rows)))
         if others.columns:
-            budget = float(others.encode(table).features.var(axis=0, dtype=np.float64).sum()) / len(names)
+            budget = float(others.encode(table).features.var(axis=0, dtype=np.float64).sum()) / len(
+                names
+            )
         made: dict[str, Column] = {}
         for name in [column.name for column in self.columns if column.name in names]:
             texts = texts_of(as_texts(table.column(name)))
             vectors = fit(texts, stage)
             spread_of = float(vectors.vectors(texts).var(axis=0, dtype=np.float64).sum())
-            weight = float(np.float32(np.sqrt(budget / spread_of))) if budget > 0 and spread_of > 0 else 1.0
+            weight = (
+                float(np.float32(np.sqrt(budget / spread_of)))
+                if budget > 0 and spread_of > 0
+                else 1.0
+            )
             made[name] = TextColumn(name, False, vectors, weight)
-        return replace(self, columns=tuple(made.get(column.name, column) for column in self.columns))
+        return replace(
+            self, columns=tuple(made.get(column.name, column) for column in self.columns)
+        )
 
     @property
     def texts(self) -> dict[str, TextVectors]:
-        found = ((column.name, column.vectors) for column in self.columns if isinstance(column, TextColumn))
+        found = (
+            (column.name, column.vectors)
+            for column in self.columns
+            if isinstance(column, TextColumn)
+        )
         return {name: vectors for name, vectors in found if vectors is not None}
 
     @property
@@ -450,7 +545,9 @@ class TableSchema(Preprocessing):
         if not made:
             return {}
         joined = {
-            key: " ".join(dict.fromkeys(str(each.origin.get(key, "")) for each in made.values())).strip()
+            key: " ".join(
+                dict.fromkeys(str(each.origin.get(key, "")) for each in made.values())
+            ).strip()
             for key in dict.fromkeys(key for each in made.values() for key in each.origin)
         }
         kinds = ", ".join(dict.fromkeys(each.kind for each in made.values()))
@@ -478,7 +575,9 @@ class TableSchema(Preprocessing):
         return tuple(column.name for column in self.columns)
 
     def without(self, names: Collection[str]) -> TableSchema:
-        return replace(self, columns=tuple(column for column in self.columns if column.name not in names))
+        return replace(
+            self, columns=tuple(column for column in self.columns if column.name not in names)
+        )
 
     def require_usable(
         self,
@@ -492,20 +591,32 @@ class TableSchema(Preprocessing):
 
         `group` is the column, or the columns, that settings name as whose a row is; it decides what is offered.
         """
-        if useless := [column for column in self.columns if not column.feature_names and column.name not in texts]:
+        if useless := [
+            column
+            for column in self.columns
+            if not column.feature_names and column.name not in texts
+        ]:
             first = useless[0]
             remedy = ways_out([column.name for column in useless], group)
             if first.kind == TextColumn.kind:
                 remedy += f"; {as_setting('data.text', [first.name])} makes features of its words"
-            told = "".join(f"; {line}" for name, line in (remarks or {}).items() if name == first.name)
+            told = "".join(
+                f"; {line}" for name, line in (remarks or {}).items() if name == first.name
+            )
             raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}{told}")
-        require(len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id")
+        require(
+            len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id"
+        )
 
     def encode(self, table: Any) -> Encoded:
         """Of a pyarrow table that has the columns, and cells spelled as the schema says."""
-        known = self.spelling.known(table.select([each.name for each in self.columns if each.kind != TextColumn.kind]))
+        known = self.spelling.known(
+            table.select([each.name for each in self.columns if each.kind != TextColumn.kind])
+        )
         made = (
-            each.encode((table if each.kind == TextColumn.kind else known).column(each.name), self.spelling)
+            each.encode(
+                (table if each.kind == TextColumn.kind else known).column(each.name), self.spelling
+            )
             for each in self.columns
         )
         blocks, wrong, strange = zip(*made, strict=True)
@@ -517,7 +628,9 @@ class TableSchema(Preprocessing):
 
         ends = np.cumsum([len(column.feature_names) for column in self.columns])
         pairs = zip(self.columns, np.split(inputs, ends[:-1], axis=1), strict=True)
-        return DataFrame({name: cells for column, block in pairs for name, cells in column.framed(block).items()})
+        return DataFrame(
+            {name: cells for column, block in pairs for name, cells in column.framed(block).items()}
+        )
 
     def inputs(self, given: Any) -> Block:
         """Of a DataFrame, a pyarrow table or a mapping of columns."""
@@ -536,17 +649,24 @@ class TableSchema(Preprocessing):
         """Raises, by counts and first rows `[2, columns]`, where cells are wrong; their values stay unsaid."""
         for column, count, row in zip(self.columns, *wrong.tolist(), strict=True):
             if count:
-                own = "data." if "." in name else ""  # settings that read numbers which are none as they are spelled
+                # settings that read numbers which are none as they are spelled
+                own = "data." if "." in name else ""
                 other = "point or " + own + "thousands=." if self.spelling.mark == "," else "comma"
                 hint = f"; other numbers need {own}decimal={other}, words for a missing cell {own}missing=[WORD]"
                 rule = f"{column.expects}, {OTHERS.format(count, num_rows, row + 1)}"
                 if isinstance(column, DateColumn):
-                    hint = f"; dates in other orders need {own}date_order=dmy, say" if column.order is None else ""
+                    hint = (
+                        f"; dates in other orders need {own}date_order=dmy, say"
+                        if column.order is None
+                        else ""
+                    )
                 elif not isinstance(column, NumberColumn):
                     hint = ""
                 raise InvalidValue(f"{name}.{column.name}: expected {rule}{hint}")
 
-    def strange_lines(self, name: str, counts: NDArray[np.int64], num_records: int) -> Iterator[str]:
+    def strange_lines(
+        self, name: str, counts: NDArray[np.int64], num_records: int
+    ) -> Iterator[str]:
         """A line for each column with cells that the public file does not know, a handful, those with most first.
 
         Missing cells are told of where the public file has none, or where there are no others.
@@ -556,30 +676,52 @@ class TableSchema(Preprocessing):
             untold = missing if missing == num_records or not column.missing else 0
             found = [f"{untold:,} missing"] * (untold > 0)
             if unknown and isinstance(column, NumberColumn):
-                day = isinstance(column, DateColumn) and max(abs(column.min), abs(column.max)) < _DAYS
-                ends = (np.datetime64(int(end // 1), "D") if day else f"{end:.6g}" for end in (column.min, column.max))
-                found.insert(0, f"{unknown:,} outside the public range {' to '.join(map(str, ends))}")
+                day = (
+                    isinstance(column, DateColumn) and max(abs(column.min), abs(column.max)) < _DAYS
+                )
+                ends = (
+                    np.datetime64(int(end // 1), "D") if day else f"{end:.6g}"
+                    for end in (column.min, column.max)
+                )
+                found.insert(
+                    0, f"{unknown:,} outside the public range {' to '.join(map(str, ends))}"
+                )
             elif unknown:
                 found.insert(0, f"{unknown:,} with a word that the public file does not have")
             if found:
-                lines[f"{name}.{column.name}: {num_records:,} cells, {', '.join(found)}"] = unknown + untold
+                lines[f"{name}.{column.name}: {num_records:,} cells, {', '.join(found)}"] = (
+                    unknown + untold
+                )
         ordered = sorted(lines, key=lambda line: -lines[line])
         yield from ordered[:_COLUMNS_SHOWN]
         if len(ordered) > _COLUMNS_SHOWN:
             yield f"{name}: {len(ordered) - _COLUMNS_SHOWN} more columns have such cells"
 
     def plain(self) -> dict[str, Any]:
-        said = {key: value for key, value in asdict(self.spelling).items() if value != getattr(USUAL, key)}
-        return {"kind": self.kind, **said, "columns": {column.name: column.plain() for column in self.columns}}
+        said = {
+            key: value
+            for key, value in asdict(self.spelling).items()
+            if value != getattr(USUAL, key)
+        }
+        return {
+            "kind": self.kind,
+            **said,
+            "columns": {column.name: column.plain() for column in self.columns},
+        }
 
     @classmethod
     def read(cls, said: Mapping[str, Any], *, name: str, folder: Path | str | None = None) -> Self:
         """From what `plain` gave, and files that `save` wrote; `name` is of where it was said, for messages."""
         columns = said.get("columns") if isinstance(said, Mapping) else None
         if not isinstance(columns, Mapping) or not columns:
-            raise InvalidValue(f"{name}: expected `columns`, what is known of each, as pate-schema writes it")
+            raise InvalidValue(
+                f"{name}: expected `columns`, what is known of each, as pate-schema writes it"
+            )
         place = None if folder is None else Path(folder)
-        read = tuple(_read_column(cells.column_name(str(key)), value, name, place) for key, value in columns.items())
+        read = tuple(
+            _read_column(cells.column_name(str(key)), value, name, place)
+            for key, value in columns.items()
+        )
         missing = said.get("missing", ())
         missing = tuple(missing) if isinstance(missing, list) else missing
         numbers = said.get("decimal", Spelling.decimal), said.get("thousands")
@@ -593,7 +735,9 @@ class TableSchema(Preprocessing):
         columns = content.pop("columns")
         if settings is not None and (said := settings.plain()):
             content["settings"] = said
-        text = yaml.safe_dump({**content, "columns": columns}, sort_keys=False, allow_unicode=True, width=110)
+        text = yaml.safe_dump(
+            {**content, "columns": columns}, sort_keys=False, allow_unicode=True, width=110
+        )
         self.save(Path(path).parent)
         write_text(path, _HEAD + text)
 
@@ -609,7 +753,9 @@ def _read_schema_file(path: Path, name: str) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidValue(f"{name}: expected a file that pate-schema wrote ({type(error).__name__})") from error
+        raise InvalidValue(
+            f"{name}: expected a file that pate-schema wrote ({type(error).__name__})"
+        ) from error
     return read_yaml(text, name, "YAML as pate-schema writes it")
 
 
@@ -636,18 +782,27 @@ def as_table(given: Any) -> Any:
         except pa.ArrowException:
             if not hasattr(series, "iloc"):
                 raise  # else it is a column of several types, which are words
-            words = [None if gone else str(cell) for cell, gone in zip(series, series.isna(), strict=True)]
+            words = [
+                None if gone else str(cell)
+                for cell, gone in zip(series, series.isna(), strict=True)
+            ]
             return pa.array(words, pa.string())
 
     try:
         if isinstance(given, Mapping) or (hasattr(given, "columns") and hasattr(given, "iloc")):
             names = [cells.column_name(str(key)) for key in given]
             cells.require_columns("data", names)
-            given = pa.table({name: array(given[key]) for name, key in zip(names, given, strict=True)})
+            given = pa.table(
+                {name: array(given[key]) for name, key in zip(names, given, strict=True)}
+            )
     except (pa.ArrowException, TypeError) as error:
-        raise InvalidValue("data: expected columns of numbers, words or dates, of equal length") from error
+        raise InvalidValue(
+            "data: expected columns of numbers, words or dates, of equal length"
+        ) from error
     if not isinstance(given, pa.Table):
-        raise InvalidValue(f"data={type(given).__name__}: expected a DataFrame, or the name of a file")
+        raise InvalidValue(
+            f"data={type(given).__name__}: expected a DataFrame, or the name of a file"
+        )
     return given.rename_columns(list(map(cells.column_name, given.column_names)))
 
 
@@ -691,7 +846,9 @@ def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Colum
     kind = said.get("kind") if isinstance(said, Mapping) else None
     column = KINDS.get(str(kind))
     if column is None:
-        raise InvalidValue(f"{where}.columns.{name}.kind={str(kind)[:40]}: expected one of {', '.join(KINDS)}")
+        raise InvalidValue(
+            f"{where}.columns.{name}.kind={str(kind)[:40]}: expected one of {', '.join(KINDS)}"
+        )
     try:
         if not isinstance(said.get("missing", False), bool):
             raise TypeError("missing: expected true or false")
@@ -705,14 +862,20 @@ def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Colum
         raise InvalidValue(f"{where}.columns.{name}: expected {rule}") from error
 
 
-def remarks(table: Any, schema: TableSchema, *, codes: Collection[str], group: str | None) -> Iterator[tuple[str, str]]:
+def remarks(
+    table: Any, schema: TableSchema, *, codes: Collection[str], group: str | None
+) -> Iterator[tuple[str, str]]:
     """Names of columns that become features, and what is to be said of each, by the public table and settings alone."""
     known = schema.spelling.known(table)
     columns = {column.name: column for column in schema.columns}
     for name in table.column_names:
         array = known.column(name)
         column = columns[name]
-        said = list(_remarks_on(name, array, schema.spelling, name in codes, group is None, column.kind == "date"))
+        said = list(
+            _remarks_on(
+                name, array, schema.spelling, name in codes, group is None, column.kind == "date"
+            )
+        )
         if isinstance(column, DateColumn):
             said += remarks_on_dates(column, array, schema.spelling)
         yield from ((name, f"{name}: {each}") for each in said)
@@ -732,7 +895,8 @@ def remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iter
         yield f"{absent}, in {count} of {len(days)} cells, is far from all other dates and read as a missing cell"
     for end in (column.min, column.max):
         often = (
-            counts[end] >= max(_FREQUENT, _FREQUENT_ABSENT * len(days)) and counts[end] > len(days) / len(counts) * 5
+            counts[end] >= max(_FREQUENT, _FREQUENT_ABSENT * len(days))
+            and counts[end] > len(days) / len(counts) * 5
         )
         if often and dates.is_at_years_end(end):
             word = words.filter(arrow().array(days == end))[0].as_py()
@@ -749,7 +913,8 @@ def _remarks_on(
     known = numbers[np.isfinite(numbers)]
     values, counts = np.unique(known, return_counts=True)
     whole = not np.any(known % 1)
-    if whole and _FEWEST <= len(values) == len(numbers):  # as the numbers of contracts and cases are
+    # as the numbers of contracts and cases are
+    if whole and _FEWEST <= len(values) == len(numbers):
         told = "another number in each row"
         if ungrouped:
             told += f"; {group} if it is that of a person"
@@ -771,7 +936,9 @@ def _remarks_on(
     if is_number:
         step = np.gcd.reduce(np.diff(values).clip(max=_LARGEST).astype(np.int64))
         width = (values[-1] - values[0]) / max(step, 1) + 1
-        people &= whole and not (width <= _WIDE and len(values) < width) and len(values) < len(known)
+        people &= (
+            whole and not (width <= _WIDE and len(values) < width) and len(values) < len(known)
+        )
     rows, different = int(counts.sum()), len(counts)
     several = different >= _FEWEST and rows <= _MOST_REPEATS * different
     if people and several and counts.max() <= max(_FREQUENT, rows / 10):
@@ -789,19 +956,30 @@ def _are_days(values: NDArray[np.float64]) -> bool:
         return False
 
 
-def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spelling) -> Iterator[str]:
+def _nearly(
+    counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spelling
+) -> Iterator[str]:
     """Of words most of which are numbers or dates, or have a number in them."""
     distinct, total = arrow().array(counted, arrow().string()), int(counts.sum())
     # of numbers, and of dates by the name of their order
-    ways: list[tuple[Spelling | str, frozenset[str]]] = [(spelling, frozenset()), *spelling.others()]
+    ways: list[tuple[Spelling | str, frozenset[str]]] = [
+        (spelling, frozenset()),
+        *spelling.others(),
+    ]
     ways += [(order, frozenset()) for order in ORDERS]
 
     def wrong_in(words: Any, way: Spelling | str) -> NDArray[np.bool_]:
-        return np.isinf(as_dates(words, (way,), 2000) if isinstance(way, str) else as_numbers(words, way))
+        return np.isinf(
+            as_dates(words, (way,), 2000) if isinstance(way, str) else as_numbers(words, way)
+        )
 
     def shown(which: NDArray[np.bool_]) -> list[str]:
-        rows = sorted((-count, word) for word, count, there in zip(words, counts, which, strict=True) if there)
-        return [word if len(word) <= _LONGEST_SHOWN else f"{word[:_LONGEST_SHOWN]}…" for _, word in rows]
+        rows = sorted(
+            (-count, word) for word, count, there in zip(words, counts, which, strict=True) if there
+        )
+        return [
+            word if len(word) <= _LONGEST_SHOWN else f"{word[:_LONGEST_SHOWN]}…" for _, word in rows
+        ]
 
     words = [" ".join(cells.visible(word).split()) for word in counted]
     first, head = distinct.slice(0, _SAMPLE), counts[:_SAMPLE]
@@ -812,15 +990,23 @@ def _nearly(counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spe
         kind = "dates" if isinstance(way, str) else " with ".join(["numbers", *sorted(settings)])
         others = f"{left} {'is' if left == 1 else 'are'} not ({', '.join(rest[:_SHOWN])}{', …' * (len(rest) > _SHOWN)})"
         whole = [word for word in rest[:_SHOWN] if len(word) <= _LONGEST_SHOWN]
-        mend = f"{as_setting('data.missing', whole)} if that means a missing cell, or " if whole else ""
+        mend = (
+            f"{as_setting('data.missing', whole)} if that means a missing cell, or "
+            if whole
+            else ""
+        )
         yield f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mend}mend it in the file"
         return
     beside = np.array([_BESIDE.fullmatch(word) is not None for word in words])
     if 2 * (found := int(counts[beside].sum())) >= total:
-        told = f"{found} of {total} cells are numbers with something beside them ({shown(beside)[0]})"
+        told = (
+            f"{found} of {total} cells are numbers with something beside them ({shown(beside)[0]})"
+        )
         yield f"{told}, so all are words; take it away in the file to make numbers of them"
         return
-    dated = np.array([len(word) <= _LONGEST_DATE and _YEAR.search(word) is not None for word in words])
+    dated = np.array(
+        [len(word) <= _LONGEST_DATE and _YEAR.search(word) is not None for word in words]
+    )
     if dated.sum() >= _FEWEST_DATES and 2 * (found := int(counts[dated].sum())) >= total:
         told = f"{found} of {total} cells are words with a year in them ({shown(dated)[0]})"
         yield f"{told}; if they are dates, write them as 2025-01-31 in all files, or else they stay categories"

@@ -30,7 +30,15 @@ from pate.data.table.encoding import UTF_8, require_encoding
 from pate.data.table.files import TableFile
 from pate.data.table.label_cells import NoNames, are_bits, is_list, names_in
 from pate.data.table.people import People, names_of
-from pate.data.table.schema import OTHERS, Column, NumberColumn, TableSchema, TableSettings, remarks, ways_out
+from pate.data.table.schema import (
+    OTHERS,
+    Column,
+    NumberColumn,
+    TableSchema,
+    TableSettings,
+    remarks,
+    ways_out,
+)
 from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.files.arrays import Spilled
 from pate.files.disk import at_home
@@ -97,8 +105,13 @@ class Labels:
             place_of = {word: code for code, word in enumerate(known)}
             if any(map(is_list, coded.dictionary.to_pylist())):
                 self.hint = f"; {as_setting('data.label_separator', ';')} reads lists of labels"
-            codes = [*(place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()), -1]
-            said = np.array(codes)[coded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)]
+            codes = [
+                *(place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()),
+                -1,
+            ]
+            said = np.array(codes)[
+                coded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)
+            ]
             rows = (said >= 0) | (words is not None)
             labels[rows, place], wrong[rows, place] = said[rows] >= len(known) // 2, said[rows] < 0
         return labels, wrong
@@ -108,7 +121,8 @@ class Labels:
         texts = as_texts(table.column(self.column)).dictionary_encode()
         distinct = texts.dictionary.to_pylist()
         place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
-        known = np.zeros((len(distinct) + 1, len(self.names)), np.bool_)  # the last of an empty cell
+        # the last of an empty cell
+        known = np.zeros((len(distinct) + 1, len(self.names)), np.bool_)
         wrong = np.zeros_like(known)
         is_strange = np.zeros(len(known), np.int64)
         for row, text in enumerate(distinct):
@@ -143,7 +157,14 @@ class Rows:
     """One split, read a batch at a time; raises with column and count where cells, labels, groups or ids are wrong."""
 
     def __init__(
-        self, batches: Numbered, schema: TableSchema, labels: Labels, named: Named, *, name: str, split: str
+        self,
+        batches: Numbered,
+        schema: TableSchema,
+        labels: Labels,
+        named: Named,
+        *,
+        name: str,
+        split: str,
     ) -> None:
         self._schema, self._labels = schema, labels
         self.inputs, self.labels = (Spilled(), Spilled())  # type: Any, Any
@@ -152,10 +173,14 @@ class Rows:
         # How many cells of each column and label are wrong, and the first row with one.
         self._wrong = np.zeros((2, len(schema.columns) + len(labels.names)), np.int64)
         self.strange = np.zeros((len(schema.columns), 2), np.int64)  # see `Encoded`
-        self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}  # the first of each column of text
-        self.labeled = split != "public"  # false where all public labels are missing; they are False then
+        # the first of each column of text
+        self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}
+        # false where all public labels are missing; they are False then
+        self.labeled = split != "public"
         # int64 `[n]`, of the rows of the file, from 0
-        self.numbers = np.concatenate([np.zeros(0, np.int64), *(self._add(*each) for each in batches)])
+        self.numbers = np.concatenate(
+            [np.zeros(0, np.int64), *(self._add(*each) for each in batches)]
+        )
         wrong, wrong_labels = np.split(self._wrong, [len(schema.columns)], axis=1)
         schema.require_right(name, wrong, len(self.numbers))
         for label, count, row in zip(labels.names, *wrong_labels.tolist(), strict=True):
@@ -163,14 +188,20 @@ class Rows:
                 found = OTHERS.format(count, len(self.numbers), row + 1)
                 if labels.column is not None:
                     raise InvalidValue(f"{name}.{labels.column}: expected {labels.rule}, {found}")
-                raise InvalidValue(f"{name}.{label}: expected 0 or 1 in a label's column, {found}{labels.hint}")
+                raise InvalidValue(
+                    f"{name}.{label}: expected 0 or 1 in a label's column, {found}{labels.hint}"
+                )
         words = {column: arrow().chunked_array(chunks) for column, chunks in self._words.items()}
         for column, each in words.items():
-            unseen = arrow().compute.sum(arrow().compute.match_substring_regex(each, _UNSEEN)).as_py() or 0
+            unseen = (
+                arrow().compute.sum(arrow().compute.match_substring_regex(each, _UNSEEN)).as_py()
+                or 0
+            )
             if missing := each.null_count + unseen:
                 rule = f"a value in each row, {missing} of {len(each)} rows have none"
                 raise InvalidValue(f"{name}.{column}: expected {rule}")
-        self.groups = [words[column] for column in named.group]  # words `[n]` of each column that says whose a row is
+        # words `[n]` of each column that says whose a row is
+        self.groups = [words[column] for column in named.group]
         self.ids: Any = words.get(named.id or "")  # words `[n]`, or None
         self.budgets: Any = words.get(named.budget or "")  # likewise
         # features `[n, d]`, of a large table a read-only `np.memmap`; bits `[n, L]`
@@ -183,7 +214,9 @@ class Rows:
         for column, known in self.texts.items():
             known += texts_of(as_texts(batch.column(column)[: TEXTS_ASKED - len(known)]))
         there = [column for column in self._labels.columns if column in batch.column_names]
-        batch = self._schema.spelling.known(batch.select(list(dict.fromkeys((*there, *self._words)))))
+        batch = self._schema.spelling.known(
+            batch.select(list(dict.fromkeys((*there, *self._words))))
+        )
         bits = wrong_bits = np.zeros((len(numbers), len(self._labels.names)), np.bool_)
         if len(there) == len(self._labels.columns):
             bits, wrong_bits = self._labels.read(batch, self._schema.spelling)
@@ -191,7 +224,9 @@ class Rows:
         self._wrong[1] = np.where(self._wrong[0], self._wrong[1], numbers[wrong.argmax(axis=0)])
         self._wrong[0] += wrong.sum(axis=0)
         self.labels.append(bits)
-        self.labeled |= any(not cells.missing_in(as_texts(batch.column(column))).all() for column in there)
+        self.labeled |= any(
+            not cells.missing_in(as_texts(batch.column(column))).all() for column in there
+        )
         for column, words in self._words.items():
             words.append(as_texts(batch.column(column)))
         return numbers
@@ -232,7 +267,9 @@ def require_apart(role: str, column: str | None, ids: list[Numbers]) -> None:
     for first, second in ((0, 1), (0, 2), (1, 2)):
         if shared := len(np.intersect1d(ids[first], ids[second])):
             both = f"{SPLITS[first]} and {SPLITS[second]}"
-            raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
+            raise InvalidValue(
+                f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}"
+            )
 
 
 def unlike_public(split: str, columns: Sequence[Column], rows: Rows) -> Iterator[str]:
@@ -260,14 +297,24 @@ def dataset_of(
     parts, private, public = [rows[split] for split in SPLITS], rows["private"], rows["public"]
     ids, groups, shared, alike = _numbers_of(parts, named, schema.spelling)
     made = zip(SPLITS, parts, ids, groups, strict=True)
-    splits: dict[str, Any] = {split: Split(part.inputs, part.labels, *each) for split, part, *each in made}
+    splits: dict[str, Any] = {
+        split: Split(part.inputs, part.labels, *each) for split, part, *each in made
+    }
     order = np.random.default_rng(seed).permutation(len(public.labels))
     names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
-    told = [line for name, vectors in schema.texts.items() for line in remarks_on(name, vectors, private.texts[name])]
+    told = [
+        line
+        for name, vectors in schema.texts.items()
+        for line in remarks_on(name, vectors, private.texts[name])
+    ]
     told += [] if shared is None else [shared.said()]
     told += alike
     told += remarks_on_copies(splits["private"], splits["public"], splits["test"], cells_of)
-    told += [line for split in ("private", "test") for line in unlike_public(split, schema.columns, rows[split])]
+    told += [
+        line
+        for split in ("private", "test")
+        for line in unlike_public(split, schema.columns, rows[split])
+    ]
     owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
 
     def values(columns: list[Any]) -> frozenset[bytes]:
@@ -288,7 +335,8 @@ def dataset_of(
         public_labeled=public.labeled,
         shared=shared,
         owners={kind: values(columns) for kind, columns in owners.items() if columns},
-        budgets=private.budgets and np.array(cells.as_values(private.budgets, schema.spelling).to_pylist(), np.str_),
+        budgets=private.budgets
+        and np.array(cells.as_values(private.budgets, schema.spelling).to_pylist(), np.str_),
         notes=(*notes, *told),
         group_unit=named.group_unit,
         **known,
@@ -361,7 +409,10 @@ def cell_numbers(batches: Numbered, schema: TableSchema) -> NDArray[np.uint64]:
 
     rows = []
     for _, table in batches:
-        values = [_values_of(table.column(column.name), column, schema.spelling) for column in schema.columns]
+        values = [
+            _values_of(table.column(column.name), column, schema.spelling)
+            for column in schema.columns
+        ]
         lines = arrow().compute.binary_join_element_wise(*values, _BETWEEN)
         rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
     return np.concatenate(rows)
@@ -439,9 +490,11 @@ class Table(TextReader):
     group: str | tuple[str, ...] | None = None
     # private column that says what epsilon a group agreed to, or a class of `budgets=`; public, and nothing protects it
     budget: str | None = None
-    id: str | None = None  # column that names each record; None for the number of the row. Public ids are published
+    # column that names each record; None for the number of the row. Public ids are published
+    id: str | None = None
     drop: tuple[str, ...] = ()  # columns that are not read
-    category: tuple[str, ...] = ()  # columns of codes: their numbers or dates are words, each a category
+    # columns of codes: their numbers or dates are words, each a category
+    category: tuple[str, ...] = ()
     # columns of free text, which become vectors as `features=text` says; by default tf-idf of the public texts.
     text: tuple[str, ...] = ()
     # file that `pate-schema` wrote; None learns it anew from the public file. Labels, group, id, columns to drop, the
@@ -452,14 +505,20 @@ class Table(TextReader):
     encoding: str | Mapping[str, str] = UTF_8
     # `comma` where numbers of CSV files read 3,5; None for what the schema's file says, or else a point.
     decimal: str | None = None
-    thousands: str | None = None  # what stands between thousands, one of . , ' _ or a blank; None as for `decimal`
-    missing: tuple[str, ...] = ()  # words that are missing cells, beside empty cells and NA; none as for `decimal`
+    # what stands between thousands, one of . , ' _ or a blank; None as for `decimal`
+    thousands: str | None = None
+    # words that are missing cells, beside empty cells and NA; none as for `decimal`
+    missing: tuple[str, ...] = ()
     # `dmy`, `mdy` or `ymd`: the order of dates in numbers where the public file does not say it, such as 04.03.2024
     date_order: str | None = None
-    first_year: int | None = None  # the earliest year that two digits of dates mean: 1930 makes 45 1945 and 22 2022
-    true: str | None = None  # the word for yes where labels are two other words than 0 and 1, such as ja
-    label_separator: str | None = None  # what stands between labels where one column names them all, such as flu;cough
-    name: str = field(default="table", metadata={"public": True})  # of the data set, in the report and on the card
+    # the earliest year that two digits of dates mean: 1930 makes 45 1945 and 22 2022
+    first_year: int | None = None
+    # the word for yes where labels are two other words than 0 and 1, such as ja
+    true: str | None = None
+    # what stands between labels where one column names them all, such as flu;cough
+    label_separator: str | None = None
+    # of the data set, in the report and on the card
+    name: str = field(default="table", metadata={"public": True})
     seed: int = 0  # of the public rows' order; part of the data, not of the noise
 
     def __post_init__(self) -> None:
@@ -476,19 +535,46 @@ class Table(TextReader):
         keep("missing", tuple(map(as_name, self.missing)) if is_list else self.missing)
         if self.group is not None and not isinstance(self.group, str):
             owners = column_names("data.group", self.group)
-            require(len(owners) > 0, "data.group", "[]", "null, or the columns that say whose a row is")
+            require(
+                len(owners) > 0, "data.group", "[]", "null, or the columns that say whose a row is"
+            )
             keep("group", owners if len(owners) > 1 else owners[0])
         several = isinstance(self.group, tuple)
-        require(not several or self.budget is None, "data.budget", self.budget, "one column in data.group beside it")
-        for name in (*SPLITS, "path", "split", "group", "budget", "id", "schema", "true", "label_separator"):
+        require(
+            not several or self.budget is None,
+            "data.budget",
+            self.budget,
+            "one column in data.group beside it",
+        )
+        for name in (
+            *SPLITS,
+            "path",
+            "split",
+            "group",
+            "budget",
+            "id",
+            "schema",
+            "true",
+            "label_separator",
+        ):
             value = getattr(self, name)
             is_name = isinstance(value, str) and value != ""
-            require(value is None or is_name or (name == "group" and several), f"data.{name}", value, "a name")
+            require(
+                value is None or is_name or (name == "group" and several),
+                f"data.{name}",
+                value,
+                "a name",
+            )
             if name in _ROLES and is_name:
                 keep(name, column_name(value))
         self._require_encodings()
         both = self.true is not None and self.label_separator is not None
-        require(not both, "data.true", self.true, "nothing beside data.label_separator, whose cells name labels")
+        require(
+            not both,
+            "data.true",
+            self.true,
+            "nothing beside data.label_separator, whose cells name labels",
+        )
         role_of: dict[str, str] = {}
         for role in (*_ROLES, "text"):
             for column in self._named(role):
@@ -542,9 +628,16 @@ class Table(TextReader):
         self.require_settings()
         self._require_columns()
         schema = self._with_vectors(self._table_schema(), stage)
-        spelled, private = replace(schema, spelling=self._public.spelling(schema.spelling)), self._files["private"]
+        spelled, private = (
+            replace(schema, spelling=self._public.spelling(schema.spelling)),
+            self._files["private"],
+        )
         splits = {split: self._rows(split, spelled, stage) for split in SPLITS}
-        how: dict[str, Any] = {"name": self.name, "kind": "features", "label_names": self._label_form.names}
+        how: dict[str, Any] = {
+            "name": self.name,
+            "kind": "features",
+            "label_names": self._label_form.names,
+        }
         how |= {"preprocessing": schema, "notes": self._notes(), "seed": self.seed}
         how["private_cells"] = private_cells(private.rows(), of_text=private.is_text)
         columns = list(schema.names)
@@ -552,20 +645,30 @@ class Table(TextReader):
         def cells_of(split: str) -> NDArray[np.uint64]:
             return cell_numbers(self._files[split].rows(columns), spelled)
 
-        return dataset_of(splits, spelled, Named(self._named("group"), self.id), cells_of=cells_of, **how)
+        return dataset_of(
+            splits, spelled, Named(self._named("group"), self.id), cells_of=cells_of, **how
+        )
 
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere; every holder's schema."""
         rule = "the file that pate-schema wrote of the public samples, the same at every place"
         require(self.schema is not None, "data.schema", self.schema, rule)
-        require(self.private is not None, "data.private", self.private, "the file of the private records")
+        require(
+            self.private is not None,
+            "data.private",
+            self.private,
+            "the file of the private records",
+        )
         return self.completed()._private_records()
 
     def _private_records(self) -> PrivateRecords:
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
         require(self.budget is None, "data.budget", self.budget, PLAIN)
         require(not isinstance(self.group, tuple), "data.group", list(self._named("group")), PLAIN)
-        schema, file = TableSchema.load(Path(self.schema or "")).without(self._no_features), self._files["private"]
+        schema, file = (
+            TableSchema.load(Path(self.schema or "")).without(self._no_features),
+            self._files["private"],
+        )
         spelling = file.spelling(schema.spelling)
         read = self._rows("private", replace(schema, spelling=spelling))
         ids = read.numbers if self.id is None else People.of([read.ids], spelling).numbers[0]
@@ -590,7 +693,12 @@ class Table(TextReader):
         given = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
             good = not any(given.values()) and self.split is not None
-            require(good, "data.path", self.path, f"data.split=COLUMN and no other file beside it: {_FILES}")
+            require(
+                good,
+                "data.path",
+                self.path,
+                f"data.split=COLUMN and no other file beside it: {_FILES}",
+            )
         if self.path is None:
             for split, path in given.items():
                 require(path is not None and self.split is None, f"data.{split}", path, _FILES)
@@ -605,7 +713,12 @@ class Table(TextReader):
     def _with_vectors(self, schema: TableSchema, stage: Stage = unwatched) -> TableSchema:
         if not self.text:
             return schema
-        return schema.fitted(self._public.read(list(schema.names)), self.text, self.text_fit or TfidfVectors.fit, stage)
+        return schema.fitted(
+            self._public.read(list(schema.names)),
+            self.text,
+            self.text_fit or TfidfVectors.fit,
+            stage,
+        )
 
     def public_remarks(self) -> tuple[str, ...]:
         """Lines for the owner on public columns that may be meant otherwise, on units, and on the group."""
@@ -615,7 +728,9 @@ class Table(TextReader):
         bent = [column.name for column in numbers if column.power != 1]
         units = []
         if flags:
-            units.append(f"data: {_few(flags)}: two numbers alone, such as 0 and 1, which are taken as they are")
+            units.append(
+                f"data: {_few(flags)}: two numbers alone, such as 0 and 1, which are taken as they are"
+            )
         if bent:
             reason = "a few numbers far larger than all others, which a power brings closer to them"
             units.append(f"data: {_few(bent)}: {reason}; the schema has it as power")
@@ -630,7 +745,9 @@ class Table(TextReader):
         require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
         for role in ("category", "text"):
             for column in self._named(role):
-                cells.require_column(f"data.{role}", column, features, f"{file.name} that is a feature")
+                cells.require_column(
+                    f"data.{role}", column, features, f"{file.name} that is a feature"
+                )
         table, spelling = file.read(features), file.spelling()
         schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
         others = table.select([name for name in features if name not in self.text])
@@ -638,39 +755,63 @@ class Table(TextReader):
 
     def _notes(self) -> tuple[str, ...]:
         form, names = self._label_form, ", ".join(self._label_form.names)
-        words = [f"data.labels={label}: {yes} is 1, {no} is 0" for label, (no, yes) in form.truths.items()]
+        words = [
+            f"data.labels={label}: {yes} is 1, {no} is 0"
+            for label, (no, yes) in form.truths.items()
+        ]
         if self.labels == (form.column,):
-            words.append(f"data.labels={form.column}: the labels that the public file names: {names}")
+            words.append(
+                f"data.labels={form.column}: the labels that the public file names: {names}"
+            )
         if form.unknown:
             told = f"{form.unknown} rows name a label that is none of {names}: it is left out"
             words.append(f"data.labels={form.column}: {told}")
-        words += dict.fromkeys(line for file in self._files.values() if (line := file.encoding_remark()) is not None)
-        return (*words, *(self.public_remarks() if self.schema is None else [UNGROUPED] * (self.group is None)))
+        words += dict.fromkeys(
+            line for file in self._files.values() if (line := file.encoding_remark()) is not None
+        )
+        return (
+            *words,
+            *(self.public_remarks() if self.schema is None else [UNGROUPED] * (self.group is None)),
+        )
 
     @cached_property
     def _label_form(self) -> Labels:
         if self.label_separator is None or not self.labels:
-            hint = LABEL_HINT if self.true else f"{LABEL_HINT}; data.true=WORD names another word for yes"
+            hint = (
+                LABEL_HINT
+                if self.true
+                else f"{LABEL_HINT}; data.true=WORD names another word for yes"
+            )
             return Labels(self.labels, self._truths(), hint)
         known = [name for file in self._files.values() for name in file.names]
         column, names, separator = self.labels[0], self.labels[1:], self.label_separator
         file, named = self._files.get("public"), dict[str, set[str]]()
         if file is not None and not (names and column in known):
             whole = replace(file, whole_lists=tuple(file.names))
-            for name, texts in _words_in(whole, [column] if column in known else file.names).items():
+            for name, texts in _words_in(
+                whole, [column] if column in known else file.names
+            ).items():
                 named[name] = self._label_names(name, texts, may_be_other=column not in known)
-        if column not in known:  # the public column whose cells name the labels of the setting and no other
+        # the public column whose cells name the labels of the setting and no other
+        if column not in known:
             names = self.labels
             wanted = {one_spelling(label) for label in names}
             wanted |= {word for label in names for word in names_in(label, separator)}
-            column, *others = [name for name, words in named.items() if words and words <= wanted] or [""]
+            column, *others = [
+                name for name, words in named.items() if words and words <= wanted
+            ] or [""]
             rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
             require(bool(column) and not others, "data.labels", f"[{','.join(self.labels)}]", rule)
         names = names or tuple(sorted(named.get(column, ())))
         rule = f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows are secret"
         require(len(names) > 0, "data.labels", f"[{column}]", rule)
         clash = next((name for name in names if name in known), None)
-        require(clash is None, "data.labels", clash, "a label that is called otherwise than every column")
+        require(
+            clash is None,
+            "data.labels",
+            clash,
+            "a label that is called otherwise than every column",
+        )
         return Labels(names, column=column, separator=separator)
 
     def _label_names(self, column: str, texts: set[str], *, may_be_other: bool) -> set[str]:
@@ -681,7 +822,9 @@ class Table(TextReader):
         except NoNames:
             if may_be_other:
                 return set()
-            raise InvalidValue(f"data.public.{column}: expected {Labels((), separator=separator).rule}") from None
+            raise InvalidValue(
+                f"data.public.{column}: expected {Labels((), separator=separator).rule}"
+            ) from None
         if not may_be_other and are_bits(texts):
             rule = "names of labels, found lists of 0 and 1: a column for each label says the same"
             raise InvalidValue(f"data.public.{column}: expected {rule}")
@@ -696,7 +839,9 @@ class Table(TextReader):
             for label, said in _words_in(file, self.labels).items():
                 words[label] |= set(map(label_word, said))
         found = {label: sorted(said - {yes}) for label, said in words.items() if yes in said}
-        require(len(found) > 0, "data.true", self.true, "a word of some label's column, and none has it")
+        require(
+            len(found) > 0, "data.true", self.true, "a word of some label's column, and none has it"
+        )
         for label, others in found.items():
             rule = f"{self.true} and one other word in {label}, it has {len(others)} others"
             require(len(others) < 2, "data.true", self.true, rule)
@@ -716,30 +861,46 @@ class Table(TextReader):
         for name in self._public.names:
             if name not in expected:
                 rule = f"no other column in {self._public.name} than it lists, and there is {name}"
-                raise InvalidValue(f"data.schema={self.schema}: expected {rule}; {ways_out([name], self._owners)}")
+                raise InvalidValue(
+                    f"data.schema={self.schema}: expected {rule}; {ways_out([name], self._owners)}"
+                )
         schema.require_usable(self._public.name, group=self._owners)
         return schema
 
     @cached_property
     def _no_features(self) -> set[str]:
-        others = {column for role in ("drop", "group", "budget", "id") for column in self._named(role)}
+        others = {
+            column for role in ("drop", "group", "budget", "id") for column in self._named(role)
+        }
         # Columns that the schema's file leaves out stay so, also where settings name other labels or another id.
-        others |= {*self._said.drop, *self._said.labels, *([] if self._said.id is None else [self._said.id])}
+        others |= {
+            *self._said.drop,
+            *self._said.labels,
+            *([] if self._said.id is None else [self._said.id]),
+        }
         return {*self._label_form.names, *self._label_form.columns, *others}
 
     @cached_property
-    def _files(self) -> dict[str, TableFile]:  # of each split that settings name: its own, or the rows of one for all
+    # of each split that settings name: its own, or the rows of one for all
+    def _files(self) -> dict[str, TableFile]:
         spelled = self.decimal, self.thousands, self.missing
         dates: Any = {"date_order": self.date_order, "first_year": self.first_year}
         given = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
             path, encoding = Path(self.path), str(self.encoding)
             return {
-                each: TableFile(path, "data.path", encoding, *spelled, self.split, each, **dates) for each in SPLITS
+                each: TableFile(path, "data.path", encoding, *spelled, self.split, each, **dates)
+                for each in SPLITS
             }
-        encodings = self.encoding if isinstance(self.encoding, Mapping) else dict.fromkeys(SPLITS, self.encoding)
+        encodings = (
+            self.encoding
+            if isinstance(self.encoding, Mapping)
+            else dict.fromkeys(SPLITS, self.encoding)
+        )
         return {
-            split: TableFile(Path(path), f"data.{split}", encodings.get(split, UTF_8), *spelled, **dates)
+            split: TableFile(
+                Path(path), f"data.{split}", encodings.get(split, UTF_8), *spelled, **dates
+            )
             for split, path in given.items()
             if path
         }
@@ -752,7 +913,9 @@ class Table(TextReader):
     def _wanted(self, split: str) -> list[str]:
         """The columns that settings name and a file has to have, or raises: a public one may have no label at all."""
         file, there = self._files[split], {name.casefold() for name in self._files[split].names}
-        named = {role: self._named(role) for role in ("group", "id", *["budget"] * (split == "private"))}
+        named = {
+            role: self._named(role) for role in ("group", "id", *["budget"] * (split == "private"))
+        }
         labels = self._label_form.columns
         if split != "public" or any(name.casefold() in there for name in labels):
             named = {"labels": labels, **named}
@@ -789,14 +952,19 @@ class Table(TextReader):
     def _rows(self, split: str, schema: TableSchema, stage: Stage = unwatched) -> Rows:
         labels = self._label_form.column
         file = self._files[split]
-        if labels is not None:  # another file object reads the names of columns, and the encoding, anew
+        # another file object reads the names of columns, and the encoding, anew
+        if labels is not None:
             file = replace(file, whole_lists=(labels,))
         columns = list(dict.fromkeys((*schema.names, *self._wanted(split))))
         cells.require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
         batches, size = file.rows(columns), file.path.stat().st_size // 1000
         named = Named(self._named("group"), self.id, self.budget if split == "private" else None)
-        with stage(f"texts of {split} records, kB", size) if schema.texts else unwatched("", 0) as advance:
+        with (
+            stage(f"texts of {split} records, kB", size)
+            if schema.texts
+            else unwatched("", 0) as advance
+        ):
             batches = gathered(batches, size, advance) if schema.texts else batches
             return Rows(batches, schema, self._label_form, named, name=name, split=split)
 

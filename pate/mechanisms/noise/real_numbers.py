@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from pate.accounting.special import expit, gauss_legendre, ndtr, ndtri, ndtri_exp, softmax
 from pate.mechanisms.noise import uniforms
-from pate.mechanisms.noise.uniforms import Array, Bits, Bounds, Integers, LazyBitsUniform, LazyUniforms, Limits
+from pate.mechanisms.noise.uniforms import (
+    Array,
+    Bits,
+    Bounds,
+    Integers,
+    LazyBitsUniform,
+    LazyUniforms,
+    Limits,
+)
 from pate.validation import require
 
 Curve = Callable[[Array], Array]
@@ -23,16 +31,19 @@ _SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
 _HALF = Fraction(1, 2)
 _NODES = 16
 _MOST_PANELS = 10_000
-_ERROR_OF_UNIFORM = 2.0**-49  # over the smaller of u and 1 - u; u is off by 2**-52, the derivative at most 2 / m
+# over the smaller of u and 1 - u; u is off by 2**-52, the derivative at most 2 / m
+_ERROR_OF_UNIFORM = 2.0**-49
 _TOO_FAR_OUT = 2.0**-46
 _ERROR_OF_LOG = 2.0**-46
-_FEW_OPERATIONS = 2.0**-44  # of both terms; far above the rounding error of quotient, quantile and sum
+# of both terms; far above the rounding error of quotient, quantile and sum
+_FEW_OPERATIONS = 2.0**-44
 _LARGEST_NOISE = 130.0
 _GRID = 2.0**53
 _LIMIT_ERROR = 2**10  # far above that of a limit and of a number on the grid
 _SMALL_TABLE = 2**14
 _AT_ONCE = 2**15  # numbers, so that working copies stay in the cache
-_LOWEST = -(2.0**1000)  # so that sums and errors stay finite; nothing is lost, as noise in floats is far smaller
+# so that sums and errors stay finite; nothing is lost, as noise in floats is far smaller
+_LOWEST = -(2.0**1000)
 
 
 @dataclass(frozen=True)
@@ -41,13 +52,17 @@ class NoiseKind:
 
     density: Curve
     cdf: Curve
-    quantile: Curve  # of floats u in (0, 1); off by at most 2**-46 (1 + |value|) and what the error of u makes
-    quantile_of_log: Callable[[Array, Array], Array]  # from log q, with P[below the value] = exp(-q), and log P[above]
-    within: Callable[[Fraction, int], Bounds]  # of one fraction, between fractions at most 3 * 10**-digits apart
+    # of floats u in (0, 1); off by at most 2**-46 (1 + |value|) and what the error of u makes
+    quantile: Curve
+    # from log q, with P[below the value] = exp(-q), and log P[above]
+    quantile_of_log: Callable[[Array, Array], Array]
+    # of one fraction, between fractions at most 3 * 10**-digits apart
+    within: Callable[[Fraction, int], Bounds]
     low: float  # the probability below it is lost in double precision, and above `high`
     high: float = 42.0
     kinks: tuple[float, ...] = (0.0,)  # where the density is not smooth
-    panel: float = 0.5  # on which quadrature takes the density as a polynomial; infinity where it is one
+    # on which quadrature takes the density as a polynomial; infinity where it is one
+    panel: float = 0.5
 
 
 def _positive(curve: Curve) -> Curve:
@@ -73,14 +88,17 @@ def _normal_within(u: Fraction, digits: int) -> Bounds:
     while True:
         log_density = -(float(x) ** 2) / 2 - math.log(2 * math.pi) / 2
         accuracy = digits + 4 + math.ceil(-log_density / math.log(10))
-        below, at, above = (uniforms.normal_bounds(x + step, accuracy) for step in (-slack, 0, slack))
+        below, at, above = (
+            uniforms.normal_bounds(x + step, accuracy) for step in (-slack, 0, slack)
+        )
         if below[1] <= u <= above[0]:
             return x - slack, x + slack
         density = uniforms.exp_bounds(-x * x / 2, accuracy)[1] / Fraction(math.sqrt(2 * math.pi))
         x = Fraction(round((x - (sum(at) / 2 - u) / density) * grid), grid)
 
 
-UNIT_NOISES = {  # kinds whose hazard rate is at most 1, so that the survival function falls no faster than exp(-x)
+# kinds whose hazard rate is at most 1, so that the survival function falls no faster than exp(-x)
+UNIT_NOISES = {
     "exponential": NoiseKind(
         density=_positive(lambda x: np.exp(-x)),
         cdf=_positive(lambda x: -np.expm1(-x)),
@@ -107,13 +125,17 @@ UNIT_NOISES = {  # kinds whose hazard rate is at most 1, so that the survival fu
     ),
     "laplace": NoiseKind(
         density=lambda x: 0.5 * np.exp(-np.abs(x)),
-        cdf=lambda x: np.where(x < 0, 0.5 * np.exp(np.minimum(x, 0.0)), 1 - 0.5 * np.exp(-np.maximum(x, 0.0))),
+        cdf=lambda x: np.where(
+            x < 0, 0.5 * np.exp(np.minimum(x, 0.0)), 1 - 0.5 * np.exp(-np.maximum(x, 0.0))
+        ),
         quantile=lambda u: np.where(u < 0.5, 1, -1) * np.log(2 * np.minimum(u, 1 - u)),
         quantile_of_log=lambda log_q, log_above: np.where(
             log_q > math.log(math.log(2)), math.log(2) - np.exp(log_q), -math.log(2) - log_above
         ),
         within=lambda u, digits: (
-            uniforms.log_bounds(2 * u, digits) if u <= _HALF else _negative(uniforms.log_bounds(2 - 2 * u, digits))
+            uniforms.log_bounds(2 * u, digits)
+            if u <= _HALF
+            else _negative(uniforms.log_bounds(2 - 2 * u, digits))
         ),
         low=-42.0,
     ),
@@ -162,24 +184,34 @@ def gumbel_argmax(values: Array) -> Array:
 def exponential_argmax(values: Array) -> Array:
     """Exponential noise of mean 1 (permute-and-flip): p_i = w_i times the integral of prod_{j != i} (1 - w_j z) dz."""
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
-    nodes, half = panels(np.array([0.0, 1.0]), 8 / weights.shape[-1])  # for a polynomial of that degree
+    # for a polynomial of that degree
+    nodes, half = panels(np.array([0.0, 1.0]), 8 / weights.shape[-1])
     return np.asarray(weights * _total(_of_others(1 - weights[..., None, None] * nodes), half))
 
 
 def _argmax(noise: NoiseKind, values: Array) -> Array:
-    return np.apply_along_axis(lambda row: largest_distribution(row, np.ones(len(row)), noise), -1, values)
+    return np.apply_along_axis(
+        lambda row: largest_distribution(row, np.ones(len(row)), noise), -1, values
+    )
 
 
-gaussian_argmax = partial(_argmax, KINDS["gaussian"])  # standard normal noise, by quadrature over the winning value
+# standard normal noise, by quadrature over the winning value
+gaussian_argmax = partial(_argmax, KINDS["gaussian"])
 laplace_argmax = partial(_argmax, KINDS["laplace"])
 
 
 def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[int, ...], float]:
     """The distribution of the k largest of `values + noise`, in falling order: for values `[d]`."""
     spread, widest = float(np.ptp(values)), _MOST_PANELS * noise.panel
-    require(spread <= widest, "spread", spread, f"values at most {widest:g} noise scales apart, to be integrated")
+    require(
+        spread <= widest,
+        "spread",
+        spread,
+        f"values at most {widest:g} noise scales apart, to be integrated",
+    )
     density, cdf, half = _on_grid(values, noise, values.min() + noise.low)
-    above: dict[tuple[int, ...], Array] = {(): np.ones_like(density[0])}  # P[the prefix is in order, above a point]
+    # P[the prefix is in order, above a point]
+    above: dict[tuple[int, ...], Array] = {(): np.ones_like(density[0])}
     for _ in range(k - 1):
         above = {
             (*prefix, i): _integral_above(density[i] * tail, half)
@@ -191,14 +223,18 @@ def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[
     for prefix, tail in above.items():
         for i in set(range(len(values))) - set(prefix):
             rest = [j for j in range(len(values)) if j not in prefix and j != i]
-            distribution[*prefix, i] = float(_total(density[i] * tail * cdf[rest].prod(axis=0), half))
+            distribution[*prefix, i] = float(
+                _total(density[i] * tail * cdf[rest].prod(axis=0), half)
+            )
     return distribution
 
 
 def largest_distribution(values: Array, sizes: Array, noise: NoiseKind) -> Array:
     """The distribution of the class of the largest; class c has `sizes[c]` members of value `values[c]`: `[n]`."""
     # far below the largest value nothing wins, not even beside values that lie there
-    density, cdf, half = _on_grid(values, noise, max(values.min(), values.max() + noise.low) + noise.low)
+    density, cdf, half = _on_grid(
+        values, noise, max(values.min(), values.max() + noise.low) + noise.low
+    )
     powers, sizes = cdf ** sizes[:, None, None], sizes[:, None, None]
     return _total(sizes * density * cdf ** (sizes - 1) * _of_others(powers), half)
 
@@ -248,7 +284,10 @@ def _weights_to_the_end() -> Array:
 
     nodes, _ = gauss_legendre(_NODES)
     primitive = legendre.legint(np.linalg.inv(legendre.legvander(nodes, _NODES - 1)))
-    return np.asarray(np.asarray(legendre.legval([1.0], primitive)) - np.asarray(legendre.legval(nodes, primitive)))
+    return np.asarray(
+        np.asarray(legendre.legval([1.0], primitive))
+        - np.asarray(legendre.legval(nodes, primitive))
+    )
 
 
 @dataclass(frozen=True)
@@ -279,7 +318,10 @@ def _sum(constant: Fraction, terms: Sequence[tuple[Fraction | int, Number]]) -> 
     """A number known exactly plus multiples, by factors > 0 or < 0, of others."""
 
     def join(bounds: list[Limits]) -> Limits:
-        ends = [sorted(factor * end for end in pair) for (factor, _), pair in zip(terms, bounds, strict=True)]
+        ends = [
+            sorted(factor * end for end in pair)
+            for (factor, _), pair in zip(terms, bounds, strict=True)
+        ]
         return sum((low for low, _ in ends), constant), sum((high for _, high in ends), constant)
 
     return _combined([number for _, number in terms], join)
@@ -298,12 +340,18 @@ class DrawnNoise:
         count, exact = self.values.shape[1], self.exact
         sums = self.values.sum(axis=1, keepdims=True)
         error = count * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
-        return type(self)(sums, error, lambda row, _: _sum(Fraction(0), [(1, exact(row, one)) for one in range(count)]))
+        return type(self)(
+            sums,
+            error,
+            lambda row, _: _sum(Fraction(0), [(1, exact(row, one)) for one in range(count)]),
+        )
 
     def times(self, factor: Self) -> Self:
         """Each value times the one value, `[Q, 1]`, that its row has of another."""
         one, other = (float(np.abs(noise.values).max()) for noise in (self, factor))
-        error = self.error * (other + factor.error) + factor.error * one + _ERROR_OF_LOG * (one * other)
+        error = (
+            self.error * (other + factor.error) + factor.error * one + _ERROR_OF_LOG * (one * other)
+        )
 
         def product(bounds: list[Limits]) -> Limits:
             if any(isinstance(end, float) for pair in bounds for end in pair):  # infinite
@@ -339,7 +387,11 @@ def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> D
 
 
 def draw_largest(
-    kind: str, log_sizes: Array, size: Callable[..., int], rng: np.random.Generator, error: float = 0.0
+    kind: str,
+    log_sizes: Array,
+    size: Callable[..., int],
+    rng: np.random.Generator,
+    error: float = 0.0,
 ) -> DrawnNoise:
     """The largest of N independent values each, for N far beyond a float: `size` at a place, logs off by `error`."""
     drawn = LazyUniforms.draw(log_sizes.shape, rng)
@@ -352,13 +404,20 @@ def draw_largest(
     of_values = (_quantile_error(u) + of_logs) * (1 + float(np.abs(values).max()))
 
     def within(number: int, u: Fraction, digits: int) -> Bounds:
-        if number > 1:  # the value below which so many lie with probability u: the quantile of u**(1 / number)
-            spare = digits + 4 + sum(len(str(int(inverse))) for inverse in (number, 1 / u, 1 / (1 - u)))
-            low, high = (uniforms.exp_bounds(log / number, spare) for log in uniforms.log_bounds(u, spare))
+        # the value below which so many lie with probability u: the quantile of u**(1 / number)
+        if number > 1:
+            spare = (
+                digits + 4 + sum(len(str(int(inverse))) for inverse in (number, 1 / u, 1 / (1 - u)))
+            )
+            low, high = (
+                uniforms.exp_bounds(log / number, spare) for log in uniforms.log_bounds(u, spare)
+            )
             return KINDS[kind].within(low[0], digits)[0], KINDS[kind].within(high[1], digits)[1]
         return KINDS[kind].within(u, digits)
 
-    return DrawnNoise(values, of_values, lambda *place: _value(drawn.at(*place), partial(within, size(*place))))
+    return DrawnNoise(
+        values, of_values, lambda *place: _value(drawn.at(*place), partial(within, size(*place)))
+    )
 
 
 def _quantile_error(u: Array) -> float:
@@ -386,7 +445,8 @@ class Values:
             return cls(np.maximum(below / divisors, _LOWEST), exact)
 
 
-def _compared(one: tuple[int, Number], other: tuple[int, Number]) -> int:  # places and their sums, the largest first
+# places and their sums, the largest first
+def _compared(one: tuple[int, Number], other: tuple[int, Number]) -> int:
     (_, first), (_, second) = one, other
     return 1 if uniforms.is_below(first.bounds, second.bounds, *first.more, *second.more) else -1
 
@@ -405,19 +465,27 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None =
         order = np.indices(noisy.shape)[1]
         if k + 1 < noisy.shape[1]:
             order = np.argpartition(noisy, -(k + 1), axis=1)[:, -(k + 1) :]
-        order = np.take_along_axis(order, np.argsort(-np.take_along_axis(noisy, order, axis=1), axis=1), axis=1)
+        order = np.take_along_axis(
+            order, np.argsort(-np.take_along_axis(noisy, order, axis=1), axis=1), axis=1
+        )
         ranked = np.take_along_axis(noisy, order, axis=1)
         with np.errstate(invalid="ignore"):  # infinity beside infinity: neither competes
             errors = _error_of(ranked, noise.error)
-            far = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(ranked[:, 1:])
+            far = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(
+                ranked[:, 1:]
+            )
         order, apart = order[:, :k], far.all(axis=1)
     for row in np.flatnonzero(~apart).tolist():
-        places = np.flatnonzero(np.isfinite(noisy[row]))  # those that compete, and of them what can be among the k
+        # those that compete, and of them what can be among the k
+        places = np.flatnonzero(np.isfinite(noisy[row]))
         errors = _error_of(noisy[row, places], noise.error)
         lower, upper = noisy[row, places] - errors, noisy[row, places] + errors
         if k < len(places):
             places = places[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
-        sums = [(at, _sum(values.exact(row, at), ((1, noise.exact(row, at)),))) for at in places.tolist()]
+        sums = [
+            (at, _sum(values.exact(row, at), ((1, noise.exact(row, at)),)))
+            for at in places.tolist()
+        ]
         order[row] = [
             *(at for at, _ in sorted(sums, key=cmp_to_key(_compared))),
             *np.flatnonzero(np.isneginf(noisy[row])),
@@ -433,14 +501,21 @@ def _error_of(noisy: Array, of_noise: float) -> Array:
 
 
 def are_normally_above(
-    numbers: NDArray[Any], threshold: float, std: float, rng: np.random.Generator, *, within: Window | None = None
+    numbers: NDArray[Any],
+    threshold: float,
+    std: float,
+    rng: np.random.Generator,
+    *,
+    within: Window | None = None,
 ) -> Bits:
     """Whether number + N(0, std**2) >= threshold, elementwise and exactly: `[Q, n]`; of counts >= 0 put `within`."""
     if within is None:
         return are_above(numbers, threshold, [(draw_noise("gaussian", numbers.shape, rng), std)])
     # is a uniform number at least the probability to stay below, which comes from a table?
     drawn, above = LazyUniforms.draw(numbers.shape, rng), np.empty(numbers.shape, dtype=np.bool_)
-    limits = _limits(threshold, std, *within) if within[1] < max(numbers.size, _SMALL_TABLE) else None
+    limits = (
+        _limits(threshold, std, *within) if within[1] < max(numbers.size, _SMALL_TABLE) else None
+    )
     at_once = max(1, _AT_ONCE // numbers.shape[1])
     for start in range(0, len(numbers), at_once):
         rows = slice(start, start + at_once)
@@ -471,7 +546,9 @@ def _below(counts: Integers, threshold: float, std: float) -> Integers:
         return np.asarray(ndtr((threshold - counts) / std) * _GRID).astype(np.int64)
 
 
-def are_above(numbers: NDArray[Any], threshold: float, terms: Sequence[tuple[DrawnNoise, float]]) -> Bits:
+def are_above(
+    numbers: NDArray[Any], threshold: float, terms: Sequence[tuple[DrawnNoise, float]]
+) -> Bits:
     """Whether number + the sum of noise `[Q, n]` or `[Q, 1]`, each times a scale, is at least threshold: `[Q, n]`."""
     excess = numbers - threshold
     error = _FEW_OPERATIONS * (np.abs(numbers) + abs(threshold))

@@ -16,7 +16,8 @@ from pate.validation import InvalidValue, require
 _KEY_BYTES = 32
 _BEYOND = 68  # 2**68 words of 32 bits: no stream comes so far, and the children's keys lie there
 _KNOWN_KEY = bytes(31) + b"\x01"
-_KNOWN_BLOCK = "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"  # its second, as in RFC 8439, A.1
+# its second, as in RFC 8439, A.1
+_KNOWN_BLOCK = "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"
 
 
 def secret_generator() -> np.random.Generator:
@@ -66,17 +67,26 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
         self.renew(key)
 
     def renew(self, key: bytes) -> None:
-        self._key, self._children = key, itertools.count()  # from which threads take different numbers
+        # from which threads take different numbers
+        self._key, self._children = key, itertools.count()
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
         """The key itself, for a generator that takes all of it."""
         size = np.dtype(dtype).itemsize * n_words
-        require(size == _KEY_BYTES, "n_words", n_words, f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20")
+        require(
+            size == _KEY_BYTES,
+            "n_words",
+            n_words,
+            f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20",
+        )
         return np.frombuffer(self._key, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
     def spawn(self, n_children: int) -> list[Self]:
         """Keys from blocks beyond the stream, each given once."""
-        key, numbers = int.from_bytes(self._key, "little"), [next(self._children) for _ in range(n_children)]
+        key, numbers = (
+            int.from_bytes(self._key, "little"),
+            [next(self._children) for _ in range(n_children)],
+        )
         blocks = [_block(_cipher()(key=key, counter=(1 + number) << _BEYOND)) for number in numbers]
         return [type(self)(block[:_KEY_BYTES]) for block in blocks]
 
@@ -99,7 +109,9 @@ class HeldStream(_Held):
     def state(self) -> Any:
         """Under the cipher's own name, by which ledgers have known it."""
         cipher = _cipher()
-        return cipher.state.__get__(self) | {"bit_generator": f"{cipher.__module__}.{cipher.__name__}"}
+        return cipher.state.__get__(self) | {
+            "bit_generator": f"{cipher.__module__}.{cipher.__name__}"
+        }
 
     @state.setter
     def state(self, value: Any) -> None:
@@ -129,11 +141,15 @@ def _cipher() -> Any:
     try:
         from randomgen.chacha import ChaCha
     except ImportError as error:
-        raise InvalidValue("rng=secret: expected randomgen to be installed: pip install randomgen") from error
+        raise InvalidValue(
+            "rng=secret: expected randomgen to be installed: pip install randomgen"
+        ) from error
     source = ChaCha(_CipherKey(_KNOWN_KEY))
     _block(source)
     known = _block(source).hex().startswith(_KNOWN_BLOCK)
-    require(known, "rng", "randomgen's ChaCha", "the key stream of ChaCha20; install randomgen anew")
+    require(
+        known, "rng", "randomgen's ChaCha", "the key stream of ChaCha20; install randomgen anew"
+    )
     return ChaCha
 
 

@@ -17,7 +17,13 @@ Bounds = tuple[Fraction, Fraction]
 Limits = tuple[Fraction | float, Fraction | float]
 
 _WORD = 64
-_WORDS_OF_64_BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, HeldStream)
+_WORDS_OF_64_BITS = (
+    np.random.PCG64,
+    np.random.PCG64DXSM,
+    np.random.Philox,
+    np.random.SFC64,
+    HeldStream,
+)
 _DIGITS_PER_BIT = 0.30103
 _SPARE = 12  # digits beyond those asked for; they cover the rounding of up to 10**5 operations
 _LOG_10 = Fraction(23026, 10_000)
@@ -59,7 +65,10 @@ def normal_bounds(x: Fraction, digits: int) -> Bounds:
         odd += 2
         term = context.divide(context.multiply(term, square), Decimal(odd))
         total = context.add(total, term)
-    exponent, circle = context.divide(square, Decimal(-2)), context.multiply(Decimal(2), _pi(context.prec))
+    exponent, circle = (
+        context.divide(square, Decimal(-2)),
+        context.multiply(Decimal(2), _pi(context.prec)),
+    )
     density = context.divide(context.exp(exponent), context.sqrt(circle))
     value = _HALF - Fraction(context.multiply(density, total))
     return max(value - slack, Fraction(0)), value + slack
@@ -85,7 +94,9 @@ def _pi(digits: int) -> Decimal:
     return Decimal(scaled).scaleb(-digits - 10, Context(prec=digits + 12))
 
 
-def is_below(first: Callable[[], Limits], second: Callable[[], Limits], *more: Callable[[], None]) -> bool:
+def is_below(
+    first: Callable[[], Limits], second: Callable[[], Limits], *more: Callable[[], None]
+) -> bool:
     """Whether a number between the first bounds is below one between the second, with as many more bits as it takes."""
     while True:
         (low, high), (least, most) = first(), second()
@@ -144,10 +155,13 @@ class LazyUniforms:
 
     def approximate(self) -> Array:
         """Each as a float in [2**-53, 1 - 2**-53], off by at most 2**-52."""
-        centered = (self.first ^ np.uint64(1 << 63)).view(np.int64) >> 11  # signed numbers become floats much faster
+        # signed numbers become floats much faster
+        centered = (self.first ^ np.uint64(1 << 63)).view(np.int64) >> 11
         floats = centered * 2.0**-53
         floats += 0.5 + 2.0**-54
-        return np.asarray(np.minimum(np.maximum(floats, 2.0**-53, out=floats), 1 - 2.0**-53, out=floats))
+        return np.asarray(
+            np.minimum(np.maximum(floats, 2.0**-53, out=floats), 1 - 2.0**-53, out=floats)
+        )
 
     def grid(self) -> Integers:
         """Each times 2**53, rounded down."""
@@ -160,13 +174,16 @@ class LazyUniforms:
     def at(self, *index: int) -> LazyBitsUniform:
         """One of them; the same object whenever it is asked for."""
         if index not in self._opened:
-            self._opened[index] = LazyBitsUniform(int(self.first[index]), self._rng, self._ready[index].tolist())
+            self._opened[index] = LazyBitsUniform(
+                int(self.first[index]), self._rng, self._ready[index].tolist()
+            )
         return self._opened[index]
 
 
 def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
     """Uniform words of 64 bits."""
-    if type(rng) is np.random.Generator and isinstance(rng.bit_generator, _WORDS_OF_64_BITS):  # in half the time
+    # in half the time
+    if type(rng) is np.random.Generator and isinstance(rng.bit_generator, _WORDS_OF_64_BITS):
         return np.asarray(rng.bit_generator.random_raw(shape))
     return rng.integers(0, 2**64, size=shape, dtype=np.uint64)
 
@@ -175,11 +192,14 @@ Interval = tuple[int, int]
 # from a number of digits, an interval of whole numbers around each weight, all in one unit; narrower for more
 Weights = Callable[[int], Sequence[Interval]]
 
-_FEW_OPERATIONS = 2.0**-46  # far above the rounding error of a quotient, an exp, a product, and of u itself
+# far above the rounding error of a quotient, an exp, a product, and of u itself
+_FEW_OPERATIONS = 2.0**-46
 _EACH_SUMMAND = 2.0**-49
 
 
-def draw_index(weights: Array, uniforms: LazyUniforms, exact: Callable[[int], Weights], error: float = 0.0) -> Integers:
+def draw_index(
+    weights: Array, uniforms: LazyUniforms, exact: Callable[[int], Weights], error: float = 0.0
+) -> Integers:
     """An index of each row with probability proportional to its exact weight: `[Q]`.
 
     Of `weights` `[Q, n]` the largest of a row is at least about 1, and the errors of a row add up to at most 2**-47 +
@@ -191,8 +211,12 @@ def draw_index(weights: Array, uniforms: LazyUniforms, exact: Callable[[int], We
     rows, n = weights.shape
     cumulated = weights.cumsum(axis=1)
     total = cumulated[:, -1]
-    target, margin = uniforms.approximate() * total, total * (_FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error)
-    indices: Integers = (cumulated > (target - margin)[:, None]).argmax(axis=1)  # 0 where none is: not sure then
+    target, margin = (
+        uniforms.approximate() * total,
+        total * (_FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error),
+    )
+    # 0 where none is: not sure then
+    indices: Integers = (cumulated > (target - margin)[:, None]).argmax(axis=1)
     sure = cumulated[np.arange(rows), indices] > target + margin
     for row in np.flatnonzero(~sure).tolist():
         indices[row] = index_of(uniforms.at(row), exact(row))
@@ -215,16 +239,25 @@ def index_of(uniform: LazyBitsUniform, weights: Weights) -> int:
         uniform.extend()
 
 
-def exponential_weights(exponents: Sequence[Fraction], sizes: Sequence[int] | None = None) -> Weights:
+def exponential_weights(
+    exponents: Sequence[Fraction], sizes: Sequence[int] | None = None
+) -> Weights:
     """The weights size * exp(-exponent), exponents >= 0."""
 
     def weights(digits: int) -> list[Interval]:
         length = digits + (0 if sizes is None else len(str(max(sizes))))
         bounds = {exponent: exp_bounds(-exponent, length) for exponent in set(exponents)}
         unit = 10**length
-        known = {exponent: (math.floor(low * unit), math.ceil(high * unit)) for exponent, (low, high) in bounds.items()}
+        known = {
+            exponent: (math.floor(low * unit), math.ceil(high * unit))
+            for exponent, (low, high) in bounds.items()
+        }
         ones = [known[exponent] for exponent in exponents]
-        return ones if sizes is None else [(n * low, n * high) for n, (low, high) in zip(sizes, ones, strict=True)]
+        return (
+            ones
+            if sizes is None
+            else [(n * low, n * high) for n, (low, high) in zip(sizes, ones, strict=True)]
+        )
 
     return weights
 
@@ -247,7 +280,9 @@ def boundary_weights(weights: Weights) -> Weights:
     # all but the largest is the least of the sums of all but one, so it rises with every weight, like half of all
     def wrapped(digits: int) -> list[Interval]:
         intervals = [(2 * low, 2 * high) for low, high in weights(digits)]
-        least, most = (min(sum(side) - max(side), sum(side) // 2) for side in zip(*intervals, strict=True))
+        least, most = (
+            min(sum(side) - max(side), sum(side) // 2) for side in zip(*intervals, strict=True)
+        )
         return [*intervals, (least, most)]
 
     return wrapped
@@ -255,7 +290,9 @@ def boundary_weights(weights: Weights) -> Weights:
 
 def softmax_weights(deficits: Array, scale: float) -> Weights:
     """The weights exp(-deficit / scale) of one row `[n]`, from deficits that are exact floats >= 0."""
-    return exponential_weights([Fraction(deficit) / Fraction(scale) for deficit in deficits.tolist()])
+    return exponential_weights(
+        [Fraction(deficit) / Fraction(scale) for deficit in deficits.tolist()]
+    )
 
 
 def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
@@ -274,7 +311,9 @@ def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
         unit, slack = 10**digits, len(deficits) + 2
         w = [low for low, _ in softmax_weights(deficits, scale)(digits)]
         chances = [each * integral([*w[:i], *w[i + 1 :]], unit) for i, each in enumerate(w)]
-        return [(max(math.floor(chance) - slack, 0), math.ceil(chance) + slack) for chance in chances]
+        return [
+            (max(math.floor(chance) - slack, 0), math.ceil(chance) + slack) for chance in chances
+        ]
 
     return weights
 
@@ -288,7 +327,9 @@ _FEW = 512
 _MOST = 2.0**61
 
 
-def toss_exponential(numbers: Integers, scale: float, rng: np.random.Generator, *, level: int = 0) -> Bits:
+def toss_exponential(
+    numbers: Integers, scale: float, rng: np.random.Generator, *, level: int = 0
+) -> Bits:
     """Coins of probability 2**level exp(-number / scale) <= 1, elementwise, for whole numbers >= 0; True for 0."""
 
     def exact(exponent: Fraction, digits: int) -> Bounds:
@@ -306,7 +347,9 @@ def toss_exponential(numbers: Integers, scale: float, rng: np.random.Generator, 
     return np.asarray(shown | (numbers == 0))
 
 
-def toss_rare_exponential(numbers: Integers, scale: float, rng: np.random.Generator, *, base: int = 0) -> Bits:
+def toss_rare_exponential(
+    numbers: Integers, scale: float, rng: np.random.Generator, *, base: int = 0
+) -> Bits:
     """The same for rows `[Q, n]`, of numbers less `base` beyond 40 scales: one uniform number a row."""
     # which coin of a row is the first to show True is one index by weight; those after it are tossed
     shown = np.zeros(numbers.shape, dtype=np.bool_)
@@ -324,7 +367,9 @@ def toss_rare_exponential(numbers: Integers, scale: float, rng: np.random.Genera
 
 def _first_weights(numbers: Integers, scale: float) -> Weights:
     """The probabilities that each coin is the first to show True, then that none does."""
-    single = exponential_weights([Fraction(number) / Fraction(scale) for number in numbers.tolist()])
+    single = exponential_weights(
+        [Fraction(number) / Fraction(scale) for number in numbers.tolist()]
+    )
 
     def weights(digits: int) -> list[Interval]:
         unit = 10**digits
@@ -338,7 +383,9 @@ def _first_weights(numbers: Integers, scale: float) -> Weights:
     return weights
 
 
-def lucky_place(numbers: Integers, first: int, alive: Bits, scale: float, rng: np.random.Generator) -> int:
+def lucky_place(
+    numbers: Integers, first: int, alive: Bits, scale: float, rng: np.random.Generator
+) -> int:
     """One of the living places, `first` on, whose coins exp((number of `first` - number) / scale) show True."""
     base = int(numbers[first])
     steps = [level * scale * _LOG_2_UP for level in range(_LEVELS + 1)]
@@ -346,7 +393,8 @@ def lucky_place(numbers: Integers, first: int, alive: Bits, scale: float, rng: n
     # where the levels begin, and where the last one ends: a coin of level j has probability at most 2**-j
     ends = np.maximum(np.searchsorted(numbers, least), first)
     expected = float((np.diff(ends) * 0.5 ** np.arange(_LEVELS + 1)).sum())
-    if expected * expected > len(numbers):  # coins in a random order, each once, until one shows True
+    # coins in a random order, each once, until one shows True
+    if expected * expected > len(numbers):
         size, tossed = math.ceil(4 * len(numbers) / expected) + 8, np.zeros(0, dtype=np.int64)
         while True:
             drawn = rng.integers(first, len(numbers), size=size)
@@ -380,4 +428,8 @@ def thinned(count: int, level: int, rng: np.random.Generator) -> Integers:
     rows, columns = np.nonzero(np.unpackbits(bits[some, None], axis=1))
     places = some[rows] * 8 + columns
     places = places[places < count]
-    return np.asarray(places[rng.integers(0, 2 ** (level - first), size=len(places)) == 0] if level > first else places)
+    return np.asarray(
+        places[rng.integers(0, 2 ** (level - first), size=len(places)) == 0]
+        if level > first
+        else places
+    )

@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pate.mechanisms.noise import uniforms
-from pate.mechanisms.noise.uniforms import Array, Bits, Integers, Interval, LazyBitsUniform, LazyUniforms, Words, words
+from pate.mechanisms.noise.uniforms import (
+    Array,
+    Bits,
+    Integers,
+    Interval,
+    LazyBitsUniform,
+    LazyUniforms,
+    Words,
+    words,
+)
 from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
 
@@ -26,8 +35,10 @@ _TABLE_UNIT = 2.0**48  # sums of weights in it fit 64 bits
 _TABLE_STDS = 9.5  # numbers beyond are decided like those near an edge
 _TABLE_MARGIN = 2.0**-43  # of a probability; rounded weights put an edge off by less than 2**-45
 _DIGIT = 2.31  # above log(10)
-_LEAST_SHARE = 8.0  # std of a share in steps: what a sum of shares differs by from one draw is below 10**-270 then
-_UP, _DOWN = 1 + 2.0**-46, 1 - 2.0**-46  # relative: far above the rounding error of a few operations
+# std of a share in steps: what a sum of shares differs by from one draw is below 10**-270 then
+_LEAST_SHARE = 8.0
+# relative: far above the rounding error of a few operations
+_UP, _DOWN = 1 + 2.0**-46, 1 - 2.0**-46
 
 
 @dataclass(frozen=True)
@@ -47,14 +58,21 @@ class DiscreteLaplace:
 
     def __post_init__(self) -> None:
         proper = isinstance(self.rate, Fraction) and _GRID % self.rate.denominator == 0
-        require(proper and 0 < self.rate <= _LARGEST_RATE, "rate", self.rate, "a multiple of 2**-32 in (0, 2**16]")
+        require(
+            proper and 0 < self.rate <= _LARGEST_RATE,
+            "rate",
+            self.rate,
+            "a multiple of 2**-32 in (0, 2**16]",
+        )
 
     @classmethod
     def at_most(cls, rate: float | Fraction) -> Self:
         """The noise of the largest multiple of 2**-32 that is at most `rate`."""
         require_positive("rate", float(rate))
         steps = math.floor(Fraction(rate) * _GRID)
-        require(0 < steps <= _LARGEST_RATE * _GRID, "rate", float(rate), "a number in [2**-32, 2**16]")
+        require(
+            0 < steps <= _LARGEST_RATE * _GRID, "rate", float(rate), "a number in [2**-32, 2**16]"
+        )
         return cls(Fraction(steps, _GRID))
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
@@ -78,17 +96,25 @@ class DiscreteLaplace:
     def mass(self, values: ArrayLike) -> Array:
         """P(z = value), elementwise."""
         # the weights exp(-r |z|) sum to (1 + exp(-r)) / (1 - exp(-r)) = 1 / tanh(r / 2)
-        return np.asarray(np.tanh(float(self.rate) / 2) * np.exp(-float(self.rate) * np.abs(values)))
+        return np.asarray(
+            np.tanh(float(self.rate) / 2) * np.exp(-float(self.rate) * np.abs(values))
+        )
 
     def tail(self, values: ArrayLike) -> Array:
         """P(z >= value), elementwise; exact to the last digits on both sides."""
         at, rate = np.asarray(values, dtype=np.float64), float(self.rate)
-        share = 1 / (1 + math.exp(-rate))  # for v > 0: tanh(r / 2) exp(-r v) / (1 - exp(-r)) = share exp(-r v)
-        above, below = share * np.exp(-rate * np.maximum(at, 0)), share * np.exp(-rate * (1 - np.minimum(at, 1)))
+        # for v > 0: tanh(r / 2) exp(-r v) / (1 - exp(-r)) = share exp(-r v)
+        share = 1 / (1 + math.exp(-rate))
+        above, below = (
+            share * np.exp(-rate * np.maximum(at, 0)),
+            share * np.exp(-rate * (1 - np.minimum(at, 1))),
+        )
         return np.asarray(np.where(at > 0, above, 1 - below))
 
 
-def _by_rejection(shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, Bits]]) -> Integers:
+def _by_rejection(
+    shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, Bits]]
+) -> Integers:
     """As many candidates as are missing, and which of them count, until there are as many as are asked for."""
     noise = np.empty(math.prod(shape), dtype=np.int64)
     missing = np.arange(len(noise))
@@ -169,13 +195,20 @@ class RoundedGaussian(Parameters):
             whole += 1
 
         def chance() -> uniforms.Bounds:
-            low, high = ((whole + part) ** 2 / 2 + Fraction(1, 2) - whole for part in fraction.bounds())
-            return uniforms.exp_bounds(-high, fraction.digits)[0], uniforms.exp_bounds(-low, fraction.digits)[1]
+            low, high = (
+                (whole + part) ** 2 / 2 + Fraction(1, 2) - whole for part in fraction.bounds()
+            )
+            return uniforms.exp_bounds(-high, fraction.digits)[0], uniforms.exp_bounds(
+                -low, fraction.digits
+            )[1]
 
         if not uniforms.is_below(coin.bounds, chance, fraction.extend, coin.extend):
             return 0, False
         while True:
-            near, far = (math.floor(Fraction(self.std) * (whole + part) + Fraction(1, 2)) for part in fraction.bounds())
+            near, far = (
+                math.floor(Fraction(self.std) * (whole + part) + Fraction(1, 2))
+                for part in fraction.bounds()
+            )
             if near == far:
                 return near, True
             fraction.extend()
@@ -190,7 +223,8 @@ def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], Bits]:
 
 
 _EXP_TABLE = np.array(
-    [math.floor(uniforms.exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)], dtype=np.uint64
+    [math.floor(uniforms.exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)],
+    dtype=np.uint64,
 )
 """floor(exp(-j) 2**64), j = 1, 2, …: a uniform number whose first 64 bits are smaller is below exp(-j)."""
 
@@ -212,7 +246,12 @@ class DiscreteGaussian(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.variance <= LARGEST_VARIANCE, "variance", self.variance, f"at most 2**24 = {LARGEST_VARIANCE}")
+        require(
+            self.variance <= LARGEST_VARIANCE,
+            "variance",
+            self.variance,
+            f"at most 2**24 = {LARGEST_VARIANCE}",
+        )
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
         require_generator(rng)
@@ -224,13 +263,21 @@ class DiscreteGaussian(Parameters):
 
     def mass(self, values: ArrayLike) -> Array:
         total = 2 * math.fsum(_weights(self.variance, 40.0)) - 1
-        return np.asarray(np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total)
+        return np.asarray(
+            np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total
+        )
 
     def _drawn(self, numbers: LazyUniforms) -> Integers:
         """The first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total."""
 
-        def weights(digits: int) -> Sequence[Interval]:  # of 0, 1, -1, …, and last of all beyond, less than 10**-digits
-            reach = math.isqrt(math.ceil(2 * self.variance * _DIGIT * (digits + len(str(2 * self.variance))))) + 1
+        # of 0, 1, -1, …, and last of all beyond, less than 10**-digits
+        def weights(digits: int) -> Sequence[Interval]:
+            reach = (
+                math.isqrt(
+                    math.ceil(2 * self.variance * _DIGIT * (digits + len(str(2 * self.variance))))
+                )
+                + 1
+            )
             exponents = [Fraction(z * z, 2 * self.variance) for z in range(reach + 1)]
             ones = uniforms.exponential_weights(exponents)(digits)
             return [ones[0], *(one for one in ones[1:] for _ in range(2)), (0, 1)]
@@ -238,14 +285,18 @@ class DiscreteGaussian(Parameters):
         edges, u = _edges(self.variance), numbers.approximate()
         places = np.searchsorted(edges, u, side="right") - 1
         above = edges[np.minimum(places + 1, len(edges) - 1)]
-        for index in np.flatnonzero((u - edges[places] <= _TABLE_MARGIN) | (above - u <= _TABLE_MARGIN)).tolist():
+        for index in np.flatnonzero(
+            (u - edges[places] <= _TABLE_MARGIN) | (above - u <= _TABLE_MARGIN)
+        ).tolist():
             places[index] = uniforms.index_of(numbers.at(index), weights)
         return np.where(places % 2 == 1, 1, -1) * ((places + 1) // 2)
 
 
 def _weights(variance: int, stds: float) -> Array:
     """Of 0, 1, 2, …, as floats."""
-    return np.asarray(np.exp(-(np.arange(math.ceil(stds * math.sqrt(variance)) + 2.0) ** 2) / (2 * variance)))
+    return np.asarray(
+        np.exp(-(np.arange(math.ceil(stds * math.sqrt(variance)) + 2.0) ** 2) / (2 * variance))
+    )
 
 
 @lru_cache(maxsize=8)
@@ -273,7 +324,8 @@ class NoiseShares(Parameters):
     noise_std: float = field(metadata=POSITIVE)  # in votes, > 0, of the shares that are counted on
     num_holders: int = field(metadata=COUNT)  # n, >= 1, how many draw a share
     max_dropouts: int = field(default=0, metadata=NATURAL)  # d, how many of them may be missing
-    max_colluders: int = field(default=0, metadata=NATURAL)  # c, how many others may tell their share, or draw none
+    # c, how many others may tell their share, or draw none
+    max_colluders: int = field(default=0, metadata=NATURAL)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -323,7 +375,11 @@ class NoiseShares(Parameters):
     def failure_prob(self, num_counts: int) -> float:
         """By how much the noise on that many counts may differ from one draw of discrete Gaussian noise."""
         # a sum of shares has a part of at least 1 minus this of the law of one draw (docs/proofs/distributed_noise.md)
-        exponents = (2 * math.pi**2 * self.share_variance * k / (k + 1) for k in range(1, self.num_counted))
+        exponents = (
+            2 * math.pi**2 * self.share_variance * k / (k + 1) for k in range(1, self.num_counted)
+        )
         waves = (math.exp(-min(exponent * _DOWN, 700.0)) for exponent in exponents)
-        spread = math.fsum(math.atanh(min(2 * wave / (1 - wave) * _UP, 1 - 2.0**-53)) for wave in waves)
+        spread = math.fsum(
+            math.atanh(min(2 * wave / (1 - wave) * _UP, 1 - 2.0**-53)) for wave in waves
+        )
         return -math.expm1(-2 * num_counts * spread * _UP) * _UP

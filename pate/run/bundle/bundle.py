@@ -53,10 +53,14 @@ class ModelForm:
     labels: tuple[str, ...]  # their names, in the order of the model's outputs
     input_shape: tuple[int, ...]  # of one input, as the model takes it
     features: tuple[str, ...]  # a name for each number of an input; none where there are none
-    preprocessing: Preprocessing | None  # how inputs are made of a table or of pictures; None where they are given
-    threshold: float | tuple[float, ...]  # the probability from which a label is predicted, for all labels or for each
+    # how inputs are made of a table or of pictures; None where they are given
+    preprocessing: Preprocessing | None
+    # the probability from which a label is predicted, for all labels or for each
+    threshold: float | tuple[float, ...]
     model: str  # the kind of student
-    versions: Mapping[str, str] = field(default_factory=lambda: {"pate": VERSION, "numpy": np.__version__})
+    versions: Mapping[str, str] = field(
+        default_factory=lambda: {"pate": VERSION, "numpy": np.__version__}
+    )
 
     def write(self, folder: Path | str) -> None:
         said = {"format": _VERSION, **vars(self)}
@@ -64,21 +68,37 @@ class ModelForm:
             said["preprocessing"] = self.preprocessing.plain()
             self.preprocessing.save(folder)
         disk.write_text(
-            Path(folder, SCHEMA), json.dumps(plain(said), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+            Path(folder, SCHEMA),
+            json.dumps(plain(said), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
         )
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """From a bundle's folder; raises where it is not there, is damaged, or is of a later version."""
         said = disk.read_json(folder / SCHEMA, rule=_SCHEMA_RULE, remedy=_REMEDY)
-        if isinstance(said, dict) and isinstance(version := said.get("format"), int) and version > _VERSION:
-            raise InvalidValue(f"release={folder}: expected a bundle of format {_VERSION}; install a later version")
+        if (
+            isinstance(said, dict)
+            and isinstance(version := said.get("format"), int)
+            and version > _VERSION
+        ):
+            raise InvalidValue(
+                f"release={folder}: expected a bundle of format {_VERSION}; install a later version"
+            )
         try:
             return cls._read(said, folder)
         except disk.DamagedFile:
             raise
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise disk.damaged(folder / SCHEMA, _SCHEMA_RULE, f"{type(error).__name__}: {error}", _REMEDY) from None
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
+            raise disk.damaged(
+                folder / SCHEMA, _SCHEMA_RULE, f"{type(error).__name__}: {error}", _REMEDY
+            ) from None
 
     @classmethod
     def _read(cls, said: Any, folder: Path) -> Self:
@@ -86,11 +106,18 @@ class ModelForm:
         require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
         require(said["kind"] in _KINDS, "kind", said["kind"], " or ".join(_KINDS))
         threshold = said["threshold"]  # which the model beside it has, in (0, 1]
-        require(isinstance(said["features"], list), "features", type(said["features"]).__name__, "a list of names")
+        require(
+            isinstance(said["features"], list),
+            "features",
+            type(said["features"]).__name__,
+            "a list of names",
+        )
         made: Preprocessing | None = None
         if (how := said["preprocessing"]) is not None:
             known: dict[str, Any] = {
-                TableSchema.kind: lambda: TableSchema.read(how, name="preprocessing", folder=folder),
+                TableSchema.kind: lambda: TableSchema.read(
+                    how, name="preprocessing", folder=folder
+                ),
                 ImageForm.kind: lambda: ImageForm.read(how),
                 ExtractedForm.kind: lambda: ExtractedForm.read(how, folder, remedy=_REMEDY),
             }
@@ -103,7 +130,9 @@ class ModelForm:
             input_shape=tuple(map(int, said["input_shape"])),
             features=tuple(map(str, said["features"])),
             preprocessing=made,
-            threshold=tuple(map(float, threshold)) if isinstance(threshold, list) else float(threshold),
+            threshold=tuple(map(float, threshold))
+            if isinstance(threshold, list)
+            else float(threshold),
             model=str(said["model"]),
             versions={str(key): str(value) for key, value in said["versions"].items()},
         )
@@ -139,10 +168,13 @@ class Bundle:
         Raises `InvalidValue` for no such folder; a file that is gone, altered or damaged, or of a later version.
         """
         path = Path(folder).expanduser()
-        require(path.is_dir(), "release", path, "the folder release/ of a finished run, or a copy of it")
+        require(
+            path.is_dir(), "release", path, "the folder release/ of a finished run, or a copy of it"
+        )
         if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
             raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
-        if not (path / disk.MANIFEST).exists() and (path / "terms.json").exists():  # as pate-release leaves it
+        # as pate-release leaves it
+        if not (path / disk.MANIFEST).exists() and (path / "terms.json").exists():
             command = f"pate-student {as_setting('release', path)} queries=FILE"
             rule = f"a student in it: {command} trains one"
             raise InvalidValue(f"release={path}: expected {rule}")
@@ -151,14 +183,31 @@ class Bundle:
         stated = PRIVACY in listed
         for name in (*_NEEDED, *[PRIVACY] * stated):  # the files that are used
             if name not in listed:
-                raise disk.damaged(path / disk.MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY)
-            if disk.file_digest(path / name, rule="a file of a published model", remedy=_REMEDY) != listed[name]:
-                raise disk.damaged(path / name, "the file as it was published", "it is another", _REMEDY)
+                raise disk.damaged(
+                    path / disk.MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY
+                )
+            if (
+                disk.file_digest(path / name, rule="a file of a published model", remedy=_REMEDY)
+                != listed[name]
+            ):
+                raise disk.damaged(
+                    path / name, "the file as it was published", "it is another", _REMEDY
+                )
         form, model = ModelForm.read(path), StudentModel.load(path / "student")
-        same = (form.input_shape, form.model, form.threshold) == (tuple(model.input_shape), model.kind, model.threshold)
-        if not same or len(model.predict_proba(np.zeros((1, *model.input_shape), np.float32))[0]) != len(form.labels):
-            raise disk.damaged(path / SCHEMA, "the schema of the model beside it", "that of another", _REMEDY)
-        return cls(form, model, PrivacyStatement.read(path, remedy=_REMEDY) if stated else None, path)
+        same = (form.input_shape, form.model, form.threshold) == (
+            tuple(model.input_shape),
+            model.kind,
+            model.threshold,
+        )
+        if not same or len(
+            model.predict_proba(np.zeros((1, *model.input_shape), np.float32))[0]
+        ) != len(form.labels):
+            raise disk.damaged(
+                path / SCHEMA, "the schema of the model beside it", "that of another", _REMEDY
+            )
+        return cls(
+            form, model, PrivacyStatement.read(path, remedy=_REMEDY) if stated else None, path
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -170,7 +219,9 @@ class Bundle:
         """A name for each number of an input, or none."""
         return self.form.features
 
-    def predict_proba(self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None) -> NDArray[np.float32]:
+    def predict_proba(
+        self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
+    ) -> NDArray[np.float32]:
         """Probabilities `[n, L]`.
 
         Args:
@@ -187,9 +238,13 @@ class Bundle:
         """
         return self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal))
 
-    def predict(self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None) -> NDArray[np.bool_]:
+    def predict(
+        self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
+    ) -> NDArray[np.bool_]:
         """Labels, bool `[n, L]`: those whose probability reaches the threshold. For arguments see `predict_proba`."""
-        return self.decide(self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal)))
+        return self.decide(
+            self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal))
+        )
 
     def decide(self, probabilities: NDArray[np.float32]) -> NDArray[np.bool_]:
         """The labels of probabilities `[n, L]`."""
@@ -219,21 +274,38 @@ class Bundle:
         if self.folder is None:
             raise InvalidValue("folder=None: expected a bundle that pate.load read from a folder")
         disk.require_no_links(folder := Path(self.folder), "release")
-        content = {disk.MANIFEST: disk.read_bytes(folder / disk.MANIFEST, rule="a manifest", remedy=_REMEDY)}
+        content = {
+            disk.MANIFEST: disk.read_bytes(
+                folder / disk.MANIFEST, rule="a manifest", remedy=_REMEDY
+            )
+        }
         api = HfApi()
-        listed = disk.Manifest.read(folder, rule="the digests of a published model", remedy=_REMEDY).sha256
+        listed = disk.Manifest.read(
+            folder, rule="the digests of a published model", remedy=_REMEDY
+        ).sha256
         for name, digest in listed.items():
             path = folder / name
             inside = path.resolve().is_relative_to(folder.resolve())
             require(inside, "manifest.json", name, "files of its folder")
-            content[name] = disk.read_bytes(path, rule="a file of a published model", remedy=_REMEDY)
+            content[name] = disk.read_bytes(
+                path, rule="a file of a published model", remedy=_REMEDY
+            )
             if hashlib.sha256(content[name]).hexdigest() != digest:
                 raise disk.damaged(path, "the file as it was published", "it is another", _REMEDY)
         api.create_repo(repo_id, private=private, exist_ok=True)
-        added = [CommitOperationAdd(path_in_repo=name, path_or_fileobj=data) for name, data in content.items()]
-        return str(api.create_commit(repo_id, added, commit_message=f"{self.form.name}: a model by pate").commit_url)
+        added = [
+            CommitOperationAdd(path_in_repo=name, path_or_fileobj=data)
+            for name, data in content.items()
+        ]
+        return str(
+            api.create_commit(
+                repo_id, added, commit_message=f"{self.form.name}: a model by pate"
+            ).commit_url
+        )
 
-    def inputs(self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None) -> NDArray[np.float32]:
+    def inputs(
+        self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
+    ) -> NDArray[np.float32]:
         """The model's inputs, float32 `[n, …]`; for arguments see `predict_proba`."""
         form = self.form.preprocessing
         if isinstance(form, ExtractedForm) and getattr(data, "ndim", 0) == _OF_PICTURES:
@@ -253,12 +325,22 @@ class Bundle:
                 return form.inputs(data)
             rule = f"an array of shape [n{shape}]; this model knows no columns"
             require(not hasattr(data, "columns"), "data", type(data).__name__, rule)
-        if isinstance(form, TableSchema) and getattr(getattr(data, "dtype", None), "kind", "") == "O":
-            raise InvalidValue("data.dtype=object: expected a DataFrame with the columns of the public file")
+        if (
+            isinstance(form, TableSchema)
+            and getattr(getattr(data, "dtype", None), "kind", "") == "O"
+        ):
+            raise InvalidValue(
+                "data.dtype=object: expected a DataFrame with the columns of the public file"
+            )
         array = require_array("data", data)
         framed = self.form.kind == "features" and form is not None
         columns = ", or a DataFrame with the columns of the public file" if framed else ""
-        require(array.shape[1:] == self.form.input_shape, "data.shape", array.shape, f"[n{shape}]{columns}")
+        require(
+            array.shape[1:] == self.form.input_shape,
+            "data.shape",
+            array.shape,
+            f"[n{shape}]{columns}",
+        )
         if self.form.kind == "images":
             require_image_levels("data", array)
         levels = self.form.kind == "images" and array.dtype == np.uint8

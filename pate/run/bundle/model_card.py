@@ -21,24 +21,37 @@ _LONGEST_WORD = 60
 _SHOWN = 10  # words of a column
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
 _PAGES = Environment(
-    loader=PackageLoader("pate.run.bundle", ""), undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    loader=PackageLoader("pate.run.bundle", ""),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
 )
 
 
 def publish(
-    model: StudentModel, folder: Path, privacy: Privacy, release: ReleaseSummary, made: Preprocessing | None, **of: Any
+    model: StudentModel,
+    folder: Path,
+    privacy: Privacy,
+    release: ReleaseSummary,
+    made: Preprocessing | None,
+    **of: Any,
 ) -> None:
     """Writes what a student takes and gives, and its card, as Markdown with a head in YAML; no score can get in.
 
     `made` made its inputs; `of` are name, kind and labels of its data.
     """
     features = () if made is None else made.feature_names
-    about: dict[str, Any] = {"input_shape": tuple(model.input_shape), "threshold": model.threshold, "model": model.kind}
+    about: dict[str, Any] = {
+        "input_shape": tuple(model.input_shape),
+        "threshold": model.threshold,
+        "model": model.kind,
+    }
     form = ModelForm(features=features, preprocessing=made, **about, **of)
     form.write(folder)
     table = made.plain()["columns"] if isinstance(made, TableSchema) else {}
     texts = made.texts.values() if isinstance(made, TableSchema) else ()
-    needed = "text" if any(vectors.kind == "encoder" for vectors in texts) else "table"  # texts need more than a table
+    # texts need more than a table
+    needed = "text" if any(vectors.kind == "encoder" for vectors in texts) else "table"
     task = _TASKS["images" if isinstance(made, ExtractedForm) else form.kind]
     rate = {"type": "answer_rate", "value": round(release.answer_rate, 4)}
     rate["name"] = "answer rate (covered by the epsilon)"
@@ -48,7 +61,12 @@ def publish(
         "library_name": "pate-multilabel",
         "license": "other",
         "pipeline_tag": task,
-        "tags": ["differential-privacy", "pate", "multi-label-classification", f"student-{form.model}"],
+        "tags": [
+            "differential-privacy",
+            "pate",
+            "multi-label-classification",
+            f"student-{form.model}",
+        ],
         "model-index": [{"name": f"{form.name}-{form.model}", "results": [result]}],
     }
     card = _PAGES.get_template("model_card.jinja").render(
@@ -60,7 +78,8 @@ def publish(
         install=how_to_install(needed, anywhere=True),
         published=PUBLISHED,
         extractor=made.extractor if isinstance(made, ExtractedForm) else None,
-        takes_pictures=made is not None and (not isinstance(made, ExtractedForm) or made.pictures is not None),
+        takes_pictures=made is not None
+        and (not isinstance(made, ExtractedForm) or made.pictures is not None),
         columns=[(cell(name), column["kind"], _range(column)) for name, column in table.items()],
         cell=cell,
         features_origin=features_origin,
@@ -71,13 +90,20 @@ def publish(
 def _range(column: dict[str, Any]) -> str:
     """What a column of the public file holds."""
     if column["kind"] == "category":
-        words = [w if len(w) <= _LONGEST_WORD else f"{w[:_LONGEST_WORD]}…" for w in column["categories"][:_SHOWN]]
+        words = [
+            w if len(w) <= _LONGEST_WORD else f"{w[:_LONGEST_WORD]}…"
+            for w in column["categories"][:_SHOWN]
+        ]
         words = [f'"{word}"' if "," in word else word for word in words]
         return cell(", ".join(words) + (", …" if len(column["categories"]) > _SHOWN else ""))
     if column["kind"] == "date":
         return "dates such as 2025-01-31"
     if column["kind"] == "text":
-        fitted = f"fitted on {column['num_texts']} public texts" if "num_texts" in column else "fitted on nothing"
+        fitted = (
+            f"fitted on {column['num_texts']} public texts"
+            if "num_texts" in column
+            else "fitted on nothing"
+        )
         model = f" of {cell(str(column['model']))}" if "model" in column else ""
         return f"{column['dimension']} numbers ({column['vectors']}{model}), {fitted}"
     return f"{column['min']:g} to {column['max']:g}"

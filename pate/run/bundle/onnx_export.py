@@ -20,24 +20,33 @@ _OPSET = 17
 _INPUTS, _PROBABILITIES = "inputs", "probabilities"  # the names of what goes in and what comes out
 
 
-def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], features: Sequence[str]) -> None:
+def write_onnx(
+    model: StudentModel, path: Path, *, labels: Sequence[str], features: Sequence[str]
+) -> None:
     """Writes the graph: float32 `inputs [n, …]` to float32 `probabilities [n, L]`, names in its metadata.
 
     Inputs are those of `Bundle.inputs`: what makes them of tables and pictures is no part of the graph. Probabilities
     differ from those of `Bundle.predict_proba` by rounding alone, less than 1e-5.
     """
     require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
-    arrays = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in model.arrays.items()}
+    arrays = {
+        name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in model.arrays.items()
+    }
     module: Any = torch.nn.Module()
     if isinstance(model, ImageModel):
         network, released = model.network(), arrays.pop("released")
         count = len(next(iter(arrays.values())))
-        members = [network.traceable({name: each[member] for name, each in arrays.items()}) for member in range(count)]
+        members = [
+            network.traceable({name: each[member] for name, each in arrays.items()})
+            for member in range(count)
+        ]
 
         def mean(inputs: torch.Tensor) -> torch.Tensor:
             """Of the members' probabilities of images in [0, 1]."""
             shown = inputs * 2 - 1
-            return torch.stack([logits(shown).sigmoid() for logits in members]).mean(dim=0) * released
+            return (
+                torch.stack([logits(shown).sigmoid() for logits in members]).mean(dim=0) * released
+            )
 
         module.forward = mean
     elif isinstance(model, FlatModel):
@@ -50,9 +59,18 @@ def write_onnx(model: StudentModel, path: Path, *, labels: Sequence[str], featur
     names = {"input_names": [_INPUTS], "output_names": [_PROBABILITIES]}
     axes = {_INPUTS: {0: "n"}, _PROBABILITIES: {0: "n"}}
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # of tracing: shapes are constants here, and are meant to be
+        # of tracing: shapes are constants here, and are meant to be
+        warnings.simplefilter("ignore")
         asked = (torch.zeros(2, *model.input_shape),)
-        export(module.eval(), asked, file, dynamic_axes=axes, opset_version=_OPSET, dynamo=False, **names)
+        export(
+            module.eval(),
+            asked,
+            file,
+            dynamic_axes=axes,
+            opset_version=_OPSET,
+            dynamo=False,
+            **names,
+        )
     made = onnx.load_model_from_string(file.getvalue())
     made.producer_name, made.producer_version = "pate-multilabel", VERSION
     threshold = " ".join(map(str, np.ravel(model.threshold).tolist()))

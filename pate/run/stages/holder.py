@@ -11,7 +11,14 @@ import numpy as np
 
 from pate.data import Dataset, Partition
 from pate.data.dataset import require_dataset
-from pate.files.disk import FROM_BACKUP, file_digest, make_folder, read_text, remove_partials, write_text
+from pate.files.disk import (
+    FROM_BACKUP,
+    file_digest,
+    make_folder,
+    read_text,
+    remove_partials,
+    write_text,
+)
 from pate.models.teacher import isolated
 from pate.networks.device import all_cores
 from pate.run.ensemble import Ensemble, deal
@@ -34,17 +41,24 @@ class HolderPlan:
 
     load_dataset: Callable[[], Dataset]  # reads its records and the public samples
     teacher: Voter  # the recipe for its teachers
-    num_teachers: int | None  # that its records are dealt to; None for one of each group, where none is trained
+    # that its records are dealt to; None for one of each group, where none is trained
+    num_teachers: int | None
     engine: Engine  # how they are trained
-    holder: str  # its name, which no other holder has; a number of 1..holders where records are dealt
-    holders: int | None = None  # among whom the data set is dealt (`ensemble_of`); None where it is all its own
-    num_queries: int | None = None  # how many public samples are asked, the first ones; None for all
+    # its name, which no other holder has; a number of 1..holders where records are dealt
+    holder: str
+    # among whom the data set is dealt (`ensemble_of`); None where it is all its own
+    holders: int | None = None
+    # how many public samples are asked, the first ones; None for all
+    num_queries: int | None = None
     cast: str = "bits"  # one of `CASTS`
-    vote_clip: int | None = None  # the most labels of a query that a teacher votes for, its surest; None for all
+    # the most labels of a query that a teacher votes for, its surest; None for all
+    vote_clip: int | None = None
     seed: int | None = None  # None draws a secret from the operating system
-    settings: dict[str, Any] = field(default_factory=dict)  # plain values; a folder of others is refused
+    # plain values; a folder of others is refused
+    settings: dict[str, Any] = field(default_factory=dict)
     queries: str | None = None  # the file of the public samples, where it is none of the data's
-    public_settings: Mapping[str, str] = field(default_factory=dict)  # of teachers, data, features: YAML by group
+    # of teachers, data, features: YAML by group
+    public_settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_text("holder", self.holder)
@@ -57,16 +71,28 @@ class HolderPlan:
         if self.holders is not None:
             require_count("holders", self.holders)
             rule = f"a number in 1..{self.holders}, of holders={self.holders}"
-            given = int(self.holder) if self.holder.isascii() and self.holder.isdigit() else self.holder
+            given = (
+                int(self.holder) if self.holder.isascii() and self.holder.isdigit() else self.holder
+            )
             require(isinstance(given, int) and 1 <= given <= self.holders, "holder", given, rule)
-            require(self.seed is not None, "seed", self.seed, "a number beside holders=, the same at every place")
+            require(
+                self.seed is not None,
+                "seed",
+                self.seed,
+                "a number beside holders=, the same at every place",
+            )
 
     def num_teachers_of(self, dataset: Dataset) -> int:
         """How many teachers its private records are dealt to; raises where there are fewer units of privacy."""
         groups = dataset.private.num_groups
         each = self.num_teachers or groups
         total = each * (self.holders or 1)
-        require(total <= groups, "num_teachers", total, f"at most {groups}, the number of private groups")
+        require(
+            total <= groups,
+            "num_teachers",
+            total,
+            f"at most {groups}, the number of private groups",
+        )
         return each
 
 
@@ -89,7 +115,9 @@ def cast_vote_file(
         named_files = {**plan.settings, "queries": plan.queries}
         if _is_done(folder, output):
             require_same_data(folder, named_files, plan.load_dataset, monitor)
-            monitor.say(f"output={output}: this vote file is finished; nothing was trained or asked again")
+            monitor.say(
+                f"output={output}: this vote file is finished; nothing was trained or asked again"
+            )
             return VoteFile.open(output)
         sources = Sources.of(named_files, folder.path)
         with monitor.stage("reading the data"):
@@ -99,7 +127,9 @@ def cast_vote_file(
         plan.teacher.check(dataset.input_shape)
         pool = len(dataset.public)
         num_queries = plan.num_queries or pool
-        require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples")
+        require(
+            num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples"
+        )
         _ = plan.num_teachers_of(dataset)  # refuses what cannot be
         if os.path.lexists(output):  # one that this holder was killed over is written again
             own = is_vote_file(output) and VoteFile.open(output).manifest.holder == plan.holder
@@ -117,7 +147,9 @@ def cast_vote_file(
         file = VoteFile.write(
             output,
             manifest_of(plan, ensemble),
-            bits=votes.bits if clip is None else lambda: (limited(block, clip) for block in votes.confidences()),
+            bits=votes.bits
+            if clip is None
+            else lambda: (limited(block, clip) for block in votes.confidences()),
             record_ids=names.record_ids,
             label_names=names.label_names,
             **more,
@@ -126,7 +158,9 @@ def cast_vote_file(
     return file
 
 
-def ensemble_of(plan: HolderPlan, dataset: Dataset, num_queries: int, folder: Path, monitor: Monitor) -> Ensemble:
+def ensemble_of(
+    plan: HolderPlan, dataset: Dataset, num_queries: int, folder: Path, monitor: Monitor
+) -> Ensemble:
     """A holder's teachers, trained when their votes are read; they and their partition are kept in its folder.
 
     With `holders` all have the data set, to try on one machine what many places would do: the seed deals it to
@@ -138,7 +172,9 @@ def ensemble_of(plan: HolderPlan, dataset: Dataset, num_queries: int, folder: Pa
     if plan.holders is None:
         partition = deal(dataset.private, each, randomness)
     else:
-        whole = Partition.draw(dataset.private.group_ids, each * plan.holders, randomness.generator("partition"))
+        whole = Partition.draw(
+            dataset.private.group_ids, each * plan.holders, randomness.generator("partition")
+        )
         rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < first + each))
         if isinstance(teacher, Teacher):  # apart where those of the whole ensemble are
             teacher = isolated(teacher, dataset.private.group_ids)
@@ -175,7 +211,9 @@ def _is_done(folder: RunFolder, output: Path) -> bool:
     path, remedy = folder.path / _DONE, "remove it, and the same command writes it again"
     if not (os.path.lexists(path) and os.path.lexists(output)):
         return False
-    known = read_text(path, rule="the digest of a vote file", remedy="remove it, and the file is written again")
+    known = read_text(
+        path, rule="the digest of a vote file", remedy="remove it, and the file is written again"
+    )
     same = file_digest(output, remedy=remedy) == known.strip()
     require(same, "output", output, f"the file as this command left it; {remedy}")
     return True

@@ -24,7 +24,16 @@ from pate.data.dataset import PrivateRecords, read, require_dataset
 from pate.data.pictures import require_image_levels
 from pate.data.table.files import TableFile
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.disk import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest, file_identity, read_value, write_text
+from pate.files.disk import (
+    FROM_BACKUP,
+    MANIFEST,
+    Manifest,
+    damaged,
+    file_digest,
+    file_identity,
+    read_value,
+    write_text,
+)
 from pate.files.values import to_json
 from pate.models.student import Learner
 from pate.networks.device import all_cores
@@ -95,12 +104,17 @@ class Queries:
             form = TableSchema.load(schema)
             try:
                 inputs = form.inputs(TableFile(path, "queries").read(list(form.names)))
-            except InvalidValue as error:  # of a table, in words about queries: no setting names their encoding
+            # of a table, in words about queries: no setting names their encoding
+            except InvalidValue as error:
                 said = re.sub(_HINTS, _SAME_FILE, re.sub(r"^data\b", "queries", str(error)))
                 raise InvalidValue(said) from error
             return cls(inputs, np.arange(len(inputs), dtype=np.int64), (), form)
         arrays = read_arrays(
-            path, {"inputs": ArrayForm("biuf")}, beside=_BESIDE, remedy=_QUERIES_REMEDY, most=_MOST_BYTES
+            path,
+            {"inputs": ArrayForm("biuf")},
+            beside=_BESIDE,
+            remedy=_QUERIES_REMEDY,
+            most=_MOST_BYTES,
         )
         inputs = arrays["inputs"]
         rule = "[P, d], or images [P, channels, height, width]"
@@ -112,8 +126,18 @@ class Queries:
             given /= np.float32(255)
         require_moderate("queries.inputs", given)
         ids = arrays.get("ids", np.arange(len(inputs), dtype=np.int64))
-        require(len(ids) == len(inputs), "len(queries.ids)", len(ids), f"{len(inputs)}, one for each sample")
-        require(len(np.unique(ids)) == len(ids), "queries.ids", "one twice", "another id for each sample")
+        require(
+            len(ids) == len(inputs),
+            "len(queries.ids)",
+            len(ids),
+            f"{len(inputs)}, one for each sample",
+        )
+        require(
+            len(np.unique(ids)) == len(ids),
+            "queries.ids",
+            "one twice",
+            "another id for each sample",
+        )
         return cls(given, ids, tuple(arrays.get("label_names", np.zeros(0, np.str_)).tolist()))
 
 
@@ -149,7 +173,9 @@ class AskedData:
         if queries.label_names:
             shown = ", ".join(records.label_names[:_SHOWN])
             rule = f"the labels of data, in their order: {shown}{', …' if len(records.label_names) > _SHOWN else ''}"
-            require(queries.label_names == records.label_names, "queries.label_names", "others", rule)
+            require(
+                queries.label_names == records.label_names, "queries.label_names", "others", rule
+            )
         dataset = records.asked(queries.inputs, queries.record_ids)
         copies = remarks_on_copies(dataset.private, dataset.public)
         return replace(dataset, notes=(*dataset.notes, *copies))
@@ -163,14 +189,17 @@ class Cohort:
     real: bool = True  # False for synthetic records
     record_ids: NDArray[Any]  # `[Q]`, what queries are called
     label_names: tuple[str, ...]  # L
-    digest: str  # of the votes: a release that was begun goes on with the same. Covered by no epsilon.
+    # of the votes: a release that was begun goes on with the same. Covered by no epsilon.
+    digest: str
     queries: str = ""  # `queries_digest` of what was asked; empty where it is not known
-    places: Places | None = None  # how teachers are spread; None where it is not known whose they are
+    # how teachers are spread; None where it is not known whose they are
+    places: Places | None = None
     num_groups: int | None = None  # units of privacy; None where nobody vouches for a number
     # what the price is for: a teacher, unless all holders vouch for the same groups of records
     unit: PrivacyUnit = _ONE_TEACHER
     features: Mapping[str, Scalar] = field(default_factory=dict)  # what stands for pictures, public
-    settings: Mapping[str, str] = field(default_factory=dict)  # that holders agree in, public: YAML by group
+    # that holders agree in, public: YAML by group
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_text("name", self.dataset)
@@ -180,7 +209,11 @@ class Cohort:
         """Holders who vouch so: what they agree in is said of all; `known` are the other attributes."""
         first, real = heads[0], all(head.real for head in heads)
         told = first.settings.items()
-        agreed = {name: text for name, text in told if all(head.settings.get(name) == text for head in heads)}
+        agreed = {
+            name: text
+            for name, text in told
+            if all(head.settings.get(name) == text for head in heads)
+        }
         about: dict[str, Any] = {"features": first.features, "settings": agreed, **known}
         if first.unit is not None and all(head.unit == first.unit for head in heads):
             about["unit"] = first.unit.at_one_holder
@@ -189,13 +222,24 @@ class Cohort:
     @classmethod
     def of_files(cls, votes: GatheredVotes) -> Self:
         places = Places(len(votes.heads), votes.teachers_per_holder)
-        names = {"record_ids": votes.record_ids, "label_names": votes.label_names, "queries": votes.heads[0].queries}
-        return cls.of_heads(votes.heads, places=places, digest=votes.digest, num_groups=votes.num_groups, **names)
+        names = {
+            "record_ids": votes.record_ids,
+            "label_names": votes.label_names,
+            "queries": votes.heads[0].queries,
+        }
+        return cls.of_heads(
+            votes.heads, places=places, digest=votes.digest, num_groups=votes.num_groups, **names
+        )
 
     @classmethod
     def of_others(cls, votes: ForeignVotes, name: str) -> Self:
         """Whoever is behind the files of another project; the name of their data is published."""
-        return cls(dataset=name, record_ids=votes.record_ids, label_names=votes.label_names, digest=votes.digest)
+        return cls(
+            dataset=name,
+            record_ids=votes.record_ids,
+            label_names=votes.label_names,
+            digest=votes.digest,
+        )
 
     @property
     def account(self) -> str:
@@ -228,7 +272,8 @@ class ReleasePlan(ReleaseTerms):
     """Everything that a release depends on beside the votes."""
 
     aggregator_name: str | None = None  # that it was configured by, where that may be published
-    student: Learner | None = None  # whose predictions are the prior, for an aggregator that goes by one
+    # whose predictions are the prior, for an aggregator that goes by one
+    student: Learner | None = None
     queries: Callable[[], Queries] | None = None  # reads what was asked, for such an aggregator
     # makes `release/config.yaml` of the aggregator as it was used, the cohort, `num_queries` and `num_teachers`
     public_settings: Callable[..., str] | None = None
@@ -236,7 +281,11 @@ class ReleasePlan(ReleaseTerms):
 
 @all_cores()
 def release_votes(
-    plan: ReleasePlan, source: VoteSource, cohort: Cohort, output_dir: Path | str, monitor: Monitor | None = None
+    plan: ReleasePlan,
+    source: VoteSource,
+    cohort: Cohort,
+    output_dir: Path | str,
+    monitor: Monitor | None = None,
 ) -> Terms:
     """Prices, charges, draws and writes a release of votes that others cast, or continues one that was killed.
 
@@ -252,14 +301,26 @@ def release_votes(
             config = plan.public_settings(priced.aggregator, cohort, **counts)
         _require_ledger(plan, cohort)
         payment = Payment(priced, plan, folder, data=cohort.account, unit=cohort.unit)
-        folder.claim(plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account)
+        folder.claim(
+            plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account
+        )
         if os.path.lexists(folder.path / MANIFEST):
-            listed = Manifest.read(folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP).sha256
-            for name, digest in _digests(folder.path, *_DONE).items():  # a student may be there beside them
+            listed = Manifest.read(
+                folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP
+            ).sha256
+            # a student may be there beside them
+            for name, digest in _digests(folder.path, *_DONE).items():
                 if listed.get(name) != digest:
-                    raise damaged(folder.path / name, "the file as this release left it", "it is another", FROM_BACKUP)
+                    raise damaged(
+                        folder.path / name,
+                        "the file as this release left it",
+                        "it is another",
+                        FROM_BACKUP,
+                    )
             payment.begin(monitor, redraw=False)  # a ledger that does not know of it is charged
-            monitor.say(f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again")
+            monitor.say(
+                f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again"
+            )
             return Terms.read(folder.path)
         for line in priced.doubts:
             monitor.say(line)
@@ -270,12 +331,20 @@ def release_votes(
             require_queries(queries, count, cohort.queries, rule=f"at least {count} samples")
             inputs = queries.inputs[:count]
         names = PublicNames(cohort.record_ids, cohort.label_names)
-        how: dict[str, Any] = {"streams": Randomness(folder.path, plan.seed), "student": plan.student, "inputs": inputs}
-        release = release_once(payment, source, names=names, monitor=monitor, events=RunWriter(None), **how)
+        how: dict[str, Any] = {
+            "streams": Randomness(folder.path, plan.seed),
+            "student": plan.student,
+            "inputs": inputs,
+        }
+        release = release_once(
+            payment, source, names=names, monitor=monitor, events=RunWriter(None), **how
+        )
         return _write(plan, release, cohort, payment, config)
 
 
-def _priced(plan: ReleasePlan, source: VoteSource, cohort: Cohort, monitor: Monitor) -> PricedRelease:
+def _priced(
+    plan: ReleasePlan, source: VoteSource, cohort: Cohort, monitor: Monitor
+) -> PricedRelease:
     """Checks that a plan can read these votes, solves for its noise, and prices the release; nothing is spent."""
     aggregator, budget = plan.aggregator, plan.budget
     aggregator.check_run()
@@ -318,16 +387,24 @@ def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> 
     require(digest in ("", asked), "queries", "others", rule)
 
 
-def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, config: str | None) -> Terms:
+def _write(
+    plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, config: str | None
+) -> Terms:
     """The files of `release/` but the student's, and what the student's will say of it."""
     folder, shape, features = payment.folder, payment.priced.shape, dict(cohort.features)
     privacy = privacy_of(release, payment)
     told = {"name": plan.aggregator_name, "features": features or None}
-    write_price(release, payment, privacy, cohort.places, data=cohort.dataset, real=cohort.real, **told)
+    write_price(
+        release, payment, privacy, cohort.places, data=cohort.dataset, real=cohort.real, **told
+    )
     if config is not None:
         write_text(folder.release / "config.yaml", config)
     files = _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY)
-    known: dict[str, Any] = {"dataset": cohort.dataset, "real": cohort.real, "queries": cohort.queries}
+    known: dict[str, Any] = {
+        "dataset": cohort.dataset,
+        "real": cohort.real,
+        "queries": cohort.queries,
+    }
     counts = shape.num_labels, shape.num_teachers
     terms = Terms(privacy, summary_of(release), *counts, **known, sha256=files, features=features)
     for place in (folder.release, folder.path):

@@ -26,7 +26,13 @@ from pate.student import Student, StudentModel
 from pate.validation import InvalidValue, require
 
 _GIVEN = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")
-_MADE = ("README.md", SCHEMA, "extractor.safetensors", "student/student.json", "student/student.safetensors")
+_MADE = (
+    "README.md",
+    SCHEMA,
+    "extractor.safetensors",
+    "student/student.json",
+    "student/student.safetensors",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +40,19 @@ class StudentPlan:
     """Everything that a student depends on beside the release."""
 
     student: Student  # the recipe
-    queries: Callable[[], Queries]  # reads those that were asked and, behind them, the student's pool
-    seed: int | None = None  # of the training; None makes one of the release, so that it is the same every time
+    # reads those that were asked and, behind them, the student's pool
+    queries: Callable[[], Queries]
+    # of the training; None makes one of the release, so that it is the same every time
+    seed: int | None = None
     with_student: Callable[[str], str] = str  # the text of config.yaml, given that of the release
 
 
 @all_cores()
 def train_on_release(
-    plan: StudentPlan, release: Path | str, output: Path | str | None = None, monitor: Monitor | None = None
+    plan: StudentPlan,
+    release: Path | str,
+    output: Path | str | None = None,
+    monitor: Monitor | None = None,
 ) -> StudentModel:
     """Trains a student on a release and writes the bundle that `pate.load` reads: post-processing, at no price.
 
@@ -56,26 +67,47 @@ def train_on_release(
     if terms is None or _is_finished(target):
         monitor.say(f"release={target}: its student is there; nothing was trained again")
         return Bundle.load(target).model
-    for path in (target / name for name in (*_GIVEN, *_MADE, disk.MANIFEST)):  # what a killed call half-wrote there
+    # what a killed call half-wrote there
+    for path in (target / name for name in (*_GIVEN, *_MADE, disk.MANIFEST)):
         disk.remove_partials(path.parent, [re.escape(path.name)])
     for name, digest in terms.sha256.items():
         if disk.file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
             raise disk.damaged(source / name, "the file as it was released", "it is another", ANEW)
     with monitor.stage("reading what was released"):
-        found, names = _read_release(source / "release.npz", Adjacency.parse(terms.privacy.adjacency))
+        found, names = _read_release(
+            source / "release.npz", Adjacency.parse(terms.privacy.adjacency)
+        )
         queries, count = plan.queries(), found.num_queries
-    require_queries(queries, count, terms.queries, rule=f"at least {count} samples, those that were asked")
-    same = terms.queries or np.array_equal(queries.record_ids[:count].astype(str), names.record_ids.astype(str))
-    require(bool(same), "queries", "others", f"those that were asked: {count} samples with the ids of release.npz")
+    require_queries(
+        queries, count, terms.queries, rule=f"at least {count} samples, those that were asked"
+    )
+    same = terms.queries or np.array_equal(
+        queries.record_ids[:count].astype(str), names.record_ids.astype(str)
+    )
+    require(
+        bool(same),
+        "queries",
+        "others",
+        f"those that were asked: {count} samples with the ids of release.npz",
+    )
     if queries.label_names and terms.queries:
-        require(queries.label_names == names.label_names, "queries.label_names", "others", "those of the release")
+        require(
+            queries.label_names == names.label_names,
+            "queries.label_names",
+            "others",
+            "those of the release",
+        )
     inputs, entropy = queries.inputs, plan.seed
     plan.student.check(tuple(inputs.shape[1:]), found.labels.shape[1])
     if entropy is None:
-        entropy = int(disk.file_digest(source / "release.npz", rule="a release", remedy=ANEW)[:16], 16)
+        entropy = int(
+            disk.file_digest(source / "release.npz", rule="a release", remedy=ANEW)[:16], 16
+        )
     seed = Streams(entropy).seeds("student", 1)[0]
     with monitor.stage("training the student"):
-        model = plan.student.learn(found.training_set(inputs[:count]), pool=inputs[count:], seed=seed)
+        model = plan.student.learn(
+            found.training_set(inputs[:count]), pool=inputs[count:], seed=seed
+        )
     for line in student_is_the_prior(model, inputs):
         monitor.say(line)
     if target != source:
@@ -83,7 +115,11 @@ def train_on_release(
         for path in filter(Path.is_file, (source / name for name in _GIVEN)):
             with path.open("rb") as given, disk.replacing(target / path.name) as file:
                 shutil.copyfileobj(given, file)
-    of = {"name": terms.dataset, "kind": "features" if inputs.ndim == 2 else "images", "labels": names.label_names}
+    of = {
+        "name": terms.dataset,
+        "kind": "features" if inputs.ndim == 2 else "images",
+        "labels": names.label_names,
+    }
     model.save(target / "student")
     publish(model, target, terms.privacy, terms.release, queries.preprocessing, **of)
     _complete(target, plan.with_student)
@@ -106,7 +142,9 @@ def folder_of(release: Path) -> Path:
     for folder in (release, release / "release"):
         if (folder / "release.npz").is_file():
             return folder
-    raise InvalidValue(f"release={release}: expected the folder that pate-release wrote, or its release/")
+    raise InvalidValue(
+        f"release={release}: expected the folder that pate-release wrote, or its release/"
+    )
 
 
 def _terms_of(source: Path, release: Path) -> Terms | None:
@@ -116,7 +154,9 @@ def _terms_of(source: Path, release: Path) -> Terms | None:
             return Terms.read(folder)
     if _is_finished(source):
         return None
-    raise InvalidValue(f"release={release}: expected a folder with {TERMS}, as pate-release writes it")
+    raise InvalidValue(
+        f"release={release}: expected a folder with {TERMS}, as pate-release writes it"
+    )
 
 
 def _is_finished(folder: Path) -> bool:
@@ -132,9 +172,16 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         raise disk.damaged(path, rule, f"it lacks {', '.join(lacking)}", ANEW)
     labels, answered, ids = arrays["labels"], arrays["answered"], arrays["record_ids"]
     names = tuple(map(str, arrays["label_names"].tolist()))
-    if labels.ndim != 2 or answered.shape != ids.shape or labels.shape != (len(answered), len(names)):
+    if (
+        labels.ndim != 2
+        or answered.shape != ids.shape
+        or labels.shape != (len(answered), len(names))
+    ):
         raise disk.damaged(path, rule, "arrays of different lengths", ANEW)
-    for kind, own in ((CenteredRelease, {"scores", "noise_std", "center"}), (RoundsRelease, {"scores", "student"})):
+    for kind, own in (
+        (CenteredRelease, {"scores", "noise_std", "center"}),
+        (RoundsRelease, {"scores", "student"}),
+    ):
         if own <= arrays.keys():
             return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(ids, names)
     return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)

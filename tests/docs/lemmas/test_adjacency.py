@@ -23,7 +23,9 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
     for num_labels, num_teachers in ((1, 4), (2, 4), (3, 4), (4, 3)):
         counts, moved = neighbors(num_labels, num_teachers, adjacency)
         change = np.sort(moved, axis=1) - np.sort(counts, axis=1)
-        gaps = np.subtract(*(gaps_of(each, num_teachers=num_teachers, padded=True) for each in (moved, counts)))
+        gaps = np.subtract(
+            *(gaps_of(each, num_teachers=num_teachers, padded=True) for each in (moved, counts))
+        )
         spread = gaps.max(axis=1) - gaps.min(axis=1)
         found.append([int(np.abs(each).max()) for each in (change, gaps, spread, gaps[:, [0, -1]])])
         if adjacency is Adjacency.ADD_REMOVE:
@@ -42,7 +44,9 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
     said = np.array(list(itertools.product((0.0, 1.0), repeat=4))).reshape(-1, *shape)
     for center in (0.4, 0.5):
         zero = clipped.total(np.zeros((1, *shape)), center=center, num_teachers=1)
-        own = np.array([clipped.total(votes[None], center=center, num_teachers=1) for votes in said])
+        own = np.array(
+            [clipped.total(votes[None], center=center, num_teachers=1) for votes in said]
+        )
         absent_moves = np.linalg.norm(own.reshape(len(said), -1), axis=1)
         zero_moves = np.linalg.norm((own - zero).reshape(len(said), -1), axis=1)
         assert absent_moves.max() <= clipped.l2_sensitivity  # what is paid for
@@ -50,7 +54,9 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
         assert zero_moves.max() <= ClippedSum(clip, shape, Adjacency.REPLACE_ONE).l2_sensitivity
 
 
-def powerset_pairs(kind: str, num_sets: int, num_teachers: int) -> Iterator[tuple[Histogram, Histogram]]:
+def powerset_pairs(
+    kind: str, num_sets: int, num_teachers: int
+) -> Iterator[tuple[Histogram, Histogram]]:
     """Histograms of sets, of which set 0 is empty, and what one teacher that is absent, or says zero, makes of them."""
     for counts in itertools.product(range(num_teachers + 1), repeat=num_sets):
         if sum(counts) == num_teachers:
@@ -70,7 +76,9 @@ def released(counts: Histogram) -> np.ndarray:
 def worst_delta(kind: str, epsilon: float) -> float:
     """The largest delta of PowersetGNMax(noise_std=1) on 2 labels and 4 teachers."""
     pairs = [pair for one in powerset_pairs(kind, 4, 4) for pair in (one, one[::-1])]
-    return max(float(np.maximum(released(a) - math.exp(epsilon) * released(b), 0).sum()) for a, b in pairs)
+    return max(
+        float(np.maximum(released(a) - math.exp(epsilon) * released(b), 0).sum()) for a, b in pairs
+    )
 
 
 def test_a_vote_for_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:

@@ -26,16 +26,25 @@ def expected_gain(gamma: float, b: float, covariance: Array) -> float:
     mean = np.exp(slope * v - slope * slope * s22 / 2)  # of the first, given V
     safe = np.maximum(strike, 1e-300)
     place = np.log(mean / safe) / left + left / 2
-    gain = np.where(strike > 0, mean * norm.cdf(place) - safe * norm.cdf(place - left), mean - strike)
+    gain = np.where(
+        strike > 0, mean * norm.cdf(place) - safe * norm.cdf(place - left), mean - strike
+    )
     return float(np.trapezoid(gain * norm.pdf(v, 0, math.sqrt(s22)), v))
 
 
-@pytest.mark.parametrize(("q", "gamma"), [(0.066, 1.4), (0.066, 0.95), (0.5, 3.0), (0.5, 0.5), (0.9, 30.0)])
+@pytest.mark.parametrize(
+    ("q", "gamma"), [(0.066, 1.4), (0.066, 0.95), (0.5, 3.0), (0.5, 0.5), (0.9, 30.0)]
+)
 def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float) -> None:
     """Step 2: from any lengths and any angle on the straight line of covariances to both longest and opposite."""
     b = (gamma - 1) * (1 - q) / q
     worst = 1.2**2 * np.array([[1, -0.999999], [-0.999999, 1]])
-    for first, second, cosine in ((1.2, 1.2, 0.9), (0.3, 1.1, 0.0), (1.0, 0.2, -0.9), (0.7, 0.7, 0.99)):
+    for first, second, cosine in (
+        (1.2, 1.2, 0.9),
+        (0.3, 1.1, 0.0),
+        (1.0, 0.2, -0.9),
+        (0.7, 0.7, 0.99),
+    ):
         mixed = first * second * cosine
         start = np.array([[first**2, mixed], [mixed, second**2]])
         gains = [expected_gain(gamma, b, (1 - t) * start + t * worst) for t in np.linspace(0, 1, 9)]
@@ -80,7 +89,9 @@ def test_curves_are_those_of_the_pair_from_above(
 ) -> None:
     """From shifts of a fiftieth to 40, samples of a millionth to nearly all. The control: a curve 10% too small."""
     event = SampledGaussianEvent((0.5 if adjacency is REPLACED else 1.0) / shift, q, adjacency)
-    for order, curve in zip(orders, sampled_gaussian_rdp(event, np.array(orders)).tolist(), strict=True):
+    for order, curve in zip(
+        orders, sampled_gaussian_rdp(event, np.array(orders)).tolist(), strict=True
+    ):
         exact = float(moment(order, q, shift, adjacency))
         assert exact * (1 - 1e-12) <= curve <= exact * (1 + 1e-4)
         assert not 0.9 * curve >= exact

@@ -31,13 +31,22 @@ def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
             rows += [right - np.exp(epsilon) * wrong, np.exp(epsilon) * right - wrong]
             limits += [delta, np.exp(epsilon) - (1 - delta)]
     there = (levels >= correct).astype(float)[None]
-    found = linprog(np.ones(most + 1), np.array(rows), np.array(limits), A_eq=there, b_eq=[tail], bounds=(0, None))
+    found = linprog(
+        np.ones(most + 1),
+        np.array(rows),
+        np.array(limits),
+        A_eq=there,
+        b_eq=[tail],
+        bounds=(0, None),
+    )
     return float(found.fun) if found.success else np.inf
 
 
 @pytest.mark.parametrize("name", CURVES)
 @pytest.mark.parametrize(("canaries", "guessed"), [(6, 6), (12, 8), (20, 5)])
-def test_the_recursion_is_the_optimum_of_a_linear_program(name: str, canaries: int, guessed: int) -> None:
+def test_the_recursion_is_the_optimum_of_a_linear_program(
+    name: str, canaries: int, guessed: int
+) -> None:
     verdicts = set()
     for correct in range(guessed + 1):
         for confidence in (0.5, 0.95):
@@ -52,18 +61,25 @@ def test_the_recursion_is_the_optimum_of_a_linear_program(name: str, canaries: i
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize("guessed", [10, 60, 200])
-def test_randomized_response_is_refuted_no_more_often_than_allowed(epsilon: float, guessed: int) -> None:
+def test_randomized_response_is_refuted_no_more_often_than_allowed(
+    epsilon: float, guessed: int
+) -> None:
     right = np.exp(epsilon) / (1 + np.exp(epsilon))  # the most of any epsilon-DP coin
     curve = PriceCurve(np.array([epsilon]), np.array([0.0]))
     counts = np.arange(guessed + 1)
-    made = [Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(count)) for count in counts]
+    made = [
+        Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(count)) for count in counts
+    ]
     refuted = [each.refute(curve) for each in made]
     assert refuted == sorted(refuted)
     chance = float(binom.pmf(counts, guessed, right) @ np.array(refuted))
     assert chance <= 0.05
-    cheap = PriceCurve(np.array([epsilon / 3]), np.array([0.0]))  # a price too low is refuted more often than that
+    # a price too low is refuted more often than that
+    cheap = PriceCurve(np.array([epsilon / 3]), np.array([0.0]))
     caught = [each.refute(cheap) for each in made]
-    assert float(binom.pmf(counts, guessed, right) @ np.array(caught)) > (0.05 if guessed > 10 or epsilon > 1 else 0)
+    assert float(binom.pmf(counts, guessed, right) @ np.array(caught)) > (
+        0.05 if guessed > 10 or epsilon > 1 else 0
+    )
 
 
 @pytest.mark.slow
@@ -78,9 +94,13 @@ def test_two_hundred_lower_bounds_exceed_the_price_no_more_often_than_chance_all
     correct = (np.take_along_axis(scores, surest, 1) > 0).sum(axis=1)
     price = spent(1.0).get_epsilon(1e-6)
 
-    made = [Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in range(guessed + 1)]
-    last, fewest = (  # right guesses that refute a price: the true one, and that of three times the noise
-        next(each.num_correct for each in made if each.refute(gaussian(scale / shift))) for scale in (1, 3)
+    made = [
+        Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in range(guessed + 1)
+    ]
+    # right guesses that refute a price: the true one, and that of three times the noise
+    last, fewest = (
+        next(each.num_correct for each in made if each.refute(gaussian(scale / shift)))
+        for scale in (1, 3)
     )
     below, above = (made[place].least_price(spent, target_delta=1e-6) for place in (last - 1, last))
     assert 0.9 * price < below < price <= above < 1.1 * price

@@ -10,8 +10,11 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("clips", [1, 2])
 @pytest.mark.parametrize("weight", [1.0, 0.4, 0.01, 1e-3, 1e-5])
-def test_a_scale_that_is_a_little_smaller_than_the_weight_pays_for_the_rounding(clips: int, weight: float) -> None:
-    for entries, length in ((1, 2.0**14), (24_000, 2.0**14 * math.sqrt(24_000)), (9, 2.0**15 * 3)):  # clip in steps
+def test_a_scale_that_is_a_little_smaller_than_the_weight_pays_for_the_rounding(
+    clips: int, weight: float
+) -> None:
+    # clip in steps
+    for entries, length in ((1, 2.0**14), (24_000, 2.0**14 * math.sqrt(24_000)), (9, 2.0**15 * 3)):
         sensitivity = clips * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
         rounding = sensitivity / (clips * length) - 1
         scale = weight - (1 - weight) * rounding
@@ -29,7 +32,9 @@ def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
         weights = np.ones(40)
         for step in range(6):
             before = weights
-            weights = weights / np.max([np.bincount(each, weights)[each] for each in owners], axis=0)
+            weights = weights / np.max(
+                [np.bincount(each, weights)[each] for each in owners], axis=0
+            )
             assert max(np.bincount(each, weights).max() for each in owners) <= 1 + 1e-12
             assert step == 0 or (weights >= before * (1 - 1e-12)).all()
 

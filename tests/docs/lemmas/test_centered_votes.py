@@ -24,12 +24,14 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def test_rounded_noise_costs_no_more_than_the_gaussian(std: float) -> None:
     for shift in (1, 2, 3):
         for epsilon in np.linspace(0, 6, 25):
-            spent = hockey_stick(rounded_distribution(std, shift), rounded_distribution(std), epsilon)
+            spent = hockey_stick(
+                rounded_distribution(std, shift), rounded_distribution(std), epsilon
+            )
             assert spent <= gaussian_delta(shift / std, epsilon) + 1e-15
     if std >= 1:  # on a coarser grid rounding hides more than a tenth of the noise
-        assert hockey_stick(rounded_distribution(std * 0.9, 1), rounded_distribution(std * 0.9), 1.0) > gaussian_delta(
-            1 / std, 1.0
-        )
+        assert hockey_stick(
+            rounded_distribution(std * 0.9, 1), rounded_distribution(std * 0.9), 1.0
+        ) > gaussian_delta(1 / std, 1.0)
 
 
 def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> None:
@@ -43,5 +45,7 @@ def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> No
             power = logsumexp(order * logs[0] + (1 - order) * logs[1]) / (order - 1)
             assert power <= order * shift**2 / (2 * std**2) * (1 + 1e-9)
         for epsilon in np.linspace(0, 6, 121):
-            worst = max(worst, hockey_stick(one, other, epsilon) / gaussian_delta(shift / std, epsilon))
+            worst = max(
+                worst, hockey_stick(one, other, epsilon) / gaussian_delta(shift / std, epsilon)
+            )
     assert worst > 1.01

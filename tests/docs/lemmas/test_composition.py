@@ -15,7 +15,9 @@ def both_ways(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([p, q]), np.stack([q, p])
 
 
-def draw_step(rng: np.random.Generator, closeness: float, failure: float) -> tuple[list[np.ndarray], np.ndarray]:
+def draw_step(
+    rng: np.random.Generator, closeness: float, failure: float
+) -> tuple[list[np.ndarray], np.ndarray]:
     """Mixtures (1 - failure) * good + failure * bad for both neighbors, and the curve of the good."""
     base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
     tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
@@ -24,13 +26,17 @@ def draw_step(rng: np.random.Generator, closeness: float, failure: float) -> tup
     return mixtures, largest_renyi(*both_ways(*good), ORDERS)
 
 
-def walk(rng: np.random.Generator, parameters: list[tuple[float, float]]) -> tuple[list, list, list]:
+def walk(
+    rng: np.random.Generator, parameters: list[tuple[float, float]]
+) -> tuple[list, list, list]:
     """Distributions of all paths under both neighbors, and along each path the sums of curves and of failures.
 
     `parameters` holds one (closeness, failure) for each depth; a second set for what follows the outcome 0 makes
     prices depend on the past.
     """
-    paths: list[tuple[float, float, np.ndarray, float, int]] = [(1.0, 1.0, np.zeros(len(ORDERS)), 0.0, 1)]
+    paths: list[tuple[float, float, np.ndarray, float, int]] = [
+        (1.0, 1.0, np.zeros(len(ORDERS)), 0.0, 1)
+    ]
     for _ in range(DEPTH):
         grown = []
         for p, q, curve, failure, last in paths:

@@ -35,7 +35,9 @@ def spread(variance: float, count: int) -> float:
 
 @pytest.mark.parametrize("count", [2, 3, 8])
 @pytest.mark.parametrize("variance", [0.15, 0.3, 0.5])
-def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(variance: float, count: int) -> None:
+def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
+    variance: float, count: int
+) -> None:
     """Where shares are far narrower than the package's, the difference can be seen, and it is below the bound."""
     least, t = part_of_one_draw(variance, count), spread(variance, count)
     assert math.exp(-2 * t) <= least * (1 + 1e-9)
@@ -45,10 +47,13 @@ def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(variance: float
 
 
 @pytest.mark.parametrize("count", [1, 4, 16])
-def test_the_package_computes_this_failure_probability(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_computes_this_failure_probability(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shares = NoiseShares(noise_std=1.0, num_holders=count)
     assert (shares.failure_prob(10**9) < 1e-250) and ((shares.failure_prob(1) > 0) == (count > 1))
-    monkeypatch.setattr(whole_numbers, "_LEAST_SHARE", 1.0)  # narrow enough for figures that floats can hold
+    # narrow enough for figures that floats can hold
+    monkeypatch.setattr(whole_numbers, "_LEAST_SHARE", 1.0)
     shares = NoiseShares(noise_std=1.0, num_holders=count)
     expected = -math.expm1(-2 * 1000 * spread(shares.share_variance, count))
     assert shares.share_variance == 1

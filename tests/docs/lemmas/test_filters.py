@@ -22,7 +22,14 @@ from pate.accounting import (
     gaussian_delta,
 )
 from pate.accounting.conversion import conversion_penalty
-from pate.accounting.filters import GaussianAndRenyi, GaussianFilter, PrivacyFilter, RenyiFilter, Spent, ZCdpFilter
+from pate.accounting.filters import (
+    GaussianAndRenyi,
+    GaussianFilter,
+    PrivacyFilter,
+    RenyiFilter,
+    Spent,
+    ZCdpFilter,
+)
 
 STEP, UNITS, MOST = 0.2, (1, 5, 15), (40, 6, 4)
 EPSILONS = tuple(unit * STEP for unit in UNITS)
@@ -39,21 +46,30 @@ def worst_delta(admits: Callable[[Counts], bool], cap: float) -> float:
     reach = sum(unit * most for unit, most in zip(UNITS, MOST, strict=True))
     losses = np.arange(-reach, reach + 1) * STEP
     values: dict[Counts, np.ndarray] = {}
-    for counts in sorted(itertools.product(*(range(most + 1) for most in MOST)), key=lambda counts: -sum(counts)):
+    for counts in sorted(
+        itertools.product(*(range(most + 1) for most in MOST)), key=lambda counts: -sum(counts)
+    ):
         if not admits(counts):
             continue
         value = np.maximum(0.0, -np.expm1(cap - losses))
         for place, unit in enumerate(UNITS):
-            after = values.get(tuple(count + (other == place) for other, count in enumerate(counts)))
+            after = values.get(
+                tuple(count + (other == place) for other, count in enumerate(counts))
+            )
             if after is not None:
                 truth = 1 / (1 + math.exp(-unit * STEP))
-                higher, lower = np.append(after[unit:], np.ones(unit)), np.append(np.zeros(unit), after[:-unit])
+                higher, lower = (
+                    np.append(after[unit:], np.ones(unit)),
+                    np.append(np.zeros(unit), after[:-unit]),
+                )
                 value = np.maximum(value, truth * higher + (1 - truth) * lower)
         values[counts] = value
     return float(values[0, 0, 0][reach])
 
 
-def by_total(make: Callable[[], Accountant], *, cap: float, delta: float) -> Callable[[Counts], bool]:
+def by_total(
+    make: Callable[[], Accountant], *, cap: float, delta: float
+) -> Callable[[Counts], bool]:
     def admits(counts: Counts) -> bool:
         accountant = make()
         for epsilon, count in zip(EPSILONS, counts, strict=True):
@@ -77,7 +93,8 @@ def by_filter(made: PrivacyFilter) -> Callable[[Counts], bool]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "cap", "delta", "excess"), [(PureDpAccountant, 4.0, 1e-2, 1.9), (RdpAccountant, 4.0, 1e-2, 1.05)]
+    ("make", "cap", "delta", "excess"),
+    [(PureDpAccountant, 4.0, 1e-2, 1.9), (RdpAccountant, 4.0, 1e-2, 1.05)],
 )
 def test_a_cap_on_the_total_is_broken_by_looking(
     make: Callable[[], Accountant], cap: float, delta: float, excess: float
@@ -99,13 +116,16 @@ def test_a_cap_on_the_total_is_broken_by_looking(
     ],
 )
 @pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-2), (1.2, 1e-2)])
-def test_a_filter_is_not(kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float) -> None:
+def test_a_filter_is_not(
+    kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float
+) -> None:
     """The smallest cap is one that the sum of pure epsilons is the first to keep."""
     made = kind(cap, delta)
     found = worst_delta(by_filter(made), cap)
     assert found <= delta
     if cap > 2:
-        least = delta / 1000 if kind is GaussianFilter else delta / 100  # of pure releases by their Gaussians
+        # of pure releases by their Gaussians
+        least = delta / 1000 if kind is GaussianFilter else delta / 100
         assert found > least, "the adversary could do something"
 
 
@@ -161,7 +181,9 @@ def test_a_sum_of_mu_squared_bounds_gaussians_chosen_on_the_way(cap: float, delt
     for share in (0.1, 0.5, 0.9):
         found = best_second_gaussian(math.sqrt(share * budget), budget, cap)
         assert found <= delta * (1 + 1e-6)
-        assert found == pytest.approx(gaussian_delta(math.sqrt(budget), epsilon=cap), rel=1e-4), "nothing is lost"
+        assert found == pytest.approx(gaussian_delta(math.sqrt(budget), epsilon=cap), rel=1e-4), (
+            "nothing is lost"
+        )
         assert best_second_gaussian(math.sqrt(share * budget), 1.1 * budget, cap) > 1.2 * delta
 
 
@@ -192,13 +214,19 @@ def test_a_total_is_no_bound_for_stopping_by_looking_and_a_cap_is() -> None:
         totals.append(ledger.spent_epsilon)
     assert len(totals) > 20
     fixed = [math.inf] * (len(totals) - 1) + [totals[-1]]
-    assert delta_of_stopping(step, fixed) == pytest.approx(delta, rel=0.02), "of a number fixed beforehand, exactly"
-    assert delta_of_stopping(step, totals) > 3 * delta, "spent_epsilon is for prices that were fixed beforehand"
+    assert delta_of_stopping(step, fixed) == pytest.approx(delta, rel=0.02), (
+        "of a number fixed beforehand, exactly"
+    )
+    assert delta_of_stopping(step, totals) > 3 * delta, (
+        "spent_epsilon is for prices that were fixed beforehand"
+    )
     assert ledger.guaranteed_epsilon == 6.0
     assert delta_of_stopping(step, [6.0] * len(totals)) <= delta
 
 
-def test_one_release_at_the_accountant_s_price_keeps_a_cap_and_one_more_after_it_would_not() -> None:
+def test_one_release_at_the_accountant_s_price_keeps_a_cap_and_one_more_after_it_would_not() -> (
+    None
+):
     """The exact delta of 40 randomized responses that were fixed beforehand is that of the cap at most."""
     step, count, delta = 0.2, 40, 1e-3
     first = SelfComposedEvent(PureDpEvent(step), count)

@@ -57,7 +57,11 @@ def test_a_maximum_of_shifted_normals_moves_no_faster_than_one_of_equal_normals(
 def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(8):
-        candidates, std, sens = int(rng.integers(2, 6)), 10 ** rng.uniform(0, 1.2), int(rng.integers(1, 3))
+        candidates, std, sens = (
+            int(rng.integers(2, 6)),
+            10 ** rng.uniform(0, 1.2),
+            int(rng.integers(1, 3)),
+        )
         utilities = rng.integers(-3, 4, candidates).astype(float)
         moved = utilities + rng.integers(-sens, sens + 1, candidates)
         p, q = noisy_max_distribution(utilities, std), noisy_max_distribution(moved, std)
@@ -66,11 +70,15 @@ def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(se
             for subset in combinations(range(candidates), size):
                 mass, moved_mass = p[list(subset)].sum(), q[list(subset)].sum()
                 tight = min(roc_up(mass, shift, size), roc_down(mass, shift, candidates - size))
-                loose = min(roc_up(mass, shift, candidates - 1), roc_down(mass, shift, candidates - 1))
+                loose = min(
+                    roc_up(mass, shift, candidates - 1), roc_down(mass, shift, candidates - 1)
+                )
                 assert moved_mass <= tight * (1 + 1e-8)
                 assert tight <= loose * (1 + 1e-8)
         orders = np.array([1.5, 4.0, 16.0])
-        exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
+        exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (
+            orders - 1
+        )
         assert (exact <= curve_of(OpposedMaximaEvent(std / sens, candidates))(orders) + 1e-9).all()
 
 
@@ -88,10 +96,15 @@ def test_sets_and_their_moves_are_below_two_maxima_that_move_in_opposite_ways() 
     for _ in range(4):
         utilities, move = rng.normal(scale=1.5, size=7), 0.4
         rising = np.arange(7) < 4
-        p, q = (noisy_max_distribution(u, 1.0) for u in (utilities, utilities + np.where(rising, move, -move)))
+        p, q = (
+            noisy_max_distribution(u, 1.0)
+            for u in (utilities, utilities + np.where(rising, move, -move))
+        )
         bound = opposite_maxima(4, 3, move, epsilons)
         assert (q[rising].sum() - np.exp(epsilons) * p[rising].sum() <= bound + 1e-12).all()
-    tied, split = (noisy_max_distribution(u, 1.0) for u in (np.zeros(7), np.where(rising, 0.4, -0.4)))
+    tied, split = (
+        noisy_max_distribution(u, 1.0) for u in (np.zeros(7), np.where(rising, 0.4, -0.4))
+    )
     shown = split[rising].sum() - np.exp(epsilons) * tied[rising].sum()
     assert (shown > opposite_maxima(4, 3, 0.3, epsilons)).any()
 

@@ -23,7 +23,11 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
                 if sum(step != "-" for step in path) == most:
                     extended[(*path, "-")] = extended.get((*path, "-"), 0.0) + p
                     continue
-                for step, q in (("-", 1 - passing), ("1", passing * one), ("0", passing * (1 - one))):
+                for step, q in (
+                    ("-", 1 - passing),
+                    ("1", passing * one),
+                    ("0", passing * (1 - one)),
+                ):
                     extended[(*path, step)] = extended.get((*path, step), 0.0) + p * q
             distribution = extended
         return np.array([distribution[path] for path in sorted(distribution)])

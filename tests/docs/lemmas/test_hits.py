@@ -8,7 +8,12 @@ from numpy.typing import NDArray
 
 from pate.accounting.events import BoundarySessionEvent, NoOpEvent, SessionEvent
 from pate.accounting.renyi import bounded_range_rdp, call_cost, hit_cost, pure_dp_rdp, session_rdp
-from pate.accounting.target_charging import QTarget, boundary_distribution, not_prior, tight_boundary
+from pate.accounting.target_charging import (
+    QTarget,
+    boundary_distribution,
+    not_prior,
+    tight_boundary,
+)
 
 Array = NDArray[np.float64]
 Pair = tuple[Array, Array]
@@ -18,9 +23,13 @@ KINDS = (True, False)
 MOST_ROUNDING = 1e-12
 
 
-def boundary_event(epsilon: float, *, bounded_range: bool, hits: int = 3, calls: float = math.inf) -> SessionEvent:
+def boundary_event(
+    epsilon: float, *, bounded_range: bool, hits: int = 3, calls: float = math.inf
+) -> SessionEvent:
     target = tight_boundary(epsilon)
-    return BoundarySessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, bounded_range)
+    return BoundarySessionEvent(
+        target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, bounded_range
+    )
 
 
 def target_event(target: QTarget, hits: int = 3, calls: float = math.inf) -> SessionEvent:
@@ -39,7 +48,10 @@ def weighed(one: Array | float, other: Array | float, orders: Array) -> Array:
 
 def lopsided(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
     """Distributions `[num, L]`, most with a likeliest outcome: near ties, and nearly certain ones."""
-    weights = rng.gamma(rng.choice([0.05, 0.2, 1.0, 3.0], size=(num, 1)), size=(num, num_outcomes)) + 1e-12
+    weights = (
+        rng.gamma(rng.choice([0.05, 0.2, 1.0, 3.0], size=(num, 1)), size=(num, num_outcomes))
+        + 1e-12
+    )
     lead = rng.choice([0.0, 0.9, 1.0, 1.1, 2.0, 10.0, 1e3], size=num)
     weights[:, 0] = np.where(lead > 0, lead * weights[:, 1:].sum(axis=1), weights[:, 0])
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
@@ -72,7 +84,9 @@ def moments(pair: Pair, orders: Array) -> Pair:
 
 @pytest.mark.parametrize("bounded_range", KINDS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(epsilon: float, bounded_range: bool) -> None:
+def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
+    epsilon: float, bounded_range: bool
+) -> None:
     orders, event = orders_for(epsilon), boundary_event(epsilon, bounded_range=bounded_range)
     cost, plain = hit_cost(event, orders), call_cost(event, orders)
     limited = cost < 1
@@ -89,13 +103,18 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
     cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders)
     used = np.zeros_like(orders)
     for odds in (1e-5, 1e-4):
-        pair = tuple(np.array([[1.0, odds * growth]]) / (1 + odds * growth) for growth in (1.0, math.exp(epsilon)))
+        pair = tuple(
+            np.array([[1.0, odds * growth]]) / (1 + odds * growth)
+            for growth in (1.0, math.exp(epsilon))
+        )
         missed, hit = moments((pair[0], pair[1]), orders)
         used = np.maximum(used, (1 - (1 - missed) / hit)[0] / cost)
     assert 0.99 < used[cost < 1].min() <= used.max() <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("target", [not_prior(0.05), not_prior(1.0), tight_boundary(0.3), QTarget(0.4, 0.6)])
+@pytest.mark.parametrize(
+    "target", [not_prior(0.05), not_prior(1.0), tight_boundary(0.3), QTarget(0.4, 0.6)]
+)
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     """Every pair of laws within epsilon is a mixture of ratios e^epsilon and e^-epsilon; its hits are q or more."""
     orders, growth = orders_for(target.epsilon), math.exp(target.epsilon)
@@ -124,11 +143,16 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
 
 def test_few_calls_cost_what_they_do_and_many_what_their_hits_do() -> None:
     orders = np.array([1.5, 4.0, 9.0, 12.0])
-    event = [boundary_event(0.05, bounded_range=True, hits=10, calls=n) for n in (1, 3, 10, 40, 100, 1000, math.inf)]
+    event = [
+        boundary_event(0.05, bounded_range=True, hits=10, calls=n)
+        for n in (1, 3, 10, 40, 100, 1000, math.inf)
+    ]
     curves = np.array([session_rdp(each, orders) for each in event])
     assert (np.diff(curves, axis=0) >= -1e-15).all()
     np.testing.assert_allclose(curves[0], bounded_range_rdp(0.05, orders), rtol=1e-6)
-    np.testing.assert_allclose(curves[-1], -10 * np.log1p(-hit_cost(event[-1], orders)) / (orders - 1), rtol=1e-9)
+    np.testing.assert_allclose(
+        curves[-1], -10 * np.log1p(-hit_cost(event[-1], orders)) / (orders - 1), rtol=1e-9
+    )
     few = target_event(not_prior(0.1), hits=10, calls=7)
     np.testing.assert_allclose(session_rdp(few, orders), 7 * pure_dp_rdp(0.1, orders), rtol=1e-9)
 

@@ -20,25 +20,48 @@ def renyi(order: float) -> Callable[[Array], Array]:
 def hockey_stick(epsilon: float) -> Callable[[Array], Array]:
     """P(S) - e^epsilon Q(S) over the best S, less its value for two equal laws."""
     flat = max(0.0, 1 - np.exp(epsilon))
-    return lambda x: np.maximum(1 - np.exp(epsilon) * x, 0.0) - flat + (np.exp(epsilon) * (x - 1) if flat else 0.0)
+    return lambda x: (
+        np.maximum(1 - np.exp(epsilon) * x, 0.0)
+        - flat
+        + (np.exp(epsilon) * (x - 1) if flat else 0.0)
+    )
 
 
-DIVERGENCES = [renyi(1.5), renyi(4.0), renyi(12.0), hockey_stick(0.05), hockey_stick(0.3), hockey_stick(-0.1)]
+DIVERGENCES = [
+    renyi(1.5),
+    renyi(4.0),
+    renyi(12.0),
+    hockey_stick(0.05),
+    hockey_stick(0.3),
+    hockey_stick(-0.1),
+]
 
 
 def divergence_of(types: CandidateTypes, law: Array, f: Callable[[Array], Array]) -> float:
     """F of the note, from its definition."""
     growth = float(law @ types.moved)
-    refused, refused_after = float(law @ types.fails), float(law @ (types.moved * types.moved_fails)) / growth
+    refused, refused_after = (
+        float(law @ types.fails),
+        float(law @ (types.moved * types.moved_fails)) / growth,
+    )
     passed = types.passes > 0
     ratios = types.moved[passed] * types.moved_passes[passed] / growth / types.passes[passed]
-    return float((law[passed] * types.passes[passed]) @ f(ratios) + refused * f(np.array(refused_after / refused)))
+    return float(
+        (law[passed] * types.passes[passed]) @ f(ratios)
+        + refused * f(np.array(refused_after / refused))
+    )
 
 
 def extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
     """A vertex of the laws that satisfy the rows, in a random direction: on four types at most."""
     count = len(types.moved)
-    solved = linprog(rng.normal(size=count), A_ub=types.limits, b_ub=np.zeros(3), A_eq=np.ones((1, count)), b_eq=[1.0])
+    solved = linprog(
+        rng.normal(size=count),
+        A_ub=types.limits,
+        b_ub=np.zeros(3),
+        A_eq=np.ones((1, count)),
+        b_eq=[1.0],
+    )
     return np.asarray(np.maximum(solved.x, 0.0) / np.maximum(solved.x, 0.0).sum())
 
 
@@ -55,16 +78,19 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
     bound = largest_divergence(types, f)
     vertices = [extreme_law(types, rng) for _ in range(60)]
     laws = [
-        share * one + (1 - share) * two for (one, two), share in zip(pairwise(vertices), rng.random(59), strict=True)
+        share * one + (1 - share) * two
+        for (one, two), share in zip(pairwise(vertices), rng.random(59), strict=True)
     ]
     assert max(float((types.limits @ law).max()) for law in laws) < 1e-9
     found = [divergence_of(types, law, f) for law in vertices + laws]
     assert 0 < max(found) <= bound
     lawless = np.zeros(len(types.moved))
     middle = np.abs(types.passes - 0.5).argsort(kind="stable")
-    for move in (types.moved.max(), types.moved.min()):  # half of all weight on a gap of 15 votes that grows
+    # half of all weight on a gap of 15 votes that grows
+    for move in (types.moved.max(), types.moved.min()):
         lawless[middle[types.moved[middle] == move][0]] = 0.5
-    assert divergence_of(types, lawless, f) > bound or number != 1  # the rows are what the bound rests on
+    # the rows are what the bound rests on
+    assert divergence_of(types, lawless, f) > bound or number != 1
 
 
 def test_rows_allow_a_small_part_of_one_candidate() -> None:

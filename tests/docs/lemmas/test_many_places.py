@@ -44,7 +44,10 @@ def together(*units: dict[int, float]) -> np.ndarray:
     [
         (GaussianEvent(5.0), 1 / 5),
         (SelfComposedEvent(GaussianEvent(40.0), 25), 5 / 40),
-        (ComposedEvent((GaussianEvent(10.0), SelfComposedEvent(GaussianEvent(20.0), 3))), (1 / 100 + 3 / 400) ** 0.5),
+        (
+            ComposedEvent((GaussianEvent(10.0), SelfComposedEvent(GaussianEvent(20.0), 3))),
+            (1 / 100 + 3 / 400) ** 0.5,
+        ),
     ],
 )
 def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
@@ -69,7 +72,8 @@ def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) ->
 def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
     """The negative control: what a reader would make of the card's first line."""
     size, epsilon, delta = 4, 0.1, 0.05
-    told = [{2: 1 - delta, bit: delta} for bit in (0, 1)]  # a bit is told with some chance, and else nothing
+    # a bit is told with some chance, and else nothing
+    told = [{2: 1 - delta, bit: delta} for bit in (0, 1)]
     alone = hockey_stick(epsilon, *(together(each) for each in told))
     assert alone <= delta + 1e-15
     found = hockey_stick(size * epsilon, *(together(*[each] * size) for each in told))

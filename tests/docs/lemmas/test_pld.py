@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pate.accounting import BoundedRangeEvent, GaussianEvent, NoisyMaxGaussianEvent, OneBitEvent, PureDpEvent, ZCdpEvent
+from pate.accounting import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    NoisyMaxGaussianEvent,
+    OneBitEvent,
+    PureDpEvent,
+    ZCdpEvent,
+)
 from pate.accounting.events import LeafEvent
 from pate.accounting.pld import LossDistribution, privacy_profile
 from pate.accounting.special import convex_minorant, lower_hull
@@ -19,12 +26,15 @@ EPSILONS = np.linspace(-3.0, 3.0, 241)
 def hockey_sticks(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """The larger of the two directions at every epsilon."""
     factor = np.exp(EPSILONS)[:, None]
-    return np.maximum(np.maximum(p - factor * q, 0).sum(axis=1), np.maximum(q - factor * p, 0).sum(axis=1))
+    return np.maximum(
+        np.maximum(p - factor * q, 0).sum(axis=1), np.maximum(q - factor * p, 0).sum(axis=1)
+    )
 
 
 def pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A random pair of distributions that an event of that kind allows."""
-    if name == "range":  # an exponential mechanism with utilities that move by at most half the range
+    # an exponential mechanism with utilities that move by at most half the range
+    if name == "range":
         u, moves = rng.uniform(0, 2, 4), rng.uniform(0, 1.2, 4)
         p, q = np.exp(u), np.exp(u + moves)
         return p / p.sum(), q / q.sum()
@@ -34,7 +44,9 @@ def pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         p = q * ratio
         return p / p.sum(), q
     gaps = rng.uniform(0, 3, 5)
-    return gaussian_argmax(gaps / 2.0), gaussian_argmax((gaps + rng.choice([-1.0, 0.0, 1.0], 5)) / 2.0)
+    return gaussian_argmax(gaps / 2.0), gaussian_argmax(
+        (gaps + rng.choice([-1.0, 0.0, 1.0], 5)) / 2.0
+    )
 
 
 KINDS: dict[str, LeafEvent] = {
@@ -66,10 +78,15 @@ def test_the_profile_of_a_bounded_range_is_attained() -> None:
     assert searched[inside] == pytest.approx(profile[inside], abs=1e-6)
 
 
-def test_the_profile_of_a_maximum_covers_alternating_moves_and_that_of_more_noise_does_not() -> None:
+def test_the_profile_of_a_maximum_covers_alternating_moves_and_that_of_more_noise_does_not() -> (
+    None
+):
     """Seven tied gaps; with two thirds more noise in the price the pair is not dominated."""
     gaps = np.full(7, 1.0)
-    p, q = gaussian_argmax(gaps / 2.0), gaussian_argmax((gaps + np.where(np.arange(7) % 2, -1.0, 1.0)) / 2.0)
+    p, q = (
+        gaussian_argmax(gaps / 2.0),
+        gaussian_argmax((gaps + np.where(np.arange(7) % 2, -1.0, 1.0)) / 2.0),
+    )
     profile = privacy_profile(NoisyMaxGaussianEvent(2.0, num_candidates=7), EPSILONS)
     assert (hockey_sticks(p, q) <= profile + 1e-9).all()
     smaller = privacy_profile(NoisyMaxGaussianEvent(2.0 / 0.6, num_candidates=7), EPSILONS)
@@ -83,13 +100,18 @@ def test_bits_within_reach_both_ways_round() -> None:
         if j - i <= 2:
             p, q = (np.array([expit(logits[k]), expit(-logits[k])]) for k in (i, j))
             worst = np.maximum(worst, hockey_sticks(p, q))
-    assert privacy_profile(OneBitEvent(logits, reach=2), EPSILONS) == pytest.approx(worst, abs=1e-12)
+    assert privacy_profile(OneBitEvent(logits, reach=2), EPSILONS) == pytest.approx(
+        worst, abs=1e-12
+    )
 
 
 def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
     rho = 0.08
     gaussian = privacy_profile(GaussianEvent(1 / math.sqrt(2 * rho)), EPSILONS)
-    assert (gaussian <= convex_minorant(np.exp(EPSILONS), privacy_profile(ZCdpEvent(rho), EPSILONS)) + 1e-12).all()
+    assert (
+        gaussian
+        <= convex_minorant(np.exp(EPSILONS), privacy_profile(ZCdpEvent(rho), EPSILONS)) + 1e-12
+    ).all()
     assert (gaussian > privacy_profile(ZCdpEvent(0.5 * rho), EPSILONS)).any()
 
 
@@ -103,7 +125,8 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
     slopes = np.diff(y[kept]) / np.diff(x[kept])
     assert (np.diff(slopes) > 0).all()
     assert (minorant <= y + 1e-12).all()
-    assert (np.interp(x, x[kept], convex[kept]) <= minorant + 1e-12).all()  # chords of any convex function below y
+    # chords of any convex function below y
+    assert (np.interp(x, x[kept], convex[kept]) <= minorant + 1e-12).all()
     assert (convex <= minorant + 1e-12).all()
 
 
@@ -120,7 +143,10 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
     ]
     for target in (0.1, 0.5, 0.9):
         values = [
-            sum(p * max(0.0, -math.expm1(target - loss - more)) for (_, loss), (p, more) in product([outcome], choice))
+            sum(
+                p * max(0.0, -math.expm1(target - loss - more))
+                for (_, loss), (p, more) in product([outcome], choice)
+            )
             for outcome in first
             for choice in choices
         ]

@@ -24,7 +24,9 @@ def both_ways(p: Probability, q: Probability, order: float) -> np.ndarray:
 
 def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
     order, budget, failure_prob = 4.0, 0.03, 0.02
-    optimal = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=12)
+    optimal = optimal_stability_table(
+        order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=12
+    )
     best = expit(np.array(optimal.logits))
     rng = np.random.default_rng(0)
     for _ in range(200):
@@ -38,9 +40,13 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_rounding_levels_up_or_down_is_valid_and_two_levels_at_once_is_not(adjacency: Adjacency) -> None:
+def test_rounding_levels_up_or_down_is_valid_and_two_levels_at_once_is_not(
+    adjacency: Adjacency,
+) -> None:
     order, budget, num_teachers, sens = 5.0, 0.02, 60, adjacency.gap_sensitivity
-    table = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=1e-3, num_levels=61)
+    table = optimal_stability_table(
+        order=order, rdp_budget=budget, failure_prob=1e-3, num_levels=61
+    )
     excess = np.maximum(np.arange(num_teachers + 1) - sens, 0)
     maps = {"down": excess // sens, "up": -(-excess // sens), "twice": 2 * (excess // sens)}
     prices, reach = {}, {}

@@ -13,7 +13,9 @@ ORDERS = np.array([1.05, 1.5, 2.0, 4.0, 8.0, 30.0, 200.0])
 
 @pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0, 8.0])
 def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
-    curves = [j * bounded_range_rdp(width / math.sqrt(j), ORDERS) for j in (1, 2, 3, 4, 8, 40, 1000)]
+    curves = [
+        j * bounded_range_rdp(width / math.sqrt(j), ORDERS) for j in (1, 2, 3, 4, 8, 40, 1000)
+    ]
     for fewer, more in pairwise(curves):
         assert (fewer <= more * (1 + 1e-7)).all()
     assert (curves[-1] <= ORDERS * width**2 / 8 * (1 + 1e-9)).all()
@@ -26,7 +28,8 @@ def largest_delta(width: float, picks: int) -> float:
     for _ in range(picks):
         best = np.zeros_like(values)
         for up in np.linspace(0, width, 41)[1:-1]:
-            chance = -math.expm1(up - width) / -math.expm1(-width)  # of the loss `up`, so that ratios average to 1
+            # of the loss `up`, so that ratios average to 1
+            chance = -math.expm1(up - width) / -math.expm1(-width)
             moved = [np.interp(x - loss, x, values) for loss in (up, up - width)]
             best = np.maximum(best, chance * moved[0] + (1 - chance) * moved[1])
         values = best

@@ -7,7 +7,9 @@ LAW = {"data": (Fraction(3, 4), Fraction(1, 4)), "neighbor": (Fraction(1, 4), Fr
 E_EPSILON = 3
 
 
-def committed(law: tuple[Fraction, Fraction], crash: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
+def committed(
+    law: tuple[Fraction, Fraction], crash: tuple[Fraction, Fraction]
+) -> tuple[Fraction, Fraction]:
     """The law of the bit that is committed, where a draw of bit b crashes with probability crash[b] and is repeated."""
     kept = [share * (1 - lost) for share, lost in zip(law, crash, strict=True)]
     return kept[0] / sum(kept), kept[1] / sum(kept)

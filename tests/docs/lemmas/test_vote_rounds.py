@@ -20,21 +20,31 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
     total = sums.of_single(features, residuals)
     order = RNG.permutation(3000)
     np.testing.assert_array_equal(sums.of_single(features[order], residuals[order]), total)
-    parts = sum(sums.of_single(features[i : i + 7], residuals[i : i + 7]) for i in range(0, 3000, 7))
+    parts = sum(
+        sums.of_single(features[i : i + 7], residuals[i : i + 7]) for i in range(0, 3000, 7)
+    )
     np.testing.assert_array_equal(parts, total)
     scale = 1 / sums.step / FEATURE_STEPS
     weights = np.minimum(1, clip / np.linalg.norm(residuals, axis=1))
     cut = np.trunc(residuals * weights[:, None] * scale)
-    exact = [[sum(int(a) * int(b) for a, b in zip(f, r, strict=True)) for r in cut.T] for f in features.T]
+    exact = [
+        [sum(int(a) * int(b) for a, b in zip(f, r, strict=True)) for r in cut.T] for f in features.T
+    ]
     np.testing.assert_array_equal(total, exact)
     assert np.abs(cut).max() <= 2**16
 
 
-def few(num: int, size: int, num_labels: int, spread: float) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+def few(
+    num: int, size: int, num_labels: int, spread: float
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Teachers whose records are nearly alike in features, half of them for and half against."""
     vectors = RNG.normal(size=(num, 1, 6)) + spread * RNG.normal(size=(num, size, 6))
-    features = np.trunc(vectors / np.linalg.norm(vectors, axis=2, keepdims=True) * (FEATURE_STEPS - 1))
-    sides = np.where(np.arange(size) % 2, 1.0, -1.0)[None, :, None] * RNG.uniform(0.5, 1, size=(num, 1, num_labels))
+    features = np.trunc(
+        vectors / np.linalg.norm(vectors, axis=2, keepdims=True) * (FEATURE_STEPS - 1)
+    )
+    sides = np.where(np.arange(size) % 2, 1.0, -1.0)[None, :, None] * RNG.uniform(
+        0.5, 1, size=(num, 1, num_labels)
+    )
     return features.astype(np.float32), sides + RNG.normal(size=(num, size, num_labels)) * spread
 
 
@@ -45,7 +55,9 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -
         means = features.transpose(0, 2, 1).astype(np.float64) @ residuals / (FEATURE_STEPS * size)
         step = size * math.sqrt(3) * sums.step * FEATURE_STEPS
         together = sums.of_several(means) * sums.step
-        assert np.linalg.norm(sums.of_few(features, residuals) * sums.step - together) < 50 * 2 * step
+        assert (
+            np.linalg.norm(sums.of_few(features, residuals) * sums.step - together) < 50 * 2 * step
+        )
         alone = [sums.of_few(features[i : i + 1], residuals[i : i + 1]) for i in range(50)]
         np.testing.assert_array_equal(np.sum(alone, axis=0), sums.of_few(features, residuals))
 
@@ -59,7 +71,9 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
         for i in range(200):
             total = sums.of_few(features[i : i + 1], residuals[i : i + 1])
             longest = max(longest, float(np.linalg.norm(total * sums.step)))
-        roomier = ClippedMoments(2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3), 200)
+        roomier = ClippedMoments(
+            2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3), 200
+        )
         for i in range(200):
             total = roomier.of_few(features[i : i + 1], residuals[i : i + 1])
             roomless = max(roomless, float(np.linalg.norm(total * roomier.step)))

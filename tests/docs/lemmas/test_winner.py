@@ -39,7 +39,10 @@ def law(a: float, b: float) -> Array:
 def laws(shift: float, num_moving: int) -> list[tuple[Array, Array]]:
     """Pairs on the grid of places, both ways round."""
     if num_moving == 1:
-        bits = [(np.array([ndtr(a), ndtr(-a)]), np.array([ndtr(a - shift), ndtr(shift - a)])) for a in PLACES]
+        bits = [
+            (np.array([ndtr(a), ndtr(-a)]), np.array([ndtr(a - shift), ndtr(shift - a)]))
+            for a in PLACES
+        ]
         return [*bits, *((q, p) for p, q in bits)]
     pairs = [(law(a, b), law(a - shift, b + shift)) for a in PLACES for b in PLACES]
     return [*pairs, *((q, p) for p, q in pairs)]
@@ -54,7 +57,9 @@ def divergence(p: Array, q: Array) -> Array:
 @pytest.mark.slow
 @pytest.mark.parametrize("num_moving", [1, 2])
 @pytest.mark.parametrize("shift", [0.02, 0.3, 1.0])
-def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(shift: float, num_moving: int) -> None:
+def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
+    shift: float, num_moving: int
+) -> None:
     price = winner_rdp(1 / shift, num_moving, ORDERS)
     worst = np.max([divergence(p, q) for p, q in laws(shift, num_moving)], axis=0)
     assert (worst <= price * (1 + 1e-9) + 1e-12).all()
@@ -71,11 +76,18 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
     """V is a sum of hockey sticks at several places, as after some steps; a V too small anywhere would be noticed."""
     spacing = rounded_spacing(shift / 14)
     grid = LossGrid(first=-400, size=900, spacing=spacing)
-    step = composition_step(dominating_pairs(WinnerEvent(1 / shift, num_moving)), grid, negligible=1e-18)
+    step = composition_step(
+        dominating_pairs(WinnerEvent(1 / shift, num_moving)), grid, negligible=1e-18
+    )
     rng = np.random.default_rng(3)
     pairs = laws(shift, num_moving)
     ends = 150, 700  # where nothing beyond the grid is reached
-    for kinks in (np.zeros(1), rng.normal(0, shift, 3), rng.normal(0, 8 * shift, 40), np.linspace(-9, 9, 200) * shift):
+    for kinks in (
+        np.zeros(1),
+        rng.normal(0, shift, 3),
+        rng.normal(0, 8 * shift, 40),
+        np.linspace(-9, 9, 200) * shift,
+    ):
 
         def v(x: Array, kinks: Array = kinks) -> Array:
             return np.clip(1 - np.exp(x[..., None] - kinks), 0, None).mean(axis=-1)
@@ -84,7 +96,11 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
         x = grid.points[ends[0] : ends[1]]
         truth = np.max(
             [
-                sum(mass * v(x - math.log(mass / other)) for mass, other in zip(p, q, strict=True) if mass > 1e-18)
+                sum(
+                    mass * v(x - math.log(mass / other))
+                    for mass, other in zip(p, q, strict=True)
+                    if mass > 1e-18
+                )
                 for p, q in pairs
             ],
             axis=0,
@@ -99,7 +115,9 @@ def test_bends_are_bounded() -> None:
     rng, step = np.random.default_rng(0), 1e-3
 
     def change_of_first(a: float, b: float) -> float:
-        return density(a) * ndtr(-b) + math.sqrt(2) * density((a - b) / math.sqrt(2)) * ndtr((a + b) / math.sqrt(2))
+        return density(a) * ndtr(-b) + math.sqrt(2) * density((a - b) / math.sqrt(2)) * ndtr(
+            (a + b) / math.sqrt(2)
+        )
 
     def change_of_rest(a: float, b: float) -> float:
         return -density(a) * ndtr(-b) + ndtr(-a) * density(b)
@@ -112,7 +130,10 @@ def test_bends_are_bounded() -> None:
         total = tuple((ranges[0][i] + ranges[1][i]) / math.sqrt(2) for i in (0, 1))
 
         def bend(f, a: float = a, b: float = b) -> tuple[float, float]:  # type: ignore[no-untyped-def]
-            along = f(a + step, b) - 2 * f(a, b) + f(a - step, b), f(a, b + step) - 2 * f(a, b) + f(a, b - step)
+            along = (
+                f(a + step, b) - 2 * f(a, b) + f(a - step, b),
+                f(a, b + step) - 2 * f(a, b) + f(a, b - step),
+            )
             return along[0] / step**2, along[1] / step**2
 
         downwards = sum(max(-x, 0) for x in bend(change_of_first))

@@ -16,7 +16,12 @@ from pate.accounting import auto as module
         (pa.ZCdpEvent(0.01), 5, "rdp", pa.RdpAccountant),
         (pa.BoundedRangeEvent(0.01), 20_000, "exact", pa.ExactAccountant),
         (pa.BoundedRangeEvent(0.001), 300_000, "rdp", pa.RdpAccountant),
-        (pa.ComposedEvent(tuple(pa.PureDpEvent(0.01 + 0.001 * i) for i in range(65))), 2, "rdp", pa.RdpAccountant),
+        (
+            pa.ComposedEvent(tuple(pa.PureDpEvent(0.01 + 0.001 * i) for i in range(65))),
+            2,
+            "rdp",
+            pa.RdpAccountant,
+        ),
     ],
 )
 def test_the_least_affordable_bound_wins(event, count, winner, kind) -> None:  # type: ignore[no-untyped-def]

@@ -51,19 +51,27 @@ def test_a_slow_accountant_is_asked_little_as_the_renyi_answer_is_near(target: f
 
 def test_largest_count_finds_every_boundary() -> None:
     for boundary, maximum, guess in itertools.product(range(70), (0, 11, 64), (0, 1, 10, 64, 100)):
-        found = largest_count(lambda n, boundary=boundary: n <= boundary, maximum=maximum, guess=guess)
+        found = largest_count(
+            lambda n, boundary=boundary: n <= boundary, maximum=maximum, guess=guess
+        )
         assert found == min(boundary, maximum)
 
 
 @pytest.mark.parametrize(
     ("name", "event_for", "target"),
     [
-        ("target_epsilon", lambda noise: pa.PureDpEvent(2.0 + 1 / noise), 1.0),  # which no noise reaches
+        # which no noise reaches
+        ("target_epsilon", lambda noise: pa.PureDpEvent(2.0 + 1 / noise), 1.0),
         ("failure_prob", lambda noise: pa.ApproximateEvent(pa.GaussianEvent(noise), 1e-3), 1.0),
-        *(("target_epsilon", pa.GaussianEvent, target) for target in (0.0, -1.0, math.nan, math.inf)),
+        *(
+            ("target_epsilon", pa.GaussianEvent, target)
+            for target in (0.0, -1.0, math.nan, math.inf)
+        ),
     ],
 )
-def test_what_cannot_be_met_is_refused(name: str, event_for: Callable[[float], pa.Event], target: float) -> None:
+def test_what_cannot_be_met_is_refused(
+    name: str, event_for: Callable[[float], pa.Event], target: float
+) -> None:
     with pytest.raises(InvalidValue, match=": expected ") as refused:
         pa.calibrate(event_for, target_epsilon=target, target_delta=1e-6)
     assert refused.value.name.startswith(name)

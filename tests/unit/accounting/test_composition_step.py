@@ -50,7 +50,9 @@ def test_a_span_is_above_every_pair_and_close_to_the_best(spacing: float, length
     made = stepped(Span(length), grid, np.array([smooth(x) for x in grid.points.tolist()]))
     for index in range(150, 260, 18):
         x = float(grid.points[index])
-        best = max(expectation(t, t - length, x) for t in np.linspace(0, length, 200)[1:-1].tolist())
+        best = max(
+            expectation(t, t - length, x) for t in np.linspace(0, length, 200)[1:-1].tolist()
+        )
         assert best * (1 - 1e-12) <= made[index] <= best * (1 + 1e-2) + 1e-4
 
 
@@ -60,7 +62,10 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     values = hockey_stick(grid)
     made = stepped(Span(0.4), grid, values)
     at = int(np.flatnonzero(grid.points == 0)[0])
-    best = max(probabilities(t, t - 0.4)[0] * -math.expm1(-t) for t in np.linspace(0, 0.4, 400)[1:-1].tolist())
+    best = max(
+        probabilities(t, t - 0.4)[0] * -math.expm1(-t)
+        for t in np.linspace(0, 0.4, 400)[1:-1].tolist()
+    )
     assert values[at] == 0
     assert best <= made[at] <= 1.5 * best
 
@@ -125,7 +130,9 @@ def test_losses_beyond_the_grid_count_as_certain() -> None:
     first, _ = probabilities(50.0, -0.3)
     made = stepped(Box(np.array([50.0]), np.array([-0.3])), grid, hockey_stick(grid))
     assert made[-1] >= first * (1 - 1e-15)
-    assert stepped(Box(np.array([1e305]), np.array([-1e305])), grid, hockey_stick(grid)) == pytest.approx(1.0)
+    assert stepped(
+        Box(np.array([1e305]), np.array([-1e305])), grid, hockey_stick(grid)
+    ) == pytest.approx(1.0)
     assert (stepped(ShiftedMaximum(1, 1e4), grid, hockey_stick(grid)) == 1).all()
 
 

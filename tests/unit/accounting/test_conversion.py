@@ -49,7 +49,9 @@ def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> Non
         epsilons = rdp_to_epsilons(FEW_ORDERS, curve, target_delta=delta)
         assert (epsilons <= np.maximum(curve + math.log(1 / delta) / (FEW_ORDERS - 1), 0)).all()
         positive = epsilons > 0
-        for order, rdp, epsilon in zip(FEW_ORDERS[positive], curve[positive], epsilons[positive], strict=True):
+        for order, rdp, epsilon in zip(
+            FEW_ORDERS[positive], curve[positive], epsilons[positive], strict=True
+        ):
             back = rdp_to_deltas(np.array([order]), np.array([rdp]), target_epsilon=float(epsilon))
             assert back[0] == pytest.approx(delta, rel=1e-9)
 
@@ -64,7 +66,9 @@ def true_delta(mu: Any, epsilon: Any, before: Any = 0) -> Any:
     """Balle and Wang's formula, with digits enough for what cancels in it."""
     with mpmath.workdps(100):
         mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon) - before
-        near, far = (mpmath.erfc((epsilon / mu + sign * mu / 2) / mpmath.sqrt(2)) / 2 for sign in (-1, 1))
+        near, far = (
+            mpmath.erfc((epsilon / mu + sign * mu / 2) / mpmath.sqrt(2)) / 2 for sign in (-1, 1)
+        )
         return near - mpmath.exp(epsilon) * far
 
 
@@ -85,7 +89,8 @@ def test_epsilon_and_delta_are_never_below_the_truth_and_hardly_above(multiplier
     for place in (0.0, 0.1, 1.0, 8.0, 37.0, 39.0):
         epsilon = mu * (place + mu / 2)
         truth = true_delta(mu, epsilon)
-        loose = 1e-10 * (1 + epsilon * mpmath.mpf(2) ** -20)  # a threshold far from 0 is known to fewer digits
+        # a threshold far from 0 is known to fewer digits
+        loose = 1e-10 * (1 + epsilon * mpmath.mpf(2) ** -20)
         assert truth <= pa.gaussian_delta(mu, epsilon=epsilon) <= truth * (1 + loose) + 1e-323
 
 
@@ -102,7 +107,10 @@ def test_a_delta_just_below_that_of_epsilon_0_is_not_free(mu: float) -> None:
 
 @pytest.mark.parametrize(("multiplier", "count"), list(itertools.product(MULTIPLIERS[1:], COUNTS)))
 def test_the_exact_accountant_is_never_below_the_truth(multiplier: float, count: int) -> None:
-    made, mu = pa.ExactAccountant().compose(pa.GaussianEvent(multiplier), count), true_mu(multiplier, count)
+    made, mu = (
+        pa.ExactAccountant().compose(pa.GaussianEvent(multiplier), count),
+        true_mu(multiplier, count),
+    )
     for delta in DELTAS:
         epsilon = made.get_epsilon(delta)
         assert true_delta(mu, epsilon) <= delta
@@ -114,14 +122,19 @@ def test_the_exact_accountant_is_never_below_the_truth(multiplier: float, count:
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ZCdpAccountant, pa.PldAccountant])
 def test_no_other_accountant_is_below_the_truth(accountant: Any) -> None:
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
-        made, mu = accountant().compose(pa.GaussianEvent(multiplier), count), true_mu(multiplier, count)
+        made, mu = (
+            accountant().compose(pa.GaussianEvent(multiplier), count),
+            true_mu(multiplier, count),
+        )
         for delta in (1e-300, 1e-9, 1e-3):
             assert true_delta(mu, made.get_epsilon(delta)) <= delta
 
 
 def test_many_different_gaussians_are_added_up_upwards() -> None:
     multipliers = np.random.default_rng(0).uniform(100, 1e4, 2000)
-    made = pa.ExactAccountant().compose(pa.ComposedEvent(tuple(pa.GaussianEvent(m) for m in multipliers.tolist())))
+    made = pa.ExactAccountant().compose(
+        pa.ComposedEvent(tuple(pa.GaussianEvent(m) for m in multipliers.tolist()))
+    )
     with mpmath.workdps(100):
         mu = mpmath.sqrt(mpmath.fsum(1 / mpmath.mpf(m) ** 2 for m in multipliers.tolist()))
     for delta in (1e-200, 1e-6):
@@ -134,17 +147,23 @@ def test_gaussians_beside_pure_releases_are_never_below_the_truth(pure: float) -
     """Randomized response is the worst that pure releases do; its losses and a Gaussian's add up."""
     count = 3
     for multiplier in (0.4, 30.0, 1e6, 1e13):
-        event = pa.ComposedEvent((pa.GaussianEvent(multiplier), pa.SelfComposedEvent(pa.PureDpEvent(pure), count)))
+        event = pa.ComposedEvent(
+            (pa.GaussianEvent(multiplier), pa.SelfComposedEvent(pa.PureDpEvent(pure), count))
+        )
         with mpmath.workdps(100):
             p = 1 / (1 + mpmath.exp(-mpmath.mpf(pure)))
-            chances = [math.comb(count, k) * p**k * (1 - p) ** (count - k) for k in range(count + 1)]
+            chances = [
+                math.comb(count, k) * p**k * (1 - p) ** (count - k) for k in range(count + 1)
+            ]
         for accountant in (pa.ExactAccountant, pa.RdpAccountant):
             made = accountant().compose(event)
             for delta in (1e-300, 1e-180, 1e-30, 1e-6):
                 epsilon = made.get_epsilon(delta)
                 with mpmath.workdps(100):
                     losses = [(2 * k - count) * mpmath.mpf(pure) for k in range(count + 1)]
-                    each = [true_delta(1 / mpmath.mpf(multiplier), epsilon, loss) for loss in losses]
+                    each = [
+                        true_delta(1 / mpmath.mpf(multiplier), epsilon, loss) for loss in losses
+                    ]
                     truth = mpmath.fsum(map(operator.mul, chances, each))
                 assert truth <= delta
 

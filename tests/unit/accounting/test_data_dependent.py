@@ -50,7 +50,9 @@ def test_a_ledger_refuses_it_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_candidate_that_is_certain_in_double_precision_still_costs_at_large_orders() -> None:
     """The others have e**-1000 in all, and order 1e6 multiplies it by e**1e5."""
-    cost = gap_selection_cost(np.array([[1000.0, 0.0]]), event=pa.BoundedRangeEvent(0.1), orders=[8.0, 1e6]).rdp
+    cost = gap_selection_cost(
+        np.array([[1000.0, 0.0]]), event=pa.BoundedRangeEvent(0.1), orders=[8.0, 1e6]
+    ).rdp
     assert cost[0] < 1e-200
     assert cost[1] == pytest.approx((1e5 - 1000) / 1e6, rel=1e-3)
 
@@ -119,7 +121,11 @@ def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
             return a / s**2
         q, h, g = (mpmath.exp(-(y**2)) for y in (x, x - 1 / s, x + 1 / s))
         m = mpmath.exp(-(x**2) + 2 * a * x / s - a / s**2)
-        dh, dg, dm = (h / q * (1 - 1 / (s * x)), g / q * (1 + 1 / (s * x)), m / q * (1 - a / (s * x)))
+        dh, dg, dm = (
+            h / q * (1 - 1 / (s * x)),
+            g / q * (1 + 1 / (s * x)),
+            m / q * (1 - a / (s * x)),
+        )
         likeliest = (1 - h) ** (1 - a)
         if dh >= 1 >= dg and dm >= max((1 - q) / (1 - h), (1 - g) / (1 - q)) ** (a - 1):
             sharper = max((1 - q) ** a * (1 - h) ** (1 - a), (1 - g) ** a * (1 - q) ** (1 - a))
@@ -129,10 +135,16 @@ def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
 
 def single_queries(num_teachers: int, num_classes: int) -> tuple[Counts, list[list[int]]]:
     """Every query's votes, and the indices of the neighbors of each."""
-    rows = [row for row in product(range(num_teachers + 1), repeat=num_classes) if sum(row) == num_teachers]
+    rows = [
+        row
+        for row in product(range(num_teachers + 1), repeat=num_classes)
+        if sum(row) == num_teachers
+    ]
     index = {row: i for i, row in enumerate(rows)}
     moves = [
-        move for move in product((-1, 0, 1), repeat=num_classes) if sorted(move) == [-1, *[0] * (len(move) - 2), 1]
+        move
+        for move in product((-1, 0, 1), repeat=num_classes)
+        if sorted(move) == [-1, *[0] * (len(move) - 2), 1]
     ]
     near = [[tuple(np.add(row, move).tolist()) for move in moves] for row in rows]
     return np.array(rows), [[index[row] for row in some if row in index] for some in near]
@@ -148,9 +160,13 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     public = {"noise_std": std, "num_teachers": num_teachers}
     cost = np.array([gnmax_cost(row[None], orders=2.0, **public).rdp[0] for row in votes])
     local = np.array([np.abs(cost[i] - cost[some]).max() for i, some in enumerate(near)])
-    smooth = np.array([gnmax_smooth_sensitivity(row[None], order=2.0, beta=beta, **public) for row in votes])
+    smooth = np.array(
+        [gnmax_smooth_sensitivity(row[None], order=2.0, beta=beta, **public) for row in votes]
+    )
     assert (local <= smooth).all()
-    assert max((smooth[i] / smooth[some]).max() for i, some in enumerate(near)) <= math.exp(beta) * (1 + 1e-12)
+    assert max((smooth[i] / smooth[some]).max() for i, some in enumerate(near)) <= math.exp(
+        beta
+    ) * (1 + 1e-12)
 
 
 def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
@@ -164,18 +180,27 @@ def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
 
 
 @pytest.mark.parametrize(
-    ("order", "multiplier", "beta"), [(8, 5, 0.06125), (20, 10, 0.0245), (4, 2, 0.01), (1.5, 3, 0.3)]
+    ("order", "multiplier", "beta"),
+    [(8, 5, 0.06125), (20, 10, 0.0245), (4, 2, 0.01), (1.5, 3, 0.3)],
 )
-def test_smooth_noise_costs_the_worst_divergence_of_normals(order: float, multiplier: float, beta: float) -> None:
+def test_smooth_noise_costs_the_worst_divergence_of_normals(
+    order: float, multiplier: float, beta: float
+) -> None:
     price = curve_of(pa.SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
     assert price == pytest.approx(normal_divergences(multiplier, beta, order).max(), rel=1e-9)
     ab = order * beta
-    sufficient = order / (2 * multiplier**2 * (1 - 2 * ab)) + (ab - 0.5 * math.log(1 - 2 * ab)) / (order - 1)
+    sufficient = order / (2 * multiplier**2 * (1 - 2 * ab)) + (ab - 0.5 * math.log(1 - 2 * ab)) / (
+        order - 1
+    )
     assert price <= sufficient
 
 
-GAP = GapCostSanitizer(query=pa.BoundedRangeEvent(2 / 39), num_queries=600, order=8.0, noise_multiplier=3.0)
-GNMAX = GnmaxCostSanitizer(noise_std=4.0, num_teachers=50, order=4.0, noise_multiplier=3.0, beta=0.05)
+GAP = GapCostSanitizer(
+    query=pa.BoundedRangeEvent(2 / 39), num_queries=600, order=8.0, noise_multiplier=3.0
+)
+GNMAX = GnmaxCostSanitizer(
+    noise_std=4.0, num_teachers=50, order=4.0, noise_multiplier=3.0, beta=0.05
+)
 
 
 UTILITIES = np.random.default_rng(5).uniform(0, 12, (600, 5))
@@ -193,11 +218,14 @@ def test_the_ledger_is_charged_with_the_event_before_the_draw(
     assert [entry.event for entry in ledger.entries] == [sanitizer.event]
     assert sanitizer(data, rng=np.random.default_rng(0), ledger=ledger) == first
     assert sanitizer(data, rng=np.random.default_rng(1), ledger=ledger) != first
-    assert [entry.event for entry in ledger.entries] == [sanitizer.event] * 3  # each call is paid for
+    # each call is paid for
+    assert [entry.event for entry in ledger.entries] == [sanitizer.event] * 3
 
 
 @pytest.mark.parametrize(("sanitizer", "data"), RELEASES)
-def test_a_refused_charge_draws_nothing(sanitizer: GapCostSanitizer | GnmaxCostSanitizer, data: np.ndarray) -> None:
+def test_a_refused_charge_draws_nothing(
+    sanitizer: GapCostSanitizer | GnmaxCostSanitizer, data: np.ndarray
+) -> None:
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state
     with pytest.raises(pa.BudgetExceeded, match=r"max_epsilon=0\.01: expected at least"):
@@ -208,7 +236,9 @@ def test_a_refused_charge_draws_nothing(sanitizer: GapCostSanitizer | GnmaxCostS
 def test_an_estimate_holds_the_cost_and_the_price_of_its_release_at_one_order() -> None:
     expected = 0.5 + 8 / (2 * 3.0**2) + math.log(7 / 8) - (math.log(1e-6) + math.log(8)) / 7
     assert estimated_epsilon(GAP, 0.5, target_delta=1e-6) == pytest.approx(expected, rel=1e-12)
-    assert estimated_epsilon(GAP, -0.5, target_delta=1e-6) == estimated_epsilon(GAP, 0.0, target_delta=1e-6)
+    assert estimated_epsilon(GAP, -0.5, target_delta=1e-6) == estimated_epsilon(
+        GAP, 0.0, target_delta=1e-6
+    )
 
 
 class One(np.random.Generator):
@@ -223,10 +253,16 @@ def test_the_noise_has_the_std_that_the_event_says_and_an_upper_bound_is_its_qua
     at_order: dict[str, Any] = {"noise_std": GNMAX.noise_std, "num_teachers": GNMAX.num_teachers}
     scale = gnmax_smooth_sensitivity(VOTES, order=GNMAX.order, beta=GNMAX.beta, **at_order)
     cost = gnmax_cost(VOTES, orders=GNMAX.order, **at_order).rdp[0]
-    assert GNMAX(VOTES, rng=rng) - cost == pytest.approx(GNMAX.event.noise_multiplier * scale, rel=1e-9)
+    assert GNMAX(VOTES, rng=rng) - cost == pytest.approx(
+        GNMAX.event.noise_multiplier * scale, rel=1e-9
+    )
     gap_cost = gap_selection_cost(UTILITIES, event=GAP.query, orders=GAP.order).rdp[0]
-    assert GAP(UTILITIES, rng=rng) - gap_cost == pytest.approx(GAP.event.noise_multiplier * GAP.sensitivity, rel=1e-3)
-    assert GAP.upper_bound(0.5, failure_prob=0.1) - 0.5 == pytest.approx(1.2815515655446 * GAP.noise_std, rel=1e-9)
+    assert GAP(UTILITIES, rng=rng) - gap_cost == pytest.approx(
+        GAP.event.noise_multiplier * GAP.sensitivity, rel=1e-3
+    )
+    assert GAP.upper_bound(0.5, failure_prob=0.1) - 0.5 == pytest.approx(
+        1.2815515655446 * GAP.noise_std, rel=1e-9
+    )
 
 
 def one_order(rdp: float, failure_prob: float = 0.0) -> DataDependentCost:
@@ -246,10 +282,16 @@ def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
         ("rdp", lambda: one_order(math.nan)),
         ("failure_prob", lambda: one_order(0.1, 1.0)),
         ("orders", lambda: COST + DataDependentCost(ORDERS + 1, np.ones(5))),
-        ("utilities.shape", lambda: gap_selection_cost(np.zeros(3), event=pa.BoundedRangeEvent(1.0), orders=ORDERS)),
+        (
+            "utilities.shape",
+            lambda: gap_selection_cost(np.zeros(3), event=pa.BoundedRangeEvent(1.0), orders=ORDERS),
+        ),
         ("utilities.shape", lambda: top_log_odds(np.zeros((2, 1)))),
         ("statistics[0]", lambda: one_bit_cost(np.array([5]), event=BIT, orders=ORDERS)),
-        *(("utilities[1, 1]", lambda bad=bad: top_log_odds(np.array([[0.0, 1.0], [2.0, bad]]))) for bad in ENDS),
+        *(
+            ("utilities[1, 1]", lambda bad=bad: top_log_odds(np.array([[0.0, 1.0], [2.0, bad]])))
+            for bad in ENDS
+        ),
         *(("votes.shape", lambda bad=bad: gnmax_of(bad)) for bad in ([[5]], [5, 0])),
         ("votes[0].sum", lambda: gnmax_of([[3, 3]])),
         ("votes[0, 0]", lambda: gnmax_of([[6, -1]])),
@@ -260,11 +302,18 @@ def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
         ("order", lambda: replace(GAP, order=1.0)),
         ("noise_multiplier", lambda: replace(GAP, noise_multiplier=0.0)),
         ("num_queries", lambda: replace(GAP, num_queries=0)),
-        ("adjacency", lambda: GNMAX(VOTES, rng=RNG, ledger=pa.Ledger(target_delta=1e-6, adjacency="add_remove"))),
+        (
+            "adjacency",
+            lambda: GNMAX(
+                VOTES, rng=RNG, ledger=pa.Ledger(target_delta=1e-6, adjacency="add_remove")
+            ),
+        ),
         ("event", lambda: pa.ExactAccountant().compose(GNMAX.event)),
     ],
 )
-def test_what_makes_no_cost_and_what_cannot_be_released_is_refused(name: str, make: Callable[[], object]) -> None:
+def test_what_makes_no_cost_and_what_cannot_be_released_is_refused(
+    name: str, make: Callable[[], object]
+) -> None:
     with pytest.raises(InvalidValue, match=": expected ") as refused:
         make()
     assert refused.value.name == name
@@ -276,6 +325,8 @@ def test_the_statement_is_an_estimate_and_rounds_its_own_guarantee_up(
 ) -> None:
     text = statement(sanitizer, 0.5, target_delta=1e-6)
     epsilon = estimated_epsilon(sanitizer, 0.5, target_delta=1e-6)
-    assert text.startswith(f"Estimate, not a guarantee: epsilon = {format_epsilon(epsilon)} at delta = 1e-6")
+    assert text.startswith(
+        f"Estimate, not a guarantee: epsilon = {format_epsilon(epsilon)} at delta = 1e-6"
+    )
     own = pa.RdpAccountant().compose(sanitizer.event).get_epsilon(1e-6)
     assert f"it alone is ({format_epsilon(own)}, 1e-6)-DP (replace_one)" in text

@@ -22,7 +22,9 @@ GAUSSIAN = pa.GaussianEvent(2.0)
 
 def test_events_of_dp_accounting() -> None:
     dp_accounting = pytest.importorskip("dp_accounting")
-    tree = pa.ComposedEvent((GAUSSIAN, pa.SelfComposedEvent(GAUSSIAN, 3), pa.NoOpEvent(), pa.NonPrivateEvent()))
+    tree = pa.ComposedEvent(
+        (GAUSSIAN, pa.SelfComposedEvent(GAUSSIAN, 3), pa.NoOpEvent(), pa.NonPrivateEvent())
+    )
     assert tree.to_dp_event() == dp_accounting.ComposedDpEvent(
         [
             dp_accounting.GaussianDpEvent(2.0),
@@ -52,12 +54,16 @@ def test_accesses_take_the_place_of_sessions_and_of_nothing_else() -> None:
     plain = pa.ComposedEvent((pa.GaussianEvent(2.0), failing))
     assert by_accesses(plain) is plain
     whole = pa.ComposedEvent((plain, pa.SelfComposedEvent(pa.ApproximateEvent(SESSION, 1e-9), 2)))
-    assert by_accesses(whole) == pa.ComposedEvent((plain, pa.SelfComposedEvent(pa.ApproximateEvent(ACCESSES, 1e-9), 2)))
+    assert by_accesses(whole) == pa.ComposedEvent(
+        (plain, pa.SelfComposedEvent(pa.ApproximateEvent(ACCESSES, 1e-9), 2))
+    )
 
 
 @pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.PldAccountant, pa.AutoAccountant])
 def test_others_return_the_smaller_price(accountant: type[pa.Accountant]) -> None:
-    assert epsilon(accountant, SESSION) == pytest.approx(epsilon(pa.RdpAccountant, SESSION), rel=1e-9)
+    assert epsilon(accountant, SESSION) == pytest.approx(
+        epsilon(pa.RdpAccountant, SESSION), rel=1e-9
+    )
     beside = pa.BoundedRangeEvent(0.3)
     both = epsilon(accountant, beside, SESSION, beside)
     assert both <= epsilon(pa.RdpAccountant, beside, SESSION, beside) * (1 + 1e-9)
@@ -70,9 +76,17 @@ def test_accesses_win_where_they_are_cheaper_and_hits_where_overruns_use_delta_u
 ) -> None:
     cheap = pa.SelfComposedEvent(pa.PureDpEvent(TARGET.epsilon), 3)
     session = pa.SessionEvent(TARGET.epsilon, TARGET.hit_prob, 10, 3, cheap)
-    assert epsilon(accountant, session) == epsilon(accountant, cheap) < epsilon(pa.RdpAccountant, session)
-    assert accountant().compose(session).get_delta(0.1) == accountant().compose(cheap).get_delta(0.1)
-    assert epsilon(accountant, SESSION, delta=1e-7) == epsilon(pa.RdpAccountant, SESSION, delta=1e-7)
+    assert (
+        epsilon(accountant, session)
+        == epsilon(accountant, cheap)
+        < epsilon(pa.RdpAccountant, session)
+    )
+    assert accountant().compose(session).get_delta(0.1) == accountant().compose(cheap).get_delta(
+        0.1
+    )
+    assert epsilon(accountant, SESSION, delta=1e-7) == epsilon(
+        pa.RdpAccountant, SESSION, delta=1e-7
+    )
     delta = accountant().compose(SESSION).get_delta(3.0)
     assert delta == pa.RdpAccountant().compose(SESSION).get_delta(3.0) < 3.3e-7
     with pytest.raises(InvalidValue, match="failure_prob"):
@@ -92,7 +106,9 @@ def test_filters_count_hits_by_renyi_and_accesses_by_rho() -> None:
     [(323_960.43135932373, 3.113915523281301e-10), (20_000.0, 5e-9), (400.0, 1e-7), (3.0, 0.02)],
 )
 def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsilon: float) -> None:
-    event = replace(SESSION, epsilon=3 * call_epsilon, call_epsilon=call_epsilon, bounded_range=False)
+    event = replace(
+        SESSION, epsilon=3 * call_epsilon, call_epsilon=call_epsilon, bounded_range=False
+    )
     with mpmath.workdps(60):
         a, b = mpmath.mpf(order), mpmath.exp(-mpmath.mpf(call_epsilon)) / 2
 
@@ -117,7 +133,11 @@ IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("epsilon", pa.BoundedRangeEvent, (NAN,)),
     ("num_candidates", lambda bad: pa.NoisyMaxGaussianEvent(1.0, bad), (0, 2.5)),
     ("num_moving", lambda bad: pa.WinnerEvent(1.0, bad), (0, 3)),
-    ("logits", lambda bad: pa.OneBitEvent(bad, reach=1), ((0.0, 1.0, 0.5), (0.0, NAN, 1.0), (NAN,), (), [0.0])),
+    (
+        "logits",
+        lambda bad: pa.OneBitEvent(bad, reach=1),
+        ((0.0, 1.0, 0.5), (0.0, NAN, 1.0), (NAN,), (), [0.0]),
+    ),
     ("reach", lambda bad: pa.OneBitEvent((0.0,), reach=bad), (0,)),
     ("noise_std", lambda bad: pa.ThresholdEvent(bad, 0.0, 3), (0.0,)),
     ("lowest", lambda bad: pa.ThresholdEvent(1.0, bad, 3), (INF, NAN)),
@@ -165,15 +185,32 @@ EVENTS: list[pa.Event] = [
     pa.SampledGaussianEvent(3.3, 0.066, pa.Adjacency.ADD_REMOVE),
     pa.OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
     pa.ThresholdEvent(150.0, -1350.5, 2702),
-    pa.SessionEvent(0.1, 0.47, 10, math.inf, pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7)),
+    pa.SessionEvent(
+        0.1,
+        0.47,
+        10,
+        math.inf,
+        pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7),
+    ),
     pa.BoundarySessionEvent(
-        0.133, 0.29, 3, 2000, pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7), 0.1, True
+        0.133,
+        0.29,
+        3,
+        2000,
+        pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7),
+        0.1,
+        True,
     ),
     pa.ApproximateEvent(pa.GaussianEvent(1.0), 1e-9),
     pa.ComposedEvent(()),
-    pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.OneBitEvent((-3.0, 0.5), 1), 1e-9)), 39),
+    pa.SelectThenTestEvent(
+        (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.OneBitEvent((-3.0, 0.5), 1), 1e-9)), 39
+    ),
     pa.SelfComposedEvent(
-        pa.ComposedEvent((pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.OneBitEvent((0.0,), 1), 0.0))), 600
+        pa.ComposedEvent(
+            (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.OneBitEvent((0.0,), 1), 0.0))
+        ),
+        600,
     ),
 ]
 
@@ -190,5 +227,7 @@ def test_every_kind_of_event_is_covered() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"kind": "Free"}, {"kind": "Event"}, {"kind": "LeafEvent"}])
 def test_unknown_kinds_are_refused(data: dict[str, str]) -> None:
-    with pytest.raises(InvalidValue, match=rf"kind={data.get('kind')}: expected one of ApproximateEvent, "):
+    with pytest.raises(
+        InvalidValue, match=rf"kind={data.get('kind')}: expected one of ApproximateEvent, "
+    ):
         event_from_json(data)

@@ -28,14 +28,20 @@ from pate.aggregators import StableTopK
 def binomial_delta(epsilon: float, count: int, target: float) -> float:
     """Of n-fold randomized response, summed term by term (Kairouz, Oh & Viswanath 2015)."""
     truth = 1 / (1 + math.exp(-epsilon))
-    chances = [math.comb(count, k) * truth**k * (1 - truth) ** (count - k) for k in range(count + 1)]
+    chances = [
+        math.comb(count, k) * truth**k * (1 - truth) ** (count - k) for k in range(count + 1)
+    ]
     sticks = [max(0.0, -math.expm1(target - (2 * k - count) * epsilon)) for k in range(count + 1)]
     return math.fsum(map(operator.mul, chances, sticks))
 
 
-@pytest.mark.parametrize(("epsilon", "count"), [(0.01, 40), (0.3, 1), (0.3, 12), (1.7, 5), (6.0, 3)])
+@pytest.mark.parametrize(
+    ("epsilon", "count"), [(0.01, 40), (0.3, 1), (0.3, 12), (1.7, 5), (6.0, 3)]
+)
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.45, 0.8, 0.99])
-def test_pure_dp_is_never_below_the_sum_over_binomials(epsilon: float, count: int, share: float) -> None:
+def test_pure_dp_is_never_below_the_sum_over_binomials(
+    epsilon: float, count: int, share: float
+) -> None:
     target = share * epsilon * count
     truth = binomial_delta(epsilon, count, target)
     charged = pa.ExactAccountant().compose(pa.PureDpEvent(epsilon), count).get_delta(target)
@@ -74,7 +80,11 @@ PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] =
     "range": ([pa.BoundedRangeEvent(math.log(2))] * 2, [spans(Fraction(2), 24)] * 2),
     "small range": ([pa.BoundedRangeEvent(math.log(1.1))] * 3, [spans(Fraction(11, 10), 20)] * 3),
     "range, bit, pure": (
-        [pa.BoundedRangeEvent(math.log(1.5)), pa.OneBitEvent(LOGITS, 2), pa.PureDpEvent(math.log(3))],
+        [
+            pa.BoundedRangeEvent(math.log(1.5)),
+            pa.OneBitEvent(LOGITS, 2),
+            pa.PureDpEvent(math.log(3)),
+        ],
         [spans(Fraction(3, 2), 16), bits(CHANCES, 2), [(Fraction(3, 4), Fraction(1, 4))]],
     ),
 }
@@ -82,7 +92,9 @@ PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] =
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYS)
-@pytest.mark.parametrize("y", [Fraction(1), Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(7, 2)])
+@pytest.mark.parametrize(
+    "y", [Fraction(1), Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(7, 2)]
+)
 def test_never_below_the_best_play_and_close_to_it(name: str, y: Fraction) -> None:
     events, families = PLAYS[name]
     searched = float(best_play(families, y))
@@ -102,7 +114,9 @@ def test_never_below_the_best_play_and_close_to_it(name: str, y: Fraction) -> No
         ("small range", pa.BoundedRangeEvent(0.9 * math.log(1.1))),
     ],
 )
-def test_events_made_a_tenth_too_small_fall_below_the_best_play(name: str, cheaper: pa.Event) -> None:
+def test_events_made_a_tenth_too_small_fall_below_the_best_play(
+    name: str, cheaper: pa.Event
+) -> None:
     events, families = PLAYS[name]
     y = Fraction(21, 20)
     charged = pa.ExactAccountant().compose(cheaper, len(events)).get_delta(math.log(y))
@@ -113,7 +127,10 @@ def test_a_gaussian_before_a_bit_against_a_quadrature() -> None:
     mu, epsilon = 0.5, 2.5
     losses = np.linspace(mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu, 2001)
     weights = np.exp(-0.5 * ((losses - mu * mu / 2) / mu) ** 2)
-    later = [float(best_play([bits(CHANCES, 2)], Fraction(math.exp(epsilon - loss)))) for loss in losses.tolist()]
+    later = [
+        float(best_play([bits(CHANCES, 2)], Fraction(math.exp(epsilon - loss))))
+        for loss in losses.tolist()
+    ]
     searched = float(np.dot(weights / weights.sum(), later))
     made = pa.ExactAccountant().compose(pa.GaussianEvent(1 / mu)).compose(pa.OneBitEvent(LOGITS, 2))
     assert searched <= made.get_delta(epsilon) <= searched * 1.02
@@ -131,7 +148,9 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
 
 
 @pytest.mark.parametrize(("noise", "candidates"), [(2.0, 2), (4.0, 5), (1.0, 40)])
-def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(noise: float, candidates: int) -> None:
+def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(
+    noise: float, candidates: int
+) -> None:
     """The hockey stick of the smaller of the two curves of docs/proofs/gap_selection.md, step 4."""
     shift, count = 2 / noise, candidates - 1
     chance = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
@@ -149,7 +168,9 @@ def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(noise: float, can
 @pytest.mark.slow
 def test_the_papers_experiment_costs_what_was_computed_independently() -> None:
     """3.44 by the specification's own program; its non-adaptive lower bound is 3.438."""
-    aggregator = StableTopK(selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove")
+    aggregator = StableTopK(
+        selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove"
+    )
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
     assert 3.438 < pa.ExactAccountant(in_blocks=False).compose(event).get_epsilon(1e-6) < 3.46
     assert 3.45 < pa.ExactAccountant().compose(event).get_epsilon(1e-6) < 3.47
@@ -178,7 +199,9 @@ def test_a_bit_gives_both_roles_at_the_full_reach_and_drops_what_others_dominate
 
 def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
     rng = np.random.default_rng(0)
-    for low, step in zip(rng.uniform(-40, 40, 200).tolist(), (10 ** rng.uniform(-9, 1, 200)).tolist(), strict=True):
+    for low, step in zip(
+        rng.uniform(-40, 40, 200).tolist(), (10 ** rng.uniform(-9, 1, 200)).tolist(), strict=True
+    ):
         logits = (low, low + step)
         box = dominating_pairs(pa.OneBitEvent(logits, reach=1))
         assert isinstance(box, Box)
@@ -187,7 +210,10 @@ def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
             one, other = (mpmath.log1p(mpmath.exp(-mpmath.mpf(x))) for x in logits)
             gain, loss = one - other, mpmath.mpf(logits[1]) - mpmath.mpf(logits[0]) - (one - other)
             for first, second in ((gain, loss), (loss, gain)):
-                assert any(first <= up <= first * (1 + 1e-5) + 2e-13 and down >= second for up, down in losses)
+                assert any(
+                    first <= up <= first * (1 + 1e-5) + 2e-13 and down >= second
+                    for up, down in losses
+                )
 
 
 PAIR = Box(np.array([0.05]), np.array([-0.05]))
@@ -206,41 +232,62 @@ def profile_of(block: Block) -> Profile:
 
 
 def test_a_single_pair_many_times_is_the_sum_over_binomials_and_a_tenth_less_is_below() -> None:
-    made = profile_of(composed_in_blocks(((PAIR, 900),), spacing=rounded_spacing(0.0125), reach=12.0, negligible=1e-20))
+    made = profile_of(
+        composed_in_blocks(
+            ((PAIR, 900),), spacing=rounded_spacing(0.0125), reach=12.0, negligible=1e-20
+        )
+    )
     for target in (0.0, 2.0, 4.0, 6.5):
         truth = binomial_delta(0.05, 900, target)
         assert truth * (1 - 1e-11) <= made.delta(target) <= truth * 1.02 + 1e-13
     cheaper = Box(np.array([0.045]), np.array([-0.045]))
-    made = profile_of(composed_in_blocks(((cheaper, 900),), spacing=0.01125, reach=12.0, negligible=1e-20))
+    made = profile_of(
+        composed_in_blocks(((cheaper, 900),), spacing=0.01125, reach=12.0, negligible=1e-20)
+    )
     assert made.delta(4.0) < binomial_delta(0.05, 900, 4.0) * 0.8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["span", "bit", "both"])
-def test_blocks_are_above_the_play_step_by_step_and_near_it(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = {"span": ((Span(0.1), 1),), "bit": ((bit(), 1),), "both": ((Span(0.1), 1), (bit(), 1))}[family]
+def test_blocks_are_above_the_play_step_by_step_and_near_it(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = {"span": ((Span(0.1), 1),), "bit": ((bit(), 1),), "both": ((Span(0.1), 1), (bit(), 1))}[
+        family
+    ]
     steps = one * 150
     monkeypatch.setattr(pa.exact, "CAPACITY", 10**9)
     alone = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
     monkeypatch.setattr(pa.exact, "CAPACITY", 4 * 40)
     several = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
     for delta in (1e-3, 1e-6, 1e-9):
-        assert alone.epsilon(delta) * (1 - 2e-4) <= several.epsilon(delta) <= alone.epsilon(delta) * 1.03
+        assert (
+            alone.epsilon(delta) * (1 - 2e-4)
+            <= several.epsilon(delta)
+            <= alone.epsilon(delta) * 1.03
+        )
 
 
 def test_blocks_of_two_steps_are_above_exhaustive_play(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pa.exact, "CAPACITY", 8)
-    a_bit, a_range = dominating_pairs(pa.OneBitEvent(LOGITS, 1)), dominating_pairs(pa.BoundedRangeEvent(math.log(1.5)))
+    a_bit, a_range = (
+        dominating_pairs(pa.OneBitEvent(LOGITS, 1)),
+        dominating_pairs(pa.BoundedRangeEvent(math.log(1.5))),
+    )
     assert a_bit is not None and a_range is not None
     steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
-    made = profile_of(composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15))
+    made = profile_of(
+        composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15)
+    )
     families = [bits(CHANCES, 1), spans(Fraction(3, 2), 12), bits(CHANCES, 1)]
     for y in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)):
         assert made.delta(math.log(y)) >= float(best_play(families, y)) * (1 - 1e-12)
     cheaper = dominating_pairs(pa.OneBitEvent(tuple(0.8 * logit for logit in LOGITS), 1))
     assert cheaper is not None
     steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
-    low = profile_of(composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15))
+    low = profile_of(
+        composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15)
+    )
     assert low.delta(math.log(2)) < float(best_play(families, Fraction(2)))
 
 
@@ -264,7 +311,9 @@ def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:
     assert both.total >= 1
 
 
-def test_epsilon_is_zero_where_delta_is_met_from_the_start_and_infinite_where_the_grid_ends_above() -> None:
+def test_epsilon_is_zero_where_delta_is_met_from_the_start_and_infinite_where_the_grid_ends_above() -> (
+    None
+):
     grid = LossGrid(first=-3, size=8, spacing=rounded_spacing(0.1))
     profile = Profile(grid, np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
     assert profile.epsilon(0.6) == 0

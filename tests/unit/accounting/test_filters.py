@@ -48,7 +48,11 @@ def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
     (pa.GaussianEvent(30.0), 631, 631, pa.ExactAccountant, GaussianFilter),
 ])  # fmt: skip
 def test_releases_that_choosing_on_the_way_costs_beside_the_accountant(
-    event: pa.Event, count: int, filtered: int, make: Callable[[], pa.Accountant], kind: Callable[..., PrivacyFilter]
+    event: pa.Event,
+    count: int,
+    filtered: int,
+    make: Callable[[], pa.Accountant],
+    kind: Callable[..., PrivacyFilter],
 ) -> None:
     assert most(event, make) == count
     assert kind(CAP, DELTA).affords(Spent(), event) == filtered
@@ -78,14 +82,28 @@ def test_sums_are_rounded_up_or_exact() -> None:
 @pytest.mark.parametrize("kind", [RenyiFilter, ZCdpFilter, GaussianOrRenyi])
 @pytest.mark.parametrize(
     ("cap", "part", "count"),
-    [(1.0, 0.1, 10), (0.3, 0.1, 3), (0.3, 0.3 / 3, 3), (0.7, 0.1, 7), (1.0, 1 / 3, 3), (3.0, 0.3, 10)],
+    [
+        (1.0, 0.1, 10),
+        (0.3, 0.1, 3),
+        (0.3, 0.3 / 3, 3),
+        (0.7, 0.1, 7),
+        (1.0, 1 / 3, 3),
+        (3.0, 0.3, 10),
+    ],
 )
-def test_equal_parts_use_a_cap_up_and_no_more(kind: type[RenyiFilter], cap: float, part: float, count: int) -> None:
+def test_equal_parts_use_a_cap_up_and_no_more(
+    kind: type[RenyiFilter], cap: float, part: float, count: int
+) -> None:
     """Ten times the float .1 are more than 1, by 6e-17; the delta at which a filter converts has paid for that."""
     made = kind(cap, 1e-9).fixed_by(pa.PureDpEvent(part))
-    for event, number in ((pa.PureDpEvent(part), count), (pa.SelfComposedEvent(pa.PureDpEvent(part), count), 1)):
+    for event, number in (
+        (pa.PureDpEvent(part), count),
+        (pa.SelfComposedEvent(pa.PureDpEvent(part), count), 1),
+    ):
         assert made.affords(Spent(), event) == number
-    assert not made.admits(made.price(pa.SelfComposedEvent(pa.PureDpEvent(part), count)), pa.PureDpEvent(1e-12))
+    assert not made.admits(
+        made.price(pa.SelfComposedEvent(pa.PureDpEvent(part), count)), pa.PureDpEvent(1e-12)
+    )
     paid = made.target_delta - made.failures_allowed - made.conversion_delta
     assert 2.0**-52 * cap < paid < 1e-5 * made.target_delta
     assert 1 - math.exp(-float(count * Fraction(part) - Fraction(cap))) <= paid
@@ -100,25 +118,32 @@ def test_a_gaussian_filter_counts_pure_releases_by_a_gaussian_that_is_worse(epsi
         for part in (0, 0.3, 0.9, 1):
             at = mpmath.exp(part * exact)
             stick = max(mpmath.mpf(0), (e - at) / (1 + e))
-            gaussian = mpmath.ncdf(mu / 2 - part * exact / mu) - at * mpmath.ncdf(-mu / 2 - part * exact / mu)
+            gaussian = mpmath.ncdf(mu / 2 - part * exact / mu) - at * mpmath.ncdf(
+                -mu / 2 - part * exact / mu
+            )
             assert gaussian >= stick
         total = (e - 1) / (1 + e)
         assert mpmath.ncdf(mu / 2) - mpmath.ncdf(-mu / 2) <= total * (1 + mpmath.mpf("1e-6"))
 
 
-def test_where_delta_cannot_pay_for_it_a_cap_is_kept_to_the_last_bit_and_failures_use_their_share_up() -> None:
+def test_where_delta_cannot_pay_for_it_a_cap_is_kept_to_the_last_bit_and_failures_use_their_share_up() -> (
+    None
+):
     made = RenyiFilter(1.0, 1e-14)
     assert made.affords(Spent(), pa.PureDpEvent(0.1)) == 9
     assert made.conversion_delta == made.target_delta - made.failures_allowed
     event = pa.ApproximateEvent(pa.GaussianEvent(1000.0), 1e-7)
-    assert RenyiFilter(CAP, DELTA, max_failure_prob=3e-7).affords(Spent(), event) == 3  # 3 * 1e-7 > 3e-7 as floats
+    # 3 * 1e-7 > 3e-7 as floats
+    assert RenyiFilter(CAP, DELTA, max_failure_prob=3e-7).affords(Spent(), event) == 3
 
 
 def test_a_sequence_is_within_one_bound_as_a_whole() -> None:
     """What the pure sum admitted has used up the other unit too, and the other way round."""
     made = RenyiFilter(0.3, DELTA)
     half = made.price(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 2))
-    large = pa.SelfComposedEvent(pa.GaussianEvent(30.0), int(made.affords(Spent(), pa.GaussianEvent(30.0))))
+    large = pa.SelfComposedEvent(
+        pa.GaussianEvent(30.0), int(made.affords(Spent(), pa.GaussianEvent(30.0)))
+    )
     assert made.admits(half, pa.PureDpEvent(0.1)) and made.admits(Spent(), large)
     assert not made.admits(half, large)
     assert not made.admits(made.price(large), pa.PureDpEvent(0.1))
@@ -137,7 +162,12 @@ def refused(cap: float, events: list[pa.Event], **options: Any) -> tuple[int, fl
 
 @pytest.mark.parametrize(
     ("make", "cap"),
-    [(pa.RdpAccountant, 0.01), (pa.RdpAccountant, 0.9), (pa.ZCdpAccountant, 0.01), (pa.AutoAccountant, 0.9)],
+    [
+        (pa.RdpAccountant, 0.01),
+        (pa.RdpAccountant, 0.9),
+        (pa.ZCdpAccountant, 0.01),
+        (pa.AutoAccountant, 0.9),
+    ],
 )
 @pytest.mark.parametrize(
     "events",
@@ -175,13 +205,19 @@ def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
     for first, allowed in ((pa.GaussianEvent(1.0), 1e-8), (event, 5.05e-7), (largest, 8.05e-7)):
         for kind in (RenyiFilter, ZCdpFilter, GaussianOrRenyi):
             fixed = kind(CAP, DELTA).fixed_by(first)
-            expected = 0.0 if isinstance(fixed, GaussianFilter) and first == pa.GaussianEvent(1.0) else allowed
+            expected = (
+                0.0
+                if isinstance(fixed, GaussianFilter) and first == pa.GaussianEvent(1.0)
+                else allowed
+            )
             assert fixed.failures_allowed == pytest.approx(expected)
             assert fixed.fixed_by(event) == fixed
 
 
 @pytest.mark.parametrize("kind", [ZCdpFilter, GaussianFilter])
-def test_a_session_costs_its_accesses_and_their_overrun_where_hits_have_no_price(kind: type[PrivacyFilter]) -> None:
+def test_a_session_costs_its_accesses_and_their_overrun_where_hits_have_no_price(
+    kind: type[PrivacyFilter],
+) -> None:
     accesses = pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.01), 30), 4e-8)
     session = pa.SessionEvent(0.01, 0.4, 3, 1000, accesses)
     made = kind(CAP, DELTA, max_failure_prob=1e-7)
@@ -197,22 +233,37 @@ def test_the_filter_of_a_ledger_is_fixed_by_its_first_charge() -> None:
     for number in range(2):
         first.charge(fails, adjacency=first.adjacency, key=str(number))
         second.charge(pa.GaussianEvent(50.0), adjacency=second.adjacency, key=str(number))
-    with pytest.raises(pa.BudgetExceeded, match=r"failures take at most 1e-08 of target_delta=1e-06, not 2e-08; a"):
-        second.charge(pa.ApproximateEvent(pa.GaussianEvent(50.0), 2e-8), adjacency=second.adjacency, key="fails")
+    with pytest.raises(
+        pa.BudgetExceeded, match=r"failures take at most 1e-08 of target_delta=1e-06, not 2e-08; a"
+    ):
+        second.charge(
+            pa.ApproximateEvent(pa.GaussianEvent(50.0), 2e-8),
+            adjacency=second.adjacency,
+            key="fails",
+        )
     assert first.filter is not None and second.filter is not None
     assert first.filter.failures_allowed == pytest.approx((1e-9 + DELTA) / 2)
     assert second.filter.failures_allowed == pytest.approx(1e-8)
 
 
-def test_a_ledger_refuses_what_the_filter_does_though_the_accountant_s_total_is_under_the_cap() -> None:
+def test_a_ledger_refuses_what_the_filter_does_though_the_accountant_s_total_is_under_the_cap() -> (
+    None
+):
     """Few releases, for which another order would be better."""
     ledger = pa.Ledger(target_delta=1e-2, max_epsilon=4.0)
     events = [pa.PureDpEvent(3.0), *[pa.PureDpEvent(0.23)] * 20]
-    with pytest.raises(pa.BudgetExceeded, match=r"expected at least 4\.\d+, the total with this release"):
+    with pytest.raises(
+        pa.BudgetExceeded, match=r"expected at least 4\.\d+, the total with this release"
+    ):
         for number, event in enumerate(events):
             ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
     spent = [entry.event for entry in ledger.entries]
-    assert pa.RdpAccountant().compose(pa.ComposedEvent((*spent, pa.PureDpEvent(0.23)))).get_epsilon(1e-2) <= 4.0
+    assert (
+        pa.RdpAccountant()
+        .compose(pa.ComposedEvent((*spent, pa.PureDpEvent(0.23))))
+        .get_epsilon(1e-2)
+        <= 4.0
+    )
 
 
 @pytest.mark.parametrize("make", [pa.ExactAccountant, pa.PldAccountant, pa.PureDpAccountant])
@@ -240,7 +291,11 @@ def test_a_first_release_that_the_accountant_puts_under_the_cap_is_admitted_and_
         (pa.PureDpAccountant, pa.PureDpEvent(0.1), "renyi"),
         (pa.ZCdpAccountant, pa.GaussianEvent(30.0), "zcdp"),
         (pa.ExactAccountant, pa.SelfComposedEvent(pa.GaussianEvent(30.0), 3), "gaussian_and_renyi"),
-        (pa.ExactAccountant, pa.ComposedEvent((pa.GaussianEvent(30.0), pa.PureDpEvent(0.1))), "renyi"),
+        (
+            pa.ExactAccountant,
+            pa.ComposedEvent((pa.GaussianEvent(30.0), pa.PureDpEvent(0.1))),
+            "renyi",
+        ),
         (pa.PldAccountant, pa.GaussianEvent(30.0), "gaussian_and_renyi"),
     ],
 )
@@ -260,7 +315,12 @@ def test_the_default_filter_goes_with_the_accountant(
         ("order", lambda: RenyiFilter(CAP, DELTA, order=1.0)),
         ("order", lambda: RenyiFilter(CAP, DELTA, order=2.0)),
         ("filter", lambda: filter_from_json({"name": "none"}, max_epsilon=CAP, target_delta=DELTA)),
-        ("filter", lambda: filter_from_json({"name": "zcdp", "order": 2}, max_epsilon=CAP, target_delta=DELTA)),
+        (
+            "filter",
+            lambda: filter_from_json(
+                {"name": "zcdp", "order": 2}, max_epsilon=CAP, target_delta=DELTA
+            ),
+        ),
         ("event", lambda: GaussianFilter(CAP, DELTA).amount(pa.ZCdpEvent(0.1))),
     ],
 )
@@ -274,10 +334,16 @@ def test_other_kinds_may_follow_gaussians_at_little_cost_for_these() -> None:
     ledger = pa.Ledger(target_delta=DELTA, accountant=pa.AutoAccountant, max_epsilon=CAP)
     assert ledger.affords(pa.GaussianEvent(30.0)) == 598
     ledger.charge(pa.GaussianEvent(3.0), adjacency=ledger.adjacency)
-    for event in (BITS, pa.BoundedRangeEvent(0.1), pa.ZCdpEvent(0.01), pa.ApproximateEvent(pa.PureDpEvent(0.1), 1e-9)):
+    for event in (
+        BITS,
+        pa.BoundedRangeEvent(0.1),
+        pa.ZCdpEvent(0.01),
+        pa.ApproximateEvent(pa.PureDpEvent(0.1), 1e-9),
+    ):
         assert ledger.affords(event) > 0
         ledger.charge(event, adjacency=ledger.adjacency)
-    before = GaussianOrRenyi(CAP, DELTA).fixed_by(pa.GaussianEvent(3.0))  # of ledgers that were written before
+    # of ledgers that were written before
+    before = GaussianOrRenyi(CAP, DELTA).fixed_by(pa.GaussianEvent(3.0))
     with pytest.raises(InvalidValue, match="expected Gaussian or pure DP"):
         before.affords(Spent(), pa.ZCdpEvent(0.01))
 
@@ -304,11 +370,20 @@ def test_a_session_whose_accesses_may_overrun_has_no_mu() -> None:
 
 def test_a_filter_that_was_stored_before_allows_the_failures_that_it_did() -> None:
     stored = filter_from_json(
-        {"name": "renyi", "max_failure_prob": None, "order": 8.0}, max_epsilon=CAP, target_delta=DELTA
+        {"name": "renyi", "max_failure_prob": None, "order": 8.0},
+        max_epsilon=CAP,
+        target_delta=DELTA,
     )
-    assert stored.fixed_by(pa.ApproximateEvent(pa.GaussianEvent(9.0), 1e-8)).failures_allowed == DELTA / 2
-    assert stored.fixed_by(pa.ApproximateEvent(pa.GaussianEvent(9.0), 6e-7)).failures_allowed == 6e-7
+    assert (
+        stored.fixed_by(pa.ApproximateEvent(pa.GaussianEvent(9.0), 1e-8)).failures_allowed
+        == DELTA / 2
+    )
+    assert (
+        stored.fixed_by(pa.ApproximateEvent(pa.GaussianEvent(9.0), 6e-7)).failures_allowed == 6e-7
+    )
     ledger = pa.Ledger(
-        target_delta=DELTA, max_epsilon=CAP, filter=partial(RenyiFilter, order=8.0, plans_failures=False)
+        target_delta=DELTA,
+        max_epsilon=CAP,
+        filter=partial(RenyiFilter, order=8.0, plans_failures=False),
     )
     assert ledger.affords(pa.GaussianEvent(30.0)) > 0

@@ -26,7 +26,9 @@ TEST = pa.ApproximateEvent(pa.OneBitEvent((-9.0, -3.0, 0.0, 3.0), 1), 1e-9)
 def test_a_delta_of_little_more_than_failures_is_found(kind: type[pa.Accountant]) -> None:
     release = StableTopK(selection_scale=40.0, test_std=60.0)
     spent = kind().compose(release.event_for(num_queries=100, num_labels=40, num_teachers=300))
-    known = pa.RdpAccountant().compose(release.event_for(num_queries=100, num_labels=40, num_teachers=300))
+    known = pa.RdpAccountant().compose(
+        release.event_for(num_queries=100, num_labels=40, num_teachers=300)
+    )
     for epsilon in (4.0, 4.5, 5.0, 5.5, 50.0):
         delta = spent.get_delta(epsilon)
         assert spent.failure_prob <= delta <= known.get_delta(epsilon) < 1.001 * spent.failure_prob
@@ -36,7 +38,11 @@ def test_a_delta_of_little_more_than_failures_is_found(kind: type[pa.Accountant]
 
 def test_an_accountant_that_does_not_know_it_adds_its_parts() -> None:
     parts = (pa.BoundedRangeEvent(0.1), TEST)
-    one = pa.RdpAccountant().compose(pa.SelfComposedEvent(pa.SelectThenTestEvent(parts, 4), 9)).get_epsilon(DELTA)
+    one = (
+        pa.RdpAccountant()
+        .compose(pa.SelfComposedEvent(pa.SelectThenTestEvent(parts, 4), 9))
+        .get_epsilon(DELTA)
+    )
     assert one == pa.RdpAccountant().compose(parts[0], 9).compose(parts[1], 9).get_epsilon(DELTA)
 
 
@@ -49,7 +55,9 @@ def test_an_accountant_that_does_not_know_it_adds_its_parts() -> None:
     ],
 )
 @pytest.mark.parametrize("order", [1.0001, 3.0, 1e4])
-def test_extreme_parameters_give_a_price(range_epsilon: float, logits: tuple[float, ...], order: float) -> None:
+def test_extreme_parameters_give_a_price(
+    range_epsilon: float, logits: tuple[float, ...], order: float
+) -> None:
     test = pa.ApproximateEvent(pa.OneBitEvent(logits, 1), 1e-9)
     event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(range_epsilon), test), 3)
     assert joint_rdp(event, order) >= 0
@@ -62,13 +70,18 @@ def test_extreme_parameters_give_a_price(range_epsilon: float, logits: tuple[flo
 def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: float) -> None:
     shape = {"num_queries": 100, "num_labels": 4, "num_teachers": num_teachers}
     event = StableTopK(selection_scale=scale, test_std=scale).event_for(**shape)
-    joint, parts = (kind().compose(event).get_epsilon(DELTA) for kind in (pa.JointLawAccountant, pa.RdpAccountant))
+    joint, parts = (
+        kind().compose(event).get_epsilon(DELTA)
+        for kind in (pa.JointLawAccountant, pa.RdpAccountant)
+    )
     assert 0 <= joint <= parts
 
 
 def test_delta_is_found_far_from_renyis_order() -> None:
     shape = {"num_queries": 600, "num_labels": 10, "num_teachers": 50}
-    spent = pa.JointLawAccountant().compose(StableTopK(selection_scale=17.13, test_std=15.46).event_for(**shape))
+    spent = pa.JointLawAccountant().compose(
+        StableTopK(selection_scale=17.13, test_std=15.46).event_for(**shape)
+    )
     assert spent.get_delta(spent.get_epsilon(1e-3)) == pytest.approx(1e-3, rel=0.2)
 
 
@@ -88,12 +101,22 @@ def bit_rdp(logit: float, other: float, order: float) -> float:
     with mpmath.workdps(60):
         chances = [1 / (1 + mpmath.exp(-mpmath.mpf(place))) for place in (logit, other)]
         p, q = ([chance, 1 - chance] for chance in chances)
-        return float(mpmath.log(sum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True))) / (order - 1))
+        return float(
+            mpmath.log(sum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True)))
+            / (order - 1)
+        )
 
 
 def _programs(rng: np.random.Generator, size: float, number: int) -> LinearPrograms:
     """Their rows are shared parts, moved by constants of their own; their values are partly their own."""
-    parts = np.vstack([rng.random(60), [1.0, -1.0, *rng.normal(size=58)], rng.normal(size=(3, 60)) - 0.2, np.ones(60)])
+    parts = np.vstack(
+        [
+            rng.random(60),
+            [1.0, -1.0, *rng.normal(size=58)],
+            rng.normal(size=(3, 60)) - 0.2,
+            np.ones(60),
+        ]
+    )
     weights = np.concatenate([np.eye(5, 6)[None]] * number)
     weights[:, 0, 0] = size
     weights[:, 2:, 5] = -0.1 * rng.random((number, 3))
@@ -108,7 +131,9 @@ def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
     exact = np.vectorize(Fraction, otypes=[object])
     weights, parts, own = exact(programs.weights), exact(programs.parts), exact(programs.own)
     programs_of = zip(own, weights, exact(multipliers), strict=True)
-    return np.stack([here + of[0] @ parts - given @ (of[1:] @ parts) for here, of, given in programs_of])
+    return np.stack(
+        [here + of[0] @ parts - given @ (of[1:] @ parts) for here, of, given in programs_of]
+    )
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e8])
@@ -130,9 +155,16 @@ def test_what_double_precision_cannot_say_is_infinite() -> None:
     own = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
     sizes = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
     programs = LinearPrograms(np.array([[1.0, -1.0]]), np.array([[[0.0], [1.0]]] * 3), sizes, own)
-    assert [found[:2].ravel().tolist() for found in best_multipliers(programs)] == [[0.0, 0.0], [0.0, 0.0]]
+    assert [found[:2].ravel().tolist() for found in best_multipliers(programs)] == [
+        [0.0, 0.0],
+        [0.0, 0.0],
+    ]
     zeros = np.zeros((3, 1))
-    assert programs.bounds(zeros, programs.left(zeros)).tolist() == [np.inf, np.inf, pytest.approx(2.0)]
+    assert programs.bounds(zeros, programs.left(zeros)).tolist() == [
+        np.inf,
+        np.inf,
+        pytest.approx(2.0),
+    ]
 
 
 PENALTY = 20.0
@@ -145,7 +177,11 @@ def largest_mean(values: Array, rows: Array) -> float:
     held = np.hstack([rows, missed])
     ones = np.concatenate([np.ones(len(values)), np.zeros(missed.shape[1])])
     solved = linprog(
-        costs, A_ub=held[1:], b_ub=np.zeros(len(rows) - 1), A_eq=np.stack([held[0], ones]), b_eq=[0.0, 1.0]
+        costs,
+        A_ub=held[1:],
+        b_ub=np.zeros(len(rows) - 1),
+        A_eq=np.stack([held[0], ones]),
+        b_eq=[0.0, 1.0],
     )
     assert solved.status == 0
     return -float(solved.fun)
@@ -161,7 +197,8 @@ def bound(values: Array, rows: Array, prices: Array) -> float:
 def test_the_mean_is_that_of_a_library(num_rows: int, num_types: int) -> None:
     rng = np.random.default_rng(num_rows)
     values = rng.uniform(-1, 1, (40, num_types))
-    rows = rng.uniform(-1, 1, (40, num_rows, num_types)) * (rng.random((40, num_rows, 1)) < 0.9)  # some are all zeros
+    # some are all zeros
+    rows = rng.uniform(-1, 1, (40, num_rows, num_types)) * (rng.random((40, num_rows, 1)) < 0.9)
     for value, row, prices in zip(values, rows, row_prices(values, rows), strict=True):
         expected = largest_mean(value, row)
         assert prices[-1] == pytest.approx(expected, abs=1e-5)
@@ -177,10 +214,16 @@ def test_the_mean_is_that_of_a_library(num_rows: int, num_types: int) -> None:
         ("events", (TEST,), 4),
         ("events", (TEST, pa.BoundedRangeEvent(0.1)), 4),
         ("events", (pa.GaussianEvent(1.0), TEST), 4),
-        ("events", (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.GaussianEvent(1.0), 1e-9)), 4),
+        (
+            "events",
+            (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.GaussianEvent(1.0), 1e-9)),
+            4,
+        ),
         ("num_candidates", (pa.BoundedRangeEvent(0.1), TEST), 1),
     ],
 )
-def test_other_parts_are_refused(name: str, events: tuple[pa.Event, ...], num_candidates: int) -> None:
+def test_other_parts_are_refused(
+    name: str, events: tuple[pa.Event, ...], num_candidates: int
+) -> None:
     with pytest.raises(InvalidValue, match=f"^{name}="):
         pa.SelectThenTestEvent(events, num_candidates)

@@ -54,8 +54,14 @@ from pate.validation import InvalidValue
 
 DELTA = 1e-6
 GAUSSIAN = GaussianEvent(20.0)
-BIT = SelfComposedEvent(ComposedEvent((ApproximateEvent(OneBitEvent((-20.0, 0.0), 1), 1e-9), PureDpEvent(0.1))), 3)
-A, B, C = PureDpEvent(0.05), BoundedRangeEvent(0.1), SelfComposedEvent(OneBitEvent((-1.0, -0.9, -0.8), 1), 3)
+BIT = SelfComposedEvent(
+    ComposedEvent((ApproximateEvent(OneBitEvent((-20.0, 0.0), 1), 1e-9), PureDpEvent(0.1))), 3
+)
+A, B, C = (
+    PureDpEvent(0.05),
+    BoundedRangeEvent(0.1),
+    SelfComposedEvent(OneBitEvent((-1.0, -0.9, -0.8), 1), 3),
+)
 ORDER = [A, A, B, C, C, C, A, B, B, A, C, A]
 MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant]
 BOTH = pytest.mark.parametrize("kept", [True, False], ids=["on disk", "in memory"])
@@ -65,7 +71,9 @@ def charge(ledger: Ledger, event: Event = GAUSSIAN, key: str = "a", **kwargs: An
     return ledger.charge(event, adjacency=ledger.adjacency, key=key, **kwargs)
 
 
-def once(ledger: Ledger, key: str, draw: Callable[[], bytes], event: Event = GAUSSIAN, **kwargs: Any) -> bytes:
+def once(
+    ledger: Ledger, key: str, draw: Callable[[], bytes], event: Event = GAUSSIAN, **kwargs: Any
+) -> bytes:
     return ledger.once(key, event, draw, adjacency=ledger.adjacency, **kwargs)
 
 
@@ -108,10 +116,13 @@ def test_a_key_stands_for_one_event_and_one_release(ledger: Ledger, path: Path) 
         assert once(opened, "b", lambda: b"drawn", BIT) == b"drawn"
         assert once(opened, "b", pytest.fail, BIT) == opened.read("b") == b"drawn"
         for event in (BIT, GaussianEvent(2.0)):
-            with pytest.raises(InvalidValue, match=r"^key=a: expected a new key, this one stands for another price"):
+            with pytest.raises(
+                InvalidValue, match=r"^key=a: expected a new key, this one stands for another price"
+            ):
                 charge(opened, event)
     charge(ledger, GaussianEvent(2.0), key="c")
-    assert charge(ledger, GaussianEvent(2), key="c") == ledger.entries[2]  # equal events that are written otherwise
+    # equal events that are written otherwise
+    assert charge(ledger, GaussianEvent(2), key="c") == ledger.entries[2]
     assert keys(ledger) == ledger.keys == ["a", "b", "c"]
     assert len({charge(ledger, key="").key for _ in range(3)}) == 3
     charge(ledger, GaussianEvent(0.0), key="d")
@@ -127,7 +138,9 @@ def test_what_is_drawn_later_is_under_a_charge(ledger: Ledger) -> None:
     assert (keys(ledger), ledger.keys, ledger.epsilon) == (["a"], ["a", "second"], ONE)
 
 
-def test_the_draws_of_a_run_are_numbered_where_they_are_committed(ledger: Ledger, path: Path) -> None:
+def test_the_draws_of_a_run_are_numbered_where_they_are_committed(
+    ledger: Ledger, path: Path
+) -> None:
     def between() -> bytes:
         once(Ledger(path, target_delta=DELTA), "run-c", bytes, run="run")
         return b""
@@ -148,13 +161,19 @@ def test_a_draw_that_fails_or_is_not_allowed_charges_nothing(path: Path) -> None
     with pytest.raises(RuntimeError, match="no votes"):
         once(ledger, "a", fail)
     charge(ledger)
-    with pytest.raises(BudgetExceeded, match=r"max_epsilon=0\.\d+: expected at least 0\.\d+, the total with this"):
+    with pytest.raises(
+        BudgetExceeded, match=r"max_epsilon=0\.\d+: expected at least 0\.\d+, the total with this"
+    ):
         once(ledger, "b", pytest.fail)
     with pytest.raises(BudgetExceeded, match="expected at least inf"):
         charge(ledger, GaussianEvent(0.0), key="c")
-    with pytest.raises(BudgetExceeded, match=r"failures take at most 1e-08 of target_delta=1e-06, not 1e-05"):
+    with pytest.raises(
+        BudgetExceeded, match=r"failures take at most 1e-08 of target_delta=1e-06, not 1e-05"
+    ):
         charge(ledger, ApproximateEvent(GAUSSIAN, 1e-5), key="d")
-    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-06"):
+    with pytest.raises(
+        InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-06"
+    ):
         charge(Ledger(target_delta=DELTA), ApproximateEvent(GAUSSIAN, 1e-5), key="d")
     assert charge(ledger).key == "a"
     assert keys(Ledger(path, target_delta=DELTA)) == ["a"]
@@ -162,18 +181,26 @@ def test_a_draw_that_fails_or_is_not_allowed_charges_nothing(path: Path) -> None
 
 
 def test_adjacency_is_that_of_the_ledger_and_of_the_event(ledger: Ledger, tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^adjacency=add_remove: expected replace_one, as this ledger counts"):
+    with pytest.raises(
+        InvalidValue, match=r"^adjacency=add_remove: expected replace_one, as this ledger counts"
+    ):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
-    replaced, comes = (SelfComposedEvent(SampledGaussianEvent(2.0, 0.1, one), 3) for one in Adjacency)
+    replaced, comes = (
+        SelfComposedEvent(SampledGaussianEvent(2.0, 0.1, one), 3) for one in Adjacency
+    )
     other = Ledger(tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA)
-    with pytest.raises(InvalidValue, match=r"^event\.adjacency=replace_one: expected add_remove, as this ledger"):
+    with pytest.raises(
+        InvalidValue, match=r"^event\.adjacency=replace_one: expected add_remove, as this ledger"
+    ):
         charge(other, replaced)
     charge(other, comes)
     assert Ledger.stored(tmp_path / "other.db").entries[0].event == comes
     assert ledger.entries == []
 
 
-@pytest.mark.parametrize("bad", [{"target_delta": 0.0}, {"target_delta": 1.0}, {"max_epsilon": 0}, {"data": 7}])
+@pytest.mark.parametrize(
+    "bad", [{"target_delta": 0.0}, {"target_delta": 1.0}, {"max_epsilon": 0}, {"data": 7}]
+)
 def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue, match=rf"^{next(iter(bad))}=.*: expected "):
         Ledger(path, **({"target_delta": DELTA} | bad))
@@ -186,9 +213,14 @@ def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> Non
 def test_an_accountant_is_given_by_its_class(accountant: Any, path: Path) -> None:
     for call in (
         lambda: Ledger(path, target_delta=DELTA, accountant=accountant),
-        lambda: calibrate(lambda noise: BIT, target_epsilon=1.0, target_delta=DELTA, accountant=accountant),
+        lambda: calibrate(
+            lambda noise: BIT, target_epsilon=1.0, target_delta=DELTA, accountant=accountant
+        ),
     ):
-        with pytest.raises(InvalidValue, match=r"^accountant=.*: expected a class such as pate\.accounting\.RdpAccoun"):
+        with pytest.raises(
+            InvalidValue,
+            match=r"^accountant=.*: expected a class such as pate\.accounting\.RdpAccoun",
+        ):
             call()
     assert not path.exists()
 
@@ -204,7 +236,10 @@ def test_an_accountant_is_given_by_its_class(accountant: Any, path: Path) -> Non
             {"accountant": partial(RdpAccountant, orders=[8.0])},
             r"^accountant=rdp\(orders=\[8\.0\]\): expected auto, as",
         ),
-        ({"max_epsilon": 4.0, "filter": partial(RenyiFilter, order=9.0)}, r"^filter=renyi\(.*expected renyi\("),
+        (
+            {"max_epsilon": 4.0, "filter": partial(RenyiFilter, order=9.0)},
+            r"^filter=renyi\(.*expected renyi\(",
+        ),
         ({"filter": RenyiFilter}, r"^filter=.*: expected a max_epsilon beside it"),
     ],
 )
@@ -219,7 +254,14 @@ def test_a_file_of_other_settings_is_refused_by_the_name_of_the_difference(
 
 def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> None:
     made, named = partial(RdpAccountant, orders=[4.0, 8.0]), partial(RenyiFilter, order=8.0)
-    SharedLedger(path, adjacency="add_remove", target_delta=1e-5, accountant=made, max_epsilon=3.0, filter=named)
+    SharedLedger(
+        path,
+        adjacency="add_remove",
+        target_delta=1e-5,
+        accountant=made,
+        max_epsilon=3.0,
+        filter=named,
+    )
     again = SharedLedger.stored(path).account("one")
     charge(again, A)
     assert (again.adjacency, again.target_delta, again.max_epsilon) == ("add_remove", 1e-5, 3.0)
@@ -232,7 +274,9 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
         Ledger.stored(tmp_path / "nowhere")
 
 
-def test_the_accountant_of_somebody_is_not_found_by_its_name_and_another_store_is_no_ledger(path: Path) -> None:
+def test_the_accountant_of_somebody_is_not_found_by_its_name_and_another_store_is_no_ledger(
+    path: Path,
+) -> None:
     class Own(RdpAccountant):
         name = "own"
 
@@ -251,7 +295,10 @@ def test_the_accountant_of_somebody_is_not_found_by_its_name_and_another_store_i
 def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(path: Path) -> None:
     two = GaussianEvent(2.0)
     Ledger(path, target_delta=DELTA, max_epsilon=4.0)
-    plain, tight = Ledger(path, target_delta=DELTA), Ledger(path, target_delta=DELTA, max_epsilon=3.0)
+    plain, tight = (
+        Ledger(path, target_delta=DELTA),
+        Ledger(path, target_delta=DELTA, max_epsilon=3.0),
+    )
     assert (plain.max_epsilon, tight.max_epsilon) == (4.0, 3.0)
     charge(tight, two)
     with pytest.raises(BudgetExceeded, match=r"^max_epsilon=3\.0"):
@@ -261,13 +308,18 @@ def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(pa
         charge(plain, two, "c")
     assert Ledger.stored(path).max_epsilon == 4.0
     bare = path.with_name("bare.db")  # a file without a cap takes one for an object
-    ledger, tight = Ledger(bare, target_delta=DELTA), Ledger(bare, target_delta=DELTA, max_epsilon=1.2 * ONE)
+    ledger, tight = (
+        Ledger(bare, target_delta=DELTA),
+        Ledger(bare, target_delta=DELTA, max_epsilon=1.2 * ONE),
+    )
     charge(tight)
     assert (tight.affords(GAUSSIAN), ledger.affords(GAUSSIAN)) == (0, math.inf)
     assert (ledger.filter, ledger.left, ledger.spent_epsilon) == (None, None, ONE)
 
 
-def test_what_is_left_falls_with_every_charge_and_says_how_often_an_event_fits(shared: SharedLedger) -> None:
+def test_what_is_left_falls_with_every_charge_and_says_how_often_an_event_fits(
+    shared: SharedLedger,
+) -> None:
     account, small = shared.account("one"), GaussianEvent(30.0)
     assert (account.affords(small), account.left, account.spent_epsilon) == (559, None, 0.0)
     left = []
@@ -281,12 +333,17 @@ def test_what_is_left_falls_with_every_charge_and_says_how_often_an_event_fits(s
     assert account.epsilon == account.spent_epsilon < 4.0  # by the accountant, as reports say it
 
 
-def test_the_exact_accountant_s_cap_counts_mu_where_the_first_release_is_gaussian(path: Path) -> None:
+def test_the_exact_accountant_s_cap_counts_mu_where_the_first_release_is_gaussian(
+    path: Path,
+) -> None:
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
     first, other = shared.account("gaussians"), shared.account("others")
     charge(first, GaussianEvent(30.0))
     charge(other, PureDpEvent(0.1))
-    assert [made and made.name for made in (first.filter, other.filter)] == ["gaussian_and_renyi", "renyi"]
+    assert [made and made.name for made in (first.filter, other.filter)] == [
+        "gaussian_and_renyi",
+        "renyi",
+    ]
     assert first.affords(GaussianEvent(30.0)) == 597
     charge(first, PureDpEvent(0.1), "b")
     assert 570 < first.affords(GaussianEvent(30.0)) < 597
@@ -298,23 +355,35 @@ def test_each_data_set_has_the_whole_budget(shared: SharedLedger, path: Path) ->
     assert (one.epsilon, other.epsilon) == (afresh(AutoAccountant, [two]), 0.0)
     assert other.affords(two) == one.affords(two) + 1 == 2
     charge(one, two, "b")
-    with pytest.raises(BudgetExceeded, match=r"^max_epsilon=4\.0: expected at least 4\.\d+, the total with this"):
+    with pytest.raises(
+        BudgetExceeded, match=r"^max_epsilon=4\.0: expected at least 4\.\d+, the total with this"
+    ):
         charge(one, two, "c")
     charge(other, two)
-    assert [(entry.key, entry.data) for entry in shared.entries] == [("a", "one"), ("b", "one"), ("a", "other")]
+    assert [(entry.key, entry.data) for entry in shared.entries] == [
+        ("a", "one"),
+        ("b", "one"),
+        ("a", "other"),
+    ]
     assert (shared.data, keys(one)) == (["one", "other"], ["a", "b"])
     for again in (SharedLedger(path, target_delta=DELTA), SharedLedger.stored(path)):
         assert charge(again.account("one"), two) == first
     assert Ledger(path, target_delta=DELTA, data="other").max_epsilon == 4.0
 
 
-def test_a_ledger_of_one_data_set_does_not_read_a_file_of_several_as_its_own(shared: SharedLedger, path: Path) -> None:
+def test_a_ledger_of_one_data_set_does_not_read_a_file_of_several_as_its_own(
+    shared: SharedLedger, path: Path
+) -> None:
     charge(shared.account("one"))
     plain = Ledger(path, target_delta=DELTA)
     charge(plain, key="b")
     assert [entry.data for entry in shared.account("one").entries] == ["one", "one"]
     charge(shared.account("other"))
-    for use in (lambda: plain.entries, lambda: charge(plain, key="c"), lambda: Ledger(path, target_delta=DELTA)):
+    for use in (
+        lambda: plain.entries,
+        lambda: charge(plain, key="c"),
+        lambda: Ledger(path, target_delta=DELTA),
+    ):
         with pytest.raises(InvalidValue, match=r"^data='': expected the digest of one data set"):
             use()
 
@@ -358,9 +427,13 @@ def test_a_charge_is_composed_and_filtered_as_often_after_many_others_as_after_f
 ) -> None:
     asked: list[Event] = []
     price = RenyiFilter.price
-    monkeypatch.setattr(RenyiFilter, "price", lambda self, event: asked.append(event) or price(self, event))
+    monkeypatch.setattr(
+        RenyiFilter, "price", lambda self, event: asked.append(event) or price(self, event)
+    )
     monkeypatch.setattr(Counting, "composed", 0)
-    ledger = Ledger(path if kept else None, target_delta=DELTA, accountant=Counting, max_epsilon=100.0)
+    ledger = Ledger(
+        path if kept else None, target_delta=DELTA, accountant=Counting, max_epsilon=100.0
+    )
     for number in range(60):
         before = Counting.composed, len(asked)
         charge(ledger, (A, B, C, GaussianEvent(100.0 + number))[number % 4], str(number))
@@ -369,7 +442,8 @@ def test_a_charge_is_composed_and_filtered_as_often_after_many_others_as_after_f
 
 
 def test_a_charge_that_was_refused_or_has_no_price_is_in_no_total() -> None:
-    ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))  # the sum of the epsilons of pure DP
+    # the sum of the epsilons of pure DP
+    ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))
     charge(ledger, A, "0")
     for refused in (GaussianEvent(1.0), ZCdpEvent(1.0)):
         with pytest.raises(BudgetExceeded):
@@ -378,14 +452,18 @@ def test_a_charge_that_was_refused_or_has_no_price_is_in_no_total() -> None:
     exact = Ledger(target_delta=DELTA, accountant=ExactAccountant)
     for number, event in enumerate((A, B, B)):
         charge(exact, event, str(number))
-        with pytest.raises(InvalidValue, match=r"^event=ZCdpEvent: expected an event that the exact"):
+        with pytest.raises(
+            InvalidValue, match=r"^event=ZCdpEvent: expected an event that the exact"
+        ):
             charge(exact, ZCdpEvent(0.1), "9")
     assert exact.epsilon == afresh(RdpAccountant, [A, B, B])  # in whatever order
     assert (exact.price(ZCdpEvent(0.1)), exact.price(B)) == (math.inf, afresh(ExactAccountant, [B]))
 
 
 @pytest.mark.slow
-def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_none_twice(path: Path) -> None:
+def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_none_twice(
+    path: Path,
+) -> None:
     """A total that forgot a charge would let another release through."""
     grown, early = Ledger(path, target_delta=DELTA, max_epsilon=9.0), path.with_name("early.db")
     charge(grown, A)
@@ -427,7 +505,9 @@ def test_a_ledger_in_memory_is_not_copied_and_one_on_disk_knows_of_its_copies(
     """Forty releases were drawn in worker processes under a budget for four, and the ledger had no entry."""
     memory = Ledger(target_delta=DELTA)
     for way in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(InvalidValue, match=r"^ledger\.path=None: expected a file, through which copies know"):
+        with pytest.raises(
+            InvalidValue, match=r"^ledger\.path=None: expected a file, through which copies know"
+        ):
             way(memory)
     with monkeypatch.context() as forked:
         forked.setattr(os, "getpid", lambda: -1)
@@ -440,7 +520,9 @@ def test_a_ledger_in_memory_is_not_copied_and_one_on_disk_knows_of_its_copies(
     charge(copy.deepcopy(ledger), key="b")
     charge(copy.copy(ledger), key="c")
     charge(ledger, key="d")
-    charge(pickle.loads(pickle.dumps(SharedLedger(path, target_delta=DELTA))).account("one"), key="e")
+    charge(
+        pickle.loads(pickle.dumps(SharedLedger(path, target_delta=DELTA))).account("one"), key="e"
+    )
     assert keys(ledger) == list("abcde")
 
 
@@ -453,7 +535,9 @@ def test_threads_cannot_spend_one_budget_twice(kept: bool, path: Path) -> None:
             time.sleep(0.02)
             return super().get_epsilon(target_delta)
 
-    ledger = Ledger(path if kept else None, target_delta=DELTA, accountant=Slow, max_epsilon=1.2 * ONE)
+    ledger = Ledger(
+        path if kept else None, target_delta=DELTA, accountant=Slow, max_epsilon=1.2 * ONE
+    )
     refused: list[str] = []
 
     def spend(key: str) -> None:
@@ -508,8 +592,12 @@ def test_two_hundred_charges_by_processes_at_once_spend_each_budget_once(path: P
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("where", ["draw", "about", "before the line", "after the line", "after the commit"])
-def test_a_kill_leaves_the_charge_and_its_release_or_neither(ledger: Ledger, path: Path, where: str) -> None:
+@pytest.mark.parametrize(
+    "where", ["draw", "about", "before the line", "after the line", "after the commit"]
+)
+def test_a_kill_leaves_the_charge_and_its_release_or_neither(
+    ledger: Ledger, path: Path, where: str
+) -> None:
     charge(ledger)
 
     def die(*_: object) -> Any:
@@ -550,7 +638,9 @@ def test_a_full_disk_is_one_line_with_the_path_and_charges_nothing(
 
     with monkeypatch.context() as full:
         full.setattr(sqlite3, "connect", limited)
-        with pytest.raises(OSError, match=r"^\[Errno 28\] No space left on device: '\S+ledger\.db'$"):
+        with pytest.raises(
+            OSError, match=r"^\[Errno 28\] No space left on device: '\S+ledger\.db'$"
+        ):
             once(ledger, "b", lambda: bytes(100_000))
     assert path.read_bytes() == before
     assert (keys(ledger), ledger.epsilon) == (["a"], ONE)
@@ -558,17 +648,23 @@ def test_a_full_disk_is_one_line_with_the_path_and_charges_nothing(
 
 
 def test_a_line_that_is_chained_and_no_charge_is_refused(path: Path) -> None:
-    for number, event in enumerate(["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']):
+    for number, event in enumerate(
+        ["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']
+    ):
         own = path.with_name(f"{number}.db")
         Ledger(own, target_delta=DELTA)._store.once("", "a", bytes, event=event)
-        with pytest.raises(DamagedLedger, match=r"^ledger=.*: expected a charge on line 1: restore the ledger"):
+        with pytest.raises(
+            DamagedLedger, match=r"^ledger=.*: expected a charge on line 1: restore the ledger"
+        ):
             Ledger(own, target_delta=DELTA)
 
 
 @pytest.mark.parametrize(
     "words", [["pate-train", "data=a b", "note='\n"], ["pate-train", "\udcff"], ["x" * 5000], None]
 )
-def test_the_origin_of_a_charge_is_known(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, words: Any) -> None:
+def test_the_origin_of_a_charge_is_known(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, words: Any
+) -> None:
     """Whatever the command's words are, which a shell would take: no text, a great many; no words, and no name."""
 
     def unknown(number: int) -> Any:
@@ -602,9 +698,14 @@ def test_an_account_adds_up_prices_of_one_unit_of_privacy(
     with pytest.raises(InvalidValue, match=rule):
         early.charge(GAUSSIAN, adjacency="replace_one")
     assert len(shared.entries) == 1
-    assert shared.account("b" * 64, unit=second).charge(GAUSSIAN, adjacency="replace_one").unit == second
+    assert (
+        shared.account("b" * 64, unit=second).charge(GAUSSIAN, adjacency="replace_one").unit
+        == second
+    )
     unnamed = SharedLedger.stored(shared.path).account("a" * 64)
-    assert unnamed.charge(GAUSSIAN, adjacency="replace_one").unit == first, "who says nothing takes the account's"
+    assert unnamed.charge(GAUSSIAN, adjacency="replace_one").unit == first, (
+        "who says nothing takes the account's"
+    )
 
 
 def test_charges_that_name_no_unit_are_taken_to_be_for_that_of_the_account(tmp_path: Path) -> None:
@@ -622,5 +723,7 @@ def test_charges_that_name_no_unit_are_taken_to_be_for_that_of_the_account(tmp_p
 def test_a_ledger_is_shown_by_its_terms_and_its_number_of_charges(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=3.0)
     ledger.charge(PureDpEvent(0.5), adjacency=Adjacency.REPLACE_ONE)
-    terms = f"path={tmp_path / 'ledger.db'}, adjacency=replace_one, target_delta=1e-06, max_epsilon=3.0"
+    terms = (
+        f"path={tmp_path / 'ledger.db'}, adjacency=replace_one, target_delta=1e-06, max_epsilon=3.0"
+    )
     assert repr(ledger) == f"Ledger({terms}, num_charges=1)"

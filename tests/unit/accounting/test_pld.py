@@ -25,7 +25,9 @@ def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) ->
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (1.0, 4), (0.3, 50), (0.001, 2000)])
-def test_the_distribution_of_randomized_response_is_a_close_upper_bound(epsilon: float, count: int) -> None:
+def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
+    epsilon: float, count: int
+) -> None:
     made = distribution((pa.PureDpEvent(epsilon), count))
     for target in (0.1, 0.5, 2.0):
         exact = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon), count).get_delta(target)
@@ -33,7 +35,8 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(epsilon:
 
 
 @pytest.mark.parametrize(
-    "event", [pa.PureDpEvent(120.0), pa.BoundedRangeEvent(150.0), pa.OneBitEvent((-90.0, 80.0), reach=1)]
+    "event",
+    [pa.PureDpEvent(120.0), pa.BoundedRangeEvent(150.0), pa.OneBitEvent((-90.0, 80.0), reach=1)],
 )
 def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
     """Every outcome of the worst pair gives the loss away, up to a delta near 1."""
@@ -46,5 +49,7 @@ def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.Mon
     for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(InvalidValue, match=r"expected the package dp_accounting: pip install '.*\[pld\]'"):
+    with pytest.raises(
+        InvalidValue, match=r"expected the package dp_accounting: pip install '.*\[pld\]'"
+    ):
         pa.PldAccountant()

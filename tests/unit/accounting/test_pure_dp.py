@@ -10,7 +10,12 @@ import pate.accounting as pa
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.renyi import pure_epsilon
 
-MIXTURES: list[dict[float, int]] = [{0.3: 5, 0.5: 3, 0.11: 4}, {1.0: 1, 0.05: 11}, {2.0: 2, 0.3: 3}, {0.1: 1, 0.2: 1}]
+MIXTURES: list[dict[float, int]] = [
+    {0.3: 5, 0.5: 3, 0.11: 4},
+    {1.0: 1, 0.05: 11},
+    {2.0: 2, 0.3: 3},
+    {0.1: 1, 0.2: 1},
+]
 
 
 def enumerated(counts: dict[float, int], target: float) -> float:
@@ -19,7 +24,10 @@ def enumerated(counts: dict[float, int], target: float) -> float:
     total = 0.0
     for signs in product((1, -1), repeat=len(epsilons)):
         loss = sum(sign * epsilon for sign, epsilon in zip(signs, epsilons, strict=True))
-        mass = math.prod(1 / (1 + math.exp(-sign * epsilon)) for sign, epsilon in zip(signs, epsilons, strict=True))
+        mass = math.prod(
+            1 / (1 + math.exp(-sign * epsilon))
+            for sign, epsilon in zip(signs, epsilons, strict=True)
+        )
         total += mass * max(0.0, -math.expm1(target - loss))
     return total
 
@@ -48,7 +56,9 @@ def test_epsilons_10_percent_too_small_fail() -> None:
 
 def test_too_many_kinds_or_releases_are_left_to_renyi_and_the_sum() -> None:
     many = pa.PureDpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001)
-    assert many.get_epsilon(1e-6) == pa.RdpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001).get_epsilon(1e-6)
+    assert many.get_epsilon(1e-6) == pa.RdpAccountant().compose(
+        pa.PureDpEvent(1e-4), 1_000_001
+    ).get_epsilon(1e-6)
     kinds, renyi = pa.PureDpAccountant(), pa.RdpAccountant()
     for step in range(65):
         kinds.compose(pa.PureDpEvent(0.1 + step / 1000))
@@ -67,8 +77,12 @@ def test_every_event_as_the_pure_release_that_it_is() -> None:
     assert pure_epsilon(pa.NonPrivateEvent()) == math.inf
 
 
-@pytest.mark.parametrize(("large", "small"), [(65.0, 1.0), (360.0, 1.0), (800.0, 1.0), (400.0, 300.0)])
-def test_large_and_small_epsilons_together_cost_at_least_the_larger(large: float, small: float) -> None:
+@pytest.mark.parametrize(
+    ("large", "small"), [(65.0, 1.0), (360.0, 1.0), (800.0, 1.0), (400.0, 300.0)]
+)
+def test_large_and_small_epsilons_together_cost_at_least_the_larger(
+    large: float, small: float
+) -> None:
     """Losses below -709, whose exponentials no double holds, must not become a price of 0."""
     spent = composed({large: 1, small: 1})
     assert large - 1e-5 <= spent.get_epsilon(1e-6) <= (large + small) * (1 + 1e-9)
@@ -85,7 +99,10 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
-    found, made = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta), composed({epsilon: count})
+    found, made = (
+        pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta),
+        composed({epsilon: count}),
+    )
     assert made.get_delta(found) <= delta * (1 + 1e-6) + 1e-14
     assert found <= pa.RdpAccountant().compose(pa.PureDpEvent(epsilon), count).get_epsilon(delta)
     if found > 0:
@@ -93,9 +110,12 @@ def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, de
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "count", "exact"), [(1e-3, 10**6, 4.88654374375764913), (0.05, 600, 6.14206480167059754)]
+    ("epsilon", "count", "exact"),
+    [(1e-3, 10**6, 4.88654374375764913), (0.05, 600, 6.14206480167059754)],
 )
-def test_epsilon_is_never_below_the_sums_of_forty_digits(epsilon: float, count: int, exact: float) -> None:
+def test_epsilon_is_never_below_the_sums_of_forty_digits(
+    epsilon: float, count: int, exact: float
+) -> None:
     composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=1e-6)
     assert exact <= composed <= exact * (1 + 1e-8)
 
@@ -113,7 +133,9 @@ def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> floa
 
 
 @pytest.mark.parametrize("shrink", [1.0, 0.9])
-def test_choosing_other_pairs_on_the_way_does_not_help_and_smaller_epsilons_fail(shrink: float) -> None:
+def test_choosing_other_pairs_on_the_way_does_not_help_and_smaller_epsilons_fail(
+    shrink: float,
+) -> None:
     epsilons = [0.8, 0.3, 0.5]
     made = pa.PureDpAccountant()
     for epsilon in epsilons:

@@ -13,16 +13,28 @@ from pate.validation import InvalidValue
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 
 AGGREGATORS: dict[str, Aggregator] = {
-    "gumbel + gaussian": StableTopK(selection_scale=38.985, test_std=60.0, adjacency=pa.Adjacency.ADD_REMOVE),
-    "gumbel + table": StableTopK(selection_scale=100.0, test="table", table_order=7.7, table_budget=2e-3),
-    "table of a high order": StableTopK(selection_scale=2e4, test="table", table_order=333.0, table_budget=1e-6),
-    "gaussian + gaussian": StableTopK(selection_noise="gaussian", selection_scale=50.0, test_std=60.0),
-    "laplace": StableTopK(selection_noise="laplace", selection_scale=200.0, test="laplace", test_std=100.0),
+    "gumbel + gaussian": StableTopK(
+        selection_scale=38.985, test_std=60.0, adjacency=pa.Adjacency.ADD_REMOVE
+    ),
+    "gumbel + table": StableTopK(
+        selection_scale=100.0, test="table", table_order=7.7, table_budget=2e-3
+    ),
+    "table of a high order": StableTopK(
+        selection_scale=2e4, test="table", table_order=333.0, table_budget=1e-6
+    ),
+    "gaussian + gaussian": StableTopK(
+        selection_noise="gaussian", selection_scale=50.0, test_std=60.0
+    ),
+    "laplace": StableTopK(
+        selection_noise="laplace", selection_scale=200.0, test="laplace", test_std=100.0
+    ),
     "gaussian votes": GaussianVotes(noise_std=100.0),
     "nearly no noise": GaussianVotes(noise_std=0.5),
     "very much noise": GaussianVotes(noise_std=1e5),
 }
-EVENTS: dict[str, pa.Event] = {name: aggregator.event_for(**SHAPE) for name, aggregator in AGGREGATORS.items()} | {
+EVENTS: dict[str, pa.Event] = {
+    name: aggregator.event_for(**SHAPE) for name, aggregator in AGGREGATORS.items()
+} | {
     "pure": pa.PureDpEvent(0.7),
     "pure many": pa.SelfComposedEvent(pa.PureDpEvent(0.01), 600),
     "pure large": pa.PureDpEvent(40.0),
@@ -30,7 +42,11 @@ EVENTS: dict[str, pa.Event] = {name: aggregator.event_for(**SHAPE) for name, agg
     "gaussian small": pa.GaussianEvent(1000.0),
     "zcdp": pa.ZCdpEvent(1e-4),
     "mixed": pa.ComposedEvent(
-        (pa.GaussianEvent(3.0), pa.PureDpEvent(1.0), pa.SelfComposedEvent(pa.BoundedRangeEvent(0.05), 600))
+        (
+            pa.GaussianEvent(3.0),
+            pa.PureDpEvent(1.0),
+            pa.SelfComposedEvent(pa.BoundedRangeEvent(0.05), 600),
+        )
     ),
 }
 
@@ -41,7 +57,9 @@ def test_doubling_the_orders_moves_no_epsilon_by_more_than_a_thousandth(name: st
     """The default grid and its refinement, against four times the default grid around the best order."""
     event = EVENTS[name]
     accountant = pa.RdpAccountant().compose(event)
-    doubled = pa.RdpAccountant(1 + np.geomspace(1e-3, 1e6, 2 * len(pa.DEFAULT_ORDERS) - 1)).compose(event)
+    doubled = pa.RdpAccountant(1 + np.geomspace(1e-3, 1e6, 2 * len(pa.DEFAULT_ORDERS) - 1)).compose(
+        event
+    )
     for delta in (1e-5, 2e-6):
         epsilon = accountant.get_epsilon(delta)
         best = accountant.best_order(delta)
@@ -60,7 +78,9 @@ def test_a_table_is_priced_at_its_own_order_between_the_grid_s() -> None:
 @pytest.mark.parametrize(
     ("name", "orders"),
     [("orders.shape", []), ("orders.shape", np.ones((2, 2)) * 2)]
-    + [("orders", orders) for orders in ([1.0], [2.0, 0.5, 0.25], [2.0, math.nan], [2.0, math.inf])],
+    + [
+        ("orders", orders) for orders in ([1.0], [2.0, 0.5, 0.25], [2.0, math.nan], [2.0, math.inf])
+    ],
 )
 def test_impossible_orders_are_refused(name: str, orders: Any) -> None:
     with pytest.raises(InvalidValue, match=f"^{name}=.*: expected "):

@@ -10,7 +10,13 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr
 
-from pate.accounting import Event, NoisyMaxGaussianEvent, OneBitEvent, OpposedMaximaEvent, SmoothSensitivityEvent
+from pate.accounting import (
+    Event,
+    NoisyMaxGaussianEvent,
+    OneBitEvent,
+    OpposedMaximaEvent,
+    SmoothSensitivityEvent,
+)
 from pate.accounting.rdp import curve_of
 from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
 
@@ -36,21 +42,28 @@ def exact_bernoulli(logit_p: float, logit_q: float, order: float) -> Any:
 )
 def test_one_bit_is_the_larger_of_both_directions(logit_p: float, logit_q: float) -> None:
     expected = [
-        max(float(exact_bernoulli(logit_p, logit_q, a)), float(exact_bernoulli(logit_q, logit_p, a))) for a in ORDERS
+        max(
+            float(exact_bernoulli(logit_p, logit_q, a)), float(exact_bernoulli(logit_q, logit_p, a))
+        )
+        for a in ORDERS
     ]
     computed = price(OneBitEvent((logit_p, logit_q), 1))
     np.testing.assert_allclose(computed, expected, rtol=1e-9, atol=1e-15 / (ORDERS[0] - 1))
 
 
 @pytest.mark.parametrize("worst", [0, 255, 256, 2999])
-def test_one_bit_of_many_statistics_takes_the_worst_wherever_it_is_and_little_memory(worst: int) -> None:
+def test_one_bit_of_many_statistics_takes_the_worst_wherever_it_is_and_little_memory(
+    worst: int,
+) -> None:
     logits, orders = np.arange(3001) / 1e4, np.linspace(1.1, 99, 400)
     logits[worst + 1 :] += 3.0
     tracemalloc.start()
     found = price(OneBitEvent(tuple(logits.tolist()), 1), *orders)
     assert tracemalloc.get_traced_memory()[1] < 2**24  # all pairs at once take 60 MB
     tracemalloc.stop()
-    np.testing.assert_array_equal(found, price(OneBitEvent(tuple(logits[worst : worst + 2].tolist()), 1), *orders))
+    np.testing.assert_array_equal(
+        found, price(OneBitEvent(tuple(logits[worst : worst + 2].tolist()), 1), *orders)
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0, 30.0, 800.0])
@@ -72,7 +85,9 @@ def test_bounded_range_is_the_supremum_over_the_place_of_the_range(epsilon: floa
         assert computed == pytest.approx(searched, rel=1e-3, abs=1e-11)
 
 
-@pytest.mark.parametrize(("multiplier", "candidates"), [(50.0, 3), (25.0, 40), (2.0, 5), (0.5, 3), (4.0, 1000)])
+@pytest.mark.parametrize(
+    ("multiplier", "candidates"), [(50.0, 3), (25.0, 40), (2.0, 5), (0.5, 3), (4.0, 1000)]
+)
 @pytest.mark.parametrize("order", [1.5, 8.0, 14.0])
 def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     multiplier: float, candidates: int, order: float
@@ -81,7 +96,9 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     shift, count = 2 / multiplier, candidates - 1
 
     def log_density(x: float) -> float:
-        return math.log(count / math.sqrt(2 * math.pi)) - x * x / 2 + (count - 1) * float(log_ndtr(x))
+        return (
+            math.log(count / math.sqrt(2 * math.pi)) - x * x / 2 + (count - 1) * float(log_ndtr(x))
+        )
 
     def divergence(near: float, far: float) -> float:
         def log_term(x: float) -> float:
@@ -92,18 +109,25 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
         peak = float(values.max())
         center = float(grid[::20][values.argmax()])
         peaks = [center - 1, center, center + 1]
-        integral = quad(lambda x: math.exp(log_term(x) - peak), grid[0], grid[-1], points=peaks, limit=400)[0]
+        integral = quad(
+            lambda x: math.exp(log_term(x) - peak), grid[0], grid[-1], points=peaks, limit=400
+        )[0]
         return (peak + math.log(integral)) / (order - 1)
 
     apart = divergence(shift / 2, 0.0) + divergence(0.0, shift / 2)
     expected = min(divergence(shift, 0.0), divergence(0.0, shift))
     corollary_9 = order * shift**2 / 2 + math.log(candidates) / (order - 1)
-    for kind, least in ((NoisyMaxGaussianEvent, expected), (OpposedMaximaEvent, min(expected, apart))):
+    for kind, least in (
+        (NoisyMaxGaussianEvent, expected),
+        (OpposedMaximaEvent, min(expected, apart)),
+    ):
         computed = price(kind(multiplier, candidates), order)[0]
         assert computed == pytest.approx(min(least, corollary_9), rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "order"), [(2.3e-7, 2141.0), (5e-4, 3119.0), (1e-5, 2e4), (0.05, 8.0), (3.0, 1e5)])
+@pytest.mark.parametrize(
+    ("epsilon", "order"), [(2.3e-7, 2141.0), (5e-4, 3119.0), (1e-5, 2e4), (0.05, 8.0), (3.0, 1e5)]
+)
 def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
     """Sums that cancel: of a bounded range, of one bit and of a smooth sensitivity, against 50 digits."""
     a, e = mpmath.mpf(order), mpmath.mpf(epsilon)
@@ -115,7 +139,9 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
     assert computed <= float(exact) * (1 + 1e-3)
     high = -29.0 + epsilon
     bit = max(exact_bernoulli(-29.0, high, order), exact_bernoulli(high, -29.0, order))
-    assert bit <= mpmath.mpf(price(OneBitEvent((-29.0, high), 1), order)[0]) * (1 + mpmath.mpf(2) ** -52)
+    assert bit <= mpmath.mpf(price(OneBitEvent((-29.0, high), 1), order)[0]) * (
+        1 + mpmath.mpf(2) ** -52
+    )
 
 
 def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:

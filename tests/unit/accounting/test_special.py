@@ -12,7 +12,9 @@ import scipy.special
 from pate.accounting import special
 
 RNG = np.random.default_rng(0)
-POINTS = np.concatenate([RNG.normal(size=200), RNG.uniform(-37, 37, 200), [0.0, 1e-300, -1e-300, -35.0]])
+POINTS = np.concatenate(
+    [RNG.normal(size=200), RNG.uniform(-37, 37, 200), [0.0, 1e-300, -1e-300, -35.0]]
+)
 DEEP = -np.exp(RNG.uniform(3, 15, 100))
 
 
@@ -29,7 +31,8 @@ def bit(x: float) -> mpmath.mpf:
 
 CASES = [
     (special.few_log_ndtr, scipy.special.log_ndtr, log_below, 1e-12),
-    (special.few_ndtr, scipy.special.ndtr, lambda x: mpmath.exp(log_below(x)), 1e-12),  # x has no more digits there
+    # x has no more digits there
+    (special.few_ndtr, scipy.special.ndtr, lambda x: mpmath.exp(log_below(x)), 1e-12),
     (special.log_expit, scipy.special.log_expit, lambda x: mpmath.log(bit(x)), 1e-15),
     (special.expit, scipy.special.expit, bit, 1e-15),
 ]
@@ -37,7 +40,10 @@ CASES = [
 
 @pytest.mark.parametrize(("ours", "library", "exact", "error"), CASES)
 def test_values_are_exact_and_those_of_the_library(
-    ours: Callable[[Any], Any], library: Callable[[Any], Any], exact: Callable[[float], mpmath.mpf], error: float
+    ours: Callable[[Any], Any],
+    library: Callable[[Any], Any],
+    exact: Callable[[float], mpmath.mpf],
+    error: float,
 ) -> None:
     with mpmath.workdps(60):
         found = zip(POINTS.tolist(), ours(POINTS).tolist(), strict=True)
@@ -70,9 +76,19 @@ def test_choices_are_as_exact_as_promised(n: int) -> None:
 
 
 def test_scaled_tails_have_all_digits_from_slightly_below_0_on() -> None:
-    x = np.concatenate([RNG.uniform(-3.6, 6, 400), np.exp(RNG.uniform(1, 60, 100)), [2.5, np.nextafter(2.5, 0), 0.0]])
+    x = np.concatenate(
+        [
+            RNG.uniform(-3.6, 6, 400),
+            np.exp(RNG.uniform(1, 60, 100)),
+            [2.5, np.nextafter(2.5, 0), 0.0],
+        ]
+    )
     with mpmath.workdps(60):
-        exact = [float(mpmath.exp(mpmath.mpf(one) ** 2) * mpmath.erfc(one)) for one in x.tolist() if one < 1e4]
+        exact = [
+            float(mpmath.exp(mpmath.mpf(one) ** 2) * mpmath.erfc(one))
+            for one in x.tolist()
+            if one < 1e4
+        ]
     np.testing.assert_allclose(special.few_erfcx(x[x < 1e4]), exact, rtol=2.0**-49)
     np.testing.assert_allclose(special.few_erfcx(x), scipy.special.erfcx(x), rtol=2.0**-48)
     assert float(special.few_erfcx(np.inf)) == 0

@@ -54,13 +54,21 @@ def test_limits_are_reached() -> None:
     assert between_thresholds(1e-3, width=1e6).hit_prob == pytest.approx(not_prior(1e-3).hit_prob)
     for target_hits, hit_prob in ((1, 0.5), (3, 0.9), (10, 0.2786), (200, 0.1)):
         fewest = min_accesses(target_hits=target_hits, hit_prob=hit_prob, overrun_prob=1e-7)
-        overruns = [overrun_probability(fewest - n, target_hits=target_hits, hit_prob=hit_prob) for n in (0, 1)]
+        overruns = [
+            overrun_probability(fewest - n, target_hits=target_hits, hit_prob=hit_prob)
+            for n in (0, 1)
+        ]
         assert overruns[0] <= 1e-7 < overruns[1]
 
 
 def test_a_session_halts_at_its_last_hit_and_refuses_the_next_call() -> None:
     opened = session(2)
-    assert [opened.charge(hit) for hit in (False, True, np.bool_(False), np.bool_(True))] == [False, False, False, True]
+    assert [opened.charge(hit) for hit in (False, True, np.bool_(False), np.bool_(True))] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert opened.halted
     assert (opened.num_calls, opened.hits, opened.remaining_hits) == (4, [2], 0)
     with pytest.raises(InvalidValue, match=r"hits=2: expected fewer than target_hits=2 for a call"):
@@ -73,7 +81,10 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
     assert opened.target == QTarget(0.1, boundary(0.05).hit_prob)
     assert not opened.charge(True, target=not_prior(0.1))
     for worse in (not_prior(0.11), boundary(0.06)):
-        with pytest.raises(InvalidValue, match=r"target=.*: expected no larger epsilon and no smaller hit_prob than"):
+        with pytest.raises(
+            InvalidValue,
+            match=r"target=.*: expected no larger epsilon and no smaller hit_prob than",
+        ):
             opened.charge(True, target=worse)
     assert opened.hits == [1]
 
@@ -81,7 +92,9 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
 def test_call_deltas_are_counted_up_to_what_was_priced() -> None:
     opened = session(3, failure_prob=2e-7)
     opened.charge(False, failure_prob=1.5e-7)
-    with pytest.raises(InvalidValue, match=r"failure_prob=2.5e-07: expected at most 2e-07 over all calls"):
+    with pytest.raises(
+        InvalidValue, match=r"failure_prob=2.5e-07: expected at most 2e-07 over all calls"
+    ):
         opened.charge(False, failure_prob=1e-7)
     with pytest.raises(InvalidValue, match=r"failure_prob=-1e-07: expected a number >= 0"):
         opened.charge(False, failure_prob=-1e-7)
@@ -92,10 +105,20 @@ def test_call_deltas_are_counted_up_to_what_was_priced() -> None:
 @pytest.mark.parametrize(
     ("message", "make"),
     [
-        ("probabilities=1 of 1 distributions", lambda: boundary_distribution([0.5, 0.6])),  # and no number of them
-        ("probabilities=2 of 3 distrib", lambda: boundary_distribution([[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]])),
-        ("epsilon=0.1", lambda: exact_hit_prob([0.5, 0.5], [0.9, 0.1], in_target=[True, False], epsilon=0.1)),
-        ("in_target.shape=", lambda: exact_hit_prob([0.5, 0.5], [0.5, 0.5], in_target=[True], epsilon=0.1)),
+        # and no number of them
+        ("probabilities=1 of 1 distributions", lambda: boundary_distribution([0.5, 0.6])),
+        (
+            "probabilities=2 of 3 distrib",
+            lambda: boundary_distribution([[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]]),
+        ),
+        (
+            "epsilon=0.1",
+            lambda: exact_hit_prob([0.5, 0.5], [0.9, 0.1], in_target=[True, False], epsilon=0.1),
+        ),
+        (
+            "in_target.shape=",
+            lambda: exact_hit_prob([0.5, 0.5], [0.5, 0.5], in_target=[True], epsilon=0.1),
+        ),
         ("targets=", lambda: common_target([])),
         ("hit_prob=1e-20", lambda: min_accesses(target_hits=1, hit_prob=1e-20, overrun_prob=1e-6)),
         *(
@@ -120,7 +143,9 @@ def random_calls(target: QTarget, num: int, rng: np.random.Generator) -> list[Ca
     found: list[Call] = []
     while len(found) < num:
         first = rng.dirichlet(rng.choice([0.3, 1.0, 3.0], size=4))
-        second = first * np.exp(rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], size=4) * target.epsilon)
+        second = first * np.exp(
+            rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], size=4) * target.epsilon
+        )
         second /= second.sum()
         near = np.abs(np.log(second / first)).max() <= target.epsilon
         if near and min(first[:2].sum(), second[:2].sum()) >= target.hit_prob:
@@ -138,7 +163,10 @@ def played(calls: list[Call], num_accesses: int, target_hits: int, epsilon: floa
         if accesses == 0 or hits == 0:
             return stop
         plays = (
-            sum(p * value(accesses - 1, hits - hit, round(loss + math.log(p / q), 12)) for p, q, hit in call)
+            sum(
+                p * value(accesses - 1, hits - hit, round(loss + math.log(p / q), 12))
+                for p, q, hit in call
+            )
             for call in calls
         )
         return max(stop, *plays)
@@ -163,7 +191,8 @@ def test_randomized_response_attains_it(epsilon: float, target_hits: int) -> Non
     calls: list[Call] = [((likely, rare, hit), (rare, likely, not hit)) for hit in (True, False)]
     calls.append(((likely, rare, True), (rare, likely, True)))
     shares = [(share * likely, share * rare, hit) for share, hit in ((rare, True), (likely, False))]
-    calls.append((*shares, *((q, p, hit) for p, q, hit in shares)))  # a hit as rare as can be, of no meaning
+    # a hit as rare as can be, of no meaning
+    calls.append((*shares, *((q, p, hit) for p, q, hit in shares)))
     target, at = not_prior(epsilon), 2 * epsilon
     best = best_play_delta(target, target_hits=target_hits, num_accesses=7, target_epsilon=at)
     attained = played(calls, 7, target_hits, at)
@@ -172,13 +201,20 @@ def test_randomized_response_attains_it(epsilon: float, target_hits: int) -> Non
 
 @pytest.mark.parametrize("target_hits", [1, 4, 10])
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_price_is_that_of_the_play_and_below_that_of_accesses(target: QTarget, target_hits: int) -> None:
+def test_a_price_is_that_of_the_play_and_below_that_of_accesses(
+    target: QTarget, target_hits: int
+) -> None:
     played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
     counted = best_session_price(target, target_hits=target_hits, target_delta=1e-5, by_play=False)
     assert played_out.epsilon < counted.epsilon
-    assert (played_out.num_accesses, played_out.overrun_prob) == (counted.num_accesses, counted.overrun_prob)
+    assert (played_out.num_accesses, played_out.overrun_prob) == (
+        counted.num_accesses,
+        counted.overrun_prob,
+    )
     almost = 0.99 * played_out.epsilon
-    beyond = best_play_delta(target, target_hits=target_hits, num_accesses=150, target_epsilon=almost)
+    beyond = best_play_delta(
+        target, target_hits=target_hits, num_accesses=150, target_epsilon=almost
+    )
     assert beyond > 1e-5 * 0.99
 
 
@@ -193,7 +229,9 @@ def test_deltas_are_rounded_up(epsilon: float, share: float) -> None:
         assert exact <= found <= exact * (1 + 1e-9) + 1e-11 * epsilon
 
 
-def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, target_epsilon: float) -> mpmath.mpf:
+def _in_many_digits(
+    target: QTarget, *, num_accesses: int, target_hits: int, target_epsilon: float
+) -> mpmath.mpf:
     with mpmath.workdps(40):
         epsilon, least = mpmath.mpf(target.epsilon), mpmath.mpf(target.hit_prob)
         growth, rare = mpmath.exp(epsilon), 1 / (mpmath.exp(epsilon) + 1)
@@ -203,7 +241,9 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
         corners += [(rare, growth * rare), (growth * rare, rare)]
 
         def split(first: mpmath.mpf, second: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
-            return growth * (growth * first - second) / (growth**2 - 1), (growth * second - first) / (growth**2 - 1)
+            return growth * (growth * first - second) / (growth**2 - 1), (
+                growth * second - first
+            ) / (growth**2 - 1)
 
         moves = [split(*hit) + split(1 - hit[0], 1 - hit[1]) for hit in corners]
 
@@ -212,7 +252,11 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
             stop = max(mpmath.mpf(0), 1 - mpmath.exp(target_epsilon - steps * epsilon))
             if accesses == 0 or hits == 0:
                 return stop
-            later = [value(accesses - 1, left, steps + step) for left in (hits - 1, hits) for step in (1, -1)]
+            later = [
+                value(accesses - 1, left, steps + step)
+                for left in (hits - 1, hits)
+                for step in (1, -1)
+            ]
             return max(stop, *(sum(map(operator.mul, move, later)) for move in moves))
 
         return value(num_accesses, target_hits, 0)
@@ -221,10 +265,17 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
 def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     price = session(3, num_counters=4).price
     assert price.event == pa.ApproximateEvent(pa.PureDpEvent(price.epsilon), price.delta)
-    assert pa.RdpAccountant().compose(price.event).get_epsilon(1.01e-6) == pytest.approx(price.epsilon, rel=1e-3)
-    opened, options = session(5, failure_prob=1e-7), {"target_hits": 5, "target_delta": 1e-6, "failure_prob": 1e-7}
+    assert pa.RdpAccountant().compose(price.event).get_epsilon(1.01e-6) == pytest.approx(
+        price.epsilon, rel=1e-3
+    )
+    opened, options = (
+        session(5, failure_prob=1e-7),
+        {"target_hits": 5, "target_delta": 1e-6, "failure_prob": 1e-7},
+    )
     counted = best_session_price(opened.target, by_play=False, **options).epsilon
-    assert pa.ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(counted, rel=2e-3)
+    assert pa.ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(
+        counted, rel=2e-3
+    )
     assert opened.price.epsilon < counted
 
 
@@ -237,7 +288,9 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     second = session(3, num_counters=2, failure_prob=3e-7)
     second.load(path)
     assert (second.hits, second.num_calls, second.state) == ([2, 1], 3, first.state)
-    with pytest.raises(InvalidValue, match=r"failure_prob=4.*e-07: expected at most 3e-07 over all calls"):
+    with pytest.raises(
+        InvalidValue, match=r"failure_prob=4.*e-07: expected at most 3e-07 over all calls"
+    ):
         second.charge([True, True], failure_prob=1e-7)
     assert [file.name for file in tmp_path.iterdir()] == ["session.json"]
     halted, again = session(1), session(1)
@@ -246,14 +299,22 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     again.load(path)
     with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
         again.charge(False)
-    with pytest.raises(InvalidValue, match=r"num_calls=1: expected 0: only a session without calls can resume"):
+    with pytest.raises(
+        InvalidValue, match=r"num_calls=1: expected 0: only a session without calls can resume"
+    ):
         again.resume(session(1).state)
 
 
 CHARGED = session().state | {"num_calls": 5}
 
 
-OTHERS = ({"target_hits": 4}, {"hit_prob": 0.39}, {"target_delta": 2e-6}, {"num_counters": 2}, {"failure_prob": 1e-8})
+OTHERS = (
+    {"target_hits": 4},
+    {"hit_prob": 0.39},
+    {"target_delta": 2e-6},
+    {"num_counters": 2},
+    {"failure_prob": 1e-8},
+)
 HITS_OF_NONE: tuple[Any, ...] = ([4], [-1], [1, 1], 1)
 
 
@@ -307,7 +368,10 @@ def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
 @pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.3, 1.0])
 def test_the_tight_boundary_is_a_call_of_the_published_one_and_cheaper(epsilon: float) -> None:
     assert boundary(epsilon).covers(tight_boundary(epsilon))
-    made, options = (boundary(epsilon), tight_boundary(epsilon)), {"target_hits": 10, "target_delta": 1e-6}
+    made, options = (
+        (boundary(epsilon), tight_boundary(epsilon)),
+        {"target_hits": 10, "target_delta": 1e-6},
+    )
     published, tight = (best_session_price(target, **options) for target in made)
     assert tight.epsilon < 0.98 * published.epsilon
 
@@ -316,7 +380,9 @@ EPSILON, HITS, THREADS = 0.1, 50, 16
 
 
 def charging(target_hits: int = HITS) -> TargetCharging:
-    return TargetCharging.of_targets([not_prior(EPSILON), revise(EPSILON)], target_hits, target_delta=1e-6)
+    return TargetCharging.of_targets(
+        [not_prior(EPSILON), revise(EPSILON)], target_hits, target_delta=1e-6
+    )
 
 
 def rng() -> np.random.Generator:
@@ -326,7 +392,9 @@ def rng() -> np.random.Generator:
 HOLDERS: dict[str, Callable[[], Any]] = {
     "TargetCharging": charging,
     "ConditionalRelease": lambda: ConditionalRelease(charging()),
-    "SparseVectorSession": lambda: SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9).start(10),
+    "SparseVectorSession": lambda: SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9).start(
+        10
+    ),
 }
 ASKED: dict[str, list[Callable[[Any], Any]]] = {
     "TargetCharging": [
@@ -373,7 +441,10 @@ def at_once(act: Callable[[], Any], calls: int) -> list[Any]:
 @pytest.mark.parametrize("name", HOLDERS)
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_session_is_not_copied(name: str, way: Callable[[Any], Any]) -> None:
-    with pytest.raises(InvalidValue, match=rf"^session={name}: expected one that is neither copied nor sent elsewhere"):
+    with pytest.raises(
+        InvalidValue,
+        match=rf"^session={name}: expected one that is neither copied nor sent elsewhere",
+    ):
         way(HOLDERS[name]())
 
 
@@ -382,7 +453,9 @@ def test_a_forked_process_gets_no_answer(name: str, monkeypatch: pytest.MonkeyPa
     holder = HOLDERS[name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for ask in ASKED[name]:
-        with pytest.raises(InvalidValue, match=rf"^process=-1: expected \d+, which holds this \w*{name[-6:]}"):
+        with pytest.raises(
+            InvalidValue, match=rf"^process=-1: expected \d+, which holds this \w*{name[-6:]}"
+        ):
             ask(holder)
 
 
@@ -410,16 +483,31 @@ def _refused_in_a_fork(session: TargetCharging) -> int:
 def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) -> None:
     session = charging(1000)
     results = at_once(lambda: session.charge(True), calls=100)
-    assert sum(result is not None for result in results) == session.hits[0] == session.num_calls == 1000
+    assert (
+        sum(result is not None for result in results)
+        == session.hits[0]
+        == session.num_calls
+        == 1000
+    )
 
 
-def test_threads_publish_no_more_outcomes_than_were_paid_for_and_each_once(eager_switches: None) -> None:
+def test_threads_publish_no_more_outcomes_than_were_paid_for_and_each_once(
+    eager_switches: None,
+) -> None:
     stored, generator = ConditionalRelease(charging()), rng()
-    ask = lambda: stored.release(lambda rng: rng.integers(9), lambda y: True, epsilon=EPSILON, rng=generator)  # noqa: E731
+
+    def ask():
+        return stored.release(
+            lambda rng: rng.integers(9), lambda y: True, epsilon=EPSILON, rng=generator
+        )
+
     published = [result.key for result in at_once(ask, calls=20) if result is not None]
     assert sorted(published) == list(range(HITS))
     stored = ConditionalRelease(charging())
-    keys = [stored.release(lambda rng: 5, lambda y: False, epsilon=EPSILON, rng=rng()).key for _ in range(20)]
+    keys = [
+        stored.release(lambda rng: 5, lambda y: False, epsilon=EPSILON, rng=rng()).key
+        for _ in range(20)
+    ]
     results = at_once(lambda: [_revised(stored, key) for key in keys], calls=1)
     assert sum(result is not None for found in results for result in found) == len(keys)
 
@@ -441,7 +529,8 @@ def test_an_item_is_part_of_no_more_sums_than_it_has_hits(eager_switches: None) 
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("target", 0.1), ("target_hits", 0), ("num_accesses", 2.5), ("target_epsilon", math.nan)]
+    ("name", "value"),
+    [("target", 0.1), ("target_hits", 0), ("num_accesses", 2.5), ("target_epsilon", math.nan)],
 )
 def test_a_play_of_nothing_sensible_is_refused(name: str, value: Any) -> None:
     good = {"target": not_prior(0.1), "target_hits": 2, "num_accesses": 5, "target_epsilon": 0.3}

@@ -44,11 +44,15 @@ def best_delta(steps: tuple[str, ...], step_epsilon: float, epsilon: float) -> f
         if steps[number] == "pure":
             half = UNITS // 2
             true = 1 / (1 + math.exp(-half * unit))
-            return true * value(number + 1, loss + half) + (1 - true) * value(number + 1, loss - half)
+            return true * value(number + 1, loss + half) + (1 - true) * value(
+                number + 1, loss - half
+            )
         best = 0.0
         for shift in range(UNITS + 1):  # a loss of `shift`, or of `shift - UNITS`
             higher = math.expm1((shift - UNITS) * unit) / math.expm1(-step_epsilon)
-            after = higher * value(number + 1, loss + shift) + (1 - higher) * value(number + 1, loss + shift - UNITS)
+            after = higher * value(number + 1, loss + shift) + (1 - higher) * value(
+                number + 1, loss + shift - UNITS
+            )
             best = max(best, after)
         return best
 
@@ -90,10 +94,13 @@ SESSION = SessionEvent(0.1, 0.4, 3, 100, SelfComposedEvent(PureDpEvent(0.1), 30)
         ([SESSION, SESSION], [SESSION], True),  # steps that are all equal
         ([ComposedEvent((PURE, RANGES))] * 2, [], True),
         ([ComposedEvent((PURE, RANGES))] * 2, [ComposedEvent((PURE, RANGES))], False),
-        ([ComposedEvent((PURE, RANGES))], [ComposedEvent((PURE, RANGES))], True),  # it has its own order
+        # it has its own order
+        ([ComposedEvent((PURE, RANGES))], [ComposedEvent((PURE, RANGES))], True),
     ],
 )
-def test_which_events_have_one_order(events: list[Event], interleaved: list[Event], expected: bool) -> None:
+def test_which_events_have_one_order(
+    events: list[Event], interleaved: list[Event], expected: bool
+) -> None:
     assert have_one_order(Counter(events), interleaved=frozenset(interleaved)) is expected
 
 

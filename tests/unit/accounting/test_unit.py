@@ -30,7 +30,10 @@ def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[st
 
 def test_where_a_teacher_comes_or_goes_a_record_is_not_what_the_price_is_for() -> None:
     under = PrivacyUnit.of_column("mrn").protected_under(Adjacency.ADD_REMOVE)
-    assert under == f"one teacher, with all its records; to replace {PATIENT}, counts as two such changes"
+    assert (
+        under
+        == f"one teacher, with all its records; to replace {PATIENT}, counts as two such changes"
+    )
     teacher = PrivacyUnit.of_teacher()
     assert teacher.protected_under(Adjacency.ADD_REMOVE) == teacher.words
 
@@ -47,4 +50,7 @@ def test_several_releases_deal_records_to_other_teachers() -> None:
 
 
 def test_a_column_called_anything_is_one_line() -> None:
-    assert PrivacyUnit.of_column("patient\nnumber").words == "one value of the column patient number, with all its rows"
+    assert (
+        PrivacyUnit.of_column("patient\nnumber").words
+        == "one value of the column patient number, with all its rows"
+    )

@@ -12,7 +12,9 @@ from pate.accounting.rdp import rdp_curve, zcdp_rho
 from pate.aggregators import StableTopK
 from pate.mechanisms import StabilityTest
 
-TEST = StabilityTest.gaussian(test_std=60.0, failure_prob=1e-9, num_teachers=800, adjacency="add_remove").event.event
+TEST = StabilityTest.gaussian(
+    test_std=60.0, failure_prob=1e-9, num_teachers=800, adjacency="add_remove"
+).event.event
 SEARCHED: dict[str, LeafEvent] = {
     "test": TEST,
     "bits": pa.OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1),
@@ -33,14 +35,17 @@ def test_rho_bounds_the_curve_at_all_orders_and_little_more(name: str) -> None:
     between = 1 + np.geomspace(1e-6, 1e6, 1777)
     ratios = rdp_curve({type(event): ([event], [1])}, between) / between
     rho = zcdp_rho(event)
-    if name != "hardly any noise":  # whose curve is not a divergence's but a looser bound near order 1
+    # whose curve is not a divergence's but a looser bound near order 1
+    if name != "hardly any noise":
         assert ratios.max() <= rho * (1 + 1e-9)
         assert ratios.max() >= rho * 0.998
 
 
 def test_the_paper_s_experiment_with_gumbel_noise() -> None:
     """Above the Renyi figure, and below the 3.92 of a test that is charged as a Gaussian."""
-    aggregator = StableTopK(selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove")
+    aggregator = StableTopK(
+        selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove"
+    )
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
     epsilon = pa.ZCdpAccountant().compose(event).get_epsilon(1e-6)
     assert pa.RdpAccountant().compose(event).get_epsilon(1e-6) <= epsilon < 3.92

@@ -48,22 +48,37 @@ class Thresholds(PerQueryAggregator):
     def scaled(self, factor: float) -> Self:
         return self
 
-    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Any:
-        return votes > np.asarray(self.thresholds)[: votes.shape[1]], np.ones(len(votes), dtype=np.bool_)
+    def _draw(
+        self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
+    ) -> Any:
+        return votes > np.asarray(self.thresholds)[: votes.shape[1]], np.ones(
+            len(votes), dtype=np.bool_
+        )
 
 
 def test_a_draw_that_is_not_of_bits_is_refused_and_noise_has_to_be_marked() -> None:
     class Numbers(Thresholds):
-        def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Any:
+        def _draw(
+            self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
+        ) -> Any:
             return self.thresholds(votes)
 
     bits = np.ones(3, dtype=np.bool_)
-    for wrong in (lambda votes: (votes / 9, bits), lambda votes: votes > 3, lambda votes: (votes > 3, bits, bits)):
-        with pytest.raises(InvalidValue, match=r"^Numbers\._draw=.*: expected a tuple of labels and answered"):
+    for wrong in (
+        lambda votes: (votes / 9, bits),
+        lambda votes: votes > 3,
+        lambda votes: (votes > 3, bits, bits),
+    ):
+        with pytest.raises(
+            InvalidValue, match=r"^Numbers\._draw=.*: expected a tuple of labels and answered"
+        ):
             Numbers(thresholds=wrong).aggregate(
                 np.ones((3, 4), dtype=int), num_teachers=9, rng=np.random.default_rng(0)
             )
-    with pytest.raises(InvalidValue, match=r'^Unmarked: expected a dataclass with field\(metadata={"noise": True}\)'):
+    with pytest.raises(
+        InvalidValue,
+        match=r'^Unmarked: expected a dataclass with field\(metadata={"noise": True}\)',
+    ):
         type("Unmarked", (Thresholds,), {"scaled": Aggregator.scaled})(thresholds=0).scaled(2.0)
 
 
@@ -71,8 +86,13 @@ def test_a_source_that_gives_more_votes_than_it_says_is_refused_before_it_is_sho
     ledger = Ledger(target_delta=1e-6)
     source = MadeUpVotes(num_queries=3, num_labels=4, num_teachers=9, agreement=1.0, num_present=1)
     source.num_queries = 2
-    aggregator, context = ClippedVotes(noise_std=1.0, vote_clip=2), ReleaseContext(np.random.default_rng(0), ledger)
-    with pytest.raises(InvalidValue, match=r"^labels\.shape=\(3, 4\): expected \(2, 4\), which the price is for"):
+    aggregator, context = (
+        ClippedVotes(noise_std=1.0, vote_clip=2),
+        ReleaseContext(np.random.default_rng(0), ledger),
+    )
+    with pytest.raises(
+        InvalidValue, match=r"^labels\.shape=\(3, 4\): expected \(2, 4\), which the price is for"
+    ):
         aggregator.release_from(source, context)
 
 
@@ -104,7 +124,9 @@ def test_fields_that_differ_give_different_names(one: Any, other: Any) -> None:
 def test_classes_of_one_name_and_adjacencies_give_different_names() -> None:
     first = Thresholds(thresholds=0)
     twin = type("Thresholds", (Thresholds,), {"__qualname__": "Elsewhere"})(thresholds=0)
-    names = {item.identity(**SHAPE) for item in (first, twin, replace(first, adjacency="add_remove"))}
+    names = {
+        item.identity(**SHAPE) for item in (first, twin, replace(first, adjacency="add_remove"))
+    }
     assert len(names) == 3
 
 
@@ -178,15 +200,21 @@ VOTES = np.random.default_rng(0).random((30, 20, 8)) < 0.3
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("most", [1, 2])
-def test_no_teacher_moves_more_counts_than_the_price_is_for(adjacency: Adjacency, most: int) -> None:
+def test_no_teacher_moves_more_counts_than_the_price_is_for(
+    adjacency: Adjacency, most: int
+) -> None:
     """A teacher that votes for all labels, and for none or for others: what the paths of a run count."""
     aggregator = GNMax(noise_std=10.0, max_votes=most, adjacency=adjacency)
-    event: Any = next(leaves(aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)))[0]
+    event: Any = next(leaves(aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)))[
+        0
+    ]
     assert isinstance(event, WinnerEvent if most == 1 else GaussianEvent)
     priced = event.num_moving if most == 1 else (10.0 / event.noise_multiplier) ** 2
     replaced = VOTES.copy()
     replaced[3] = ~VOTES[3] if adjacency is Adjacency.REPLACE_ONE else False
-    first, second = (counts_for(aggregator, [votes[:11], votes[11:]]) for votes in (VOTES, replaced))
+    first, second = (
+        counts_for(aggregator, [votes[:11], votes[11:]]) for votes in (VOTES, replaced)
+    )
     moved = ((first - second) ** 2).sum(axis=1)
     assert moved.max() <= priced + 1e-9
     uncapped = ((histogram(VOTES) - histogram(replaced)) ** 2).sum(axis=1)
@@ -195,9 +223,14 @@ def test_no_teacher_moves_more_counts_than_the_price_is_for(adjacency: Adjacency
 
 def test_teachers_within_the_limit_are_counted_as_they_voted() -> None:
     single = np.eye(8, dtype=bool)[np.random.default_rng(1).integers(0, 8, (30, 20))]
-    for aggregator in (GNMax(noise_std=1.0), ConfidentGNMax(noise_std=1.0, screening_std=1.0, threshold_share=0.5)):
+    for aggregator in (
+        GNMax(noise_std=1.0),
+        ConfidentGNMax(noise_std=1.0, screening_std=1.0, threshold_share=0.5),
+    ):
         np.testing.assert_array_equal(counts_for(aggregator, [single]), single.sum(axis=0))
-    np.testing.assert_array_equal(counts_for(FixedTopK(k=1, epsilon=1.0), [VOTES]), VOTES.sum(axis=0))
+    np.testing.assert_array_equal(
+        counts_for(FixedTopK(k=1, epsilon=1.0), [VOTES]), VOTES.sum(axis=0)
+    )
     with pytest.raises(InvalidValue, match="votes: expected the votes of at least one teacher"):
         counts_for(GNMax(noise_std=1.0), [])
 

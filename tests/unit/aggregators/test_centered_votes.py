@@ -24,10 +24,14 @@ def records(count: int) -> Any:
     return np.random.default_rng(0).random((count, 3)) < SHARES
 
 
-def prevalence_of(shares: Any, noise_multiplier: float = 1.0, num_teachers: int | None = None, **options: Any) -> Any:
+def prevalence_of(
+    shares: Any, noise_multiplier: float = 1.0, num_teachers: int | None = None, **options: Any
+) -> Any:
     given = {"num_teachers": num_teachers or len(shares), "rng": np.random.default_rng(0)} | options
     adjacency = given.pop("adjacency", pa.Adjacency.REPLACE_ONE)
-    return Prevalence(noise_multiplier=noise_multiplier, adjacency=adjacency).release(shares, **given)
+    return Prevalence(noise_multiplier=noise_multiplier, adjacency=adjacency).release(
+        shares, **given
+    )
 
 
 def teachers(count: int) -> Any:
@@ -61,13 +65,27 @@ def test_the_prevalence_stays_within_bounds_whatever_the_noise() -> None:
     [
         (np.full((2, 3), 1.5), {}, r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
         (np.full((2, 3), np.nan), {}, r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
-        (np.zeros(3), {}, r"label_shares\.shape=float64 \(3,\): expected numbers \[num_teachers, num_labels\]"),
+        (
+            np.zeros(3),
+            {},
+            r"label_shares\.shape=float64 \(3,\): expected numbers \[num_teachers, num_labels\]",
+        ),
         (np.zeros((3, 2)), {"num_teachers": 2}, r"num_teachers=2: expected 3, the shares' rows"),
-        (records(5), {"records_per_teacher": 0.5}, r"^records_per_teacher=0\.5: expected a number >= 1$"),
-        (records(5), {"noise_multiplier": 1e10}, r"noise_multiplier=10000000000.0: expected at most \d"),
+        (
+            records(5),
+            {"records_per_teacher": 0.5},
+            r"^records_per_teacher=0\.5: expected a number >= 1$",
+        ),
+        (
+            records(5),
+            {"noise_multiplier": 1e10},
+            r"noise_multiplier=10000000000.0: expected at most \d",
+        ),
     ],
 )
-def test_what_is_impossible_is_refused_before_anything_is_spent(shares: Any, options: Any, message: str) -> None:
+def test_what_is_impossible_is_refused_before_anything_is_spent(
+    shares: Any, options: Any, message: str
+) -> None:
     ledger = pa.Ledger(target_delta=1e-5)
     with pytest.raises(InvalidValue, match=message):
         prevalence_of(shares, ledger=ledger, **options)
@@ -117,12 +135,19 @@ def test_both_stages_are_charged_each_before_its_draw() -> None:
 def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
     _, votes = teachers(5)
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=np.zeros((7, 3)))
-    with pytest.raises(InvalidValue, match=r"center\.shape=\(7, 3\): expected \(20, 3\), its last axis, or a number"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"center\.shape=\(7, 3\): expected \(20, 3\), its last axis, or a number",
+    ):
         aggregator.gather(votes, num_teachers=5)
     rng = np.random.default_rng(0)
-    with pytest.raises(InvalidValue, match=r"votes=.*: expected an array .*, read twice; or prevalence_share=0"):
+    with pytest.raises(
+        InvalidValue, match=r"votes=.*: expected an array .*, read twice; or prevalence_share=0"
+    ):
         CenteredVotes(noise_multiplier=1.0).aggregate(iter([votes]), num_teachers=5, rng=rng)
-    with pytest.raises(InvalidValue, match=r"prevalence_share=0\.1: expected 0 once the center is known"):
+    with pytest.raises(
+        InvalidValue, match=r"prevalence_share=0\.1: expected 0 once the center is known"
+    ):
         CenteredVotes(noise_multiplier=1.0).gather(votes, num_teachers=5)
     with pytest.raises(InvalidValue, match="num_teachers=5: expected 0, the teachers in votes"):
         CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0).gather(iter([]), num_teachers=5)
@@ -131,14 +156,22 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
 @pytest.mark.parametrize(
     ("votes", "message"),
     [
-        (np.ones((5, 20, 3), dtype=np.int64), r"votes\.dtype=int64: expected bool votes or confidences"),
+        (
+            np.ones((5, 20, 3), dtype=np.int64),
+            r"votes\.dtype=int64: expected bool votes or confidences",
+        ),
         (np.full((5, 20, 3), np.nan), r"votes\[0, 0, 0\]: expected confidences in \[0, 1\]"),
         (np.full((5, 20, 3), 1.5), r"votes\[0, 0, 0\]: expected confidences in \[0, 1\]"),
-        (np.ones((20, 3)), r"votes\.shape=\(20, 3\): expected \[num_teachers, num_queries, num_labels\]"),
+        (
+            np.ones((20, 3)),
+            r"votes\.shape=\(20, 3\): expected \[num_teachers, num_queries, num_labels\]",
+        ),
         ([[[1.0], [1.0, 1.0]]], r"votes: expected rows of equal length"),
     ],
 )
-def test_impossible_votes_are_refused_before_the_prevalence_is_charged(votes: Any, message: str) -> None:
+def test_impossible_votes_are_refused_before_the_prevalence_is_charged(
+    votes: Any, message: str
+) -> None:
     ledger, rng = pa.Ledger(target_delta=1e-6), np.random.default_rng(0)
     with pytest.raises(InvalidValue, match=message):
         CenteredVotes(noise_multiplier=1.0).aggregate(votes, num_teachers=5, rng=rng, ledger=ledger)
@@ -152,7 +185,9 @@ LABELS = 1 / (1 + np.exp(1 - INPUTS @ WEIGHTS)) > RNG.random((6000, 4))
 SHAPE = {"num_queries": 100, "num_labels": 4}
 
 
-def source(teacher_of: Any = None, num_teachers: int = 4000, labels: Any = LABELS[:4000]) -> KernelVotes:
+def source(
+    teacher_of: Any = None, num_teachers: int = 4000, labels: Any = LABELS[:4000]
+) -> KernelVotes:
     each, pool = np.arange(4000), np.arange(1000)
     return KernelVotes(
         private=Split(INPUTS[:4000], labels, each, each),
@@ -165,11 +200,17 @@ def source(teacher_of: Any = None, num_teachers: int = 4000, labels: Any = LABEL
 
 def aggregator(epsilon: float = 1.0, num_teachers: int = 4000, **changes: Any) -> CenteredVotes:
     given = {"target_epsilon": epsilon, "target_delta": 1e-6, "num_teachers": num_teachers}
-    return CenteredVotes(noise_multiplier=1.0, **changes).calibrated(**given, accountant=ExactAccountant, **SHAPE)
+    return CenteredVotes(noise_multiplier=1.0, **changes).calibrated(
+        **given, accountant=ExactAccountant, **SHAPE
+    )
 
 
-def released(asked: CenteredVotes, votes: KernelVotes | None = None, seed: int = 0, **context: Any) -> Any:
-    return asked.release_from(votes or source(), ReleaseContext(np.random.default_rng(seed), **context))
+def released(
+    asked: CenteredVotes, votes: KernelVotes | None = None, seed: int = 0, **context: Any
+) -> Any:
+    return asked.release_from(
+        votes or source(), ReleaseContext(np.random.default_rng(seed), **context)
+    )
 
 
 def precision(release: Any) -> float:
@@ -192,17 +233,24 @@ def test_rounds_know_no_less_than_one_at_the_same_price() -> None:
 
 def test_the_student_says_what_was_released(tmp_path: Any) -> None:
     release = released(aggregator())
-    student: Any = LowRankStudent().learn(release.training_set(INPUTS[4000:4100]), pool=INPUTS[4100:5000], seed=0)
+    student: Any = LowRankStudent().learn(
+        release.training_set(INPUTS[4000:4100]), pool=INPUTS[4100:5000], seed=0
+    )
     np.testing.assert_allclose(student.predict_proba(INPUTS[4000:4100]), release.scores, atol=1e-5)
     assert (student.predict(INPUTS[4000:4100]) == release.labels).mean() > 0.99
     release.save(tmp_path / "release" / "release.npz")
-    path, terms = tmp_path / "release" / "release.npz", {"event": release.event, "adjacency": release.adjacency}
+    path, terms = (
+        tmp_path / "release" / "release.npz",
+        {"event": release.event, "adjacency": release.adjacency},
+    )
     read = RoundsRelease.load(path, **terms)
     for name in ("labels", "answered", "scores", "student"):
         np.testing.assert_array_equal(getattr(read, name), getattr(release, name))
 
 
-def test_a_sum_that_is_not_exact_is_refused_before_anything_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sum_that_is_not_exact_is_refused_before_anything_is_paid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("pate.votes.clipping._LARGEST_SUM", 2.0**37)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     rule = "num_queries=100: expected at most 64, as one exact sum of 4,000 teachers holds no more"
@@ -231,7 +279,10 @@ def test_rounds_that_were_drawn_are_read_back_and_the_others_drawn_around_them()
     whole = released(aggregator(), drawn=kept)
     parts = {name: arrays for name, arrays in kept._parts.items() if name != "release"}
     before = ["lengths", "mean-1", "mean-2", "prevalence"]
-    assert list(parts) == [*before, *(f"step-{number}" for number in range(len(parts) - len(before)))]
+    assert list(parts) == [
+        *before,
+        *(f"step-{number}" for number in range(len(parts) - len(before))),
+    ]
     again = Drawn()
     again._parts |= parts
     same = released(aggregator(), seed=1, drawn=again)
@@ -265,12 +316,31 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
 
 
 def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> None:
-    ledger, noisy = Ledger(target_delta=1e-6, accountant=ExactAccountant), CenteredVotes(noise_multiplier=1e4)
+    ledger, noisy = (
+        Ledger(target_delta=1e-6, accountant=ExactAccountant),
+        CenteredVotes(noise_multiplier=1e4),
+    )
     for asked, votes, said in (
-        (aggregator(), source(num_teachers=2**22), r"num_teachers=4194304: expected fewer teachers"),
-        (aggregator(clip_factor=1e-99), source(), r"clip_factor=1e-99: expected at least 1e-90 for votes in rounds"),
-        (aggregator(), source(labels=np.zeros((4000, 1025), bool)), "num_labels=1025: expected at most 1024 in rounds"),
-        (noisy, source(), "^noise_multiplier=.*: expected at most 1831 in 20 rounds: a larger epsilon"),
+        (
+            aggregator(),
+            source(num_teachers=2**22),
+            r"num_teachers=4194304: expected fewer teachers",
+        ),
+        (
+            aggregator(clip_factor=1e-99),
+            source(),
+            r"clip_factor=1e-99: expected at least 1e-90 for votes in rounds",
+        ),
+        (
+            aggregator(),
+            source(labels=np.zeros((4000, 1025), bool)),
+            "num_labels=1025: expected at most 1024 in rounds",
+        ),
+        (
+            noisy,
+            source(),
+            "^noise_multiplier=.*: expected at most 1831 in 20 rounds: a larger epsilon",
+        ),
     ):
         with pytest.raises(InvalidValue, match=said):
             released(asked, votes, ledger=ledger)
@@ -281,11 +351,17 @@ def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> No
 def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
     kept = np.arange(4000) != 17
     absent = source()
-    absent.inputs, absent.labels, absent.teacher_of = INPUTS[:4000][kept], LABELS[:4000][kept], np.arange(4000)[kept]
+    absent.inputs, absent.labels, absent.teacher_of = (
+        INPUTS[:4000][kept],
+        LABELS[:4000][kept],
+        np.arange(4000)[kept],
+    )
     settings: dict[str, Any] = {"noise_multiplier": 4.0, "prevalence_share": 0.0, "center": 0.3}
     apart = {}
     for adjacency in Adjacency:
         asked = CenteredVotes(adjacency=adjacency, **settings)
-        apart[adjacency] = np.std([released(asked, seed=seed).student for seed in range(6)], axis=0).mean()
+        apart[adjacency] = np.std(
+            [released(asked, seed=seed).student for seed in range(6)], axis=0
+        ).mean()
         assert isinstance(released(asked, absent), RoundsRelease)
     assert apart[Adjacency.ADD_REMOVE] < 0.8 * apart[Adjacency.REPLACE_ONE]

@@ -68,7 +68,9 @@ def test_it_is_quick_and_the_same_again_and_draws_nothing_of_numpys_own(name: st
 
 @pytest.mark.parametrize("name", NAMES)
 def test_more_agreement_never_tells_less(name: str) -> None:
-    found = [named(name).expected_release(**SHAPE, agreement=share).success for share in (0.6, 0.8, 1.0)]
+    found = [
+        named(name).expected_release(**SHAPE, agreement=share).success for share in (0.6, 0.8, 1.0)
+    ]
     assert found[0] <= found[1] + 0.03 and found[1] <= found[2] + 0.03
 
 
@@ -82,7 +84,9 @@ def test_gaussian_votes_in_closed_form(agreement: float) -> None:
 
 def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
     """Few votes, and what an aggregator gathers of their bits."""
-    votes = MadeUpVotes(num_queries=30, num_labels=12, num_teachers=60, agreement=agreement, num_present=3)
+    votes = MadeUpVotes(
+        num_queries=30, num_labels=12, num_teachers=60, agreement=agreement, num_present=3
+    )
     return votes, aggregator.gather(np.concatenate(list(votes.bits())), num_teachers=60)
 
 
@@ -96,19 +100,29 @@ def test_clipped_counts_are_said_without_the_teachers_bits(norm: str, vote_clip:
 def test_right_sets_are_counted_without_the_teachers_bits(agreement: float) -> None:
     votes, gathered = made_up(PowersetGNMax(noise_std=3.0), agreement)
     for said in _right_sets(votes):
-        same = (gathered["query"] == said["query"]) & (gathered["labels"] == said["labels"]).all(axis=1)
+        same = (gathered["query"] == said["query"]) & (gathered["labels"] == said["labels"]).all(
+            axis=1
+        )
         assert gathered["count"][same].item() == said["count"]
 
 
 @pytest.mark.parametrize("clip_factor", [1.0, 0.25])
-def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(clip_factor: float) -> None:
+def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(
+    clip_factor: float,
+) -> None:
     """Scores projected on 128 directions keep a signal that lies there, and that share of the noise."""
-    aggregator = CenteredVotes(noise_multiplier=6.0, prevalence_share=0.0, center=3 / 40, clip_factor=clip_factor)
+    aggregator = CenteredVotes(
+        noise_multiplier=6.0, prevalence_share=0.0, center=3 / 40, clip_factor=clip_factor
+    )
     expected = aggregator.expected_release(**SHAPE)
     votes = MadeUpVotes(**SHAPE, agreement=1.0, num_present=3)
-    summary = np.rint(aggregator.gather(votes.labels[None].repeat(2, axis=0), num_teachers=2) * 200).astype(np.int64)
+    summary = np.rint(
+        aggregator.gather(votes.labels[None].repeat(2, axis=0), num_teachers=2) * 200
+    ).astype(np.int64)
     with without_warning():
-        release: Any = aggregator.aggregate_summary(summary, num_teachers=400, rng=np.random.default_rng(1))
+        release: Any = aggregator.aggregate_summary(
+            summary, num_teachers=400, rng=np.random.default_rng(1)
+        )
     signal = aggregator._released(summary, 0.0, NonPrivateEvent(), 400).scores
     basis = np.linalg.qr(np.random.default_rng(2).standard_normal((600, 128)))[0]
     read = signal + basis @ (basis.T @ (release.scores - signal))
@@ -120,14 +134,22 @@ def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(clip_fa
 def test_a_session_that_halts_early_tells_little_of_the_whole() -> None:
     """All queries are alike, so the rate of hits says when it halts."""
     aggregator = BoundaryTopK(selection_scale=58.65, test_std=17.74, failure_prob=2e-11)
-    few, many = (aggregator.expected_release(**(SHAPE | {"num_queries": count})) for count in (100, 2000))
+    few, many = (
+        aggregator.expected_release(**(SHAPE | {"num_queries": count})) for count in (100, 2000)
+    )
     assert few.answered > 0.8
     assert many.answered < 0.2 and many.present == few.present
 
 
-def test_queries_have_as_many_labels_as_can_or_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_have_as_many_labels_as_can_or_must_be_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     at_most_two = StableTopK(selection_scale=1.0, test_std=1.0, max_k=2)
-    for aggregator, named in ((FixedTopK(k=1, epsilon=5.0), 1), (FixedTopK(k=5, epsilon=5.0), 5), (at_most_two, 2)):
+    for aggregator, named in (
+        (FixedTopK(k=1, epsilon=5.0), 1),
+        (FixedTopK(k=5, epsilon=5.0), 5),
+        (at_most_two, 2),
+    ):
         assert aggregator.expected_release(**SHAPE).present == 1.0
         with monkeypatch.context() as patched:
             patched.setattr(type(aggregator), "_expected", lambda _, votes, num_queries: votes)
@@ -147,7 +169,9 @@ class _Plain(TeacherVotesAggregator):
     def gather(self, votes: Any, *, num_teachers: int) -> np.ndarray:
         return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in votes))
 
-    def _release(self, summary: Any, event: Any, *, num_teachers: int, rng: np.random.Generator) -> Any:
+    def _release(
+        self, summary: Any, event: Any, *, num_teachers: int, rng: np.random.Generator
+    ) -> Any:
         return GaussianVotes(noise_std=3.0).aggregate(summary, num_teachers=num_teachers, rng=rng)
 
 
@@ -169,7 +193,9 @@ def test_a_useless_release_is_warned_of_once_and_still_made() -> None:
     assert len(said) == 1
     assert said[0].filename == __file__
     with pytest.warns(UselessReleaseWarning, match="ClippedVotes"):
-        ClippedVotes(noise_std=987.0, vote_clip=2).aggregate(np.ones((9, 2, 4), bool), num_teachers=9, rng=rng)
+        ClippedVotes(noise_std=987.0, vote_clip=2).aggregate(
+            np.ones((9, 2, 4), bool), num_teachers=9, rng=rng
+        )
     with pytest.warns(UselessReleaseWarning, match="BoundaryTopK"):
         session = BoundaryTopK(selection_scale=987.0, test_std=9.0, failure_prob=1e-10)
         session.aggregate(VOTES, num_teachers=100, rng=rng)
@@ -179,4 +205,6 @@ def test_a_useless_release_is_warned_of_once_and_still_made() -> None:
 def test_a_useful_one_is_not_warned_of_nor_is_one_that_was_judged() -> None:
     GaussianVotes(noise_std=10.0).aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
     with without_warning():
-        GaussianVotes(noise_std=987.5).aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
+        GaussianVotes(noise_std=987.5).aggregate(
+            VOTES, num_teachers=100, rng=np.random.default_rng(0)
+        )

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 
-from pate.accounting import Adjacency, RdpAccountant, SelfComposedEvent, ThresholdEvent, gaussian_epsilon
+from pate.accounting import (
+    Adjacency,
+    RdpAccountant,
+    SelfComposedEvent,
+    ThresholdEvent,
+    gaussian_epsilon,
+)
 from pate.accounting.events import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import ClippedVotes, DistributedVotes, GaussianVotes
@@ -29,7 +35,11 @@ def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
 
 @pytest.mark.parametrize("num_teachers", [30_001, 10**6, 10**12])
 def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teachers: int) -> None:
-    event = GaussianVotes(noise_std=100.0).event_for(num_queries=1, num_labels=1, num_teachers=num_teachers).event
+    event = (
+        GaussianVotes(noise_std=100.0)
+        .event_for(num_queries=1, num_labels=1, num_teachers=num_teachers)
+        .event
+    )
     odd = num_teachers % 2
     assert event == ThresholdEvent(100.0, -900.0 - odd / 2, 1801 + odd)
 
@@ -46,9 +56,12 @@ def test_counts_beyond_are_drawn_as_if_they_were_there(monkeypatch: pytest.Monke
     assert abs(found[0] - ndtr(-1.0)) > 5 * 0.5 / 200
 
 
-@pytest.mark.parametrize("noise_std", [0.01, 1e-15, 1e-30])  # the last ones are nothing beside a threshold of 50
+# the last ones are nothing beside a threshold of 50
+@pytest.mark.parametrize("noise_std", [0.01, 1e-15, 1e-30])
 def test_every_query_is_answered_by_the_majority_where_it_is_clear(noise_std: float) -> None:
-    release = GaussianVotes(noise_std=noise_std).aggregate(CLEAR, num_teachers=100, rng=np.random.default_rng(0))
+    release = GaussianVotes(noise_std=noise_std).aggregate(
+        CLEAR, num_teachers=100, rng=np.random.default_rng(0)
+    )
     assert release.answered.all()
     assert RdpAccountant().compose(release.event).get_epsilon(1e-6) > 1000
     np.testing.assert_array_equal(release.labels, [[True, False, True], [False, True, False]])
@@ -59,7 +72,10 @@ SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 
 
 def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
-    aggregator, short = ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2"), np.array([[[True, True, False, False]]])
+    aggregator, short = (
+        ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2"),
+        np.array([[[True, True, False, False]]]),
+    )
     counts = aggregator.gather(np.ones((3, 4, 4), dtype=bool), num_teachers=3)
     np.testing.assert_allclose(counts, 3 * 0.5**0.5, rtol=1e-9)
     assert (counts <= 3 * 0.5**0.5).all()
@@ -81,7 +97,10 @@ def test_prices_follow_the_votes_that_can_move(norm: str, share: float) -> None:
     ("votes", "message"),
     [
         (np.ones((3, 3, 1), dtype=bool), r"num_teachers=2: expected 3, the teachers in votes"),
-        (iter([np.ones((1, 3, 1), bool), np.ones((1, 2, 1), bool)]), r"votes\.shape=\(1, 2, 1\): expected \[c, 3, 1\]"),
+        (
+            iter([np.ones((1, 3, 1), bool), np.ones((1, 2, 1), bool)]),
+            r"votes\.shape=\(1, 2, 1\): expected \[c, 3, 1\]",
+        ),
         (iter([]), r"num_teachers=2: expected 0, the teachers in votes"),
         (7, r"votes=int: expected an array \[N, Q, L\] or blocks of one"),
     ],
@@ -111,10 +130,18 @@ def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
     votes = np.random.default_rng(0).random((6, 4, 5)) < 0.5
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm=norm, adjacency=Adjacency.ADD_REMOVE)
     silent = np.concatenate([votes, np.zeros((1, 4, 5), dtype=bool)])
-    np.testing.assert_array_equal(aggregator.gather(votes, num_teachers=7), aggregator.gather(silent, num_teachers=7))
+    np.testing.assert_array_equal(
+        aggregator.gather(votes, num_teachers=7), aggregator.gather(silent, num_teachers=7)
+    )
     replaced = replace(aggregator, adjacency=Adjacency.REPLACE_ONE)
-    for each, given, count, found in ((aggregator, [], 7, 0), (aggregator, [votes], 5, 6), (replaced, [votes], 7, 6)):
-        with pytest.raises(InvalidValue, match=f"num_teachers={count}: expected {found}, the teachers in votes"):
+    for each, given, count, found in (
+        (aggregator, [], 7, 0),
+        (aggregator, [votes], 5, 6),
+        (replaced, [votes], 7, 6),
+    ):
+        with pytest.raises(
+            InvalidValue, match=f"num_teachers={count}: expected {found}, the teachers in votes"
+        ):
             each.gather(iter(given), num_teachers=count)
 
 
@@ -132,7 +159,10 @@ def test_the_sum_of_what_holders_send_says_the_majority_where_it_is_clear() -> N
 def test_a_holder_that_is_absent_votes_for_nothing() -> None:
     """Half of the declared teachers stays the threshold: 40 of 60 votes that are there do not reach 50."""
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5, max_dropouts=2)
-    parts = [aggregator.contribution([[20, 13]], num_teachers=20, rng=np.random.default_rng(i)) for i in range(3)]
+    parts = [
+        aggregator.contribution([[20, 13]], num_teachers=20, rng=np.random.default_rng(i))
+        for i in range(3)
+    ]
     release = aggregator.release_of(sum(parts), num_teachers=100, num_contributions=3)
     np.testing.assert_array_equal(release.labels, [[True, False]])
 
@@ -141,24 +171,35 @@ def test_the_price_is_that_of_the_noisy_counts_and_not_of_the_bits() -> None:
     event = DistributedVotes(noise_std=50.0, num_holders=40).event_for(**SHAPE)
     epsilon = RdpAccountant().compose(event).get_epsilon(1e-6)
     assert gaussian_epsilon((600 * 40) ** 0.5 / 50.0, target_delta=1e-6) < epsilon < 20.1
-    assert epsilon > RdpAccountant().compose(GaussianVotes(noise_std=50.0).event_for(**SHAPE)).get_epsilon(1e-6)
+    assert epsilon > RdpAccountant().compose(
+        GaussianVotes(noise_std=50.0).event_for(**SHAPE)
+    ).get_epsilon(1e-6)
 
 
 def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
     def rho(adjacency: Adjacency, max_votes: int | None) -> float:
-        one = DistributedVotes(noise_std=50.0, num_holders=1, max_votes=max_votes, adjacency=adjacency)
+        one = DistributedVotes(
+            noise_std=50.0, num_holders=1, max_votes=max_votes, adjacency=adjacency
+        )
         return float(one.event_for(num_queries=10, num_labels=40, num_teachers=8).rho)  # type: ignore[attr-defined]
 
     assert rho(Adjacency.REPLACE_ONE, 4) == pytest.approx(10 * 8 / 5000)
     assert rho(Adjacency.ADD_REMOVE, 4) == pytest.approx(10 * 4 / 5000)
-    assert rho(Adjacency.REPLACE_ONE, 30) == rho(Adjacency.REPLACE_ONE, None) == pytest.approx(10 * 40 / 5000)
+    assert (
+        rho(Adjacency.REPLACE_ONE, 30)
+        == rho(Adjacency.REPLACE_ONE, None)
+        == pytest.approx(10 * 40 / 5000)
+    )
 
 
 def test_too_few_or_too_many_contributions_are_refused() -> None:
     aggregator = DistributedVotes(noise_std=1.0, num_holders=5, max_dropouts=2)
     total = np.zeros((1, 2), dtype=np.int64)
     for count in (2, 6):
-        with pytest.raises(InvalidValue, match=rf"num_contributions={count}: expected 3 to 5, as num_holders and max_"):
+        with pytest.raises(
+            InvalidValue,
+            match=rf"num_contributions={count}: expected 3 to 5, as num_holders and max_",
+        ):
             aggregator.release_of(total, num_teachers=10, num_contributions=count)
     for count in (3, 5):
         assert aggregator.release_of(total, num_teachers=10, num_contributions=count).answered.all()

@@ -8,7 +8,14 @@ import pytest
 from scipy.special import expit, ndtr
 
 from pate.accounting import Adjacency, ComposedEvent, Ledger, RdpAccountant, ThresholdEvent
-from pate.aggregators import ConfidentGNMax, ConfidentVotes, GaussianVotes, GNMax, PowersetGNMax, Release
+from pate.aggregators import (
+    ConfidentGNMax,
+    ConfidentVotes,
+    GaussianVotes,
+    GNMax,
+    PowersetGNMax,
+    Release,
+)
 from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.validation import InvalidValue
 
@@ -16,9 +23,12 @@ REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 
 
 @pytest.mark.parametrize(
-    ("max_votes", "num_labels", "replaced", "removed"), [(1, 40, 2, 1), (3, 40, 6, 3), (3, 5, 5, 3), (9, 5, 5, 5)]
+    ("max_votes", "num_labels", "replaced", "removed"),
+    [(1, 40, 2, 1), (3, 40, 6, 3), (3, 5, 5, 3), (9, 5, 5, 5)],
 )
-def test_votes_that_one_change_moves(max_votes: int, num_labels: int, replaced: int, removed: int) -> None:
+def test_votes_that_one_change_moves(
+    max_votes: int, num_labels: int, replaced: int, removed: int
+) -> None:
     assert squared_sensitivity(max_votes, num_labels=num_labels, adjacency=REPLACE) == replaced
     assert squared_sensitivity(max_votes, num_labels=num_labels, adjacency=ADD) == removed
 
@@ -27,11 +37,18 @@ def test_counts_that_such_teachers_cannot_have_cast_are_refused() -> None:
     votes = np.array([[4, 4, 0], [5, 4, 0]])
     rng = np.random.default_rng(0)
     assert GNMax(noise_std=1.0).aggregate(votes, num_teachers=9, rng=rng).num_answered == 2
-    with pytest.raises(InvalidValue, match=r"votes\[\d\]: expected a sum of at most 8, 8 teachers with max_votes=1"):
+    with pytest.raises(
+        InvalidValue, match=r"votes\[\d\]: expected a sum of at most 8, 8 teachers with max_votes=1"
+    ):
         GNMax(noise_std=1.0).aggregate(votes, num_teachers=8, rng=rng)
-    assert GNMax(noise_std=1.0, max_votes=2).aggregate(votes, num_teachers=8, rng=rng).num_answered == 2
+    assert (
+        GNMax(noise_std=1.0, max_votes=2).aggregate(votes, num_teachers=8, rng=rng).num_answered
+        == 2
+    )
     with pytest.raises(InvalidValue, match=r"votes\[1\]: expected a sum of at most 8"):
-        ConfidentGNMax(screening_std=1.0, threshold_share=0.5, noise_std=1.0).aggregate(votes, num_teachers=8, rng=rng)
+        ConfidentGNMax(screening_std=1.0, threshold_share=0.5, noise_std=1.0).aggregate(
+            votes, num_teachers=8, rng=rng
+        )
 
 
 def test_blocks_of_teachers_are_merged_in_one_order() -> None:
@@ -49,15 +66,20 @@ def test_blocks_of_teachers_are_merged_in_one_order() -> None:
 @pytest.mark.slow
 def test_more_labels_than_a_float_can_count_sets_of() -> None:
     votes = np.zeros((5, 2, 2000), dtype=bool)
-    release = PowersetGNMax(noise_std=1.0).aggregate(votes, num_teachers=5, rng=np.random.default_rng(0))
-    assert (release.labels.sum(axis=1) > 800).all()  # about 50 standard deviations for the unseen ones
+    release = PowersetGNMax(noise_std=1.0).aggregate(
+        votes, num_teachers=5, rng=np.random.default_rng(0)
+    )
+    # about 50 standard deviations for the unseen ones
+    assert (release.labels.sum(axis=1) > 800).all()
 
 
 VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
 SHAPE = {"num_queries": 50, "num_labels": 3, "num_teachers": 20}
 
 
-def released(aggregator: ConfidentVotes, votes: list[int], times: int = 50, **options: Any) -> Release:
+def released(
+    aggregator: ConfidentVotes, votes: list[int], times: int = 50, **options: Any
+) -> Release:
     rng = np.random.default_rng(0)
     return aggregator.aggregate(np.tile(votes, (times, 1)), num_teachers=20, rng=rng, **options)
 
@@ -98,9 +120,14 @@ def test_the_cap_is_what_makes_the_price_smaller_not_the_refusals() -> None:
 
     capped = replace(VOTES, max_answers=7)
     counts = [part.count for part in capped.event_for(**SHAPE).events]
-    assert counts == [50, 7 * 3]  # every screening is paid for: that a query was refused says that it failed, too
+    # every screening is paid for: that a query was refused says that it failed, too
+    assert counts == [50, 7 * 3]
     assert epsilon(capped) < epsilon(VOTES)
-    assert epsilon(replace(VOTES, max_answers=50)) == epsilon(replace(VOTES, max_answers=999)) == epsilon(VOTES)
+    assert (
+        epsilon(replace(VOTES, max_answers=50))
+        == epsilon(replace(VOTES, max_answers=999))
+        == epsilon(VOTES)
+    )
     for aggregator in (VOTES, capped):
         spent = []
         for votes in ([20, 0, 20], [10, 10, 10]):

@@ -27,7 +27,9 @@ def release_of(aggregator: GaussianVotes | BoundaryMax) -> Release:
 
 def test_a_release_is_shown_in_one_line() -> None:
     shown = repr(release_of(GaussianVotes(noise_std=50.0)))
-    assert shown.startswith("Release(num_queries=200, num_answered=200, num_labels=4, event=SelfComposedEvent(")
+    assert shown.startswith(
+        "Release(num_queries=200, num_answered=200, num_labels=4, event=SelfComposedEvent("
+    )
     assert "\n" not in shown and "array" not in shown
     charged = repr(release_of(BoundaryMax(selection_scale=20.0)))
     assert charged.startswith("ChargedRelease(num_queries=200, ")
@@ -36,17 +38,28 @@ def test_a_release_is_shown_in_one_line() -> None:
 
 def test_the_release_of_scores_names_their_shape() -> None:
     votes = np.random.default_rng(0).random((10, 200, 4)) < 0.5
-    release = CenteredVotes(noise_multiplier=5.0).aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
+    release = CenteredVotes(noise_multiplier=5.0).aggregate(
+        votes, num_teachers=10, rng=np.random.default_rng(0)
+    )
     assert "scores=float64[200, 4]" in repr(release) and "\n" not in repr(release)
 
 
 def test_a_release_says_its_own_epsilon() -> None:
     """Of a Gaussian release of noise multiplier 2 the exact one: delta is 1e-6 there, by the curve of Gaussians."""
     labels = np.ones((3, 2), dtype=bool)
-    release = Release(labels, labels[:, 0], GaussianEvent(2.0), release_of(GaussianVotes(noise_std=50.0)).adjacency)
+    release = Release(
+        labels,
+        labels[:, 0],
+        GaussianEvent(2.0),
+        release_of(GaussianVotes(noise_std=50.0)).adjacency,
+    )
     assert gaussian_delta(0.5, epsilon=release.get_epsilon(1e-6)) == pytest.approx(1e-6, rel=1e-3)
     renyi = release.get_epsilon(1e-6, accountant=RdpAccountant)
-    assert renyi == RdpAccountant().compose(GaussianEvent(2.0)).get_epsilon(1e-6) > release.get_epsilon(1e-6)
+    assert (
+        renyi
+        == RdpAccountant().compose(GaussianEvent(2.0)).get_epsilon(1e-6)
+        > release.get_epsilon(1e-6)
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,18 +68,30 @@ def test_a_release_says_its_own_epsilon() -> None:
 def test_an_accountant_shows_how_many_events_it_has_counted(maker: type[RdpAccountant]) -> None:
     accountant = maker()
     assert repr(accountant) == f"{maker.__name__}(num_events=0, failure_prob=0)"
-    assert repr(accountant.compose(PureDpEvent(0.1), 7)) == f"{maker.__name__}(num_events=7, failure_prob=0)"
+    assert (
+        repr(accountant.compose(PureDpEvent(0.1), 7))
+        == f"{maker.__name__}(num_events=7, failure_prob=0)"
+    )
 
 
 def test_other_accountants_show_their_settings_and_their_sum() -> None:
-    assert repr(RdpAccountant(orders=[2.0, 3.0])) == "RdpAccountant(orders=[2.0, 3.0], num_events=0, failure_prob=0)"
+    assert (
+        repr(RdpAccountant(orders=[2.0, 3.0]))
+        == "RdpAccountant(orders=[2.0, 3.0], num_events=0, failure_prob=0)"
+    )
     assert len(repr(RdpAccountant(orders=np.linspace(2, 90, 500)))) < 200
-    assert repr(ZCdpAccountant().compose(ZCdpEvent(0.25), 2)) == "ZCdpAccountant(rho=0.5, failure_prob=0)"
+    assert (
+        repr(ZCdpAccountant().compose(ZCdpEvent(0.25), 2))
+        == "ZCdpAccountant(rho=0.5, failure_prob=0)"
+    )
 
 
 def test_gnmax_on_counts_of_several_labels_names_the_aggregator_for_them() -> None:
     rule = (
-        r"^votes\[0\]: expected a sum of at most 100, .*; GaussianVotes \(aggregator=gaussian_votes\) asks about each"
+        r"^votes\[0\]: expected a sum of at most 100, .*; GaussianVotes "
+        r"\(aggregator=gaussian_votes\) asks about each"
     )
     with pytest.raises(InvalidValue, match=rule):
-        GNMax(noise_std=5.0).aggregate(np.full((3, 4), 60), num_teachers=100, rng=np.random.default_rng(0))
+        GNMax(noise_std=5.0).aggregate(
+            np.full((3, 4), 60), num_teachers=100, rng=np.random.default_rng(0)
+        )

@@ -18,7 +18,9 @@ STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("kind", [GaussianVotes(noise_std=1.0), CenteredVotes(noise_multiplier=1.0), STABLE])
+@pytest.mark.parametrize(
+    "kind", [GaussianVotes(noise_std=1.0), CenteredVotes(noise_multiplier=1.0), STABLE]
+)
 def test_what_was_sold_for_three_fits_a_budget_of_three_and_little_more_does_not(
     kind: Aggregator, adjacency: Adjacency
 ) -> None:
@@ -26,7 +28,9 @@ def test_what_was_sold_for_three_fits_a_budget_of_three_and_little_more_does_not
     made = kind.calibrated(target_epsilon=3.0, target_delta=DELTA, **SHAPE)
     event = made.event_for(**SHAPE)
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
-    with pytest.raises(BudgetExceeded, match=r"^max_epsilon=3\.0: expected at least 3\.\d+, the total with this"):
+    with pytest.raises(
+        BudgetExceeded, match=r"^max_epsilon=3\.0: expected at least 3\.\d+, the total with this"
+    ):
         ledger.charge(made.scaled(0.98).event_for(**SHAPE), adjacency=adjacency)
     assert ledger.affords(event) >= 1
     ledger.charge(event, adjacency=adjacency)
@@ -44,7 +48,9 @@ def test_a_ledger_of_another_accountant_takes_the_first_release_by_the_tighter_o
     votes = np.full((SHAPE["num_queries"], SHAPE["num_labels"]), 60)
     made.aggregate(votes, num_teachers=60, rng=np.random.default_rng(0), ledger=ledger)
     assert ledger.epsilon > 3.0, "by its own accountant"
-    assert ledger.spent_epsilon == 3.0, "the cap of the file, fixed before the first release, is a bound too"
+    assert ledger.spent_epsilon == 3.0, (
+        "the cap of the file, fixed before the first release, is a bound too"
+    )
 
 
 @pytest.mark.parametrize("max_epsilon", [None, 12.0])
@@ -53,7 +59,9 @@ def test_failures_are_planned_for_several_releases(max_epsilon: float | None) ->
     ledger = Ledger(target_delta=DELTA, max_epsilon=max_epsilon, accountant=pa.RdpAccountant)
     failures = []
     for _ in range(4):
-        made = STABLE.calibrated(target_epsilon=2.0, accountant=pa.RdpAccountant, ledger=ledger, **shape)
+        made = STABLE.calibrated(
+            target_epsilon=2.0, accountant=pa.RdpAccountant, ledger=ledger, **shape
+        )
         event = made.event_for(**shape)
         ledger.charge(event, adjacency=made.adjacency)
         failures.append(600 * float(made.failure_prob or 0.0))
@@ -69,16 +77,22 @@ def test_failures_are_planned_for_several_releases(max_epsilon: float | None) ->
 def test_a_refusal_of_failures_says_how_large_they_may_be_and_names_no_new_ledger() -> None:
     ledger = Ledger(target_delta=DELTA, max_epsilon=12.0, accountant=pa.RdpAccountant)
     shape = SHAPE | {"num_queries": 600}
-    made = STABLE.calibrated(target_epsilon=2.0, target_delta=DELTA, accountant=pa.RdpAccountant, **shape)
+    made = STABLE.calibrated(
+        target_epsilon=2.0, target_delta=DELTA, accountant=pa.RdpAccountant, **shape
+    )
     ledger.charge(made.event_for(**shape), adjacency=made.adjacency)
     rule = (
-        r"expected a release whose failures take at most 1\.99e-07 of target_delta=1e-06, not 6\.01e-07; a smaller fail"
+        r"expected a release whose failures take at most 1\.99e-07 of "
+        r"target_delta=1e-06, not 6\.01e-07; a smaller fail"
     )
     with pytest.raises(BudgetExceeded, match=rule):
         ledger.charge(made.event_for(**shape), adjacency=made.adjacency)
     plain = Ledger(target_delta=DELTA, accountant=pa.RdpAccountant)
     plain.charge(made.event_for(**shape), adjacency=made.adjacency)
-    with pytest.raises(InvalidValue, match=r"uses up target_delta=1e-06.*; this ledger has at most 3\.99e-07 for what"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"uses up target_delta=1e-06.*; this ledger has at most 3\.99e-07 for what",
+    ):
         plain.charge(made.event_for(**shape), adjacency=made.adjacency)
 
 
@@ -101,9 +115,18 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"target_epsilon": 3.0}, r"^target_delta=None: expected a number > 0, or a ledger= beside it"),
-        ({"target_delta": DELTA}, r"^target_epsilon=None: expected a number > 0, or a ledger= beside it"),
-        ({"ledger": Ledger(target_delta=DELTA)}, r"^target_epsilon=None: expected a number > 0, as the ledger has no"),
+        (
+            {"target_epsilon": 3.0},
+            r"^target_delta=None: expected a number > 0, or a ledger= beside it",
+        ),
+        (
+            {"target_delta": DELTA},
+            r"^target_epsilon=None: expected a number > 0, or a ledger= beside it",
+        ),
+        (
+            {"ledger": Ledger(target_delta=DELTA)},
+            r"^target_epsilon=None: expected a number > 0, as the ledger has no",
+        ),
         (
             {"ledger": Ledger(target_delta=DELTA, max_epsilon=1.0), "target_delta": 1e-5},
             r"^target_delta=1e-05: expected 1e-06, as the ledger counts",

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import pate.accounting as pa
-from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, PureDpEvent, RdpAccountant, SelfComposedEvent
+from pate.accounting import (
+    Adjacency,
+    BoundedRangeEvent,
+    NoOpEvent,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+)
 from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
@@ -29,8 +36,14 @@ def test_price_is_that_of_selection_and_test_once_a_query() -> None:
     selection = PLAIN.gap_selection(num_labels=5, num_teachers=30).event
     test = PLAIN.stability_test(num_teachers=30).event
     assert event == pa.SelfComposedEvent(pa.SelectThenTestEvent((selection, test), 4), 7)
-    for other in ({"padded": True}, {"regularizer": lambda k: float(k)}, {"selection_noise": "laplace"}):
-        changed = dataclasses.replace(PLAIN, **other).event_for(num_queries=1, num_labels=5, num_teachers=30)
+    for other in (
+        {"padded": True},
+        {"regularizer": lambda k: float(k)},
+        {"selection_noise": "laplace"},
+    ):
+        changed = dataclasses.replace(PLAIN, **other).event_for(
+            num_queries=1, num_labels=5, num_teachers=30
+        )
         assert isinstance(changed, pa.SelfComposedEvent)
         assert type(changed.event) is pa.ComposedEvent  # the joint law is of gaps alone
     assert isinstance(test, pa.ApproximateEvent)
@@ -39,8 +52,12 @@ def test_price_is_that_of_selection_and_test_once_a_query() -> None:
 
 def test_no_label_and_all_labels_need_no_test() -> None:
     padded = StableTopK(selection_scale=0.5, test_std=50.0, padded=True)
-    assert padded.distribution(np.array([0, 0, 0]), num_teachers=40)[()] == pytest.approx(1, rel=1e-9)
-    assert padded.distribution(np.array([40, 40, 40]), num_teachers=40)[0, 1, 2] == pytest.approx(1, rel=1e-9)
+    assert padded.distribution(np.array([0, 0, 0]), num_teachers=40)[()] == pytest.approx(
+        1, rel=1e-9
+    )
+    assert padded.distribution(np.array([40, 40, 40]), num_teachers=40)[0, 1, 2] == pytest.approx(
+        1, rel=1e-9
+    )
     votes = np.tile([40, 40, 40], (10, 1))
     release = padded.aggregate(votes, num_teachers=40, rng=np.random.default_rng(0))
     assert release.answered.all()
@@ -48,13 +65,19 @@ def test_no_label_and_all_labels_need_no_test() -> None:
 
 
 def test_regularizer_is_kept_as_numbers_that_compare_and_name_the_release() -> None:
-    first, second = (dataclasses.replace(PLAIN, regularizer=np.array([0.0, 1e-12 * scale, 1.0])) for scale in (1, 2))
+    first, second = (
+        dataclasses.replace(PLAIN, regularizer=np.array([0.0, 1e-12 * scale, 1.0]))
+        for scale in (1, 2)
+    )
     assert first.regularizer == (0.0, 1e-12, 1.0)
     assert first != second
     assert hash(first) == hash(dataclasses.replace(first))
     shape = {"num_labels": 4, "num_teachers": 9}
     assert first.identity(**shape) != second.identity(**shape)
-    functions = [dataclasses.replace(PLAIN, regularizer=lambda k, step=step: step * k) for step in (1.0, 1.0, 2.0)]
+    functions = [
+        dataclasses.replace(PLAIN, regularizer=lambda k, step=step: step * k)
+        for step in (1.0, 1.0, 2.0)
+    ]
     names = [function.identity(**shape) for function in functions]
     assert names[0] == names[1] != names[2]
 
@@ -78,7 +101,10 @@ def test_failures_that_nobody_named_follow_the_queries_and_delta(base: StableTop
     assert base.event_for(**many) == named.event_for(**many)
     assert named.settled(num_queries=10**9) is named
     votes = np.tile([[800, 700, 3, 0], [800, 400, 399, 0]], (5000, 1))
-    drawn = [each.aggregate(votes, num_teachers=800, rng=np.random.default_rng(0)) for each in (base, named)]
+    drawn = [
+        each.aggregate(votes, num_teachers=800, rng=np.random.default_rng(0))
+        for each in (base, named)
+    ]
     assert np.array_equal(drawn[0].labels, drawn[1].labels)
     assert np.array_equal(drawn[0].answered, drawn[1].answered)
     assert failure_probability(drawn[0].event) == pytest.approx(6e-7)
@@ -89,7 +115,9 @@ def test_release_probability_is_that_of_the_exact_distribution(noise: str) -> No
     aggregator = StableTopK(selection_scale=4.0, selection_noise=noise, test_std=2.0)
     votes = np.array([25, 0, 0, 0])  # gaps 25, 0, 0
     exact = aggregator.distribution(votes, num_teachers=40)[0,]
-    assert aggregator.steps(num_labels=4, num_teachers=40).release_probability(25) == pytest.approx(exact, rel=1e-9)
+    assert aggregator.steps(num_labels=4, num_teachers=40).release_probability(25) == pytest.approx(
+        exact, rel=1e-9
+    )
 
 
 @pytest.mark.slow
@@ -97,27 +125,48 @@ def test_release_probability_is_that_of_the_exact_distribution(noise: str) -> No
 def test_an_open_split_needs_the_smallest_gap(base: StableTopK) -> None:
     """By the sum of both prices, which is what the search goes by."""
     votes = {"num_labels": 40, "num_teachers": 300}
-    goal = {"target_epsilon": 8.0, "target_delta": 1e-6, "num_queries": 600, "accountant": pa.RdpAccountant, **votes}
+    goal = {
+        "target_epsilon": 8.0,
+        "target_delta": 1e-6,
+        "num_queries": 600,
+        "accountant": pa.RdpAccountant,
+        **votes,
+    }
     base = dataclasses.replace(base, selection_share=None)
     best = base.calibrated(**goal)
-    assert 7.98 < pa.RdpAccountant().compose(best.event_for(num_queries=600, **votes)).get_epsilon(1e-6) <= 8
+    assert (
+        7.98
+        < pa.RdpAccountant().compose(best.event_for(num_queries=600, **votes)).get_epsilon(1e-6)
+        <= 8
+    )
     smallest = best.steps(**votes).gap_to_release(0.5)
     assert smallest is not None
     rivals = [dataclasses.replace(base, selection_share=share) for share in (0.3, 0.5, 0.8)]
     if base.test != "table":
-        rivals = [dataclasses.replace(base, test_std=38.985 * ratio, selection_share=0.5) for ratio in (0.4, 0.9, 1.5)]
+        rivals = [
+            dataclasses.replace(base, test_std=38.985 * ratio, selection_share=0.5)
+            for ratio in (0.4, 0.9, 1.5)
+        ]
     for rival in rivals:
-        assert smallest <= (rival.calibrated(**goal).steps(**votes).gap_to_release(0.5) or math.inf) + 1
+        assert (
+            smallest
+            <= (rival.calibrated(**goal).steps(**votes).gap_to_release(0.5) or math.inf) + 1
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "adjacency", "gap"),
-    [(TABLE, "replace_one", 200), (dataclasses.replace(GAUSSIAN, selection_share=None), "add_remove", 800)],
+    [
+        (TABLE, "replace_one", 200),
+        (dataclasses.replace(GAUSSIAN, selection_share=None), "add_remove", 800),
+    ],
     ids=["table", "gumbel"],
 )
 def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, adjacency: str, gap: int) -> None:
-    found = dataclasses.replace(base, adjacency=adjacency).calibrated(**GOAL, **SHAPE, accountant=pa.RdpAccountant)
+    found = dataclasses.replace(base, adjacency=adjacency).calibrated(
+        **GOAL, **SHAPE, accountant=pa.RdpAccountant
+    )
     exact = pa.ExactAccountant().compose(found.event_for(**SHAPE)).get_epsilon(1e-6)
     assert 3.3 <= exact <= 3.6
     needed = found.stability_test(num_teachers=800).gap_to_pass(0.5)
@@ -128,8 +177,12 @@ def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Any)
     goal = GOAL | SHAPE | {"accountant": pa.RdpAccountant}
     made = TABLE.calibrated(**goal)
     order = float(made.table_order or 0)
-    CertifiedTable.of(made.stability_test(num_teachers=800), order=order).save(tmp_path / "table.json")
-    ready = StableTopK(selection_scale=1.0, test="table", table=str(tmp_path / "table.json"), failure_prob=0.5)
+    CertifiedTable.of(made.stability_test(num_teachers=800), order=order).save(
+        tmp_path / "table.json"
+    )
+    ready = StableTopK(
+        selection_scale=1.0, test="table", table=str(tmp_path / "table.json"), failure_prob=0.5
+    )
     assert ready.failure_prob == made.failure_prob
     again = ready.calibrated(**goal)
     assert again.table == ready.table
@@ -143,12 +196,23 @@ def test_a_ready_table_serves_its_own_votes_only(tmp_path: Any) -> None:
     assert "sha256=" in repr(ready)
     with pytest.raises(InvalidValue, match="num_teachers=31: expected 30, as in the table"):
         ready.event_for(num_queries=1, num_labels=4, num_teachers=31)
-    with pytest.raises(InvalidValue, match="adjacency=add_remove: expected replace_one, as in the table"):
-        dataclasses.replace(ready, adjacency="add_remove").event_for(num_queries=1, num_labels=4, num_teachers=30)
-    with pytest.raises(InvalidValue, match="test=gaussian: expected table, where a ready table is given"):
+    with pytest.raises(
+        InvalidValue, match="adjacency=add_remove: expected replace_one, as in the table"
+    ):
+        dataclasses.replace(ready, adjacency="add_remove").event_for(
+            num_queries=1, num_labels=4, num_teachers=30
+        )
+    with pytest.raises(
+        InvalidValue, match="test=gaussian: expected table, where a ready table is given"
+    ):
         dataclasses.replace(ready, test="gaussian", test_std=1.0)
-    with pytest.raises(InvalidValue, match=r"target_epsilon=0\.01: expected an epsilon that some noise can reach"):
-        ready.calibrated(**GOAL | SHAPE | {"target_epsilon": 0.01, "num_teachers": 30}, accountant=pa.RdpAccountant)
+    with pytest.raises(
+        InvalidValue, match=r"target_epsilon=0\.01: expected an epsilon that some noise can reach"
+    ):
+        ready.calibrated(
+            **GOAL | SHAPE | {"target_epsilon": 0.01, "num_teachers": 30},
+            accountant=pa.RdpAccountant,
+        )
 
 
 @pytest.mark.parametrize("target", ["x", -1, float("nan")])
@@ -159,16 +223,22 @@ def test_a_target_that_is_no_positive_number_is_refused(target: Any) -> None:
 
 AT_8 = {"target_epsilon": 8.0, "target_delta": 1e-6}
 FIXED = StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=3.0)
-FIXED_TABLE = StableFixedTopK(k=4, selection_scale=1.0, test="table", table_order=2.0, table_budget=1.0, peel_scale=1.0)
+FIXED_TABLE = StableFixedTopK(
+    k=4, selection_scale=1.0, test="table", table_order=2.0, table_budget=1.0, peel_scale=1.0
+)
 
 
 def epsilon_of(aggregator: StableFixedTopK, **shape: int) -> float:
     return pa.RdpAccountant().compose(aggregator.event_for(**(SHAPE | shape))).get_epsilon(1e-6)
 
 
-def released(aggregator: StableFixedTopK, votes: list[int], *, num_teachers: int, queries: int = 200) -> np.ndarray:
+def released(
+    aggregator: StableFixedTopK, votes: list[int], *, num_teachers: int, queries: int = 200
+) -> np.ndarray:
     rows = np.tile(votes, (queries, 1))
-    return aggregator.aggregate(rows, num_teachers=num_teachers, rng=np.random.default_rng(0)).labels
+    return aggregator.aggregate(
+        rows, num_teachers=num_teachers, rng=np.random.default_rng(0)
+    ).labels
 
 
 def test_price_is_that_of_selection_test_and_peel_once_a_query() -> None:
@@ -176,14 +246,20 @@ def test_price_is_that_of_selection_test_and_peel_once_a_query() -> None:
     first = FIXED.stable_top_k
     selection = first.gap_selection(num_labels=5, num_teachers=30).event
     test = first.stability_test(num_teachers=30).event
-    assert event == pa.SelfComposedEvent(pa.ComposedEvent((selection, test, pa.ZCdpEvent((2 / 3) ** 2 / 8))), 7)
+    assert event == pa.SelfComposedEvent(
+        pa.ComposedEvent((selection, test, pa.ZCdpEvent((2 / 3) ** 2 / 8))), 7
+    )
     assert failure_probability(event) == pytest.approx(7e-9, rel=1e-12)
 
 
 def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
     """With scales sqrt(2 / rho) and a peel of e = 2 sqrt(rho) per query: rho-zCDP, the upper bound of every part."""
     rho = 0.002
-    scales = {"selection_scale": math.sqrt(2 / rho), "test_std": math.sqrt(2 / rho), "peel_scale": 0.5 / math.sqrt(rho)}
+    scales = {
+        "selection_scale": math.sqrt(2 / rho),
+        "test_std": math.sqrt(2 / rho),
+        "peel_scale": 0.5 / math.sqrt(rho),
+    }
     paper = StableFixedTopK(k=4, adjacency=pa.Adjacency.ADD_REMOVE, **scales)
     orders = np.array([1.5, 3.0, 8.0, 30.0])
     curve = rdp_curve(count_leaves(paper.event_for(**SHAPE | {"num_queries": 1})), orders)
@@ -198,7 +274,9 @@ def test_all_labels_depend_on_nothing_and_cost_nothing(adjacency: pa.Adjacency) 
         shape = {"num_queries": 9, "num_labels": num_labels, "num_teachers": 5}
         assert everything.event_for(**shape) == pa.SelfComposedEvent(pa.NoOpEvent(), 9)
         assert released(everything, [3] * num_labels, num_teachers=5).all()
-        assert everything.distribution(np.array([3] * num_labels), num_teachers=5) == {tuple(range(num_labels)): 1.0}
+        assert everything.distribution(np.array([3] * num_labels), num_teachers=5) == {
+            tuple(range(num_labels)): 1.0
+        }
         everything.calibrated(**AT_8, **shape)
 
 
@@ -207,7 +285,9 @@ def test_all_labels_depend_on_nothing_and_cost_nothing(adjacency: pa.Adjacency) 
 def test_no_label_and_all_labels_are_stable_sets_that_leave_the_peel_to_decide(
     adjacency: pa.Adjacency, votes: list[int]
 ) -> None:
-    padded = StableFixedTopK(k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency)
+    padded = StableFixedTopK(
+        k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency
+    )
     distribution = padded.distribution(np.array(votes), num_teachers=9)
     assert distribution == pytest.approx({(0, 1): 1 / 3, (0, 2): 1 / 3, (1, 2): 1 / 3}, rel=1e-9)
 
@@ -216,7 +296,9 @@ def test_no_label_and_all_labels_are_stable_sets_that_leave_the_peel_to_decide(
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, share: float) -> None:
-    calibrated = dataclasses.replace(FIXED_TABLE, adjacency=adjacency, peel_share=share).calibrated(**AT_8, **SHAPE)
+    calibrated = dataclasses.replace(FIXED_TABLE, adjacency=adjacency, peel_share=share).calibrated(
+        **AT_8, **SHAPE
+    )
     assert 7.95 <= epsilon_of(calibrated) <= 8.0
     order = np.array([calibrated.table_order])
     whole = rdp_curve(count_leaves(calibrated.event_for(**SHAPE | {"num_queries": 1})), order)[0]
@@ -235,7 +317,9 @@ def test_a_ready_table_stays_as_it_is_and_brings_its_failure_probability() -> No
 
 
 def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
-    paper = dataclasses.replace(FIXED, selection_noise="gaussian", selection_scale=50.0, test_std=60.0, peel_scale=20.0)
+    paper = dataclasses.replace(
+        FIXED, selection_noise="gaussian", selection_scale=50.0, test_std=60.0, peel_scale=20.0
+    )
     rho = 600 * (1 / (2 * 50.0**2) + 1 / (2 * 60.0**2) + 1 / (8 * 20.0**2))
     printed = paper.paper_epsilon(num_queries=600, target_delta=1e-6)
     assert printed == pytest.approx(zcdp_to_epsilon_classic(rho, target_delta=4e-7), rel=1e-12)
@@ -253,7 +337,9 @@ VOTES = np.array([9, 4, 8, 0])
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacency) -> None:
     aggregator, draws = FixedTopK(k=2, epsilon=1.0, mechanism=mechanism, adjacency=adjacency), 8_000
-    release = aggregator.aggregate(np.tile(VOTES, (draws, 1)), num_teachers=10, rng=np.random.default_rng(5))
+    release = aggregator.aggregate(
+        np.tile(VOTES, (draws, 1)), num_teachers=10, rng=np.random.default_rng(5)
+    )
     assert release.answered.all()
     assert (release.labels.sum(axis=1) == 2).all()
     distribution = aggregator.distribution(VOTES, num_teachers=10)
@@ -266,9 +352,15 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
 def test_prices() -> None:
     shape = {"num_queries": 6, "num_labels": 4, "num_teachers": 10}
     ranged, pure = BoundedRangeEvent(1.0), PureDpEvent(1.0)
-    for k, mechanism, event in ((2, "joint", ranged), (2, "permute_and_flip_joint", pure), (4, "peeling", NoOpEvent())):
+    for k, mechanism, event in (
+        (2, "joint", ranged),
+        (2, "permute_and_flip_joint", pure),
+        (4, "peeling", NoOpEvent()),
+    ):
         made = FixedTopK(k=k, epsilon=1.0, mechanism=mechanism)
         assert made.event_for(**shape) == SelfComposedEvent(event, 6)
-    one, four = (FixedTopK(k=1, epsilon=0.1).scaled(factor).event_for(**shape) for factor in (1.0, 4.0))
+    one, four = (
+        FixedTopK(k=1, epsilon=0.1).scaled(factor).event_for(**shape) for factor in (1.0, 4.0)
+    )
     prices = [RdpAccountant().compose(event).get_epsilon(1e-5) for event in (one, four)]
     assert prices[1] < prices[0] / 2

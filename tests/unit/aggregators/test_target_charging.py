@@ -36,7 +36,9 @@ def boundary_max(**changes: Any) -> BoundaryMax:
 
 
 def released(aggregator: Any, votes: Any, seed: int = 0, **options: Any) -> ChargedRelease:
-    release = aggregator.aggregate(votes, num_teachers=40, rng=np.random.default_rng(seed), **options)
+    release = aggregator.aggregate(
+        votes, num_teachers=40, rng=np.random.default_rng(seed), **options
+    )
     assert isinstance(release, ChargedRelease)
     return release
 
@@ -51,7 +53,9 @@ def test_a_session_ends_with_its_last_hit() -> None:
 
 @pytest.mark.parametrize("round_size", [1, 7, 500])
 def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
-    whole, parts = (released(boundary_max(round_size=size), [UNSURE] * 60) for size in (60, round_size))
+    whole, parts = (
+        released(boundary_max(round_size=size), [UNSURE] * 60) for size in (60, round_size)
+    )
     np.testing.assert_array_equal(whole.labels, parts.labels)
     np.testing.assert_array_equal(whole.hits, parts.hits)
     assert whole.num_asked == parts.num_asked
@@ -62,7 +66,10 @@ class Stopping(Drawn):
 
     def __init__(self, most: int = 99, **parts: Round) -> None:
         super().__init__()
-        self.most, self._parts = most, {name.replace("_", "-"): part._asdict() for name, part in parts.items()}
+        self.most, self._parts = (
+            most,
+            {name.replace("_", "-"): part._asdict() for name, part in parts.items()},
+        )
 
     def once(self, part: str, draw: Any) -> Any:
         if len(self._parts) == self.most - 1 and part not in self._parts:
@@ -70,7 +77,9 @@ class Stopping(Drawn):
         return super().once(part, draw)
 
 
-def from_source(aggregator: Any, votes: Any, drawn: Drawn | None, seed: int = 0, **context: Any) -> Any:
+def from_source(
+    aggregator: Any, votes: Any, drawn: Drawn | None, seed: int = 0, **context: Any
+) -> Any:
     context = ReleaseContext(np.random.default_rng(seed), drawn=drawn, **context)
     return aggregator.release_from(CountedVotes(np.array(votes), num_teachers=40), context)
 
@@ -98,7 +107,12 @@ def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() ->
 
 def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> None:
     """A part that was committed is never drawn again, and a session that was paid for is not paid for again."""
-    votes, ledger, kept, told = [UNSURE] * 60, pa.Ledger(target_delta=1e-3), Stopping(3), list[int]()
+    votes, ledger, kept, told = (
+        [UNSURE] * 60,
+        pa.Ledger(target_delta=1e-3),
+        Stopping(3),
+        list[int](),
+    )
     aggregator = boundary_max(target_hits=20)
     context: dict[str, Any] = {"ledger": ledger, "watch": lambda asked, *_: told.append(asked)}
     with pytest.raises(KeyboardInterrupt):
@@ -110,13 +124,17 @@ def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> Non
     release = from_source(aggregator, votes, kept, 1, **context)
     assert told[2:4] == [20, 40]
     for index in range(2):
-        np.testing.assert_array_equal(release.labels[20 * index : 20 * index + 20], before[f"round-{index}"])
+        np.testing.assert_array_equal(
+            release.labels[20 * index : 20 * index + 20], before[f"round-{index}"]
+        )
 
 
 def test_a_seed_in_place_of_a_generator_is_refused() -> None:
     seed: Any = 5
     with pytest.raises(InvalidValue, match=r"^rng="):
-        boundary_max().release_from(CountedVotes(np.array([UNSURE] * 6), num_teachers=40), ReleaseContext(seed))
+        boundary_max().release_from(
+            CountedVotes(np.array([UNSURE] * 6), num_teachers=40), ReleaseContext(seed)
+        )
 
 
 def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
@@ -143,9 +161,14 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
 
     assert event(0) == pa.NoOpEvent()
     assert event(9) == pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 9), 0.0)
-    for num_calls in (9, *range(20, 140, 2)):  # all, all though hits would be counted, as many as the hits allow
-        wrapped = session_event(tight_boundary, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6)
-        assert [leaf for leaf, _ in leaves(wrapped)] == [pa.PureDpEvent(tight_boundary(0.1).epsilon)]
+    # all, all though hits would be counted, as many as the hits allow
+    for num_calls in (9, *range(20, 140, 2)):
+        wrapped = session_event(
+            tight_boundary, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
+        )
+        assert [leaf for leaf, _ in leaves(wrapped)] == [
+            pa.PureDpEvent(tight_boundary(0.1).epsilon)
+        ]
     many, more = event(500), event(10**9)
     assert many == more
     assert 0 < failure_probability(many) < 1e-6
@@ -153,19 +176,35 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
 
 
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ExactAccountant, pa.AutoAccountant])
-def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(accountant: type[pa.Accountant]) -> None:
-    scales = {"prior_scale": 20.0, "selection_scale": 40.0, "table_order": 4.0, "table_budget": 0.004}
-    checks, shape = NotPriorTopK(**scales, target_hits=10, failure_prob=1e-10), {"num_labels": 40, "num_teachers": 400}
+def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(
+    accountant: type[pa.Accountant],
+) -> None:
+    scales = {
+        "prior_scale": 20.0,
+        "selection_scale": 40.0,
+        "table_order": 4.0,
+        "table_budget": 0.004,
+    }
+    checks, shape = (
+        NotPriorTopK(**scales, target_hits=10, failure_prob=1e-10),
+        {"num_labels": 40, "num_teachers": 400},
+    )
     event = checks.event_for(num_queries=600, **shape)
     session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, pa.SessionEvent))
-    accesses = pa.ComposedEvent((session.accesses, checks.release_step.event_for(num_queries=60, **shape)))
-    by_hits, by_accesses = (accountant().compose(each).get_epsilon(1e-6) for each in (event, accesses))
+    accesses = pa.ComposedEvent(
+        (session.accesses, checks.release_step.event_for(num_queries=60, **shape))
+    )
+    by_hits, by_accesses = (
+        accountant().compose(each).get_epsilon(1e-6) for each in (event, accesses)
+    )
     assert by_hits < 0.97 * by_accesses
 
 
 def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
     aggregator = BoundaryTopK(selection_scale=9.0, test_std=3.0, failure_prob=1e-9)
-    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-06 over 1000 calls uses up session_delta=1e-06"):
+    with pytest.raises(
+        InvalidValue, match=r"failure_prob: 1e-06 over 1000 calls uses up session_delta=1e-06"
+    ):
         aggregator.event_for(num_queries=1000, **SHAPE)
     event = aggregator.event_for(num_queries=100, **SHAPE)
     assert failure_probability(event) >= 1e-7
@@ -201,13 +240,19 @@ def test_a_rule_sees_the_rounds_before_and_nothing_more() -> None:
 
 def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
     ledger = pa.Ledger(target_delta=1e-3)
-    with pytest.raises(InvalidValue, match=r"prior\.shape=\(8, 4\): expected \(9, 4\), as the votes"):
+    with pytest.raises(
+        InvalidValue, match=r"prior\.shape=\(8, 4\): expected \(9, 4\), as the votes"
+    ):
         released(NOT_PRIOR, [CLEAR] * 9, ledger=ledger, prior=np.ones((8, 4), bool))
     with pytest.raises(InvalidValue, match=r"prior\.dtype=int64: expected bool"):
         released(NOT_PRIOR, [CLEAR] * 9, ledger=ledger, prior=np.ones((9, 4), np.int64))
     assert ledger.entries == []
     with pytest.raises(InvalidValue, match=r"prior=bool \(1, 4\): expected bool \[3, 4\]"):
-        released(NOT_PRIOR, [CLEAR] * 9, prior=lambda labels, answered, num_queries: np.ones((1, 4), dtype=np.bool_))
+        released(
+            NOT_PRIOR,
+            [CLEAR] * 9,
+            prior=lambda labels, answered, num_queries: np.ones((1, 4), dtype=np.bool_),
+        )
 
 
 def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
@@ -233,7 +278,11 @@ def test_a_hit_that_is_refused_is_paid_for() -> None:
 
 def test_what_a_hit_releases_is_independent_of_its_check() -> None:
     """Hits are drawn as by stable top-k, though their check has failed: each draw has a random number of its own."""
-    prior_and_scale: dict[str, Any] = {"prior_scale": 5.0, "prior_margin": 6.0, "selection_scale": 4.0}
+    prior_and_scale: dict[str, Any] = {
+        "prior_scale": 5.0,
+        "prior_margin": 6.0,
+        "selection_scale": 4.0,
+    }
     sizes = {"first_queries": 0, "target_hits": 20_000, "round_size": 20_000}
     aggregator = replace(NOT_PRIOR, **prior_and_scale, table_budget=1.0, failure_prob=0.01, **sizes)
     counts, prior = np.array([22, 14, 8, 0]), np.array([True, True, False, False])
@@ -241,16 +290,31 @@ def test_what_a_hit_releases_is_independent_of_its_check() -> None:
     labels, answered = release.labels[release.hits], release.answered[release.hits]
     assert abs(len(answered) / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
     distribution = aggregator.release_step.distribution(counts, num_teachers=40)
-    assert distribution.pop(None) == pytest.approx(1 - answered.mean(), abs=5 * 0.5 / np.sqrt(len(answered)))
+    assert distribution.pop(None) == pytest.approx(
+        1 - answered.mean(), abs=5 * 0.5 / np.sqrt(len(answered))
+    )
     for chosen, probability in distribution.items():
         found = (answered & (labels == np.isin(np.arange(4), chosen or ())).all(axis=1)).mean()
-        assert abs(found - probability) < 5 * np.sqrt(probability * (1 - probability) / len(answered))
+        assert abs(found - probability) < 5 * np.sqrt(
+            probability * (1 - probability) / len(answered)
+        )
 
 
-def frequencies(aggregator: NotPriorTopK, counts: list[int], num_queries: int) -> dict[object, float]:
+def frequencies(
+    aggregator: NotPriorTopK, counts: list[int], num_queries: int
+) -> dict[object, float]:
     """How often a query was kept, or what was released for it."""
-    votes, prior = np.tile(counts, (num_queries, 1)), np.tile([True, True, False, False], (num_queries, 1))
-    endless = replace(aggregator, first_queries=0, target_hits=num_queries, session_delta=1e-2, round_size=num_queries)
+    votes, prior = (
+        np.tile(counts, (num_queries, 1)),
+        np.tile([True, True, False, False], (num_queries, 1)),
+    )
+    endless = replace(
+        aggregator,
+        first_queries=0,
+        target_hits=num_queries,
+        session_delta=1e-2,
+        round_size=num_queries,
+    )
     release = released(endless, votes, prior=prior)
     outcomes: list[object] = [
         "kept" if not hit else tuple(np.flatnonzero(row).tolist()) if answered else None
@@ -267,7 +331,9 @@ def test_a_checked_query_follows_its_distribution_and_no_other(factor: float) ->
     assumed = aggregator.scaled(factor)
     kept = float(assumed.agreement(num_teachers=num_teachers)[num_teachers + 2])
     distribution: dict[object, float] = {"kept": kept}
-    for outcome, mass in assumed.release_step.distribution(np.array(counts), num_teachers=num_teachers).items():
+    for outcome, mass in assumed.release_step.distribution(
+        np.array(counts), num_teachers=num_teachers
+    ).items():
         distribution[outcome] = (1 - kept) * mass
     found = frequencies(aggregator, counts, num_queries)
     deviations = [

@@ -16,11 +16,16 @@ def pool(rows: int = 300, width: int = 6) -> np.ndarray:
 
 def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
     directions, prevalence = PublicDirections.of(pool()), np.array([0.05, 0.3])
-    found = [Schedule.best(directions, pool(), prevalence, rate, **RULE) for rate in (1e-8, 1e-5, 1e-2)]
+    found = [
+        Schedule.best(directions, pool(), prevalence, rate, **RULE) for rate in (1e-8, 1e-5, 1e-2)
+    ]
     assert found[0].times.min() > found[1].times.min() > found[2].times.min()
     assert found[0].error < found[1].error < found[2].error <= 2.0 * 1.001
     assert all(10 <= each.num_steps <= 100 for each in found)
-    at_best = [Schedule.best(directions, pool(), prevalence, 1e-2, **RULE, concentrated=yes) for yes in (False, True)]
+    at_best = [
+        Schedule.best(directions, pool(), prevalence, 1e-2, **RULE, concentrated=yes)
+        for yes in (False, True)
+    ]
     assert 2 - at_best[1].error > 2 * (2 - at_best[0].error) > 0  # what a refusal goes by
 
 
@@ -44,12 +49,18 @@ def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
 @pytest.mark.parametrize("num_groups", [5, 20, 60])  # of more records than 8, of a few, of one
 def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
     rng = np.random.default_rng(3)
-    features, labels, ids = rng.normal(size=(80, 4)), rng.random((80, 3)) < 0.4, rng.integers(0, num_groups, 80)
+    features, labels, ids = (
+        rng.normal(size=(80, 4)),
+        rng.random((80, 3)) < 0.4,
+        rng.integers(0, num_groups, 80),
+    )
     weights, bias, clip = rng.normal(size=(4, 3)), rng.normal(size=3), 0.8
     total = np.zeros((4, 3))
     for group in np.unique(ids):
         rows = ids == group
-        gradient = features[rows].T @ (labels[rows] - expit(features[rows] @ weights + bias)) / rows.sum()
+        gradient = (
+            features[rows].T @ (labels[rows] - expit(features[rows] @ weights + bias)) / rows.sum()
+        )
         total += gradient * min(1.0, clip / np.linalg.norm(gradient))
     groups = GroupGradients.of(features, labels, ids)
     np.testing.assert_allclose(groups.clipped_sum(weights, bias, clip), total)
@@ -57,7 +68,9 @@ def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
 
 def test_a_group_whose_records_cancel_counts_for_less_than_its_clip() -> None:
     features, labels = np.array([[1.0, 0.0], [-1.0, 1e-9]]), np.zeros((2, 1), bool)
-    total = GroupGradients.of(features, labels, np.zeros(2, int)).clipped_sum(np.zeros((2, 1)), np.full(1, 20.0), 1e-9)
+    total = GroupGradients.of(features, labels, np.zeros(2, int)).clipped_sum(
+        np.zeros((2, 1)), np.full(1, 20.0), 1e-9
+    )
     assert 0 < np.linalg.norm(total) < 1e-9
 
 

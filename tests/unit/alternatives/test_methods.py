@@ -43,7 +43,9 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
     path = tmp_path / "kept" / "a.json"
     contender = calibrated(method, budget(3.0), small_bench(), path)
     assert calibrated(method, budget(3.0), small_bench(), path).epsilon == contender.epsilon <= 3.0
-    Calibration({"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, 3.0).write(path)
+    Calibration({"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, 3.0).write(
+        path
+    )
     with pytest.raises(InvalidValue, match="expected at most 3 once calibrated"):
         calibrated(method, budget(3.0), small_bench(), path)
 
@@ -53,7 +55,9 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
 def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternative) -> None:
     here = small_bench()
     contender = method.at(budget(20.0), here)
-    said = [contender.train(seed).model.predict_proba(here.dataset.test.inputs) for seed in (3, 3, 4)]
+    said = [
+        contender.train(seed).model.predict_proba(here.dataset.test.inputs) for seed in (3, 3, 4)
+    ]
     assert (said[0] == said[1]).all()
     assert (said[0] != said[2]).any()
     true = here.dataset.test.labels
@@ -66,30 +70,41 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternativ
 def test_what_cannot_work_is_one_line() -> None:
     with pytest.raises(InvalidValue, match="adjacency=add_remove: expected replace_one for dp_gd"):
         replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
-    with pytest.raises(InvalidValue, match=r"method\.network=cnn: expected linear or mlp: the inputs are no images"):
+    with pytest.raises(
+        InvalidValue, match=r"method\.network=cnn: expected linear or mlp: the inputs are no images"
+    ):
         replace(LINEAR, network="cnn").check(small_bench())
 
 
 def test_without_opacus_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)
-    with pytest.raises(InvalidValue, match=r"^method=dp_sgd: expected the package opacus: pip install '.*\[opacus\]'$"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^method=dp_sgd: expected the package opacus: pip install '.*\[opacus\]'$",
+    ):
         replace(LINEAR)
     replace(GRADIENT)  # which does without
 
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_a_comparison_has_a_row_for_each_and_says_what_is_useless_or_diverges(tmp_path: Path) -> None:
+def test_a_comparison_has_a_row_for_each_and_says_what_is_useless_or_diverges(
+    tmp_path: Path,
+) -> None:
     wild = replace(MLP, name="wild", learning_rate=1e7)
     methods = GRADIENT, wild, AllRecords(name="all_records")
     asked = plan(*methods, epsilons=(0.001, 30.0), seeds=(0,), allow_useless=False)
     compare(asked, tmp_path / "all", SilentMonitor())
-    runs = {(run.aggregator, run.epsilon): run for run in read_runs(tmp_path / "all" / "comparison.csv")}
+    runs = {
+        (run.aggregator, run.epsilon): run for run in read_runs(tmp_path / "all" / "comparison.csv")
+    }
     good, useless = runs["dp_gd", 30.0], runs["dp_gd", 0.001]
     assert good.mean_average_precision is not None
     assert good.priced_epsilon is not None and good.priced_epsilon <= 30.0
     assert useless.mean_average_precision is None
     assert useless.note.startswith("methods=dp_gd: expected to learn 0.")
-    assert runs["wild", 30.0].note.startswith("method.learning_rate=10000000.0: expected a smaller one")
+    assert runs["wild", 30.0].note.startswith(
+        "method.learning_rate=10000000.0: expected a smaller one"
+    )
     ceiling, alone = runs["all_records", None], runs["all_records_model", None]
     assert ceiling.mean_average_precision == alone.mean_average_precision

@@ -34,11 +34,20 @@ def dataset(groups: int = 2000, width: int = 40, labels: int = 20) -> Dataset:
     return Dataset("drawn", False, "features", names, split(groups), split(600), split(50))
 
 
-def attacked(aggregator: Any = ROWS, *, epsilon: float = 2.0, groups: int = 2000, **others: Any) -> AttackResult:
-    exact = aggregator is ROWS or others.get("num_runs") == 20  # the others are quicker by Renyi, and as loud
+def attacked(
+    aggregator: Any = ROWS, *, epsilon: float = 2.0, groups: int = 2000, **others: Any
+) -> AttackResult:
+    # the others are quicker by Renyi, and as loud
+    exact = aggregator is ROWS or others.get("num_runs") == 20
     accountant = ExactAccountant if exact else RdpAccountant
     budget = Budget(target_delta=1e-6, target_epsilon=epsilon, accountant=accountant)
-    settings = {"num_queries": 100, "num_teachers": 4000, "seed": 0, "num_canaries": 400, "num_runs": 2} | others
+    settings = {
+        "num_queries": 100,
+        "num_teachers": 4000,
+        "seed": 0,
+        "num_canaries": 400,
+        "num_runs": 2,
+    } | others
     return Attack(aggregator=aggregator, budget=budget, **settings).run(dataset(groups))
 
 
@@ -52,7 +61,8 @@ def test_an_honest_release_of_records_stays_below_its_price_and_is_heard() -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sabotage", "canaries", "runs"), [("noise", 150, 2), ("clip", 150, 8), ("features", 40, 3), ("seed", 150, 1)]
+    ("sabotage", "canaries", "runs"),
+    [("noise", 150, 2), ("clip", 150, 8), ("features", 40, 3), ("seed", 150, 1)],
 )
 def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, runs: int) -> None:
     found = attacked(sabotage=sabotage, num_canaries=canaries, num_runs=runs)
@@ -61,9 +71,16 @@ def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, ru
 
 @pytest.mark.slow
 def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
-    settings: dict[str, Any] = {"num_teachers": 1600, "num_queries": 50, "num_canaries": 200, "num_runs": 20}
+    settings: dict[str, Any] = {
+        "num_teachers": 1600,
+        "num_queries": 50,
+        "num_canaries": 200,
+        "num_runs": 20,
+    }
     votes = GaussianVotes(noise_std=50.0)
-    whole, half = (attacked(votes, sabotage=each, epsilon=8.0, **settings) for each in (None, "charge"))
+    whole, half = (
+        attacked(votes, sabotage=each, epsilon=8.0, **settings) for each in (None, "charge")
+    )
     assert half.lower_bound == whole.lower_bound <= whole.epsilon
     assert half.refuted and half.epsilon == whole.epsilon / 2
 
@@ -72,20 +89,32 @@ def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
 def test_canaries_that_are_teachers() -> None:
     few: dict[str, Any] = {"num_teachers": 1600, "num_queries": 50, "num_canaries": 200}
     kinds = (None, "noise", "clip")
-    honest, noisy, counted = (attacked(GaussianVotes(noise_std=50.0), sabotage=each, **few) for each in kinds)
+    honest, noisy, counted = (
+        attacked(GaussianVotes(noise_std=50.0), sabotage=each, **few) for each in kinds
+    )
     assert honest.lower_bound <= honest.epsilon < min(noisy.lower_bound, counted.lower_bound)
     assert honest.unit == "teacher" and honest.num_correct > honest.num_guesses / 2
 
 
 @pytest.mark.slow
 def test_a_session_is_heard_through_its_hits() -> None:
-    found = attacked(BoundaryMax(selection_scale=20.0), epsilon=8.0, num_teachers=800, num_canaries=25, num_runs=16)
+    found = attacked(
+        BoundaryMax(selection_scale=20.0),
+        epsilon=8.0,
+        num_teachers=800,
+        num_canaries=25,
+        num_runs=16,
+    )
     assert 0 < found.lower_bound <= found.epsilon and found.num_canaries == 400
 
 
 @pytest.mark.slow
 def test_stable_top_k_is_heard_through_queries_at_its_thresholds() -> None:
-    settings: dict[str, Any] = {"selection_noise": "gumbel", "selection_scale": 39.0, "test": "gaussian"}
+    settings: dict[str, Any] = {
+        "selection_noise": "gumbel",
+        "selection_scale": 39.0,
+        "test": "gaussian",
+    }
     aggregator = StableTopK(**settings, test_std=60.0, failure_prob=1e-9)
     found = attacked(aggregator, epsilon=4.0, num_teachers=1600, num_canaries=200, num_runs=3)
     assert 0 < found.lower_bound <= found.epsilon
@@ -95,8 +124,14 @@ def test_stable_top_k_is_heard_through_queries_at_its_thresholds() -> None:
     ("settings", "line"),
     [
         ({"sabotage": "luck"}, "sabotage=luck"),
-        ({"sabotage": "seed", "aggregator": GaussianVotes(noise_std=9.0)}, "sabotage=seed: expected noise, clip or ch"),
-        ({"aggregator": CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")}, "adjacency=add_remove"),
+        (
+            {"sabotage": "seed", "aggregator": GaussianVotes(noise_std=9.0)},
+            "sabotage=seed: expected noise, clip or ch",
+        ),
+        (
+            {"aggregator": CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")},
+            "adjacency=add_remove",
+        ),
         ({"num_canaries": 1001}, "num_canaries=1001: expected at most 1000"),
         ({"groups": 300}, "num_teachers=300: expected at least 400"),
     ],
@@ -109,7 +144,13 @@ def test_attacks_that_cannot_be_made(settings: dict[str, Any], line: str) -> Non
 @pytest.mark.slow
 def test_the_command_prints_both_figures(capsys: pytest.CaptureFixture[str]) -> None:
     register_configs()
-    words = ["data=digits_grid", "aggregator=gaussian_votes", "num_queries=50", "num_runs=1", "num_teachers=1600"]
+    words = [
+        "data=digits_grid",
+        "aggregator=gaussian_votes",
+        "num_queries=50",
+        "num_runs=1",
+        "num_teachers=1600",
+    ]
     words += ["seed=1", "accountant=rdp"]
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         attack(compose("attack", overrides=[*words, "format=json"]))

@@ -37,7 +37,14 @@ def bundle_of(folder: Path, student: Student | None = None) -> Path:
     model = (student or LinearStudent()).fit(inputs, labels, seed=0)
     model.save(folder / "student")
     form = ModelForm(
-        "people", "features", LABELS, model.input_shape, schema.feature_names, schema, model.threshold, model.kind
+        "people",
+        "features",
+        LABELS,
+        model.input_shape,
+        schema.feature_names,
+        schema,
+        model.threshold,
+        model.kind,
     )
     form.write(folder)
     listed(folder)
@@ -45,7 +52,11 @@ def bundle_of(folder: Path, student: Student | None = None) -> Path:
 
 
 def listed(folder: Path) -> None:
-    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != "manifest.json"]
+    names = [
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.*")
+        if path.name != "manifest.json"
+    ]
     Manifest.of(folder, names, remedy="none").write(folder)
 
 
@@ -54,7 +65,12 @@ def folder(tmp_path: Path) -> Path:
     return bundle_of(tmp_path / "release")
 
 
-STUDENTS = (LinearStudent(), LogisticStudent(), LowRankStudent(), MLPStudent(epochs=3, threshold_each_label=True))
+STUDENTS = (
+    LinearStudent(),
+    LogisticStudent(),
+    LowRankStudent(),
+    MLPStudent(epochs=3, threshold_each_label=True),
+)
 
 
 @pytest.mark.parametrize("student", STUDENTS, ids=lambda student: type(student).__name__)
@@ -73,7 +89,14 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
     pandas = pytest.importorskip("pandas")
     bundle = pate.load(folder)
     assert bundle.labels == LABELS
-    assert bundle.feature_names == ("age", "age=missing", "sex=F", "sex=M", "sex=other", "sex=missing")
+    assert bundle.feature_names == (
+        "age",
+        "age=missing",
+        "sex=F",
+        "sex=M",
+        "sex=other",
+        "sex=missing",
+    )
     frame = pandas.DataFrame(TABLE)
     wanted = bundle.predict_proba(TABLE)
     shuffled, category = frame[["sex", "age"]].assign(remark="x"), frame.astype({"sex": "category"})
@@ -85,8 +108,13 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
     (folder.parent / "comma.csv").write_bytes("m\u00fc;sex;age\n\u00fc;F;30,5\n".encode("latin-1"))
     named = {"encoding": "latin-1", "decimal": "comma"}
     for method in (bundle.inputs, bundle.predict_proba, bundle.predict):
-        assert np.array_equal(method(folder.parent / "comma.csv", **named), method({"sex": ["F"], "age": [30.5]}))
-    with pytest.raises(InvalidValue, match=r"^data=\S+: expected text in utf-8; name its encoding: encoding=latin-1"):
+        assert np.array_equal(
+            method(folder.parent / "comma.csv", **named), method({"sex": ["F"], "age": [30.5]})
+        )
+    with pytest.raises(
+        InvalidValue,
+        match=r"^data=\S+: expected text in utf-8; name its encoding: encoding=latin-1",
+    ):
         bundle.predict(folder.parent / "comma.csv", decimal="comma")
     assert repr(bundle) == f"<Bundle {bundle.form.name}: linear model of {', '.join(LABELS)}>"
 
@@ -94,12 +122,19 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
 def predicted(folder: Path, given: Any, capsys: Any, id_column: str | None = None) -> str:
     """What the command says before its last line; it writes p.csv beside the folder."""
     pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
-    config = {"release": str(folder), "data": str(folder.parent / "new.csv"), "id": id_column, "encoding": "utf-8"}
+    config = {
+        "release": str(folder),
+        "data": str(folder.parent / "new.csv"),
+        "id": id_column,
+        "encoding": "utf-8",
+    }
     predict(OmegaConf.create(config | {"output": str(folder.parent / "p.csv"), "decimal": "point"}))
     return str(capsys.readouterr().err).rpartition("\n")[0].rpartition("\n")[0]
 
 
-def test_records_unlike_the_public_ones_are_said_however_few_there_are(folder: Path, capsys: Any) -> None:
+def test_records_unlike_the_public_ones_are_said_however_few_there_are(
+    folder: Path, capsys: Any
+) -> None:
     """By the library as a warning, by the command as a line, once in all batches; ages in days are as strange."""
     words = {"age": TABLE["age"] * 3, "sex": ["f", "m", "x", "x"] * 30}
     strange = [("data.sex: 120 cells, 120 with a word that the public file does not have", words)]
@@ -112,19 +147,35 @@ def test_records_unlike_the_public_ones_are_said_however_few_there_are(folder: P
             with pytest.warns(UnlikePublic, match=f"^{line}$"):
                 method(given)
         assert predicted(folder, given, capsys) == f"warning: {line}"
-    bundle.predict({"age": [20.0, None, 60.0], "sex": ["F", "M", ""]})  # where a warning is an error
+    # where a warning is an error
+    bundle.predict({"age": [20.0, None, 60.0], "sex": ["F", "M", ""]})
 
 
 def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
     bundle = pate.load(folder)
     for given, line in (
         ({"age": [1]}, r"^data: expected also the column sex$"),
-        ({"agee": [1], "sex": ["F"]}, r"^data: expected also the column age \(did you mean agee\?\)$"),
-        ({"age": ["old"], "sex": ["F"]}, r"^data\.age: expected numbers as in the public file, 1 of 1 rows hold .*"),
-        ({"age": [1, 2], "sex": ["F"]}, r"^data: expected columns of numbers, words or dates, of equal length$"),
-        (np.zeros((3, 5)), r"^data\.shape=\(3, 5\): expected \[n, 6\], or a DataFrame with the columns of the public"),
+        (
+            {"agee": [1], "sex": ["F"]},
+            r"^data: expected also the column age \(did you mean agee\?\)$",
+        ),
+        (
+            {"age": ["old"], "sex": ["F"]},
+            r"^data\.age: expected numbers as in the public file, 1 of 1 rows hold .*",
+        ),
+        (
+            {"age": [1, 2], "sex": ["F"]},
+            r"^data: expected columns of numbers, words or dates, of equal length$",
+        ),
+        (
+            np.zeros((3, 5)),
+            r"^data\.shape=\(3, 5\): expected \[n, 6\], or a DataFrame with the columns of the public",
+        ),
         (np.full((3, 6), np.nan), r"^inputs\[0, 0\]: expected finite numbers"),
-        (np.array([[1, "F"]], object), r"^data\.dtype=object: expected a DataFrame with the columns of the public"),
+        (
+            np.array([[1, "F"]], object),
+            r"^data\.dtype=object: expected a DataFrame with the columns of the public",
+        ),
         ("nowhere.csv", r"^data=nowhere\.csv: expected a file that is there and ends in "),
         ([{"age": 1}], r"^data=list: expected a DataFrame, or the name of a file$"),
     ):
@@ -139,16 +190,23 @@ def test_files_that_were_altered_are_not_used(folder: Path, tmp_path: Path) -> N
         (copy / name).write_bytes(content[:-3] + b"\n" + content[-3:])
         if name == "manifest.json":
             (copy / name).write_text("{}")
-        with pytest.raises(InvalidValue, match=rf"^file=\S+{Path(name).name}: expected .*; copy the folder anew"):
+        with pytest.raises(
+            InvalidValue, match=rf"^file=\S+{Path(name).name}: expected .*; copy the folder anew"
+        ):
             Bundle.load(copy)
         (copy / name).unlink()
-        with pytest.raises(InvalidValue, match=r"^file=\S+: expected .* \(it is gone\); copy the folder anew"):
+        with pytest.raises(
+            InvalidValue, match=r"^file=\S+: expected .* \(it is gone\); copy the folder anew"
+        ):
             Bundle.load(copy)
         shutil.rmtree(copy)
 
 
 def test_a_schema_of_another_model_is_one_line(folder: Path) -> None:
-    said, column = json.loads((folder / SCHEMA).read_text()), {"kind": "category", "categories": [], "missing": True}
+    said, column = (
+        json.loads((folder / SCHEMA).read_text()),
+        {"kind": "category", "categories": [], "missing": True},
+    )
     for key, value in (
         ("labels", ["one"]),
         ("labels", ["one", "one"]),
@@ -163,7 +221,8 @@ def test_a_schema_of_another_model_is_one_line(folder: Path) -> None:
         (folder / SCHEMA).write_text(json.dumps(said | {key: value}))
         listed(folder)
         with pytest.raises(
-            InvalidValue, match=r"^file=\S+schema\.json: expected the schema of .*; copy the folder anew"
+            InvalidValue,
+            match=r"^file=\S+schema\.json: expected the schema of .*; copy the folder anew",
         ):
             Bundle.load(folder)
 
@@ -200,13 +259,17 @@ def test_the_hub_gets_files_of_the_manifest_alone(folder: Path, hub: MagicMock) 
     published = ("manifest.json", SCHEMA, "student/student.json", "student/student.safetensors")
     assert sent == {name: (folder / name).read_bytes() for name in published}
     (folder / SCHEMA).write_text("{}")
-    with pytest.raises(InvalidValue, match=r"schema\.json: expected the file as it was published \(it is another\)"):
+    with pytest.raises(
+        InvalidValue, match=r"schema\.json: expected the file as it was published \(it is another\)"
+    ):
         model.push_to_hub("me/people")
     with pytest.raises(InvalidValue, match=r"^folder=None: expected a bundle that pate\.load read"):
         Bundle(model.form, model.model).push_to_hub("me/people")
 
 
-def test_nothing_outside_of_the_folder_is_sent(folder: Path, tmp_path: Path, hub: MagicMock) -> None:
+def test_nothing_outside_of_the_folder_is_sent(
+    folder: Path, tmp_path: Path, hub: MagicMock
+) -> None:
     (tmp_path / "secret").write_text("secret")
     model, text = pate.load(folder), (folder / "manifest.json").read_text()
     for name in ("../secret", "/etc/hostname", "link"):
@@ -215,6 +278,9 @@ def test_nothing_outside_of_the_folder_is_sent(folder: Path, tmp_path: Path, hub
         listed = json.loads(text)
         listed["sha256"][name] = hashlib.sha256(b"secret").hexdigest()
         (folder / "manifest.json").write_text(json.dumps(listed))
-        with pytest.raises(InvalidValue, match=r"^(manifest\.json=.*: expected files of its fold|release=.*no links)"):
+        with pytest.raises(
+            InvalidValue,
+            match=r"^(manifest\.json=.*: expected files of its fold|release=.*no links)",
+        ):
             model.push_to_hub("me/people")
     assert not hub.create_commit.called

@@ -26,14 +26,57 @@ from pate.student import CNNStudent, LinearStudent
 from pate.validation import InvalidValue
 from tests.unit.bundle.test_bundle import bundle_of
 
-CARD, WEIGHTS, EXTRACTOR = "student/student.json", "student/student.safetensors", "extractor.safetensors"
+CARD, WEIGHTS, EXTRACTOR = (
+    "student/student.json",
+    "student/student.safetensors",
+    "extractor.safetensors",
+)
 MOST_MB = 200
 LESS = object()  # or more: a place is left out, or there twice
 _APART = 6  # of so many values one is tried in a place
 VALUES: tuple[Any, ...] = (
-    *(None, True, -1, 0, 1, 7, 2**20, 2**31, 2**63, 10**400, 0.5, -0.5, float("nan"), float("inf"), 1e308),
-    *("", "x", "NaN", "inf", "\x1b[2J\n\u202e", [], {}, [[[]]], [0], [2**40], [1e9, 1e9], [float("nan")]),
-    *({"kind": "table"}, {"kind": []}, {"x": {}}, ["a", "a"], ["=1"], [None], "vit_h_14", "backbone", "cnn"),
+    *(
+        None,
+        True,
+        -1,
+        0,
+        1,
+        7,
+        2**20,
+        2**31,
+        2**63,
+        10**400,
+        0.5,
+        -0.5,
+        float("nan"),
+        float("inf"),
+        1e308,
+    ),
+    *(
+        "",
+        "x",
+        "NaN",
+        "inf",
+        "\x1b[2J\n\u202e",
+        [],
+        {},
+        [[[]]],
+        [0],
+        [2**40],
+        [1e9, 1e9],
+        [float("nan")],
+    ),
+    *(
+        {"kind": "table"},
+        {"kind": []},
+        {"x": {}},
+        ["a", "a"],
+        ["=1"],
+        [None],
+        "vit_h_14",
+        "backbone",
+        "cnn",
+    ),
 )
 
 
@@ -47,14 +90,22 @@ def made(kind: str, folder: Path) -> Path:
     form: Preprocessing = ImageForm(1, 8, 8)
     if kind == "extracted":
         filters = rng.standard_normal((4, 1, 4, 4)).astype(np.float32)
-        arrays = {"filters": filters, "offsets": np.zeros(4, np.float32), "center": np.zeros(32, np.float32)}
+        arrays = {
+            "filters": filters,
+            "offsets": np.zeros(4, np.float32),
+            "center": np.zeros(32, np.float32),
+        }
         arrays["projection"] = rng.standard_normal((32, 3)).astype(np.float32)
         settings = {"picture_shape": [1, 8, 8], "stride": 1, "grid": 2, "overlap": True}
         settings |= {"threshold": 0.5, "compression": 5.0}
-        form = ExtractedForm(ImageForm(1, 8, 8), PatchExtractor(arrays, settings, {"fitted": "here"}))
+        form = ExtractedForm(
+            ImageForm(1, 8, 8), PatchExtractor(arrays, settings, {"fitted": "here"})
+        )
         model: StudentModel = LinearStudent().fit(form.inputs(pictures), labels, seed=0)
     else:
-        model = CNNStudent(width=8, blocks=1, epochs=1, folds=2).fit(pictures[:1], labels[:1], seed=0)
+        model = CNNStudent(width=8, blocks=1, epochs=1, folds=2).fit(
+            pictures[:1], labels[:1], seed=0
+        )
     model.save(folder / "student")
     inputs = ("images" if kind == "constant" else "features", ("a", "b"), model.input_shape)
     ModelForm("faces", *inputs, (), form, model.threshold, model.kind, {"pate": "1"}).write(folder)
@@ -64,13 +115,21 @@ def made(kind: str, folder: Path) -> Path:
 
 def listed(folder: Path) -> None:
     """Digests that fit, written without waiting for the disk."""
-    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != MANIFEST]
+    names = [
+        path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != MANIFEST
+    ]
     (folder / MANIFEST).write_text(to_json(Manifest.of(folder, names, remedy="none")))
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         yield from places(item, (*path, key))
 
@@ -97,7 +156,9 @@ def mutants(value: Any) -> Iterator[Any]:
 def larger(value: Any) -> Iterator[Any]:
     """The value with larger sizes in all places at once, so that they agree."""
     for size in (2**14, 2**13, 2**12, 2**11, 1000, 600):
-        yield json.loads(re.sub(r": 8\b", f": {size}", json.dumps(value).replace("8, 8]", f"{size}, {size}]")))
+        yield json.loads(
+            re.sub(r": 8\b", f": {size}", json.dumps(value).replace("8, 8]", f"{size}, {size}]"))
+        )
 
 
 def tried(folder: Path) -> int:

@@ -26,7 +26,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 
 LABELS = ("one", "two", "never")
-RELEASED = {"released": 4, "released_kernel": 13}  # numbers of weights: those beyond 6 directions are a kernel's
+# numbers of weights: those beyond 6 directions are a kernel's
+RELEASED = {"released": 4, "released_kernel": 13}
 SMALL = {"epochs": 1, "folds": 2, "device": "cpu", "max_unlabeled": 0}
 STUDENTS: dict[str, Student] = {
     "linear": LinearStudent(),
@@ -43,7 +44,9 @@ def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
     rng = np.random.default_rng(0)
     if name in RELEASED:  # weights that a release gives as they are, and no fit
         public = rng.standard_normal((200, 6), dtype=np.float32)  # one component for 20 of them
-        return ReleasedModel.of(rng.standard_normal((RELEASED[name], len(LABELS))), public, rows), public[:rows]
+        return ReleasedModel.of(
+            rng.standard_normal((RELEASED[name], len(LABELS))), public, rows
+        ), public[:rows]
     student = STUDENTS[name]
     images = "cnn" in name or "resnet" in name
     inputs = rng.random((rows, 3, 16, 16) if images else (rows, 6), dtype=np.float32)
@@ -55,8 +58,12 @@ def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
 def exported(folder: Path, model: StudentModel) -> Bundle:
     release = folder / "release"
     model.save(release / "student")
-    form, kind = (ImageForm(3, 16, 16), "images") if len(model.input_shape) == 3 else (None, "features")
-    ModelForm("x", kind, LABELS, model.input_shape, (), form, model.threshold, model.kind).write(release)
+    form, kind = (
+        (ImageForm(3, 16, 16), "images") if len(model.input_shape) == 3 else (None, "features")
+    )
+    ModelForm("x", kind, LABELS, model.input_shape, (), form, model.threshold, model.kind).write(
+        release
+    )
     listed(release)
     bundle = Bundle.load(release)
     bundle.to_onnx(folder / "model.onnx")
@@ -89,10 +96,14 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> No
 
 
 @pytest.mark.parametrize("name", RELEASED)
-def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(tmp_path: Path, name: str) -> None:
+def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(
+    tmp_path: Path, name: str
+) -> None:
     """Whose features have length 0, but for a height."""
     model, inputs = trained(name)
     assert model.kind == name
     bundle = exported(tmp_path, model)
     asked = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
-    assert np.abs(said_by(tmp_path / "model.onnx", asked) - bundle.predict_proba(asked)).max() < 1e-5
+    assert (
+        np.abs(said_by(tmp_path / "model.onnx", asked) - bundle.predict_proba(asked)).max() < 1e-5
+    )

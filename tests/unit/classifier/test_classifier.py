@@ -24,7 +24,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
-from pate.accounting import Adjacency, AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
+from pate.accounting import (
+    Adjacency,
+    AutoAccountant,
+    GaussianEvent,
+    Ledger,
+    RdpAccountant,
+    SharedLedger,
+)
 from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
 from pate.classifier import RepeatedRelease, SeededNoise, SharedRows, UngroupedFit
 from pate.classifier.samples import Task
@@ -53,7 +60,8 @@ def classes() -> Data:
 def fitted(data: Data, estimator: Any = None, **parameters: Any) -> PATEClassifier:
     inputs, targets, public = data
     model = PATEClassifier(
-        estimator or TREE, **({"n_teachers": 30, "allow_useless": True, "accountant": RdpAccountant} | parameters)
+        estimator or TREE,
+        **({"n_teachers": 30, "allow_useless": True, "accountant": RdpAccountant} | parameters),
     )
     return model.fit(inputs, targets, X_public=public)
 
@@ -61,7 +69,11 @@ def fitted(data: Data, estimator: Any = None, **parameters: Any) -> PATEClassifi
 def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     model = fitted(labels, epsilon=4.0)
     assert 3.99 < model.epsilon_ <= 4.0
-    assert model.epsilon_ == RdpAccountant().compose(model.release_.event).get_epsilon(1e-6) == model.spent_epsilon_
+    assert (
+        model.epsilon_
+        == RdpAccountant().compose(model.release_.event).get_epsilon(1e-6)
+        == model.spent_epsilon_
+    )
     assert (model.delta_, model.adjacency_) == (1e-6, Adjacency.REPLACE_ONE)
     assert model.release_.labels.shape == (300, 3)
     assert [of.tolist() for of in model.classes_] == [[0, 1]] * 3
@@ -71,7 +83,9 @@ def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     assert (model.predict(labels[0]) == labels[1]).mean() > 0.6
 
 
-@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease")
+@pytest.mark.filterwarnings(
+    "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
+)
 def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> None:
     inputs, targets, public = labels
     words = np.array(["cold", "flu", "mumps"])
@@ -114,8 +128,12 @@ def test_noise_is_new_every_time_and_a_seed_repeats_it(labels: Data) -> None:
         warnings.simplefilter("ignore", RepeatedRelease)
         first, second = (fitted(labels, aggregator=noisy, epsilon=None) for _ in range(2))
         assert (first.release_.labels != second.release_.labels).any()
-        with pytest.warns(SeededNoise, match="random_state=5: the noise comes from this seed and protects nobody"):
-            first, second = (fitted(labels, aggregator=noisy, epsilon=None, random_state=5) for _ in range(2))
+        with pytest.warns(
+            SeededNoise, match="random_state=5: the noise comes from this seed and protects nobody"
+        ):
+            first, second = (
+                fitted(labels, aggregator=noisy, epsilon=None, random_state=5) for _ in range(2)
+            )
         np.testing.assert_array_equal(first.release_.labels, second.release_.labels)
 
 
@@ -149,9 +167,13 @@ def test_probabilities_are_there_where_the_student_has_them(labels: Data) -> Non
 def test_groups_stay_with_one_teacher(labels: Data) -> None:
     inputs, bits, public = labels
     groups = np.repeat(np.arange(30), 40)
-    model = PATEClassifier(TREE, n_teachers=30, allow_useless=True).fit(inputs, bits, public, groups=groups.astype(str))
+    model = PATEClassifier(TREE, n_teachers=30, allow_useless=True).fit(
+        inputs, bits, public, groups=groups.astype(str)
+    )
     assert model.release_.num_queries == 300
-    with pytest.raises(InvalidValue, match="n_teachers=31: expected at most 30, the number of private groups"):
+    with pytest.raises(
+        InvalidValue, match="n_teachers=31: expected at most 30, the number of private groups"
+    ):
         PATEClassifier(TREE, n_teachers=31).fit(inputs, bits, public, groups=groups)
 
 
@@ -159,7 +181,10 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
     ("parameters", "message"),
     [
         ({"n_teachers": 0}, "n_teachers=0: expected a whole number >= 1"),
-        ({"n_teachers": 1201}, "n_teachers=1201: expected at most 1200, the number of private groups"),
+        (
+            {"n_teachers": 1201},
+            "n_teachers=1201: expected at most 1200, the number of private groups",
+        ),
         ({"epsilon": -1.0}, "^epsilon=-1.0: expected a number > 0"),
         ({"epsilon": None}, "epsilon=None: expected a number > 0, or an aggregator with its noise"),
         ({"target_delta": 0.0}, r"target_delta=0.0: expected a number in \(0, 1\)"),
@@ -171,20 +196,47 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
             {"adjacency": "add_remove", "aggregator": GNMax(noise_std=1.0)},
             "aggregator.adjacency=replace_one: expected add_remove, as the classifier's",
         ),
-        ({"random_state": -1}, "random_state=-1: expected a whole number >= 0, or None for noise from"),
-        ({"random_state": np.random.RandomState(0)}, r"random_state=RandomState\(.*: expected a whole number >= 0"),
-        ({"aggregator": "gnmax"}, r"aggregator=gnmax: expected an object such as GaussianVotes\(noise_std=…\)"),
+        (
+            {"random_state": -1},
+            "random_state=-1: expected a whole number >= 0, or None for noise from",
+        ),
+        (
+            {"random_state": np.random.RandomState(0)},
+            r"random_state=RandomState\(.*: expected a whole number >= 0",
+        ),
+        (
+            {"aggregator": "gnmax"},
+            r"aggregator=gnmax: expected an object such as GaussianVotes\(noise_std=…\)",
+        ),
         ({"aggregator": GNMax}, r"aggregator=.*GNMax'>: expected an object such as"),
-        ({"accountant": "rdp"}, r"accountant=rdp: expected a class such as pate\.accounting\.RdpAccountant"),
-        ({"ledger": Ledger(target_delta=1e-6)}, "ledger=Ledger: expected the path of a ledger file"),
-        ({"estimator": "linear"}, r"estimator=linear: expected a scikit-learn estimator, such as LogisticRegression\("),
-        ({"estimator": StandardScaler()}, r"estimator=StandardScaler\(\): expected a scikit-learn estimator"),
+        (
+            {"accountant": "rdp"},
+            r"accountant=rdp: expected a class such as pate\.accounting\.RdpAccountant",
+        ),
+        (
+            {"ledger": Ledger(target_delta=1e-6)},
+            "ledger=Ledger: expected the path of a ledger file",
+        ),
+        (
+            {"estimator": "linear"},
+            r"estimator=linear: expected a scikit-learn estimator, such as LogisticRegression\(",
+        ),
+        (
+            {"estimator": StandardScaler()},
+            r"estimator=StandardScaler\(\): expected a scikit-learn estimator",
+        ),
         ({"student": GNMax}, r"student=<class .*: expected a scikit-learn estimator"),
         ({"classes": ["a", "b"]}, "y\\[0\\]: expected one of the classes"),
         ({"estimator": Ridge()}, "estimator=Ridge: expected a classifier, as y holds classes"),
         ({"student": Ridge()}, "student=Ridge: expected a classifier"),
-        ({"max_total_epsilon": 3.0, "ledger": None}, r"^max_total_epsilon=3\.0: expected a ledger= beside it"),
-        ({"public_fraction": 0.1}, "X_public=given: expected public samples, or public_fraction, .* not both"),
+        (
+            {"max_total_epsilon": 3.0, "ledger": None},
+            r"^max_total_epsilon=3\.0: expected a ledger= beside it",
+        ),
+        (
+            {"public_fraction": 0.1},
+            "X_public=given: expected public samples, or public_fraction, .* not both",
+        ),
     ],
 )
 def test_mistakes_are_named_before_anything_is_spent(
@@ -211,7 +263,11 @@ def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
     """Nothing of its own size: the pickle does not grow with the private records or with the teachers."""
     few = len(pickle.dumps(fitted(labels, GaussianNB(), n_teachers=20, allow_useless=True)))
     with pytest.warns(RepeatedRelease):
-        many = len(pickle.dumps(fitted((labels[0][:600], labels[1][:600], labels[2]), GaussianNB(), n_teachers=40)))
+        many = len(
+            pickle.dumps(
+                fitted((labels[0][:600], labels[1][:600], labels[2]), GaussianNB(), n_teachers=40)
+            )
+        )
     assert abs(many - few) < 500
 
 
@@ -227,10 +283,13 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
     told = [str(warning.message) for warning in caught if warning.category is RepeatedRelease]
     assert len(told) == 3  # the first fit on each of two folds has no earlier one
     assert "fit 3 of this process on the same records: each fit is a release of its own" in told[-1]
-    spent = 6 + search.best_params_["epsilon"]  # both settings on its fold, and the last fit with the best
+    # both settings on its fold, and the last fit with the best
+    spent = 6 + search.best_params_["epsilon"]
     assert f"their epsilons and deltas add up, here to at least {spent:.2f} and 3e-6" in told[-1]
     search = GridSearchCV(
-        PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")), grid, cv=2
+        PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")),
+        grid,
+        cv=2,
     )
     with pytest.warns(UngroupedFit):
         search.fit(inputs, bits, X_public=public)
@@ -245,10 +304,16 @@ def test_no_sum_covers_a_seeded_search(labels: Data, tmp_path: Path) -> None:
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, random_state=1)
     how = {"params": {"X_public": public}, "error_score": "raise"}
-    with pytest.warns(SeededNoise), pytest.warns(RepeatedRelease, match="no sum of epsilons covers fits that share"):
+    with (
+        pytest.warns(SeededNoise),
+        pytest.warns(RepeatedRelease, match="no sum of epsilons covers fits that share"),
+    ):
         cross_val_score(model, inputs, bits, cv=3, **how)
     model.set_params(ledger=tmp_path / "ledger")
-    with pytest.warns(SeededNoise), pytest.raises(InvalidValue, match=r"^random_state=1: expected None or another"):
+    with (
+        pytest.warns(SeededNoise),
+        pytest.raises(InvalidValue, match=r"^random_state=1: expected None or another"),
+    ):
         cross_val_score(model, inputs, bits, cv=2, **how)
 
 
@@ -259,7 +324,9 @@ def test_groups_reach_the_classifier_by_metadata_routing(labels: Data) -> None:
         warnings.simplefilter("ignore", RepeatedRelease)
         model = PATEClassifier(TREE, n_teachers=50).set_fit_request(X_public=True, groups=True)
         search = GridSearchCV(model, {"epsilon": [4.0]}, cv=GroupKFold(2), error_score="raise")
-        with pytest.raises(InvalidValue, match="n_teachers=50: expected at most 30, the number of private groups"):
+        with pytest.raises(
+            InvalidValue, match="n_teachers=50: expected at most 30, the number of private groups"
+        ):
             search.fit(inputs, bits, X_public=public, groups=groups)
 
 
@@ -276,7 +343,9 @@ def caught_by(call: Callable[[], Any], kind: type[Warning]) -> list[str]:
 
 
 @pytest.mark.parametrize("in_pipeline", [False, True], ids=["alone", "in a pipeline"])
-def test_a_search_that_keeps_groups_to_itself_warns_and_its_model_says_so(in_pipeline: bool, labels: Data) -> None:
+def test_a_search_that_keeps_groups_to_itself_warns_and_its_model_says_so(
+    in_pipeline: bool, labels: Data
+) -> None:
     """Without metadata routing the splitter alone has them."""
     inputs, bits, public = labels
     model: Any = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
@@ -287,7 +356,10 @@ def test_a_search_that_keeps_groups_to_itself_warns_and_its_model_says_so(in_pip
     search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
     told = caught_by(lambda: search.fit(inputs, bits, groups=PERSONS, **how), UngroupedFit)
     assert len(told) == 3, "two folds and the last fit"
-    assert all("its epsilon is for one row" in line and "enable_metadata_routing=True" in line for line in told)
+    assert all(
+        "its epsilon is for one row" in line and "enable_metadata_routing=True" in line
+        for line in told
+    )
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
     assert best.unit_ == "one row"
     assert repr(best).endswith("(replace_one, unit: one row)")
@@ -303,9 +375,13 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
         if in_pipeline:
             model, grid = Pipeline([("pate", model)]), {"pate__epsilon": [8.0]}
         search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
-        told = caught_by(lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public), UngroupedFit)
+        told = caught_by(
+            lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public), UngroupedFit
+        )
         repeated = {"params": {"groups": PERSONS, "X_public": public}, "error_score": "raise"}
-        told += caught_by(lambda: cross_val_score(model, inputs, bits, cv=GroupKFold(2), **repeated), UngroupedFit)
+        told += caught_by(
+            lambda: cross_val_score(model, inputs, bits, cv=GroupKFold(2), **repeated), UngroupedFit
+        )
     assert not told
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
     assert best.unit_ == ONE_PERSON
@@ -313,7 +389,9 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
 
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
-def test_a_ledger_tells_groups_by_the_column_that_they_come_from(labels: Data, tmp_path: Path) -> None:
+def test_a_ledger_tells_groups_by_the_column_that_they_come_from(
+    labels: Data, tmp_path: Path
+) -> None:
     inputs, bits, public = labels
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"mrn": PERSONS, "visit": np.repeat(np.arange(240), 5)})
@@ -322,7 +400,8 @@ def test_a_ledger_tells_groups_by_the_column_that_they_come_from(labels: Data, t
     assert model.unit_ == "one value of groups, here the column mrn, with all its rows"
     for other in (frame["visit"], PERSONS):
         with pytest.raises(
-            InvalidValue, match=r"^unit=one value of groups.*: expected one value of groups, here the c"
+            InvalidValue,
+            match=r"^unit=one value of groups.*: expected one value of groups, here the c",
         ):
             model.fit(inputs, bits, public, groups=other)
     assert len(Ledger.stored(tmp_path / "ledger").entries) == 1
@@ -331,12 +410,23 @@ def test_a_ledger_tells_groups_by_the_column_that_they_come_from(labels: Data, t
 def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
-    how = {"params": {"X_public": public}, "error_score": "raise", "cv": GroupKFold(2), "groups": PERSONS}
+    how = {
+        "params": {"X_public": public},
+        "error_score": "raise",
+        "cv": GroupKFold(2),
+        "groups": PERSONS,
+    }
     assert len(caught_by(lambda: cross_val_score(model, inputs, bits, **how), UngroupedFit)) == 2
     assert len(caught_by(lambda: clone(model).fit(inputs, bits, public), UngroupedFit)) == 1
-    assert not caught_by(lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), UngroupedFit)
-    assert not caught_by(lambda: model.fit(inputs, bits, public), UngroupedFit), "who calls fit knows what it is given"
-    assert not caught_by(lambda: Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public), UngroupedFit)
+    assert not caught_by(
+        lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), UngroupedFit
+    )
+    assert not caught_by(lambda: model.fit(inputs, bits, public), UngroupedFit), (
+        "who calls fit knows what it is given"
+    )
+    assert not caught_by(
+        lambda: Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public), UngroupedFit
+    )
 
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
@@ -345,13 +435,19 @@ def test_a_fitted_model_says_what_its_epsilon_is_for(labels: Data) -> None:
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
     assert "unit" not in repr(model)
     model.fit(inputs, bits, public)
-    assert (model.unit_, repr(clone(model))) == ("one row", repr(clone(model).set_params(epsilon=8.0)))
+    assert (model.unit_, repr(clone(model))) == (
+        "one row",
+        repr(clone(model).set_params(epsilon=8.0)),
+    )
     assert "fitted: epsilon <= 8.00 at delta = 1e-6 (replace_one, unit: one row)" in repr(model)
     assert "PATEClassifier" in model._repr_html_()
     model.fit(inputs, bits, public, groups=PERSONS)
     assert model.unit_ == ONE_PERSON
     model.set_params(adjacency="add_remove").fit(inputs, bits, public, groups=PERSONS)
-    assert model.unit_ == f"one teacher, with all its records; to replace {ONE_PERSON}, counts as two such changes"
+    assert (
+        model.unit_
+        == f"one teacher, with all its records; to replace {ONE_PERSON}, counts as two such changes"
+    )
 
 
 def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Path) -> None:
@@ -359,7 +455,9 @@ def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Pat
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger.db")
     model.fit(inputs, bits, public, groups=PERSONS)
     spent = (tmp_path / "ledger.db").read_bytes()
-    with pytest.raises(InvalidValue, match=f"^unit=one row: expected {ONE_PERSON}, as ledger=.*groups="):
+    with pytest.raises(
+        InvalidValue, match=f"^unit=one row: expected {ONE_PERSON}, as ledger=.*groups="
+    ):
         model.fit(inputs, bits, public)
     assert (tmp_path / "ledger.db").read_bytes() == spent
 
@@ -369,7 +467,9 @@ def test_jobs_give_the_same_votes(labels: Data) -> None:
     with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):
         warnings.simplefilter("ignore", RepeatedRelease)
         one, two = (
-            fitted(labels, n_teachers=8, allow_useless=True, n_jobs=jobs, random_state=0, epsilon=50.0)
+            fitted(
+                labels, n_teachers=8, allow_useless=True, n_jobs=jobs, random_state=0, epsilon=50.0
+            )
             for jobs in (1, 2)
         )
     np.testing.assert_array_equal(one.release_.labels, two.release_.labels)
@@ -382,11 +482,15 @@ def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
     inputs, targets, public = (array.copy() for array in labels)
     inputs[::7, 3], public[::5, 2] = np.nan, np.nan
     teacher = make_pipeline("passthrough", SimpleImputer(), LogisticRegression())
-    model = PATEClassifier(teacher, n_teachers=20, allow_useless=True).fit(inputs, targets, X_public=public)
+    model = PATEClassifier(teacher, n_teachers=20, allow_useless=True).fit(
+        inputs, targets, X_public=public
+    )
     assert not np.isnan(model.predict_proba(public)).any()
     for refuses in (LogisticRegression(), make_pipeline(LogisticRegression())):
         with pytest.raises(ValueError, match="contains NaN"):
-            PATEClassifier(refuses, n_teachers=20, allow_useless=True).fit(inputs, targets, X_public=public)
+            PATEClassifier(refuses, n_teachers=20, allow_useless=True).fit(
+                inputs, targets, X_public=public
+            )
         with pytest.raises(ValueError, match="contains NaN"):
             PATEClassifier(teacher, student=refuses, n_teachers=20, allow_useless=True).fit(
                 inputs, targets, X_public=public
@@ -397,7 +501,9 @@ def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_a_cap_on_all_fits_refuses_the_one_that_does_not_fit_before_its_teachers(labels: Data, tmp_path: Path) -> None:
+def test_a_cap_on_all_fits_refuses_the_one_that_does_not_fit_before_its_teachers(
+    labels: Data, tmp_path: Path
+) -> None:
     class Untouched(DecisionTreeClassifier):
         def fit(self, *_: Any, **__: Any) -> Any:
             raise AssertionError("a teacher was fitted")
@@ -428,7 +534,9 @@ def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
 RARE = np.tile([True, *[False] * 19], 60)  # one record of a teacher's twenty, at most a few
 
 
-def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(tmp_path: Path) -> None:
+def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
+    tmp_path: Path,
+) -> None:
     inputs = np.random.default_rng(0).standard_normal((1300, 3))
     targets = (inputs[:1200] > 0).astype(int)
     targets[:, 2] = RARE
@@ -440,10 +548,17 @@ def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(tmp
 
 
 @pytest.mark.parametrize("student", [KNeighborsClassifier(10_000), LogisticRegression(C=-1.0)])
-def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(labels: Data, student: Any) -> None:
+def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(
+    labels: Data, student: Any
+) -> None:
     inputs, targets, public = labels
-    model = PATEClassifier(TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant)
-    with pytest.raises(InvalidValue, match=r"^student=\w+: expected one that can be fitted .* release is paid and sta"):
+    model = PATEClassifier(
+        TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant
+    )
+    with pytest.raises(
+        InvalidValue,
+        match=r"^student=\w+: expected one that can be fitted .* release is paid and sta",
+    ):
         model.fit(inputs, targets, X_public=public)
     assert model.release_.num_queries == len(public)
     assert len(model.release_.training_set(public).inputs) == len(public)

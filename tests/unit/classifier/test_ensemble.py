@@ -7,7 +7,14 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from pate.accounting import Ledger
-from pate.aggregators import Aggregator, BoundaryTopK, CenteredVotes, GaussianVotes, PowersetGNMax, ReleaseContext
+from pate.aggregators import (
+    Aggregator,
+    BoundaryTopK,
+    CenteredVotes,
+    GaussianVotes,
+    PowersetGNMax,
+    ReleaseContext,
+)
 from pate.classifier.classifier import FittedVotes
 from pate.classifier.samples import OneClass, Pools, Task
 from pate.run.randomness import Streams
@@ -23,10 +30,20 @@ TASKS = [(Task(3), MANY), (OneClass(np.arange(3)), ONE)]
 
 
 def source(task: Task, targets: np.ndarray, **changes: Any) -> FittedVotes:
-    given: dict[str, Any] = {"inputs": INPUTS, "groups": GROUPS, "queries": QUERIES, "teachers": 10, "seed": 3}
+    given: dict[str, Any] = {
+        "inputs": INPUTS,
+        "groups": GROUPS,
+        "queries": QUERIES,
+        "teachers": 10,
+        "seed": 3,
+    }
     given |= {"estimator": GaussianNB(), "jobs": None} | changes
     pools = Pools(given["inputs"], targets, given["groups"], given["queries"])
-    how = {"num_teachers": given["teachers"], "streams": Streams(given["seed"]), "num_jobs": given["jobs"]}
+    how = {
+        "num_teachers": given["teachers"],
+        "streams": Streams(given["seed"]),
+        "num_jobs": given["jobs"],
+    }
     return FittedVotes(task, given["estimator"], pools, **how)
 
 
@@ -36,7 +53,9 @@ def votes(task: Task, targets: np.ndarray, **changes: Any) -> np.ndarray:
 
 @pytest.mark.parametrize(("task", "targets"), TASKS, ids=["many", "one"])
 @pytest.mark.parametrize("group", [0, 7, 39])
-def test_replacing_one_group_changes_one_teacher_at_most(task: Task, targets: np.ndarray, group: int) -> None:
+def test_replacing_one_group_changes_one_teacher_at_most(
+    task: Task, targets: np.ndarray, group: int
+) -> None:
     inputs, changed = INPUTS.copy(), targets.copy()
     inputs[group == GROUPS] *= -5
     changed[group == GROUPS] = changed[group == GROUPS][:, ::-1]
@@ -46,16 +65,24 @@ def test_replacing_one_group_changes_one_teacher_at_most(task: Task, targets: np
 
 def test_a_teacher_who_saw_one_class_votes_for_it() -> None:
     targets = np.tile([False, True, False], (240, 1))
-    np.testing.assert_array_equal(votes(TASKS[1][0], targets), np.tile([False, True, False], (10, 50, 1)))
+    np.testing.assert_array_equal(
+        votes(TASKS[1][0], targets), np.tile([False, True, False], (10, 50, 1))
+    )
 
 
 @pytest.mark.parametrize(
-    "aggregator", [GaussianVotes(noise_std=1e-9), PowersetGNMax(noise_std=1e-9)], ids=["counts", "teachers"]
+    "aggregator",
+    [GaussianVotes(noise_std=1e-9), PowersetGNMax(noise_std=1e-9)],
+    ids=["counts", "teachers"],
 )
-def test_votes_are_handed_over_as_the_aggregator_reads_them(aggregator: GaussianVotes | PowersetGNMax) -> None:
+def test_votes_are_handed_over_as_the_aggregator_reads_them(
+    aggregator: GaussianVotes | PowersetGNMax,
+) -> None:
     cast = votes(*TASKS[0])
     ledger = Ledger(target_delta=1e-6)
-    release = aggregator.release_from(source(*TASKS[0]), ReleaseContext(np.random.default_rng(3), ledger))
+    release = aggregator.release_from(
+        source(*TASKS[0]), ReleaseContext(np.random.default_rng(3), ledger)
+    )
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
     np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
     assert [entry.event for entry in ledger.entries] == [release.event]
@@ -90,11 +117,15 @@ SINGULAR = r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\
         ("nan", "InvalidValue: predictions=NaN or infinity: expected finite numbers", None),
     ],
 )
-def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(way: str, words: str, num_jobs: int | None) -> None:
+def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
+    way: str, words: str, num_jobs: int | None
+) -> None:
     targets = MANY.copy()
     targets[:, 2] = np.arange(240) % 24 == 0
     made = source(Task(3), targets, groups=np.arange(240), estimator=_Failing(way), jobs=num_jobs)
-    with pytest.raises(InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"):
+    with pytest.raises(
+        InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"
+    ):
         list(made.bits())
 
 

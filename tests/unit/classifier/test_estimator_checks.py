@@ -10,7 +10,9 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 from pate import PATEClassifier
 
 # The checks call fit(X, y) on a few dozen records: public rows must be among them, and noise must be small.
-CLASSIFIER = PATEClassifier(LogisticRegression(), n_teachers=3, epsilon=2000.0, public_fraction=0.5, allow_useless=True)
+CLASSIFIER = PATEClassifier(
+    LogisticRegression(), n_teachers=3, epsilon=2000.0, public_fraction=0.5, allow_useless=True
+)
 SKIPPED = {
     "check_array_api_input": "needs the environment variable SCIPY_ARRAY_API; inputs become numpy arrays anyway",
     "check_classifier_data_not_an_array": "needs pandas, which is optional",

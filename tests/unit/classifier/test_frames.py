@@ -24,22 +24,39 @@ NUM_PRIVATE, NUM_PUBLIC = 1500, 200
 def passengers(count: int = 2000) -> tuple[Any, np.ndarray]:
     """Like the Titanic's: words, numbers and missing cells."""
     rng = np.random.default_rng(0)
-    age, sex, first = rng.normal(35, 12, count), rng.choice(["male", "female"], count), rng.choice([1, 2, 3], count)
+    age, sex, first = (
+        rng.normal(35, 12, count),
+        rng.choice(["male", "female"], count),
+        rng.choice([1, 2, 3], count),
+    )
     survived = (sex == "female") * 2.0 + (first == 1) - age / 40 + rng.normal(0, 0.5, count) > 0.6
     age[rng.random(count) < 0.2] = np.nan
     port = rng.choice(np.array(["S", "C", None], dtype=object), count)
-    frame = {"embarked": port, "sex": sex, "pclass": first, "age": age, "fare": rng.gamma(2, 20, count)}
+    frame = {
+        "embarked": port,
+        "sex": sex,
+        "pclass": first,
+        "age": age,
+        "fare": rng.gamma(2, 20, count),
+    }
     return pandas.DataFrame(frame), survived
 
 
 def pipeline() -> Pipeline:
     """As in scikit-learn's page *Column Transformer with Mixed Types*."""
-    numbers = Pipeline([("imputer", SimpleImputer(strategy="median")), ("scaler", StandardScaler())])
+    numbers = Pipeline(
+        [("imputer", SimpleImputer(strategy="median")), ("scaler", StandardScaler())]
+    )
     words = Pipeline(
-        [("encoder", OneHotEncoder(handle_unknown="ignore")), ("selector", SelectPercentile(chi2, percentile=50))]
+        [
+            ("encoder", OneHotEncoder(handle_unknown="ignore")),
+            ("selector", SelectPercentile(chi2, percentile=50)),
+        ]
     )
     columns = [("num", numbers, ["age", "fare"]), ("cat", words, ["embarked", "sex", "pclass"])]
-    return Pipeline([("preprocessor", ColumnTransformer(columns)), ("classifier", LogisticRegression())])
+    return Pipeline(
+        [("preprocessor", ColumnTransformer(columns)), ("classifier", LogisticRegression())]
+    )
 
 
 def fitted(estimator: Any, frame: Any, y: np.ndarray, **settings: Any) -> PATEClassifier:
@@ -58,7 +75,11 @@ def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() 
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     assert model.n_features_in_ == 5
     frame = frame.astype({"sex": "category", "embarked": "category"})
-    model = fitted(HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=5), frame, survived)
+    model = fitted(
+        HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=5),
+        frame,
+        survived,
+    )
     assert model.score(frame[rest], survived[rest]) > 0.75
 
 
@@ -71,13 +92,17 @@ def test_names_are_checked_when_predicting() -> None:
     assert model.predict(frame[["pclass", "fare"]]).shape == (2000,)
 
 
-def test_an_estimator_that_cannot_take_words_says_so_before_anything_is_charged(tmp_path: Any) -> None:
+def test_an_estimator_that_cannot_take_words_says_so_before_anything_is_charged(
+    tmp_path: Any,
+) -> None:
     frame, survived = passengers()
     line = r"^estimator=LogisticRegression: expected one that takes the columns of X, such as a pipeline with a Column"
     with pytest.raises(InvalidValue, match=line):
         fitted(LogisticRegression(), frame, survived, ledger=tmp_path / "ledger.db")
     with pytest.raises(InvalidValue, match=r"^student=LogisticRegression: expected one that takes"):
-        fitted(pipeline(), frame, survived, student=LogisticRegression(), ledger=tmp_path / "ledger.db")
+        fitted(
+            pipeline(), frame, survived, student=LogisticRegression(), ledger=tmp_path / "ledger.db"
+        )
     path = tmp_path / "ledger.db"
     assert not path.exists() or not Ledger.stored(path).entries
 
@@ -85,14 +110,22 @@ def test_an_estimator_that_cannot_take_words_says_so_before_anything_is_charged(
 def test_what_does_not_go_together_is_one_line() -> None:
     frame, survived = passengers(60)
     model = PATEClassifier(pipeline(), n_teachers=2, allow_useless=True)
-    with pytest.raises(InvalidValue, match=r"^X_public=ndarray: expected a DataFrame with the columns of X$"):
+    with pytest.raises(
+        InvalidValue, match=r"^X_public=ndarray: expected a DataFrame with the columns of X$"
+    ):
         model.fit(frame, survived, X_public=np.zeros((5, 5)))
     with pytest.raises(InvalidValue, match=r"^X_public=DataFrame: expected an array, as X is one$"):
         model.fit(np.zeros((60, 5)), survived, X_public=frame)
     for public, line in (
         (frame.drop(columns="age"), r"^X_public: expected also the column age, as X has it$"),
-        (frame.assign(more=1), r"^X_public\.columns: expected those of X, it has also more; X_public\[X\.columns\]"),
-        (frame[frame.columns[::-1]], r"^X_public\.columns: expected those of X, they stand in another order; "),
+        (
+            frame.assign(more=1),
+            r"^X_public\.columns: expected those of X, it has also more; X_public\[X\.columns\]",
+        ),
+        (
+            frame[frame.columns[::-1]],
+            r"^X_public\.columns: expected those of X, they stand in another order; ",
+        ),
         (frame[:0], r"^X_public: expected at least one sample, it has no row$"),
     ):
         with pytest.raises(InvalidValue, match=line):

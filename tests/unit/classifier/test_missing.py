@@ -27,7 +27,11 @@ def with_gaps(frame: Any, dtype: str) -> Any:
 
 def predicted(dtype: str) -> np.ndarray:
     model = PATEClassifier(DecisionTreeClassifier(), n_teachers=10, epsilon=30.0, random_state=0)
-    model.fit(with_gaps(INPUTS, dtype), LABELS, X_public=with_gaps(INPUTS[:40] + 0.0, "float64").astype(dtype))
+    model.fit(
+        with_gaps(INPUTS, dtype),
+        LABELS,
+        X_public=with_gaps(INPUTS[:40] + 0.0, "float64").astype(dtype),
+    )
     return np.asarray(model.predict(with_gaps(INPUTS, dtype)))
 
 
@@ -60,7 +64,9 @@ MISSING = {
 
 @pytest.mark.parametrize("case", MISSING)
 def test_a_missing_label_is_refused_by_its_place(case: str) -> None:
-    with pytest.raises(InvalidValue, match=r"^y\[2\]: expected a label for each record, none missing$"):
+    with pytest.raises(
+        InvalidValue, match=r"^y\[2\]: expected a label for each record, none missing$"
+    ):
         require_labels(MISSING[case])
 
 
@@ -69,7 +75,9 @@ def test_a_missing_label_of_several_is_refused_by_its_place_and_others_are_taken
     require_labels(frame)
     frame.iloc[3, 1] = pd.NA
     model = PATEClassifier(DecisionTreeClassifier(), n_teachers=10, epsilon=30.0)
-    with pytest.raises(InvalidValue, match=r"^y\[3, 1\]: expected a label for each record, none missing$"):
+    with pytest.raises(
+        InvalidValue, match=r"^y\[3, 1\]: expected a label for each record, none missing$"
+    ):
         model.fit(INPUTS, frame, X_public=INPUTS[:20])
     for labels in (["no", "yes"], [{"flu"}, set()], np.array([[0, 1], [1, 0]]), [[0, 1], [1, 0]]):
         require_labels(labels)
@@ -77,6 +85,7 @@ def test_a_missing_label_of_several_is_refused_by_its_place_and_others_are_taken
 
 def test_sets_of_other_values_than_words_are_refused_with_what_labels_may_be() -> None:
     with pytest.raises(
-        InvalidValue, match=r"^y=sets of other values: expected sets of words, one word a label, or an a"
+        InvalidValue,
+        match=r"^y=sets of other values: expected sets of words, one word a label, or an a",
     ):
         LabelSets.of([{0, 1}, {1}], None)

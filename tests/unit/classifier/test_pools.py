@@ -41,11 +41,23 @@ def test_groups_are_numbered_whatever_they_are(groups: Any, numbers: list[int]) 
         (None, None, "X_public=None: expected public samples, or public_fraction"),
         (None, 1.0, r"public_fraction=1.0: expected a number in \(0, 1\)"),
         (list("aaaaaaaaaa"), 0.3, r"groups=1: expected at least 2, of which one is public"),
-        ([*"aabbccdd", None, None], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
-        ([*"aabbccdd", np.nan, "e"], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
+        (
+            [*"aabbccdd", None, None],
+            0.3,
+            r"groups\[\d\]: expected a group for each record, none missing",
+        ),
+        (
+            [*"aabbccdd", np.nan, "e"],
+            0.3,
+            r"groups\[\d\]: expected a group for each record, none missing",
+        ),
         ([*range(9), np.nan], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
         *(
-            ([*"aabbccdd", missing, missing], 0.3, r"groups\[8\]: expected a group for each record, none missing")
+            (
+                [*"aabbccdd", missing, missing],
+                0.3,
+                r"groups\[8\]: expected a group for each record, none missing",
+            )
             for missing in (
                 pd.NA,
                 pd.NaT,
@@ -59,15 +71,37 @@ def test_groups_are_numbered_whatever_they_are(groups: Any, numbers: list[int]) 
                 "<NA>",
             )
         ),
-        (pd.Series([*range(9), None], dtype="Int64"), 0.3, r"groups\[9\]: expected a group for each record"),
-        (pd.Series([*"aaaaaaaaa", None], dtype="string"), 0.3, r"groups\[9\]: expected a group for each record"),
-        (pd.Series([*"aaaaaaaaa", None], dtype="category"), 0.3, r"groups\[9\]: expected a group for each record"),
-        (np.array(["2025-01-01"] * 9 + ["NaT"], "M8[D]"), 0.3, r"groups\[9\]: expected a group for each record"),
-        (np.array([b"a"] * 9 + [b""]), 0.3, r"groups\[9\]: expected a group for each record, none missing"),
+        (
+            pd.Series([*range(9), None], dtype="Int64"),
+            0.3,
+            r"groups\[9\]: expected a group for each record",
+        ),
+        (
+            pd.Series([*"aaaaaaaaa", None], dtype="string"),
+            0.3,
+            r"groups\[9\]: expected a group for each record",
+        ),
+        (
+            pd.Series([*"aaaaaaaaa", None], dtype="category"),
+            0.3,
+            r"groups\[9\]: expected a group for each record",
+        ),
+        (
+            np.array(["2025-01-01"] * 9 + ["NaT"], "M8[D]"),
+            0.3,
+            r"groups\[9\]: expected a group for each record",
+        ),
+        (
+            np.array([b"a"] * 9 + [b""]),
+            0.3,
+            r"groups\[9\]: expected a group for each record, none missing",
+        ),
         (list("aabb"), 0.3, r"groups.shape=\(4,\): expected \(10,\), one group for each record"),
     ],
 )
-def test_pools_that_cannot_be_cut_are_refused(groups: Any, fraction: float | None, message: str) -> None:
+def test_pools_that_cannot_be_cut_are_refused(
+    groups: Any, fraction: float | None, message: str
+) -> None:
     with pytest.raises(InvalidValue, match=message):
         Pools.cut(INPUTS, TARGETS, groups, None, fraction)
 
@@ -94,12 +128,15 @@ def test_a_group_is_public_with_all_its_rows_wherever_they_stand() -> None:
 
 def test_public_groups_that_have_none_of_the_last_rows_are_told() -> None:
     line = (
-        r"public_fraction=0\.5: it counts groups, and 2 of 4 groups are public; 1 of them have no row in the last 50%"
+        r"public_fraction=0\.5: it counts groups, and 2 of 4 groups are public; "
+        r"1 of them have no row in the last 50%"
     )
     with pytest.warns(PublicGroups, match=line):
         Pools.cut(INPUTS, TARGETS, list("abcddddddd"), None, 0.5)
 
 
 def test_one_row_cannot_be_both() -> None:
-    with pytest.raises(InvalidValue, match="n_samples=1: expected at least 2, of which one is public"):
+    with pytest.raises(
+        InvalidValue, match="n_samples=1: expected at least 2, of which one is public"
+    ):
         Pools.cut(INPUTS[:1], TARGETS[:1], None, None, 0.5)

@@ -22,15 +22,37 @@ def test_a_vector_holds_classes(y: list[Any]) -> None:
     [
         ([1, 1], None, r"len\(classes\)=1: expected at least two, found 1 class"),
         ([1, 2], [1, 3], r"y\[\d\]: expected one of the classes that were given"),
-        ([[0, 1], [1, 0]], [0, 1], r"classes=\[0, 1\]: expected None where y has a column for each label"),
-        ([[1, 2], [2, 1]], None, r"y\[\d, \d\]: expected 0 and 1 where y has a column for each label"),
-        ([[0, 1], [1, None]], None, r"y\.dtype=object: expected labels of one kind, numbers or words, none missing"),
-        (["a", "b", None], None, r"y\.dtype=object: expected labels of one kind, numbers or words, none missing"),
+        (
+            [[0, 1], [1, 0]],
+            [0, 1],
+            r"classes=\[0, 1\]: expected None where y has a column for each label",
+        ),
+        (
+            [[1, 2], [2, 1]],
+            None,
+            r"y\[\d, \d\]: expected 0 and 1 where y has a column for each label",
+        ),
+        (
+            [[0, 1], [1, None]],
+            None,
+            r"y\.dtype=object: expected labels of one kind, numbers or words, none missing",
+        ),
+        (
+            ["a", "b", None],
+            None,
+            r"y\.dtype=object: expected labels of one kind, numbers or words, none missing",
+        ),
         ([[1, 2], [3, 1]], None, r"y=multiclass-multioutput: expected classes \[n\], or 0 and 1"),
-        ([["no", "yes"], ["yes", "no"]], None, r"y=multiclass-multioutput: .*; \(y == 'yes'\)\.astype\(int\) makes"),
+        (
+            [["no", "yes"], ["yes", "no"]],
+            None,
+            r"y=multiclass-multioutput: .*; \(y == 'yes'\)\.astype\(int\) makes",
+        ),
     ],
 )
-def test_what_cannot_be_a_task_is_named(y: list[Any], classes: list[Any] | None, message: str) -> None:
+def test_what_cannot_be_a_task_is_named(
+    y: list[Any], classes: list[Any] | None, message: str
+) -> None:
     with pytest.raises(InvalidValue, match=message):
         task_of(np.array(y), classes)
 
@@ -42,13 +64,20 @@ def test_sets_of_words_are_labels(kind: Any) -> None:
     assert task is not None
     assert task.classes.tolist() == ["cold", "flu", "mumps"]
     assert task.decode(task.encode(y).astype(bool)) == [("cold", "flu"), (), ("mumps",)]
-    with pytest.raises(InvalidValue, match=r"^y\[2\]: expected words among the classes that were given$"):
+    with pytest.raises(
+        InvalidValue, match=r"^y\[2\]: expected words among the classes that were given$"
+    ):
         LabelSets(["flu", "cold"]).encode(y)
-    with pytest.raises(InvalidValue, match=r"^y\[1\]: expected a set of words, as other records have$"):
+    with pytest.raises(
+        InvalidValue, match=r"^y\[1\]: expected a set of words, as other records have$"
+    ):
         LabelSets.of([kind(["flu"]), 3], None)
     with pytest.raises(InvalidValue, match=r"^classes=flu: expected a list of all words$"):
         LabelSets.of(y, "flu")
-    assert all(LabelSets.of(other, None) is None for other in ([[0, 1], [1, 0]], ["flu", "cold"], "flu", np.eye(2), []))
+    assert all(
+        LabelSets.of(other, None) is None
+        for other in ([[0, 1], [1, 0]], ["flu", "cold"], "flu", np.eye(2), [])
+    )
 
 
 def test_a_student_of_one_class_learns_from_answers_that_name_one() -> None:

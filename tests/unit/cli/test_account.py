@@ -27,7 +27,9 @@ NOT_PRIOR = ["aggregator=stable_top_k_not_prior", *(f"aggregator.{word}" for wor
 
 
 @pytest.fixture
-def run(composed: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def run(
+    composed: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
     monkeypatch.setenv("COLUMNS", "120")
 
     def priced(*overrides: str) -> str:
@@ -45,12 +47,17 @@ def quoted(run: Callable[..., str]) -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def votes(tmp_path: Path) -> str:
     """300 clear queries of one label, and 100 in which nothing is clear."""
-    clear, unclear = np.tile([390, 9, 4, 0, 1, 2], (300, 1)), np.tile([210, 200, 190, 180, 170, 160], (100, 1))
+    clear, unclear = (
+        np.tile([390, 9, 4, 0, 1, 2], (300, 1)),
+        np.tile([210, 200, 190, 180, 170, 160], (100, 1)),
+    )
     np.save(tmp_path / "votes.npy", np.concatenate([clear, unclear]))
     return str(tmp_path / "votes.npy")
 
 
-def test_plain_composition_stands_beside_a_session_and_only_there(run: Callable[..., str], quoted: Any) -> None:
+def test_plain_composition_stands_beside_a_session_and_only_there(
+    run: Callable[..., str], quoted: Any
+) -> None:
     quote = quoted(*SESSION)
     plain = AutoAccountant().compose(BOUNDARY.plain_event(VoteShape(2_000, 6, 400)))
     assert quote["plain_epsilon"] == plain.get_epsilon(1e-6) > quote["epsilon"]
@@ -60,18 +67,23 @@ def test_plain_composition_stands_beside_a_session_and_only_there(run: Callable[
     few = quoted(*SESSION, "num_queries=10")
     assert few["plain_epsilon"] < few["epsilon"]
     assert "plain composition costs less" in run(*SESSION, "num_queries=10")
-    quote = quoted("aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4")  # which buys more of them
+    # which buys more of them
+    quote = quoted("aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4")
     assert quote["plain_epsilon"] is None
     assert quote["solved_for"] == {"num_queries": quote["num_queries"]} and quote["num_queries"] > 5
 
 
 def test_failures_that_use_up_delta_leave_plain_composition_no_price(quoted: Any) -> None:
     assert quoted(*SESSION, "num_queries=5000")["plain_epsilon"] != "inf"
-    with pytest.raises(InvalidValue, match=r"aggregator\.failure_prob=1e-10: 2e-06 in all uses up") as refused:
+    with pytest.raises(
+        InvalidValue, match=r"aggregator\.failure_prob=1e-10: 2e-06 in all uses up"
+    ) as refused:
         quoted(*SESSION, "num_queries=20000")
     remedies = re.search(r"what works: (\S+), or (\S+)$", str(refused.value))
     assert remedies is not None
-    assert all(quoted(*SESSION, "num_queries=20000", remedy)["epsilon"] for remedy in remedies.groups())
+    assert all(
+        quoted(*SESSION, "num_queries=20000", remedy)["epsilon"] for remedy in remedies.groups()
+    )
 
 
 def test_votes_and_a_prior_say_how_many_hits_to_expect(
@@ -90,13 +102,25 @@ def test_votes_and_a_prior_say_how_many_hits_to_expect(
     assert right["expected_hits"] < none["expected_hits"]
 
 
-def test_a_test_is_written_as_a_table_and_said_so(run: Callable[..., str], quoted: Any, tmp_path: Path) -> None:
+def test_a_test_is_written_as_a_table_and_said_so(
+    run: Callable[..., str], quoted: Any, tmp_path: Path
+) -> None:
     path = tmp_path / "table.json"
-    asked = ["aggregator=stable_top_k_gumbel", "num_teachers=800", "accountant=rdp", f"write_table={path}"]
+    asked = [
+        "aggregator=stable_top_k_gumbel",
+        "num_teachers=800",
+        "accountant=rdp",
+        f"write_table={path}",
+    ]
     quote = quoted(*asked)
     table = CertifiedTable.load(path)
     assert table.order == quote["best_order"]
-    assert quote["table"] == {"path": str(path), "order": table.order, "rdp": table.rdp, "sha256": table.digest}
+    assert quote["table"] == {
+        "path": str(path),
+        "order": table.order,
+        "rdp": table.rdp,
+        "sha256": table.digest,
+    }
     assert f"certified to cost at most {table.rdp} a test" in run(*asked)
 
 
@@ -104,15 +128,30 @@ def test_a_test_is_written_as_a_table_and_said_so(run: Callable[..., str], quote
 def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Path) -> None:
     np.save(tmp_path / "numbers.npy", np.array([[0, 2]]))
     np.save(tmp_path / "line.npy", np.array([True]))
-    gaussian, prior = ["aggregator=gaussian_votes"], [*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path}/"]
+    gaussian, prior = (
+        ["aggregator=gaussian_votes"],
+        [*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path}/"],
+    )
     for words, message in (
-        ([*gaussian, f"votes={votes}"], r"votes=.*: expected none for GaussianVotes, which pays for every query"),
+        (
+            [*gaussian, f"votes={votes}"],
+            r"votes=.*: expected none for GaussianVotes, which pays for every query",
+        ),
         ([*SESSION, "num_labels=7", f"votes={votes}"], "num_labels=7: expected 6, as in"),
-        ([*prior[:-1], prior[-1] + "missing.npy"], r"prior=.*missing\.npy: expected an existing \.npy or"),
+        (
+            [*prior[:-1], prior[-1] + "missing.npy"],
+            r"prior=.*missing\.npy: expected an existing \.npy or",
+        ),
         ([*prior[:-1], prior[-1] + "numbers.npy"], r"prior\[0, 1\]: expected bits"),
-        ([*prior[:-1], prior[-1] + "line.npy"], r"prior.shape=\(1,\): expected \[num_queries, num_labels\]"),
+        (
+            [*prior[:-1], prior[-1] + "line.npy"],
+            r"prior.shape=\(1,\): expected \[num_queries, num_labels\]",
+        ),
         ([*gaussian, f"write_table={tmp_path}"], "write_table=.*: expected a file, not a folder"),
-        ([*gaussian, f"write_table={tmp_path}/x"], "write_table=.*/x: expected an aggregator with a stability test"),
+        (
+            [*gaussian, f"write_table={tmp_path}/x"],
+            "write_table=.*/x: expected an aggregator with a stability test",
+        ),
     ):
         with pytest.raises(InvalidValue, match=message):
             quoted(*words)
@@ -121,7 +160,10 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
 def ledger_of(path: Path, **settings: Any) -> SharedLedger:
     shared = SharedLedger(path, target_delta=1e-6, accountant=RdpAccountant, **settings)
     for data, multiplier, key in (("a", 2.0, "first"), ("b", 8.0, "first"), ("b", 8.0, "second")):
-        event, terms = GaussianEvent(multiplier), {"adjacency": "replace_one", "description": "GaussianVotes"}
+        event, terms = (
+            GaussianEvent(multiplier),
+            {"adjacency": "replace_one", "description": "GaussianVotes"},
+        )
         shared.account(data * 64).charge(event, key=key, **terms)
     return shared
 
@@ -130,7 +172,9 @@ GAUSSIAN = ["aggregator=gaussian_votes", "aggregator.noise_std=400", "allow_usel
 GAUSSIAN += ["num_queries=100", "num_labels=10"]
 
 
-def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_what_a_ledger_has_left_is_what_it_admits(
+    quoted: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     quote = quoted(*GAUSSIAN, f"ledger={shared.path}")
     first, second = quote["accounts"]
@@ -144,7 +188,9 @@ def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str
     assert account.affords(release.event_for(**shape)) == second["more_releases"]
     for share, fits in ((1.0, True), (1.02, False)):
         target = share * second["target_epsilon"]
-        event = release.calibrated(target_epsilon=target, target_delta=1e-6, **shape).event_for(**shape)
+        event = release.calibrated(target_epsilon=target, target_delta=1e-6, **shape).event_for(
+            **shape
+        )
         assert (account.affords(event) >= 1) is fits
 
 
@@ -185,7 +231,9 @@ UNIT = ["unit", "unit_columns", "charges_without_unit", "accountant", "accountan
 CHARGE = ["time", "user", "command", "mechanism", "draw", "epsilon"]
 
 
-def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(asked: Callable[..., str], tmp_path: Path) -> None:
+def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(
+    asked: Callable[..., str], tmp_path: Path
+) -> None:
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     (line,) = asked(f"ledger={shared.path}", "format=json").splitlines()
     (first, second) = json.loads(line)["accounts"]
@@ -197,11 +245,16 @@ def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(asked: Callable
     alone = RdpAccountant().compose(GaussianEvent(8.0)).get_epsilon(1e-6)
     assert [charge["epsilon"] for charge in second["charges"]] == [alone, alone]
     assert second["charges"][0]["time"] == account.entries[0].time
-    lines = [json.loads(line) for line in asked(f"ledger={shared.path}", "format=jsonl").splitlines()]
+    lines = [
+        json.loads(line) for line in asked(f"ledger={shared.path}", "format=jsonl").splitlines()
+    ]
     assert [line["data"][0] for line in lines] == ["a", "b", "b"]
     assert list(lines[0]) == ["data", "delta", *CHARGE]
     page = asked(f"ledger={shared.path}")
-    assert "records aaaaaaaaaaaa: 1 charge, epsilon " in page and "records bbbbbbbbbbbb: 2 charges, epsilon " in page
+    assert (
+        "records aaaaaaaaaaaa: 1 charge, epsilon " in page
+        and "records bbbbbbbbbbbb: 2 charges, epsilon " in page
+    )
     assert (page.count("cap 4"), page.count("GaussianVotes")) == (2, 3)
     assert f"{entry.time[:19].replace('T', ' ')} UTC, {entry.user}: epsilon " in page
     assert asked(f"ledger={shared.path}", "format=text") == page
@@ -219,14 +272,25 @@ def test_what_is_suggested_and_copied_is_priced(run: Callable[..., str]) -> None
     asked = ["aggregator=peeling", "target_epsilon=4"]
     assert "num_private=… says it" in run(*asked, "suggest=true")
     page = run(*asked, "num_queries=2000000", "num_teachers=2", "suggest=true", "num_private=62115")
-    (settings,) = [line.split()[1:] for line in page.splitlines() if line.strip().startswith("settings ")]
+    (settings,) = [
+        line.split()[1:] for line in page.splitlines() if line.strip().startswith("settings ")
+    ]
     assert [setting.partition("=")[0] for setting in settings] == ["num_teachers", "num_queries"]
     assert "private groups each" in page and "num_private=" not in page
-    assert "teachers are heard" not in run(*asked, *settings, "num_private=62115"), "neither refused nor doubted"
+    assert "teachers are heard" not in run(*asked, *settings, "num_private=62115"), (
+        "neither refused nor doubted"
+    )
 
 
-def test_a_test_that_no_gap_passes_is_a_row_and_an_accountant_is_named(run: Callable[..., str]) -> None:
-    useless = ["aggregator=stable_top_k_table", "target_epsilon=1", "num_teachers=100", "accountant=rdp"]
+def test_a_test_that_no_gap_passes_is_a_row_and_an_accountant_is_named(
+    run: Callable[..., str],
+) -> None:
+    useless = [
+        "aggregator=stable_top_k_table",
+        "target_epsilon=1",
+        "num_teachers=100",
+        "accountant=rdp",
+    ]
     with pytest.raises(InvalidValue, match="no gap of 100 votes passes the test"):
         run(*useless)
     page = run(*useless, "allow_useless=true")
@@ -238,7 +302,9 @@ VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
 
 
 @pytest.fixture
-def audited(composed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def audited(
+    composed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
     def ask(votes: Any, *overrides: str) -> str:
         np.save(tmp_path / "votes.npy", votes)
         audit(composed(f"votes={tmp_path / 'votes.npy'}", *overrides, app="audit"))
@@ -265,14 +331,18 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
     assert page.index("clipped_votes") < page.index("gaussian_votes")
 
 
-def test_no_noise_is_infinite_and_a_histogram_needs_the_number_of_teachers(audited: Callable[..., str]) -> None:
+def test_no_noise_is_infinite_and_a_histogram_needs_the_number_of_teachers(
+    audited: Callable[..., str],
+) -> None:
     votes = np.array([[7, 2, 1], [4, 3, 3]])
     answer = json.loads(audited(votes, "noise_std=0", "format=json"))
     assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
     assert "infinite" in audited(votes, "noise_std=0")
     with pytest.raises(InvalidValue, match="num_teachers=None: expected a number"):
         audited(VOTES.sum(axis=0))
-    assert "histogram: 50 teachers" in audited(VOTES.sum(axis=0), "num_teachers=50", "accountant=rdp")
+    assert "histogram: 50 teachers" in audited(
+        VOTES.sum(axis=0), "num_teachers=50", "accountant=rdp"
+    )
 
 
 def test_mistakes_are_said_in_one_line(audited: Callable[..., str], composed: Any) -> None:
@@ -286,5 +356,7 @@ def test_mistakes_are_said_in_one_line(audited: Callable[..., str], composed: An
     ):
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
             audited(VOTES, override)
-    with pytest.raises(InvalidValue, match=r"votes=\?\?\?: expected the path of an \.npy, \.npz or \.csv file"):
+    with pytest.raises(
+        InvalidValue, match=r"votes=\?\?\?: expected the path of an \.npy, \.npz or \.csv file"
+    ):
         audit(composed(app="audit"))

@@ -34,9 +34,15 @@ def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tu
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (RuntimeError('no "srun"'), 'hydra/launcher=submitit_slurm: expected a Slurm cluster (no "srun")\n'),
+        (
+            RuntimeError('no "srun"'),
+            'hydra/launcher=submitit_slurm: expected a Slurm cluster (no "srun")\n',
+        ),
         (WorkersLost("worker processes died"), f"WorkersLost: worker processes died{AGAIN}"),
-        (DeviceFull("CUDA out of memory (a smaller)"), f"DeviceFull: CUDA out of memory (a smaller){AGAIN}"),
+        (
+            DeviceFull("CUDA out of memory (a smaller)"),
+            f"DeviceFull: CUDA out of memory (a smaller){AGAIN}",
+        ),
     ],
 )
 def test_what_is_no_fault_of_ours_is_one_line(error: Exception, line: str, ended_with: Any) -> None:
@@ -46,15 +52,25 @@ def test_what_is_no_fault_of_ours_is_one_line(error: Exception, line: str, ended
 
 
 def test_what_ended_a_job_wherever_it_ran_is_said_and_the_code(ended_with: Any) -> None:
-    jobs = [None, {"epsilon": 1.0}, {"note": "seed=-1: expected one", "code": 2}, {"note": "another", "code": 1}]
+    jobs = [
+        None,
+        {"epsilon": 1.0},
+        {"note": "seed=-1: expected one", "code": 2},
+        {"note": "another", "code": 1},
+    ]
     assert ended_with(return_value=jobs) == (2, "seed=-1: expected one\n")
 
 
-def test_a_full_disk_in_the_thread_of_events_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_in_the_thread_of_events_is_not_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     class Writer(threading.Thread):
         __module__ = "tensorboard.summary.writer.event_file_writer"
 
-    for thread, error, printed in ((Writer(), OSError(28, "full"), False), (threading.Thread(), OSError(), True)):
+    for thread, error, printed in (
+        (Writer(), OSError(28, "full"), False),
+        (threading.Thread(), OSError(), True),
+    ):
         app._unprinted(threading.ExceptHookArgs((type(error), error, None, thread)))
         assert bool(capsys.readouterr().err) == printed
 
@@ -71,7 +87,11 @@ def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
 
 def test_options_stand_between_settings(tmp_path: Path) -> None:
     (tmp_path / "aggregator").mkdir()
-    (tmp_path / "aggregator" / "mine.yaml").write_text("defaults: [gaussian_votes]\nnoise_std: 77.0\n")
-    ended = succeeded("account", "num_queries=10", "--config-dir", str(tmp_path), "aggregator=mine", "format=json")
+    (tmp_path / "aggregator" / "mine.yaml").write_text(
+        "defaults: [gaussian_votes]\nnoise_std: 77.0\n"
+    )
+    ended = succeeded(
+        "account", "num_queries=10", "--config-dir", str(tmp_path), "aggregator=mine", "format=json"
+    )
     assert '"noise_std": 77.0' in ended.stdout
     assert not HydraConfig.initialized(), "a command leaves nothing to the next one in the process"

@@ -35,14 +35,18 @@ def written(stream: Any) -> bytes:
         ("utf-8", "Grüße … 3 ± 1 日".encode()),
     ],
 )
-def test_letters_that_an_encoding_lacks_are_written_otherwise(encoding: str, content: bytes) -> None:
+def test_letters_that_an_encoding_lacks_are_written_otherwise(
+    encoding: str, content: bytes
+) -> None:
     stream = output(encoding)
     stream.write("Grüße … 3 ± 1 日")
     assert written(stream) == content
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "koi8-r"])
-def test_tables_lines_and_bars_are_shown_in_any_encoding(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_lines_and_bars_are_shown_in_any_encoding(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stream = output(encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     print_lines("Fieber … é 日")
@@ -55,7 +59,9 @@ def test_tables_lines_and_bars_are_shown_in_any_encoding(encoding: str, monkeypa
         "parts": {},
         "command": "pate-train",
     }
-    print_page("cli/schema.txt", console=console, as_setting=lambda name, value: f"{name}={value}", **page)
+    print_page(
+        "cli/schema.txt", console=console, as_setting=lambda name, value: f"{name}={value}", **page
+    )
     monitor = ConsoleMonitor(console)
     with monitor.stage("Größe … 日", 3) as advance:
         advance(1, "±")
@@ -75,7 +81,9 @@ print("Grüße …", file=sys.stderr)
 @pytest.mark.process
 def test_streams_of_a_command_write_what_their_encoding_lacks() -> None:
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, env=environment, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, *[b"Gr\\xfc\\xdfe ...\n"] * 2)
 
 

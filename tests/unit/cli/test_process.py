@@ -29,10 +29,14 @@ LINE = "; the same command continues where it stopped\n"
 
 
 def ran(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
 
 
-def started(setup: str = "pass", work: str = "time.sleep(0.1)", ending: str = "pass") -> subprocess.Popen[str]:
+def started(
+    setup: str = "pass", work: str = "time.sleep(0.1)", ending: str = "pass"
+) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", BLOCK.format(setup=setup, work=work, ending=ending)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -40,7 +44,9 @@ def started(setup: str = "pass", work: str = "time.sleep(0.1)", ending: str = "p
     return process
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_each_signal_is_one_line_and_a_code(number: signal.Signals, code: int) -> None:
     process = started()
     process.send_signal(number)
@@ -56,7 +62,8 @@ def test_a_second_signal_kills() -> None:
     assert process.stdout.readline() == "ending\n"
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    assert process.returncode in (-signal.SIGTERM, 143)  # by the signal, or by the watch that was due
+    # by the signal, or by the watch that was due
+    assert process.returncode in (-signal.SIGTERM, 143)
 
 
 CHILD = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
@@ -66,7 +73,8 @@ WORKERS = "__import__('joblib.externals.loky').externals.loky.ProcessPoolExecuto
 @pytest.mark.parametrize("child", [CHILD, WORKERS], ids=["a child", "workers"])
 def test_work_that_hears_nothing_is_ended_with_all_that_it_started(child: str) -> None:
     """A computation outside Python, stood for by one that swallows what is raised."""
-    working = "    print('working', flush=True)"  # from here on nothing is raised outside of the try
+    # from here on nothing is raised outside of the try
+    working = "    print('working', flush=True)"
     work = ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
     process = started(f"child = {child}", "\n            ".join(work))
     assert process.stdout is not None
@@ -81,7 +89,10 @@ def test_work_that_hears_nothing_is_ended_with_all_that_it_started(child: str) -
 def test_what_was_ignored_stays_ignored() -> None:
     lines = ("import os, signal", "signal.signal(signal.SIGHUP, signal.SIG_IGN)")
     lines += ("from pate.cli.process import ended_by_signals", "with ended_by_signals():")
-    lines += ("    os.kill(os.getpid(), signal.SIGHUP)", "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)")
+    lines += (
+        "    os.kill(os.getpid(), signal.SIGHUP)",
+        "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)",
+    )
     done = ran("\n".join(lines))
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
@@ -102,11 +113,17 @@ except Stopped as stopped:
 """
 
 
-@pytest.mark.parametrize("instead", ['raise RuntimeError("can\'t start new thread")', "raise MemoryError", "return 0"])
+@pytest.mark.parametrize(
+    "instead", ['raise RuntimeError("can\'t start new thread")', "raise MemoryError", "return 0"]
+)
 def test_a_command_goes_on_without_a_thread_that_cannot_begin(instead: str) -> None:
     """None is started, or one that finds no memory: `Thread.start` would wait for that one for ever."""
     done = ran(WITHOUT_THREAD.format(instead=instead))
-    assert (done.returncode, done.stdout, done.stderr) == (143, f"went on\nended by SIGTERM{LINE}", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        143,
+        f"went on\nended by SIGTERM{LINE}",
+        "",
+    )
 
 
 SHORTAGES = (
@@ -119,11 +136,18 @@ SHORTAGES = (
 
 def test_what_ends_a_command_while_it_is_loaded_is_said_in_a_line() -> None:
     """Also where another error comes in the wake of a shortage, and unless it is a fault of ours."""
-    for raised in (*(f"raise {each}" for each in SHORTAGES), "try:\n  raise MemoryError\nfinally:\n  1 // 0"):
+    for raised in (
+        *(f"raise {each}" for each in SHORTAGES),
+        "try:\n  raise MemoryError\nfinally:\n  1 // 0",
+    ):
         done = ran(f"import pate.cli\n{raised}")
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        assert done.stderr.endswith("; the same command continues once there is more memory, and threads to start\n")
-    stopped, fault = (ran(f"import pate.cli; raise {error}") for error in ("KeyboardInterrupt", "KeyError"))
+        assert done.stderr.endswith(
+            "; the same command continues once there is more memory, and threads to start\n"
+        )
+    stopped, fault = (
+        ran(f"import pate.cli; raise {error}") for error in ("KeyboardInterrupt", "KeyError")
+    )
     assert stopped.returncode != 0 and stopped.stderr == "interrupted\n"
     assert fault.stderr.startswith("Traceback (most")
 
@@ -142,7 +166,9 @@ with open(sys.argv[1], "w") as file:
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
-def test_closed_streams_go_nowhere_and_no_file_takes_their_number(closed: str, tmp_path: Path) -> None:
+def test_closed_streams_go_nowhere_and_no_file_takes_their_number(
+    closed: str, tmp_path: Path
+) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     command = f"{sys.executable} {tmp_path / 'script.py'} {tmp_path / 'ledger'} {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
@@ -152,7 +178,12 @@ def test_closed_streams_go_nowhere_and_no_file_takes_their_number(closed: str, t
 
 
 def test_an_error_stream_that_nobody_reads_ends_no_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import sys; sys.stdin.read(1)\n" + SCRIPT, str(tmp_path / "file")]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.stdin.read(1)\n" + SCRIPT,
+        str(tmp_path / "file"),
+    ]
     pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     process = subprocess.Popen(command, **pipes, text=True)
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None

@@ -18,7 +18,14 @@ from rich.console import Console
 from pate.accounting import Event, GaussianEvent, Ledger, PrivacyUnit
 from pate.aggregators import CenteredVotes
 from pate.cli.compare import _method, _names, _numbers, _require_heard, _seeds
-from pate.cli.run import BESIDE, ConsoleMonitor, default_folder, plain_settings, run_heading, watched_load
+from pate.cli.run import (
+    BESIDE,
+    ConsoleMonitor,
+    default_folder,
+    plain_settings,
+    run_heading,
+    watched_load,
+)
 from pate.cli.train import SweepTable, enter_folder
 from pate.data import SynthFaces, Yeast
 from pate.run.payment import seed_name
@@ -63,7 +70,10 @@ def test_the_folder_is_called_alike_and_stays_within_outputs() -> None:
 
 def test_a_run_is_the_same_wherever_it_is_written_and_keeps_pictures() -> None:
     where = {"ledger": "c", "max_total_epsilon": 8.0, "redraw": True}
-    runs = [{"output_dir": None, "data": {"cache": None}}, {"output_dir": "a", "data": {"cache": "b"}} | where]
+    runs = [
+        {"output_dir": None, "data": {"cache": None}},
+        {"output_dir": "a", "data": {"cache": "b"}} | where,
+    ]
     first, second = (plain_settings(OmegaConf.create(run), BESIDE) for run in runs)
     assert first == second == {"data": {"cache": None}}
 
@@ -72,7 +82,9 @@ def test_a_run_is_the_same_wherever_it_is_written_and_keeps_pictures() -> None:
 def test_a_forgotten_file_is_told_before_a_teacher_loads_torch() -> None:
     program = "import sys; from pate.cli.train import main\ntry: main()\nfinally: print('torch' in sys.modules)"
     given = ["data=table", "data.private=a.csv", "data.test=c.csv", "data.labels=[flu]"]
-    done = subprocess.run([sys.executable, "-c", program, *given], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *given], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout.strip()) == (2, "False")
     chosen, refused = done.stderr.splitlines()
     assert chosen.startswith("no teacher is named: teacher=kernel aggregator=centered_votes")
@@ -87,7 +99,10 @@ def test_a_stage_inside_another_is_shown_with_it() -> None:
     with monitor.stage("next", 1) as advance:
         advance(1)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
-    places = [re.search(line, text).start() for line in (r"inner: \d+\.\d s \(done\)", r"outer: \d", r"next: \d")]
+    places = [
+        re.search(line, text).start()
+        for line in (r"inner: \d+\.\d s \(done\)", r"outer: \d", r"next: \d")
+    ]
     assert places == sorted(places)
 
 
@@ -96,19 +111,26 @@ def test_data_sets_with_stages_are_watched_and_others_read_as_they_are() -> None
     faces = SynthFaces(num_private=2, num_public=1, num_test=1, image_size=4)
     assert watched_load(faces, ConsoleMonitor(console))().digest() == faces.load().digest()
     assert "drawing faces: " in console.file.getvalue()
-    load = pickle.loads(pickle.dumps(watched_load(faces, ConsoleMonitor(console))))  # as a comparison's workers get it
+    # as a comparison's workers get it
+    load = pickle.loads(pickle.dumps(watched_load(faces, ConsoleMonitor(console))))
     assert load().digest() == faces.load().digest()
     assert console.file.getvalue().count("drawing faces: ") == 1
-    with pytest.raises(InvalidValue, match=r"^data\.path=nowhere: expected a readable CSV file, in"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.path=nowhere: expected a readable CSV file, in"
+    ):
         watched_load(Yeast(path="nowhere"), ConsoleMonitor(console))()
 
 
 def config(folder: Path, num: int = 0, *words: str) -> Any:
     of_job = {"job": {"num": num}, "overrides": {"task": list(words)}}
-    return OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(folder)}, **of_job}})
+    return OmegaConf.create(
+        {"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(folder)}, **of_job}}
+    )
 
 
-def swept(folder: Path, *jobs: tuple[str, dict[str, Any] | None], folders: Sequence[Path] = ()) -> list[dict[str, str]]:
+def swept(
+    folder: Path, *jobs: tuple[str, dict[str, Any] | None], folders: Sequence[Path] = ()
+) -> list[dict[str, str]]:
     """Runs a sweep of made-up jobs, which worked in these folders."""
     table = SweepTable()
     table.on_multirun_start(config(folder))
@@ -124,12 +146,23 @@ def swept(folder: Path, *jobs: tuple[str, dict[str, Any] | None], folders: Seque
 
 
 def result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
-    return {"epsilon": epsilon, "answered": "3/6", "mean_average_precision": score, "beats_constant": score > 0.2}
+    return {
+        "epsilon": epsilon,
+        "answered": "3/6",
+        "mean_average_precision": score,
+        "beats_constant": score > 0.2,
+    }
 
 
-def test_the_best_first_epsilon_rounded_up_and_refusals_with_reason(tmp_path: Path, capsys: Any) -> None:
+def test_the_best_first_epsilon_rounded_up_and_refusals_with_reason(
+    tmp_path: Path, capsys: Any
+) -> None:
     refused = {"note": "no [b]gap[/b]"}
-    jobs = ("aggregator=a seed=0", result(0.1)), ("aggregator=b seed=0", result(0.27)), ("aggregator=c seed=0", refused)
+    jobs = (
+        ("aggregator=a seed=0", result(0.1)),
+        ("aggregator=b seed=0", result(0.27)),
+        ("aggregator=c seed=0", refused),
+    )
     rows = swept(tmp_path, *jobs, ("aggregator=d seed=0", None))
     assert [row["aggregator"] for row in rows] == ["a", "b", "c", "d"]
     assert [row["note"] for row in rows] == ["", "", "no [b]gap[/b]", "failed"]
@@ -142,7 +175,9 @@ def test_the_best_first_epsilon_rounded_up_and_refusals_with_reason(tmp_path: Pa
     assert text.splitlines()[-1] == f"written: {tmp_path / 'sweep.csv'}"
 
 
-def test_another_sweep_into_the_folder_forgets_the_jobs_of_the_last(tmp_path: Path, capsys: Any) -> None:
+def test_another_sweep_into_the_folder_forgets_the_jobs_of_the_last(
+    tmp_path: Path, capsys: Any
+) -> None:
     swept(tmp_path, ("seed=0", result(0.1)), ("seed=1", result(0.2, float("inf"))))
     assert "inf" in capsys.readouterr().out
     assert len(swept(tmp_path, ("seed=2", result(0.3)))) == 1
@@ -159,11 +194,19 @@ def test_a_refusal_is_said_at_once_below_its_own_heading(tmp_path: Path, capsys:
     assert capsys.readouterr().out.split() == said.split()
 
 
-def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(tmp_path: Path, capsys: Any) -> None:
+def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(
+    tmp_path: Path, capsys: Any
+) -> None:
     ends = {"all-records model": {"micro_f1": 0.7}, "best constant": {"micro_f1": 0.4}}
     told = {"delta": 1e-6, "data": "cases", "beside": ends}
     words = "experiment=first", "experiment=centered_votes"
-    swept(tmp_path, *((each, result(0.2) | told | {"run": name}) for each, name in zip(words, "ab", strict=True)))
+    swept(
+        tmp_path,
+        *(
+            (each, result(0.2) | told | {"run": name})
+            for each, name in zip(words, "ab", strict=True)
+        ),
+    )
     text = capsys.readouterr().out
     rows = [line.split() for line in text.splitlines()]
     assert ["a", "8.01", "3/6", "0.200", "-", "-", "-", "-", "no"] in rows
@@ -171,22 +214,35 @@ def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(tmp_path: Path
     assert "together" not in text, "nothing was released"
 
 
-def test_what_all_jobs_of_a_sweep_released_is_added_up_once_for_each_adjacency(tmp_path: Path, capsys: Any) -> None:
+def test_what_all_jobs_of_a_sweep_released_is_added_up_once_for_each_adjacency(
+    tmp_path: Path, capsys: Any
+) -> None:
     """Two Gaussian releases of noise multiplier 4 are one of 4 / sqrt(2), of which epsilon is 1.5436 at delta 1e-6."""
     gaussian = GaussianEvent(4.0)
     folders = [paid(tmp_path / name, gaussian) for name in ("a", "b")]
     folders += [paid(tmp_path / name, gaussian, adjacency="add_remove") for name in ("c", "d")]
     failed: tuple[str, None] = ("seed=0", None)
-    swept(tmp_path / "sweep", ("seed=1", result(0.2)), failed, failed, failed, folders=[*folders, folders[0]])
+    swept(
+        tmp_path / "sweep",
+        ("seed=1", result(0.2)),
+        failed,
+        failed,
+        failed,
+        folders=[*folders, folders[0]],
+    )
     text = " ".join(capsys.readouterr().out.split())
     total = "2 releases of one private data set cost together at most epsilon 1.55 at delta 1e-6"
     of_teachers = "one teacher of each release, with all its records; to replace one row, counts as two such changes in"
     assert f"{total}, replace_one, for one row, if all prices were fixed beforehand" in text
-    assert f"{total}, add_remove, for {of_teachers} each, if all prices were fixed beforehand" in text
+    assert (
+        f"{total}, add_remove, for {of_teachers} each, if all prices were fixed beforehand" in text
+    )
     assert text.count("together") == 2
 
 
-@pytest.mark.parametrize(("seeds", "are_shared"), [((3, 3), True), ((3, 4), False), ((None, None), False)])
+@pytest.mark.parametrize(
+    ("seeds", "are_shared"), [((3, 3), True), ((3, 4), False), ((None, None), False)]
+)
 def test_no_epsilon_is_said_of_two_releases_with_one_seed(
     seeds: tuple[int | None, int | None], are_shared: bool, tmp_path: Path, capsys: Any
 ) -> None:
@@ -201,7 +257,9 @@ def test_no_epsilon_is_said_of_two_releases_with_one_seed(
         assert ("together at most epsilon" in text) is not are_shared
 
 
-def paid(folder: Path, event: Event, *, seed: int | None = None, data: str = "records", **terms: Any) -> Path:
+def paid(
+    folder: Path, event: Event, *, seed: int | None = None, data: str = "records", **terms: Any
+) -> Path:
     """A run's folder with its ledger, in which one release was paid for."""
     folder.mkdir(parents=True)
     (folder / "private.sha256").write_text(data)
@@ -212,7 +270,9 @@ def paid(folder: Path, event: Event, *, seed: int | None = None, data: str = "re
     return folder
 
 
-def test_shares_of_different_ceilings_do_not_stand_in_one_column(tmp_path: Path, capsys: Any) -> None:
+def test_shares_of_different_ceilings_do_not_stand_in_one_column(
+    tmp_path: Path, capsys: Any
+) -> None:
     def reached(share: float, ceiling: str) -> dict[str, Any]:
         return result(0.2) | {"share_of_reachable": share, "ceiling": ceiling}
 
@@ -227,7 +287,11 @@ def test_shares_of_different_ceilings_do_not_stand_in_one_column(tmp_path: Path,
     assert "110.9%" not in text
     note = "reached: 100% is the all-records model; empty for runs that had the true-label student instead"
     assert f"{note}; all_records=true trains one in every run" in text
-    assert [row["ceiling"] for row in rows] == ["all_records_model", "true_label_student", "all_records_model"]
+    assert [row["ceiling"] for row in rows] == [
+        "all_records_model",
+        "true_label_student",
+        "all_records_model",
+    ]
     swept(tmp_path, *((f"seed={seed}", reached(1.109, "true_label_student")) for seed in (0, 1)))
     text = capsys.readouterr().out
     assert text.count("110.9%") == 2 and "reached: 100%" not in text
@@ -252,7 +316,10 @@ def test_lists_and_numbers_of_teachers_that_are_none() -> None:
         (listed("gausian_votes"), r"gausian_votes: expected one of .*did you mean gaussian_votes"),
         (listed("peeling@many"), r"peeling@many: expected NAME, or NAME@T with T teachers"),
         (listed("peeling@"), r"peeling@: expected NAME, or NAME@T"),
-        (listed("method:peeling"), r"method:peeling: expected NAME, aggregator:NAME or experiment:NAME"),
+        (
+            listed("method:peeling"),
+            r"method:peeling: expected NAME, aggregator:NAME or experiment:NAME",
+        ),
         (listed("experiment:peeling"), r"peeling: expected one of "),
         (listed(), r"\[\]: expected a list of names; --help lists them"),
         (7, r"7: expected a list of names"),
@@ -262,12 +329,16 @@ def test_lists_and_numbers_of_teachers_that_are_none() -> None:
     given = ["teacher=mlp", "teacher.num_teachers=800"]
     _require_heard(given, ("peeling@7", "gaussian_votes"))
     _require_heard(given[:1], ("peeling@7",))
-    with pytest.raises(InvalidValue, match=r"^teacher\.num_teachers=800: expected some name in .* that has no @"):
+    with pytest.raises(
+        InvalidValue, match=r"^teacher\.num_teachers=800: expected some name in .* that has no @"
+    ):
         _require_heard(given, ("peeling@7", "centered_votes"))
     with pytest.raises(InvalidValue, match=r"epsilons=\['little'\]: expected a list of numbers"):
         _numbers("epsilons", listed("little"))
     for wrong in (listed(1.5), "five", True, None):
-        with pytest.raises(InvalidValue, match=r"seeds=.*: expected a whole number >= 1, or a list of seeds"):
+        with pytest.raises(
+            InvalidValue, match=r"seeds=.*: expected a whole number >= 1, or a list of seeds"
+        ):
             _seeds(wrong)
 
 
@@ -283,10 +354,14 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
 
 
 @pytest.mark.slow
-def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(composed: Callable[..., Any]) -> None:
+def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(
+    composed: Callable[..., Any],
+) -> None:
     config = composed("adjacency=add_remove", app="compare")
     given = ["teacher.num_teachers=50", "teacher.penalty=2"]
-    centered, few = (_method(name, config, given) for name in ("centered_votes", "centered_votes@400"))
+    centered, few = (
+        _method(name, config, given) for name in ("centered_votes", "centered_votes@400")
+    )
     assert isinstance(centered.teacher, KernelTeacher)
     assert isinstance(centered.student, LowRankStudent)
     assert (centered.num_teachers, few.num_teachers) == (None, 400)
@@ -296,6 +371,10 @@ def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(comp
     assert str(plain.aggregator.adjacency) == "add_remove"
     same = _method("aggregator:centered_votes@50", config, given)
     assert isinstance(same.aggregator, CenteredVotes)
-    assert (same.name, same.teacher, same.num_teachers) == ("aggregator-centered_votes", plain.teacher, 50)
+    assert (same.name, same.teacher, same.num_teachers) == (
+        "aggregator-centered_votes",
+        plain.teacher,
+        50,
+    )
     assert _method("aggregator:peeling", config, given).name == "peeling"
     assert _method("experiment:centered_votes", config, given).teacher == centered.teacher

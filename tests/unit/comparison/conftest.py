@@ -18,12 +18,23 @@ VOTES = GaussianVotes(noise_std=1.0)
 
 def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> PATEMethod:
     teacher, student = LinearTeacher(device="cpu"), LinearStudent()
-    return PATEMethod(name=name, aggregator=aggregator, teacher=teacher, num_teachers=num_teachers, student=student)
+    return PATEMethod(
+        name=name,
+        aggregator=aggregator,
+        teacher=teacher,
+        num_teachers=num_teachers,
+        student=student,
+    )
 
 
 def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> Bench:
     made = data or small_dataset()
-    shared = {"num_queries": NUM_QUERIES, "engine": StackedEngine(), "student": LinearStudent(), "ensemble_seed": 0}
+    shared = {
+        "num_queries": NUM_QUERIES,
+        "engine": StackedEngine(),
+        "student": LinearStudent(),
+        "ensemble_seed": 0,
+    }
     return Bench.of(lambda: made, made, folder=folder, **shared)
 
 
@@ -45,7 +56,12 @@ def plan(*methods: Method, **changes: Any) -> ComparisonPlan:
     return ComparisonPlan(**(values | changes))
 
 
-SCORES = {"accuracy": 0.9, "balanced_accuracy": 0.5, "macro_f1": 0.1, "mean_average_precision": None}
+SCORES = {
+    "accuracy": 0.9,
+    "balanced_accuracy": 0.5,
+    "macro_f1": 0.1,
+    "mean_average_precision": None,
+}
 
 
 def scored(name: str, micro_f1: float | None, **fields: Any) -> Run:
@@ -53,8 +69,16 @@ def scored(name: str, micro_f1: float | None, **fields: Any) -> Run:
     return Run(aggregator=name, num_queries=600, micro_f1=micro_f1, **(scores | fields))
 
 
-def released(name: str, epsilon: float, micro_f1: float | None, seed: int | None = 0, **fields: Any) -> Run:
-    given = {"adjacency": "replace_one", "delta": 1e-6, "accountant": "rdp", "teacher": "linear", "student": "linear"}
+def released(
+    name: str, epsilon: float, micro_f1: float | None, seed: int | None = 0, **fields: Any
+) -> Run:
+    given = {
+        "adjacency": "replace_one",
+        "delta": 1e-6,
+        "accountant": "rdp",
+        "teacher": "linear",
+        "student": "linear",
+    }
     given |= {"num_teachers": 400, "num_answered": None if micro_f1 is None else 300}
     return scored(name, micro_f1, epsilon=epsilon, seed=seed, **(given | fields))
 
@@ -67,7 +91,11 @@ def frontier() -> Frontier:
         scored("true_label_student", 0.58),
         scored("all_records_model", 0.6),
         scored("majority_vote_student", 0.55, teacher="linear", num_teachers=400),
-        *(released("late", epsilon, value, seed) for epsilon in (1.0, 8.0) for seed, value in enumerate((0.1, 0.3))),
+        *(
+            released("late", epsilon, value, seed)
+            for epsilon in (1.0, 8.0)
+            for seed, value in enumerate((0.1, 0.3))
+        ),
         released("early", 1.0, 0.45, num_teachers=2000),
         released("early", 8.0, 0.5, num_teachers=2000),
         released("early", 1.0, 0.3),
@@ -75,4 +103,6 @@ def frontier() -> Frontier:
         released("never<b>", 1.0, None, None, note="target_epsilon=1: expected more"),
         released("never<b>", 8.0, None, None, note="target_epsilon=8: expected more"),
     ]
-    return Frontier(runs=tuple(runs), metric="micro_f1", dataset="made up", real=False, num_test=1234)
+    return Frontier(
+        runs=tuple(runs), metric="micro_f1", dataset="made up", real=False, num_test=1234
+    )

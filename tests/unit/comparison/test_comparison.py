@@ -7,14 +7,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.aggregators import CenteredVotes, FixedTopK, GaussianVotes, GNMax, NotPriorTopK, StableTopK
+from pate.aggregators import (
+    CenteredVotes,
+    FixedTopK,
+    GaussianVotes,
+    GNMax,
+    NotPriorTopK,
+    StableTopK,
+)
 from pate.comparison import Frontier, PATEMethod, compare, read_runs
 from pate.comparison.comparison import Trial
 from pate.pipeline import train
 from pate.student import LowRankStudent
 from pate.teachers import ConvexTeacher, KernelTeacher, StackedEngine, Voter
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+from tests.e2e.small_run import (
+    NUM_LABELS,
+    NUM_QUERIES,
+    NUM_TEACHERS,
+    SilentMonitor,
+    small_dataset,
+    small_plan,
+)
 from tests.unit.comparison.conftest import VOTES, method, plan
 
 pytestmark = pytest.mark.slow
@@ -32,9 +46,18 @@ def run(folder: Path, *methods: PATEMethod, **changes: Any) -> Frontier:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("comparison") / "run"
-    others = {"hopeless": HOPELESS, "all": FixedTopK(k=99, epsilon=1.0), "gnmax": GNMax(noise_std=1.0)}
+    others = {
+        "hopeless": HOPELESS,
+        "all": FixedTopK(k=99, epsilon=1.0),
+        "gnmax": GNMax(noise_std=1.0),
+    }
     others["checked"] = CHECKED
-    run(folder, method("votes", VOTES), method("votes", VOTES, 12), *(method(*each) for each in others.items()))
+    run(
+        folder,
+        method("votes", VOTES),
+        method("votes", VOTES, 12),
+        *(method(*each) for each in others.items()),
+    )
     return folder
 
 
@@ -42,13 +65,26 @@ def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
     runs = read_runs(finished / "comparison.csv")
     names = [(item.aggregator, item.num_teachers) for item in runs]
     untaught = ("prior", "best_constant", "true_label_student", "all_records_model")
-    assert names[:6] == [*((name, None) for name in untaught), *(("majority_vote_student", T) for T in (24, 12))]
+    assert names[:6] == [
+        *((name, None) for name in untaught),
+        *(("majority_vote_student", T) for T in (24, 12)),
+    ]
     assert all(item.epsilon is None and item.micro_f1 is not None for item in runs[:6])
-    assert names.count(("votes", 24)) == names.count(("votes@12", 12)) == 4  # no two methods share a name
+    # no two methods share a name
+    assert names.count(("votes", 24)) == names.count(("votes@12", 12)) == 4
     for item in runs[6:14]:
-        assert (item.num_answered, item.num_queries, item.adjacency) == (NUM_QUERIES, NUM_QUERIES, "replace_one")
+        assert (item.num_answered, item.num_queries, item.adjacency) == (
+            NUM_QUERIES,
+            NUM_QUERIES,
+            "replace_one",
+        )
         assert 0 < item.priced_epsilon <= item.epsilon * (1 + 1e-9)
-        assert None not in (item.accuracy, item.micro_f1, item.label_accuracy, item.mean_average_precision)
+        assert None not in (
+            item.accuracy,
+            item.micro_f1,
+            item.label_accuracy,
+            item.mean_average_precision,
+        )
 
 
 def test_the_page_says_what_its_epsilons_are_for(finished: Path) -> None:
@@ -59,7 +95,11 @@ def test_the_page_says_what_its_epsilons_are_for(finished: Path) -> None:
 def test_what_cannot_be_reached_or_read_is_a_row_that_says_so(finished: Path) -> None:
     runs = {item.aggregator: item for item in read_runs(finished / "comparison.csv")}
     assert "uses up target_delta" in runs["hopeless"].note
-    assert (runs["hopeless"].micro_f1, runs["hopeless"].seed, runs["hopeless"].priced_epsilon) == (None, None, None)
+    assert (runs["hopeless"].micro_f1, runs["hopeless"].seed, runs["hopeless"].priced_epsilon) == (
+        None,
+        None,
+        None,
+    )
     assert "k=99: expected at most" in runs["all"].note
     assert runs["gnmax"].note == ""  # each teacher's votes are cut down to what it is priced for
     assert runs["gnmax"].num_answered == NUM_QUERIES
@@ -73,7 +113,9 @@ def test_folder_is_the_owners_alone_and_its_page_is_there(finished: Path) -> Non
     assert list(finished.rglob("scratch")) == []
 
 
-@pytest.mark.parametrize(("teacher", "num_teachers"), [(KernelTeacher(), None), (ConvexTeacher(), 5)])
+@pytest.mark.parametrize(
+    ("teacher", "num_teachers"), [(KernelTeacher(), None), (ConvexTeacher(), 5)]
+)
 def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_command(
     teacher: Voter, num_teachers: int | None, tmp_path: Path
 ) -> None:
@@ -83,7 +125,9 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
     centered = replace(method("centered", votes), **given)
     shared = {"seeds": (4, 5), "ensemble_seed": 4, "epsilons": (3.0,)}
     run(tmp_path / "compare", centered, **shared)
-    first, second = [item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3]
+    first, second = [
+        item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3
+    ]
     given |= {"aggregator": votes, "target_epsilon": 3.0, "seed": 4}
     report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
     assert first.num_teachers == report.teachers.num_teachers
@@ -93,7 +137,9 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
     assert not (tmp_path / "compare" / "scratch").exists()
 
 
-def test_a_second_call_trains_and_releases_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_call_trains_and_releases_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = run(tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     monkeypatch.setattr(StackedEngine, "train", None)
@@ -125,7 +171,9 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
     assert texts[0] == texts[1]
 
 
-def test_the_noise_is_solved_for_without_votes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_noise_is_solved_for_without_votes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other data, the same parameters."""
 
     def other() -> Any:
@@ -134,7 +182,9 @@ def test_the_noise_is_solved_for_without_votes(tmp_path: Path, monkeypatch: pyte
 
     run(tmp_path / "a", epsilons=(50.0,), seeds=(0,))
     run(tmp_path / "b", epsilons=(50.0,), seeds=(0,), load_dataset=other)
-    first, second = (sorted((tmp_path / name / "calibrations").glob("*.json")) for name in ("a", "b"))
+    first, second = (
+        sorted((tmp_path / name / "calibrations").glob("*.json")) for name in ("a", "b")
+    )
     assert [path.name for path in first] == [path.name for path in second]
     assert [path.read_text() for path in first] == [path.read_text() for path in second]
 
@@ -157,7 +207,9 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 
     def other() -> Any:
         data = small_dataset()
-        return replace(data, public=replace(data.public, labels=np.zeros((140, NUM_LABELS), dtype=bool)))
+        return replace(
+            data, public=replace(data.public, labels=np.zeros((140, NUM_LABELS), dtype=bool))
+        )
 
     with pytest.raises(InvalidValue, match="expected the data that this run began with"):
         run(tmp_path, load_dataset=other)
@@ -166,5 +218,7 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) -> None:
     few, many = method("votes", VOTES, 12), method("votes", VOTES)
     runs = [run(tmp_path, *both, epsilons=(5.0,)).runs for both in ((many,), (few, many))]
-    names = [{item.aggregator for item in found if item.aggregator.startswith("votes")} for found in runs]
+    names = [
+        {item.aggregator for item in found if item.aggregator.startswith("votes")} for found in runs
+    ]
     assert names == [{"votes"}, {"votes", f"votes@{NUM_TEACHERS}"}]

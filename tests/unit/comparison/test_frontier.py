@@ -18,11 +18,16 @@ def test_mean_and_standard_deviation_over_seeds(frontier: Frontier) -> None:
     assert late.points[0].num_answered == 300
     assert frontier.lines[1].points[0].std is None, "one seed"
     assert frontier.has_spread
-    assert not replace(frontier, runs=tuple(run for run in frontier.runs if not run.seed)).has_spread
+    assert not replace(
+        frontier, runs=tuple(run for run in frontier.runs if not run.seed)
+    ).has_spread
 
 
 def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:
-    cheapest = {line.title: [frontier.cheapest(line, share) for share in (0.5, 0.8)] for line in frontier.lines}
+    cheapest = {
+        line.title: [frontier.cheapest(line, share) for share in (0.5, 0.8)]
+        for line in frontier.lines
+    }
     assert cheapest == {
         "late (400)": [None, None],
         "early (2,000)": [1.0, None],
@@ -32,8 +37,24 @@ def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:
 
 
 PROMISED = [
-    *("aggregator", "adjacency", "epsilon", "delta", "accountant", "seed", "num_queries", "num_answered"),
-    *("label_accuracy", "accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision"),
+    *(
+        "aggregator",
+        "adjacency",
+        "epsilon",
+        "delta",
+        "accountant",
+        "seed",
+        "num_queries",
+        "num_answered",
+    ),
+    *(
+        "label_accuracy",
+        "accuracy",
+        "balanced_accuracy",
+        "micro_f1",
+        "macro_f1",
+        "mean_average_precision",
+    ),
 ]
 
 
@@ -60,7 +81,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_runs(tmp_path / "nothing.csv")
     path = tmp_path / "other.csv"
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(InvalidValue, match=r"comparison=.*other.csv: expected the columns aggregator, adjacency"):
+    with pytest.raises(
+        InvalidValue, match=r"comparison=.*other.csv: expected the columns aggregator, adjacency"
+    ):
         read_runs(path)
     write_runs(path, [Run(aggregator="x", num_queries=3)])
     path.write_text(path.read_text().replace(",3,", ",three,"))

@@ -45,7 +45,9 @@ class NoisyShares(Method):
     def warnings(self, bench: Bench) -> Iterator[str]:
         yield "noisy_shares: says nothing of a sample"
 
-    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+    def at(
+        self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
+    ) -> Contender:
         if parameters is None:
             if (budget.target_epsilon or 0) < 1:
                 raise InvalidValue(f"target_epsilon={budget.target_epsilon}: expected at least 1")
@@ -71,13 +73,20 @@ def test_it_is_compared_with_pate(tmp_path: Path) -> None:
     asked = plan(method("votes", VOTES), NoisyShares(), epsilons=(0.5, 5.0), allow_useless=False)
     monitor = SilentMonitor()
     frontier = compare(asked, tmp_path, monitor)
-    rows = [run for run in read_runs(tmp_path / "comparison.csv") if run.aggregator == "noisy_shares"]
+    rows = [
+        run for run in read_runs(tmp_path / "comparison.csv") if run.aggregator == "noisy_shares"
+    ]
     assert [(run.epsilon, run.seed) for run in rows] == [(0.5, None), (5.0, 0), (5.0, 1)]
     assert rows[0].note == "target_epsilon=0.5: expected at least 1"
     for run in rows[1:]:
         assert run.priced_epsilon <= 5.0
         assert run.micro_f1 > 0
-        assert (run.teacher, run.num_teachers, run.student, run.num_answered) == (None, None, None, None)
+        assert (run.teacher, run.num_teachers, run.student, run.num_answered) == (
+            None,
+            None,
+            None,
+            None,
+        )
     assert monitor.lines == ["noisy_shares: says nothing of a sample"]
     assert [line.title for line in frontier.lines] == [f"votes ({NUM_TEACHERS})", "noisy_shares"]
     page = (tmp_path / "frontier.html").read_text()

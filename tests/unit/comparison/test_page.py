@@ -26,7 +26,10 @@ def test_page_is_whole_escaped_and_fetches_nothing(frontier: Frontier) -> None:
 
 def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -> None:
     rows = Page(render_page(frontier, PARAMETERS)).texts("tr")
-    assert any(row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row for row in rows)
+    assert any(
+        row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row
+        for row in rows
+    )
     assert any(row.startswith("late (400)") and "0.200 ± 0.100" in row for row in rows)
     assert any(row.startswith("never<b> (400)") and row.count("out of reach") == 2 for row in rows)
     assert any("50% of the way (0.400)" in row and "80% of the way (0.520)" in row for row in rows)
@@ -45,18 +48,31 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
     assert str(tmp_path / "comparison.csv") in text
 
 
-def test_what_is_above_a_constant_is_never_no_better_though_no_ceiling_is_above_it(frontier: Frontier) -> None:
+def test_what_is_above_a_constant_is_never_no_better_though_no_ceiling_is_above_it(
+    frontier: Frontier,
+) -> None:
     """As where the true labels of the queries are none: their student is a constant."""
-    runs = [replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run for run in frontier.runs]
+    runs = [
+        replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run
+        for run in frontier.runs
+    ]
     low = replace(frontier, runs=tuple(runs))
     assert low.ceiling() <= low.floor()
     said = low.verdict
-    assert "with 0.450, better than a constant;" in said and "no better" not in said and "reachable" not in said
+    assert (
+        "with 0.450, better than a constant;" in said
+        and "no better" not in said
+        and "reachable" not in said
+    )
     assert {low.cheapest(line, share) for line in low.lines for share in low.shares} == {None}
 
 
-def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(frontier: Frontier) -> None:
+def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(
+    frontier: Frontier,
+) -> None:
     late = frontier.lines[0]
     near = replace(late, points=(replace(late.points[0], mean=0.0005, std=0.0005),))
     assert _limits([near, *frontier.lines[1:]], 0.2, 0.6) == (0.0, pytest.approx(0.648))
-    assert _limits([replace(late, points=(replace(late.points[0], mean=0.5, std=0.9),))], 0.2, 0.6) == (0.0, 1.0)
+    assert _limits(
+        [replace(late, points=(replace(late.points[0], mean=0.5, std=0.9),))], 0.2, 0.6
+    ) == (0.0, 1.0)

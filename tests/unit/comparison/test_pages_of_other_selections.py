@@ -18,12 +18,20 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_selection_that_has_all_of_the_earlier_one_replaces_it_without_a_word(tmp_path: Path) -> None:
-    earlier = [released("votes", 1.0, 0.4), released("peeling", 1.0, None, seed=None, note="out of reach")]
+def test_a_selection_that_has_all_of_the_earlier_one_replaces_it_without_a_word(
+    tmp_path: Path,
+) -> None:
+    earlier = [
+        released("votes", 1.0, 0.4),
+        released("peeling", 1.0, None, seed=None, note="out of reach"),
+    ]
     assert keep_earlier_pages(tmp_path, earlier) == ""
     written(tmp_path, *earlier)
     more = [
-        released(name, epsilon, 0.4, seed) for name in ("votes", "peeling") for epsilon in (1.0, 8.0) for seed in (0, 1)
+        released(name, epsilon, 0.4, seed)
+        for name in ("votes", "peeling")
+        for epsilon in (1.0, 8.0)
+        for seed in (0, 1)
     ]
     assert keep_earlier_pages(tmp_path, more) == ""
     assert names(tmp_path) == set(PAGES)
@@ -33,8 +41,12 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
     for number, name in enumerate(("votes", "peeling"), start=1):
         written(tmp_path, released(name, 1.0, 0.4))
         line = keep_earlier_pages(tmp_path, [released("joint", 1.0, 0.5)])
-        assert f"are of another selection ({name}); they are kept as comparison-{number}.csv, " in line
-        assert [run.aggregator for run in read_runs(tmp_path / f"comparison-{number}.csv")] == [name]
+        assert (
+            f"are of another selection ({name}); they are kept as comparison-{number}.csv, " in line
+        )
+        assert [run.aggregator for run in read_runs(tmp_path / f"comparison-{number}.csv")] == [
+            name
+        ]
         assert (tmp_path / f"frontier-{number}.html").read_text() == name
     assert names(tmp_path).isdisjoint(PAGES)
     (tmp_path / "comparison.csv").write_text("of another version")
@@ -43,7 +55,9 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
 
 def test_methods_with_other_teachers_or_another_student_than_most_are_named() -> None:
     same = [released(name, 1.0, 0.4) for name in ("votes", "peeling")]
-    other = released("centered_votes", 1.0, 0.5, teacher="kernel", student="low_rank", num_teachers=99)
+    other = released(
+        "centered_votes", 1.0, 0.5, teacher="kernel", student="low_rank", num_teachers=99
+    )
     plain = released("dp_gd", 1.0, 0.5, teacher=None, student=None, num_teachers=None)
     levels = [scored("all_records_model", 0.6), scored("prior", 0.2), scored("best_constant", 0.2)]
     frontier = Frontier(runs=(*levels, *same, other, plain), metric="micro_f1")

@@ -30,12 +30,22 @@ def found(aggregator: Aggregator, path: Path) -> Contender:
 
 
 @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])
-def test_it_is_the_calibrators_and_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
+def test_it_is_the_calibrators_and_costs_at_most_the_epsilon(
+    aggregator: Any, tmp_path: Path
+) -> None:
     contender = found(aggregator, tmp_path / "t.json")
     wanted = aggregator.calibrated(target_epsilon=2.0, target_delta=1e-6, **SHAPE)
-    assert replace(aggregator, **contender.parameters).settled(num_queries=SHAPE["num_queries"]) == wanted
+    assert (
+        replace(aggregator, **contender.parameters).settled(num_queries=SHAPE["num_queries"])
+        == wanted
+    )
     assert 1.99 < contender.epsilon <= 2.0
-    assert set(contender.parameters) <= {"noise_std", "selection_scale", "table_order", "table_budget"}
+    assert set(contender.parameters) <= {
+        "noise_std",
+        "selection_scale",
+        "table_order",
+        "table_budget",
+    }
     again = found(aggregator, tmp_path / "t.json")
     assert (again.epsilon, again.parameters) == (contender.epsilon, contender.parameters)
 
@@ -65,7 +75,14 @@ def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
             found(Overshooting(noise_std=1.0), tmp_path / "b.json")
 
 
-RUN = Run(aggregator="gaussian_votes", epsilon=2.0, seed=3, num_queries=40, accuracy=1, mean_average_precision=0.25)
+RUN = Run(
+    aggregator="gaussian_votes",
+    epsilon=2.0,
+    seed=3,
+    num_queries=40,
+    accuracy=1,
+    mean_average_precision=0.25,
+)
 DAMAGE = [way for way in WAYS if way not in (gone, flipped_once)]
 
 
@@ -80,8 +97,16 @@ def test_a_damaged_cache_is_one_line(tmp_path: Path, way: Way) -> None:
     Calibration({"noise_std": 2.5}, 1.9).write(calibration)
     assert cached.read(3) == RUN
     assert Calibration.read(calibration) == Calibration({"noise_std": 2.5}, 1.9)
-    assert [path.stat().st_mode & 0o777 for path in (calibration, calibration.parent)] == [0o600, 0o700]
-    for path, read in ((cached.paths[3], lambda: cached.read(3)), (calibration, lambda: Calibration.read(calibration))):
+    assert [path.stat().st_mode & 0o777 for path in (calibration, calibration.parent)] == [
+        0o600,
+        0o700,
+    ]
+    for path, read in (
+        (cached.paths[3], lambda: cached.read(3)),
+        (calibration, lambda: Calibration.read(calibration)),
+    ):
         way(path)
-        with pytest.raises(DamagedFile, match=r"^file=\S+a\.json: expected .* \(.*\); .*the same command \w+ "):
+        with pytest.raises(
+            DamagedFile, match=r"^file=\S+a\.json: expected .* \(.*\); .*the same command \w+ "
+        ):
             read()

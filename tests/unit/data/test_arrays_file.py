@@ -17,9 +17,14 @@ def files(folder: Path, **changes: Any) -> dict[str, str]:
     """Three .npz files; changes are arrays, or None for one that is missing, of the private one."""
     rng = np.random.default_rng(0)
     for split, count in ROWS.items():
-        arrays = {"inputs": rng.standard_normal((count, 2)), "labels": rng.integers(0, 2, (count, 3))}
+        arrays = {
+            "inputs": rng.standard_normal((count, 2)),
+            "labels": rng.integers(0, 2, (count, 3)),
+        }
         if split == "private":
-            arrays = {name: array for name, array in (arrays | changes).items() if array is not None}
+            arrays = {
+                name: array for name, array in (arrays | changes).items() if array is not None
+            }
         np.savez(folder / f"{split}.npz", **arrays)
     return {split: str(folder / f"{split}.npz") for split in ROWS}
 
@@ -57,14 +62,24 @@ def test_arrays_are_read_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "array", "found"),
     [
-        ("groups", np.array([0.5, 0.7, 1, 1, 2, 2]), "groups as integers or unsigned integers .*dtype float64"),
-        ("ids", np.array([0.1, 0.2, np.nan, 1, 2, 3]), "ids as integers or unsigned integers .*dtype float64"),
+        (
+            "groups",
+            np.array([0.5, 0.7, 1, 1, 2, 2]),
+            "groups as integers or unsigned integers .*dtype float64",
+        ),
+        (
+            "ids",
+            np.array([0.1, 0.2, np.nan, 1, 2, 3]),
+            "ids as integers or unsigned integers .*dtype float64",
+        ),
         ("groups", np.zeros((6, 1), int), "groups as .*shape"),
         ("labels", np.full((6, 3), 1.0), "labels as .*dtype float64"),
         ("label_names", np.array([1, 2, 3]), "label_names as texts .*dtype int64"),
     ],
 )
-def test_a_folder_asks_of_arrays_what_an_archive_asks(name: str, array: Any, found: str, tmp_path: Path) -> None:
+def test_a_folder_asks_of_arrays_what_an_archive_asks(
+    name: str, array: Any, found: str, tmp_path: Path
+) -> None:
     """.5 and .7 would be one person, 0."""
     names = files(tmp_path)
     with pytest.raises(InvalidValue, match=found):
@@ -72,10 +87,15 @@ def test_a_folder_asks_of_arrays_what_an_archive_asks(name: str, array: Any, fou
 
 
 def test_names_groups_and_ids_are_used(tmp_path: Path) -> None:
-    names = files(tmp_path, groups=np.array([0, 0, 1, 1, 2, 2]), label_names=np.array(["a", "b", "c"]))
+    names = files(
+        tmp_path, groups=np.array([0, 0, 1, 1, 2, 2]), label_names=np.array(["a", "b", "c"])
+    )
     for place, split in enumerate(("public", "test"), start=1):
         with np.load(names[split]) as arrays:
-            beside = {"groups": np.full(ROWS[split], 10 * place), "ids": 100 * place + np.arange(ROWS[split])}
+            beside = {
+                "groups": np.full(ROWS[split], 10 * place),
+                "ids": 100 * place + np.arange(ROWS[split]),
+            }
             np.savez(names[split], **arrays, **beside)
     dataset = Arrays(**names).load()
     assert dataset.label_names == ("a", "b", "c")
@@ -91,7 +111,9 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
     levels = np.arange(6 * 3 * 4 * 4, dtype=np.uint8).reshape(6, 3, 4, 4)
     names = files(tmp_path, inputs=levels)
     for split in ("public", "test"):
-        np.savez(names[split], inputs=levels[: ROWS[split]], labels=np.ones((ROWS[split], 3), np.int64))
+        np.savez(
+            names[split], inputs=levels[: ROWS[split]], labels=np.ones((ROWS[split], 3), np.int64)
+        )
     dataset = Arrays(**names).load()
     assert dataset.kind == "images"
     assert isinstance(dataset.private.inputs, Pixels)
@@ -101,16 +123,40 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"labels": None}, r"file=\S+private\.npz: expected the arrays inputs, labels \(not so: labels\); save it .*"),
-        ({"labels": np.full((6, 3), 2)}, r"data\.private\.labels: expected 0 and 1, 6 of 6 rows hold something else"),
+        (
+            {"labels": None},
+            r"file=\S+private\.npz: expected the arrays inputs, labels \(not so: labels\); save it .*",
+        ),
+        (
+            {"labels": np.full((6, 3), 2)},
+            r"data\.private\.labels: expected 0 and 1, 6 of 6 rows hold something else",
+        ),
         ({"labels": np.zeros((5, 3), int)}, r"data\.private\.labels=\(5, 3\): expected \[6, L\]"),
-        ({"labels": np.zeros((6, 2), int)}, r"(private|public)\.labels\.shape\[1\]=.*: expected .*"),
-        ({"inputs": np.zeros((6, 2, 2))}, r"data\.private\.inputs=\(6, 2, 2\): expected \[n, d\], or images .*"),
-        ({"inputs": np.full((6, 2), np.nan)}, r"data\.private\.inputs: expected finite numbers, 6 of 6 rows have .*"),
-        ({"inputs": np.array([{}] * 6, object)}, r"file=\S+private\.npz: expected an \.npz file as it was written .*"),
-        ({"groups": np.arange(6)}, r"data\.public: expected also the array groups, as data\.private has it"),
+        (
+            {"labels": np.zeros((6, 2), int)},
+            r"(private|public)\.labels\.shape\[1\]=.*: expected .*",
+        ),
+        (
+            {"inputs": np.zeros((6, 2, 2))},
+            r"data\.private\.inputs=\(6, 2, 2\): expected \[n, d\], or images .*",
+        ),
+        (
+            {"inputs": np.full((6, 2), np.nan)},
+            r"data\.private\.inputs: expected finite numbers, 6 of 6 rows have .*",
+        ),
+        (
+            {"inputs": np.array([{}] * 6, object)},
+            r"file=\S+private\.npz: expected an \.npz file as it was written .*",
+        ),
+        (
+            {"groups": np.arange(6)},
+            r"data\.public: expected also the array groups, as data\.private has it",
+        ),
         ({"ids": np.arange(5)}, r"len\(data\.private\.ids\)=5: expected 6, one for each record"),
-        ({"label_names": np.array(["a", "b"])}, r"data\.labels=2: expected 3 names, one for each column of labels"),
+        (
+            {"label_names": np.array(["a", "b"])},
+            r"data\.labels=2: expected 3 names, one for each column of labels",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path: Path, changes: dict[str, Any], line: str) -> None:
@@ -120,14 +166,17 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, changes: dict[str, Any], line
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(
-        InvalidValue, match=r"^data\.private=None: expected an \.npz file of inputs that is there, or a"
+        InvalidValue,
+        match=r"^data\.private=None: expected an \.npz file of inputs that is there, or a",
     ):
         Arrays().load()
     with pytest.raises(
-        InvalidValue, match=r"^data\.private=nowhere\.npz: expected an \.npz file of inputs that is there"
+        InvalidValue,
+        match=r"^data\.private=nowhere\.npz: expected an \.npz file of inputs that is there",
     ):
         Arrays(private="nowhere.npz").load()
     with pytest.raises(
-        InvalidValue, match=r"^data\.private=\S+: expected an \.npz file of .* with inputs\.npy and labels\.npy$"
+        InvalidValue,
+        match=r"^data\.private=\S+: expected an \.npz file of .* with inputs\.npy and labels\.npy$",
     ):
         Arrays(private=str(tmp_path)).load()

@@ -98,7 +98,9 @@ def test_only_what_is_wanted_and_what_has_changed_is_made(cache: Kept) -> None:
 
 @pytest.mark.process
 def test_killed_and_continued_it_ends_with_the_same_bytes(cache: Kept, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60
+    )
     assert done.returncode == -signal.SIGKILL
     rest = Maker()
     cache.fill(ROWS, STAMPS, rest, unwatched)
@@ -109,7 +111,9 @@ def test_killed_and_continued_it_ends_with_the_same_bytes(cache: Kept, tmp_path:
         assert (cache.folder / name).read_bytes() == (whole.folder / name).read_bytes()
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(cache: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_line_and_loses_nothing(
+    cache: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The disk takes half an image amid the second chunk, then no more."""
     write: Callable[[int, bytes, int], int] = os.pwrite
 
@@ -121,14 +125,18 @@ def test_a_full_disk_is_one_line_and_loses_nothing(cache: Kept, monkeypatch: pyt
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", full)
-        with pytest.raises(OSError, match=r"No space left on device \(the cache takes 9e-06 GB for 1,500 images\)"):
+        with pytest.raises(
+            OSError, match=r"No space left on device \(the cache takes 9e-06 GB for 1,500 images\)"
+        ):
             cache.fill(ROWS, STAMPS, Maker(), unwatched)
     rest = Maker()
     assert cache.fill(ROWS, STAMPS, rest, unwatched).tolist() == images(ROWS).tolist()
     assert rest.made == list(range(512, COUNT))
 
 
-def test_a_complete_cache_is_read_and_not_written(cache: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_cache_is_read_and_not_written(
+    cache: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As from a read-only file system."""
     cache.fill(ROWS, STAMPS, Maker(), unwatched)
     before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
@@ -147,7 +155,9 @@ def test_a_file_that_was_cut_short_is_made_again(cache: Kept, name: str, left: i
     assert np.array_equal(cache.fill(ROWS, STAMPS, images, unwatched), made)
 
 
-def test_a_folder_that_cannot_be_written_and_a_link_in_place_of_a_file_are_refused(cache: Kept) -> None:
+def test_a_folder_that_cannot_be_written_and_a_link_in_place_of_a_file_are_refused(
+    cache: Kept,
+) -> None:
     cache.folder.with_name("file").write_text("")
     rule = r"^data\.cache=\S+/file/cache: expected a folder that can be written, here or elsewhere \(Not a directory\)$"
     with pytest.raises(InvalidValue, match=rule):
@@ -155,6 +165,8 @@ def test_a_folder_that_cannot_be_written_and_a_link_in_place_of_a_file_are_refus
     cache.folder.mkdir()
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")
-    with pytest.raises(InvalidValue, match=r"^data\.cache=.*: expected a folder that can be written"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.cache=.*: expected a folder that can be written"
+    ):
         cache.fill(ROWS, STAMPS, images, unwatched)
     assert (cache.folder / "victim").read_text() == "mine"

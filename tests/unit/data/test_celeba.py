@@ -35,7 +35,9 @@ def write_images(folder: Path) -> None:
     """Eight gray photographs of 18x22 pixels, the row times 30 their brightness."""
     folder.mkdir(parents=True)
     for row in range(8):
-        Image.fromarray(np.full((22, 18, 3), row * 30, np.uint8)).save(folder / file_name(row), quality=95)
+        Image.fromarray(np.full((22, 18, 3), row * 30, np.uint8)).save(
+            folder / file_name(row), quality=95
+        )
 
 
 @pytest.fixture
@@ -43,8 +45,13 @@ def text_copy(tmp_path: Path) -> Path:
     """As the authors distribute it: a blank after the names, runs of blanks between the values."""
     folder = tmp_path / "celeba"
     write_images(folder / "img_align_celeba")
-    rows = [f"{file_name(row)} {' '.join(f'{1 if v else -1:2d}' for v in LABELS[row])}" for row in range(8)]
-    (folder / "list_attr_celeba.txt").write_text("\n".join(["8", " ".join(NAMES) + " ", *rows]) + "\n")
+    rows = [
+        f"{file_name(row)} {' '.join(f'{1 if v else -1:2d}' for v in LABELS[row])}"
+        for row in range(8)
+    ]
+    (folder / "list_attr_celeba.txt").write_text(
+        "\n".join(["8", " ".join(NAMES) + " ", *rows]) + "\n"
+    )
     splits = [f"{file_name(row)} {split}" for row, split in enumerate(SPLIT_OF)]
     (folder / "list_eval_partition.txt").write_text("\n".join(splits) + "\n")
     people = [f"{file_name(row)} {person}" for row, person in enumerate(PERSON_OF)]
@@ -57,11 +64,15 @@ def csv_copy(tmp_path: Path) -> Path:
     """As it is often passed on: CSV lists, Windows line ends, a folder in the folder, no identities."""
     folder = tmp_path / "archive"
     write_images(folder / "img_align_celeba" / "img_align_celeba")
-    rows = [",".join([file_name(row), *("1" if v else "-1" for v in LABELS[row])]) for row in range(8)]
+    rows = [
+        ",".join([file_name(row), *("1" if v else "-1" for v in LABELS[row])]) for row in range(8)
+    ]
     header = ",".join(["image_id", *NAMES])
     (folder / "list_attr_celeba.csv").write_text("\n".join([header, *rows]) + "\n", newline="\r\n")
     splits = [f"{file_name(row)},{split}" for row, split in enumerate(SPLIT_OF)]
-    (folder / "list_eval_partition.csv").write_text("\n".join(["image_id,partition", *splits]) + "\n")
+    (folder / "list_eval_partition.csv").write_text(
+        "\n".join(["image_id,partition", *splits]) + "\n"
+    )
     return folder
 
 
@@ -90,7 +101,12 @@ def test_both_forms_by_hand(copy: Path) -> None:
     assert dataset.label_names == NAMES
     ids = [split.record_ids.tolist() for split in (dataset.private, dataset.public, dataset.test)]
     assert ids == [[1, 2, 3, 4], [5, 6], [7, 8]]
-    assert dataset.private.labels.astype(int).tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]
+    assert dataset.private.labels.astype(int).tolist() == [
+        [0, 0, 0],
+        [1, 0, 0],
+        [0, 1, 0],
+        [1, 1, 0],
+    ]
     assert dataset.private.inputs.shape == (4, 3, 8, 8)
     brightness = np.asarray(dataset.test.inputs).mean(axis=(1, 2, 3)) * 255
     np.testing.assert_allclose(brightness, [180, 210], atol=1)  # JPEG may move a level
@@ -98,7 +114,12 @@ def test_both_forms_by_hand(copy: Path) -> None:
 
 def test_the_root_may_be_the_folder_above_or_have_the_authors_folders(text_copy: Path) -> None:
     plain = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
-    for name, place in (("list_attr", "Anno"), ("identity", "Anno"), ("list_eval", "Eval"), ("img", "Img")):
+    for name, place in (
+        ("list_attr", "Anno"),
+        ("identity", "Anno"),
+        ("list_eval", "Eval"),
+        ("img", "Img"),
+    ):
         (text_copy / place).mkdir(exist_ok=True)
         (path,) = text_copy.glob(f"{name}*")
         path.rename(text_copy / place / path.name)
@@ -117,20 +138,28 @@ def test_photographs_with_another_suffix_than_listed(copy: Path, suffix: str) ->
     assert CelebA(root=copy, image_size=4, missing="error").load().digest() == plain.digest()
 
 
-def test_links_to_elsewhere_are_followed_and_what_is_no_file_is_missing(text_copy: Path, tmp_path: Path) -> None:
+def test_links_to_elsewhere_are_followed_and_what_is_no_file_is_missing(
+    text_copy: Path, tmp_path: Path
+) -> None:
     plain = CelebA(root=text_copy, image_size=4).load()
     images = text_copy / "img_align_celeba"
     images.rename(tmp_path / "elsewhere")
     images.symlink_to(tmp_path / "elsewhere")
     assert CelebA(root=text_copy, image_size=4, missing="error").load().digest() == plain.digest()
-    for number, make in (("1", Path.mkdir), ("2", lambda path: path.symlink_to("/nonexistent")), ("3", os.mkfifo)):
+    for number, make in (
+        ("1", Path.mkdir),
+        ("2", lambda path: path.symlink_to("/nonexistent")),
+        ("3", os.mkfifo),
+    ):
         path = images / f"00000{number}.jpg"
         path.unlink()
         make(path)
     assert CelebA(root=text_copy, image_size=4).load().private.record_ids.tolist() == [4]
 
 
-def test_a_folder_with_blanks_and_one_below_home(text_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_blanks_and_one_below_home(
+    text_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text_copy = text_copy.rename(text_copy.with_name("my own copy"))
     monkeypatch.setenv("HOME", str(text_copy.parent))
     assert len(CelebA(root="~/my own copy", image_size=4, cache="~/a cache").load().private) == 4
@@ -143,10 +172,13 @@ def test_a_photograph_is_its_own_group_unless_people_are_asked_for(text_copy: Pa
     of_people = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     people = of_people.private
     assert dataset.privacy_unit == PrivacyUnit("one photograph")
-    person = PrivacyUnit("one identity of identity_CelebA, with all its photographs", ("identity_CelebA",))
+    person = PrivacyUnit(
+        "one identity of identity_CelebA, with all its photographs", ("identity_CelebA",)
+    )
     assert of_people.privacy_unit == person
     assert alone.group_ids.tolist() == [1, 2, 3, 4]
-    assert dataset.owners["group"] == {b"5", b"6", b"7"}  # by whom a ledger of several runs knows them again
+    # by whom a ledger of several runs knows them again
+    assert dataset.owners["group"] == {b"5", b"6", b"7"}
     assert dataset.owners["id"] == {b"000001.jpg", b"000002.jpg", b"000003.jpg", b"000004.jpg"}
     assert people.group_ids.tolist() == [5, 5, 6, 7]
     drawn = Partition.draw(people.group_ids, 3, np.random.default_rng(0))
@@ -160,7 +192,9 @@ def test_limit_keeps_the_first_of_each_split_and_a_synthetic_copy_says_so(text_c
     assert (kept, dataset.real) == ([[1], [5], [7]], False)
 
 
-def test_missing_photographs_are_passed_over_with_a_count(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_photographs_are_passed_over_with_a_count(
+    copy: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for number in (2, 4):
         next(copy.rglob(f"00000{number}.jpg")).unlink()
     with caplog.at_level(logging.WARNING):
@@ -168,23 +202,32 @@ def test_missing_photographs_are_passed_over_with_a_count(copy: Path, caplog: py
     assert dataset.private.record_ids.tolist() == [1, 3]
     assert dataset.private.labels[:, 1].tolist() == [False, True]
     (message,) = [record.getMessage() for record in caplog.records]
-    rule = r"^data\.root=\S+: expected all 4 listed photographs of the private split, 2 are missing; "
+    rule = (
+        r"^data\.root=\S+: expected all 4 listed photographs of the private split, 2 are missing; "
+    )
     assert re.match(rule + r"going on with what is there \(data\.missing=error refuses\)$", message)
-    with pytest.raises(InvalidValue, match=rule + r"data\.missing=skip goes on with what is there$"):
+    with pytest.raises(
+        InvalidValue, match=rule + r"data\.missing=skip goes on with what is there$"
+    ):
         CelebA(root=copy, missing="error").load()
 
 
-def test_a_damaged_photograph_is_named_nothing_is_lost_and_one_that_was_replaced_is_decoded(text_copy: Path) -> None:
+def test_a_damaged_photograph_is_named_nothing_is_lost_and_one_that_was_replaced_is_decoded(
+    text_copy: Path,
+) -> None:
     damaged = text_copy / "img_align_celeba" / "000006.jpg"
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:200])
-    with pytest.raises(InvalidValue, match=r"^image=\S+000006\.jpg: expected a readable image; fetch it again, or "):
+    with pytest.raises(
+        InvalidValue, match=r"^image=\S+000006\.jpg: expected a readable image; fetch it again, or "
+    ):
         CelebA(root=text_copy, image_size=4).load()
     damaged.write_bytes(whole)
     mended = CelebA(root=text_copy, image_size=4).load()
     assert np.asarray(mended.public.inputs).mean() * 255 == pytest.approx(135, abs=1)
     damaged.unlink()
-    Image.new("RGB", (18, 22), (250, 250, 250)).save(damaged.with_name("000007.jpg"))  # one that is replaced
+    # one that is replaced
+    Image.new("RGB", (18, 22), (250, 250, 250)).save(damaged.with_name("000007.jpg"))
     again = CelebA(root=text_copy, image_size=4).load()
     assert again.public.record_ids.tolist() == [5]
     assert again.test.inputs[:1].min() * 255 == pytest.approx(250, abs=1)
@@ -194,7 +237,10 @@ def test_a_damaged_photograph_is_named_nothing_is_lost_and_one_that_was_replaced
 def test_photographs_are_decoded_once_for_each_size_and_crop(
     text_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copies = [CelebA(root=text_copy, **change) for change in ({"image_size": 4}, {"image_size": 5}, {"crop": 8})]
+    copies = [
+        CelebA(root=text_copy, **change)
+        for change in ({"image_size": 4}, {"image_size": 5}, {"crop": 8})
+    ]
     digests = {copy.load().digest() for copy in copies}
     assert len(digests) == len(list((text_copy / "pate_cache").iterdir())) == 3
     monkeypatch.setattr(celeba, "decode_images", None)
@@ -209,13 +255,19 @@ def test_photographs_are_decoded_once_for_each_size_and_crop(
 def test_stray_blanks_and_line_ends_are_no_values(text_copy: Path, blanks: str) -> None:
     plain = CelebA(root=text_copy, image_size=4).load()
     for path in text_copy.glob("*.txt"):
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_text().replace("\n", blanks).replace(" ", "  ").encode())
+        path.write_bytes(
+            b"\xef\xbb\xbf" + path.read_text().replace("\n", blanks).replace(" ", "  ").encode()
+        )
     assert CelebA(root=text_copy, image_size=4, missing="error").load().digest() == plain.digest()
 
 
-@pytest.mark.parametrize(("name", "value"), [("image_size", 0), ("limit", 0), ("crop", -1), ("missing", "warn")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("image_size", 0), ("limit", 0), ("crop", -1), ("missing", "warn")]
+)
 def test_impossible_parameters_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(InvalidValue, match=rf"^{name}={value}: expected (a whole number >= 1|one of skip, error)$"):
+    with pytest.raises(
+        InvalidValue, match=rf"^{name}={value}: expected (a whole number >= 1|one of skip, error)$"
+    ):
         CelebA(root="celeba", **{name: value})
 
 
@@ -224,7 +276,9 @@ def test_a_model_is_told_how_photographs_become_inputs(copy: Path) -> None:
     dataset = CelebA(root=copy, image_size=8).load()
     assert dataset.preprocessing is not None
     (path,) = copy.rglob("000007.jpg")
-    np.testing.assert_array_equal(dataset.preprocessing.inputs([path])[0], np.asarray(dataset.test.inputs)[0])
+    np.testing.assert_array_equal(
+        dataset.preprocessing.inputs([path])[0], np.asarray(dataset.test.inputs)[0]
+    )
     assert CelebA(root=copy, image_size=8, crop=4).load().preprocessing is None
 
 
@@ -233,7 +287,9 @@ def save(path: Path, pixels: np.ndarray) -> Path:
     return path
 
 
-def test_channels_come_first_and_the_crop_is_in_the_middle_and_at_most_the_whole(tmp_path: Path) -> None:
+def test_channels_come_first_and_the_crop_is_in_the_middle_and_at_most_the_whole(
+    tmp_path: Path,
+) -> None:
     pixels = np.zeros((4, 4, 3))
     pixels[:, :, 0], pixels[:, :, 2] = 255, 51
     images = decode_images([save(tmp_path / "colors.png", pixels)], image_size=4)
@@ -244,7 +300,9 @@ def test_channels_come_first_and_the_crop_is_in_the_middle_and_at_most_the_whole
     assert decode_images([save(tmp_path / "tall.png", tall)], image_size=2).min() == 255
     stripes = np.zeros((16, 16, 3))
     stripes[:, ::2] = 255  # shrinking averages
-    np.testing.assert_allclose(decode_images([save(tmp_path / "b.png", stripes)], image_size=2), 127, atol=5)
+    np.testing.assert_allclose(
+        decode_images([save(tmp_path / "b.png", stripes)], image_size=2), 127, atol=5
+    )
     pixels = np.zeros((8, 6, 3))
     pixels[3:5, 2:4] = 255
     path = save(tmp_path / "a.png", pixels)
@@ -256,13 +314,27 @@ def test_channels_come_first_and_the_crop_is_in_the_middle_and_at_most_the_whole
 
 def test_whatever_form_an_image_has_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jpg"
-    for mode, form in (("L", "JPEG"), ("CMYK", "JPEG"), ("RGBA", "PNG"), ("P", "GIF"), ("1", "PNG"), ("LA", "PNG")):
+    for mode, form in (
+        ("L", "JPEG"),
+        ("CMYK", "JPEG"),
+        ("RGBA", "PNG"),
+        ("P", "GIF"),
+        ("1", "PNG"),
+        ("LA", "PNG"),
+    ):
         Image.new("L", (8, 8), 255).convert(mode).save(path, format=form)
         assert (decode_images([path], image_size=2) == 255).all(), mode
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [(",-1", ",0"), (",", ";"), (",", ", "), (r"([^,\n]+)", r'"\1"'), (r"(?m)^(\d*)(?=.)", r"\1,\1")]
+    ("old", "new"),
+    [
+        (",-1", ",0"),
+        (",", ";"),
+        (",", ", "),
+        (r"([^,\n]+)", r'"\1"'),
+        (r"(?m)^(\d*)(?=.)", r"\1,\1"),
+    ],
 )
 def test_other_ways_to_write_a_csv(csv_copy: Path, old: str, new: str) -> None:
     """Zeros for -1, semicolons, blanks after commas, quotes, numbers in front."""
@@ -271,11 +343,16 @@ def test_other_ways_to_write_a_csv(csv_copy: Path, old: str, new: str) -> None:
     for path in csv_copy.glob("*.csv"):
         path.write_text(re.sub(old, new, path.read_text()))
     assert read_attributes(csv_copy).labels.tolist() == plain.labels.tolist()
-    assert (read_attributes(csv_copy).names, read_attributes(csv_copy).files) == (plain.names, plain.files)
+    assert (read_attributes(csv_copy).names, read_attributes(csv_copy).files) == (
+        plain.names,
+        plain.files,
+    )
     assert read_numbers(csv_copy, "list_eval_partition", plain.files)[0].tolist() == splits
 
 
-def test_a_column_that_is_no_attribute_a_csv_that_is_none_and_identities_that_are_lacking(csv_copy: Path) -> None:
+def test_a_column_that_is_no_attribute_a_csv_that_is_none_and_identities_that_are_lacking(
+    csv_copy: Path,
+) -> None:
     """These are needed only where people are the groups."""
     assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
     rule = r"^data\.root=\S+: expected identity_CelebA\.txt or \S+ in it, or data\.partition_by_identity=false$"
@@ -287,7 +364,9 @@ def test_a_column_that_is_no_attribute_a_csv_that_is_none_and_identities_that_ar
     with pytest.raises(InvalidValue, match=r"row 000001\.jpg, photographer=Ann: expected 1 or -1"):
         read_attributes(csv_copy)
     path.write_text("image_id," + "x" * 200_000 + "\n000001.jpg,1\n")
-    with pytest.raises(InvalidValue, match=r"list_attr_celeba\.csv=field larger than .* separated by commas$"):
+    with pytest.raises(
+        InvalidValue, match=r"list_attr_celeba\.csv=field larger than .* separated by commas$"
+    ):
         read_attributes(csv_copy)
 
 
@@ -299,16 +378,36 @@ LISTED, NUMBER = (
 WRONG = [
     (PARTS, "000002.jpg 0", "000002.jpg 3", r"list_eval_partition row 000002\.jpg=3: expected 0 "),
     (PARTS, "000003.jpg 0\n", "", r"list_eval_partition=000003\.jpg: expected a row for each"),
-    (PEOPLE, "000003.jpg 6\n", "", r"identity_CelebA=000003\.jpg: expected a row for each image of"),
-    (PEOPLE, "000005.jpg 8", "000005.jpg 7", r"group_ids: expected each group in one split, found 1 in pr"),
-    (ATTRIBUTES, "8\n", "", rf"{LISTED} line 1=Bald Smiling Young: expected the number of images, names"),
+    (
+        PEOPLE,
+        "000003.jpg 6\n",
+        "",
+        r"identity_CelebA=000003\.jpg: expected a row for each image of",
+    ),
+    (
+        PEOPLE,
+        "000005.jpg 8",
+        "000005.jpg 7",
+        r"group_ids: expected each group in one split, found 1 in pr",
+    ),
+    (
+        ATTRIBUTES,
+        "8\n",
+        "",
+        rf"{LISTED} line 1=Bald Smiling Young: expected the number of images, names",
+    ),
     (
         ATTRIBUTES,
         "02.jpg  1",
         "02.jpg",
         rf"{LISTED} row 000002\.jpg, values=2: expected 1 or -1, .* for each of 3 ",
     ),
-    (ATTRIBUTES, "02.jpg  1", "02.jpg yes", rf"{LISTED} row 000002\.jpg, Bald=yes: expected 1 or -1"),
+    (
+        ATTRIBUTES,
+        "02.jpg  1",
+        "02.jpg yes",
+        rf"{LISTED} row 000002\.jpg, Bald=yes: expected 1 or -1",
+    ),
     (ATTRIBUTES, "02.jpg  1 -1", "02.jpg  1 0", rf"{LISTED} row 000002\.jpg, Smiling=0: expected "),
     (ATTRIBUTES, "000002.jpg", "000001.jpg", rf"{LISTED}=8 rows: expected each image once$"),
 ]
@@ -331,7 +430,10 @@ def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) ->
     """A private picture would be public, too."""
     edit(ATTRIBUTES, "000005.jpg", "000001.png")
     edit(PARTS, "000005.jpg", "000001.png")
-    with pytest.raises(InvalidValue, match=r"^img_align_celeba/000001\.jpg: expected one row for each photograph, two"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^img_align_celeba/000001\.jpg: expected one row for each photograph, two",
+    ):
         CelebA(root=text_copy, image_size=4).load()
 
 
@@ -339,36 +441,61 @@ def test_what_is_not_there_is_named(text_copy: Path, tmp_path: Path) -> None:
     for content in ("", "0\n", "0\nBald Young\n"):
         (tmp_path / ATTRIBUTES).write_text(content)
         with pytest.raises(
-            InvalidValue, match=rf"{LISTED} line 1='?0?'?: expected the number of images, names in line 2"
+            InvalidValue,
+            match=rf"{LISTED} line 1='?0?'?: expected the number of images, names in line 2",
         ):
             read_attributes(tmp_path)
-    with pytest.raises(InvalidValue, match=r"^data\.root=/nonexistent: expected the folder of your own copy of "):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.root=/nonexistent: expected the folder of your own copy of "
+    ):
         CelebA(root="/nonexistent").load()
     for number in (7, 8):
         (text_copy / "img_align_celeba" / f"00000{number}.jpg").unlink()
-    with pytest.raises(InvalidValue, match=r"the photographs of the test split unpacked in .*, found none of 2$"):
+    with pytest.raises(
+        InvalidValue, match=r"the photographs of the test split unpacked in .*, found none of 2$"
+    ):
         CelebA(root=text_copy).load()
     (text_copy / PARTS).unlink()
-    with pytest.raises(InvalidValue, match=r"^data\.root=\S+: expected list_eval_partition\.txt or \S+\.csv in it"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.root=\S+: expected list_eval_partition\.txt or \S+\.csv in it"
+    ):
         CelebA(root=text_copy).load()
 
 
 @pytest.mark.parametrize(
     ("file", "old", "new", "line"),
     [
-        (ATTRIBUTES, "8\n", "202599\n", "list_attr_celeba line 1=202599: expected 8, the rows that follow; "),
-        (PARTS, "000001", "999999.jpg 0\n000001", "list_attr_celeba=8 images: expected also the 1 that only list"),
+        (
+            ATTRIBUTES,
+            "8\n",
+            "202599\n",
+            "list_attr_celeba line 1=202599: expected 8, the rows that follow; ",
+        ),
+        (
+            PARTS,
+            "000001",
+            "999999.jpg 0\n000001",
+            "list_attr_celeba=8 images: expected also the 1 that only list",
+        ),
         (PEOPLE, "000001", "999999.jpg 4\n000001", None),
     ],
 )
 def test_lists_that_disagree_are_told_or_refused(
-    text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture, file: str, old: str, new: str, line: str | None
+    text_copy: Path,
+    edit: Edit,
+    caplog: pytest.LogCaptureFixture,
+    file: str,
+    old: str,
+    new: str,
+    line: str | None,
 ) -> None:
     """But for identities of others, which are passed over."""
     edit(file, old, new)
     read = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     assert read.private.group_ids.tolist() == [5, 5, 6, 7]
-    assert [record.getMessage()[: len(line or "")] for record in caplog.records] == ([] if line is None else [line])
+    assert [record.getMessage()[: len(line or "")] for record in caplog.records] == (
+        [] if line is None else [line]
+    )
     if line is not None:
         with pytest.raises(InvalidValue, match=f"^{line}.*data.missing=skip goes on"):
             CelebA(root=text_copy, image_size=4, missing="error").load()
@@ -380,5 +507,7 @@ def test_a_link_is_no_other_photograph(text_copy: Path, link: Callable[[Path, Pa
     images = text_copy / "img_align_celeba"
     (images / file_name(4)).unlink()
     link(images / file_name(0), images / file_name(4))
-    with pytest.raises(InvalidValue, match=r"000005\.jpg: expected one row for each photograph, two names"):
+    with pytest.raises(
+        InvalidValue, match=r"000005\.jpg: expected one row for each photograph, two names"
+    ):
         CelebA(root=text_copy, image_size=4).load()

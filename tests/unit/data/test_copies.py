@@ -23,7 +23,9 @@ def _split(inputs: NDArray[np.float32], groups: Any = None, first: int = 0) -> S
     return Split(inputs, np.zeros((len(inputs), 1), np.bool_), rows, group_ids)
 
 
-def _lines(private: Any = PRIVATE, public: Any = PUBLIC, test: Any = TEST, groups: Any = None) -> list[str]:
+def _lines(
+    private: Any = PRIVATE, public: Any = PUBLIC, test: Any = TEST, groups: Any = None
+) -> list[str]:
     splits = _split(private, groups), _split(public, first=1000), _split(test, first=2000)
     return list(remarks_on_copies(*splits))
 
@@ -44,12 +46,16 @@ def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
 
 def test_test_records_that_are_private_ones_are_counted() -> None:
     (line,) = _lines(test=PRIVATE[50:110])
-    assert line.startswith("data.test: 60 of 60 records have the inputs of private ones: teachers learn from them")
+    assert line.startswith(
+        "data.test: 60 of 60 records have the inputs of private ones: teachers learn from them"
+    )
 
 
 def test_private_records_that_are_protected_apart_are_counted() -> None:
     (line,) = _lines(private=np.concatenate([PRIVATE, PRIVATE[:30]]))
-    assert line.startswith("data.private: 60 of 230 records have the inputs of another one, which is protected apart")
+    assert line.startswith(
+        "data.private: 60 of 230 records have the inputs of another one, which is protected apart"
+    )
     groups = [*range(200), *range(30)]
     assert _lines(private=np.concatenate([PRIVATE, PRIVATE[:30]]), groups=groups) == []
 
@@ -62,7 +68,9 @@ def test_private_records_twice_and_public_copies_of_them_are_both_told() -> None
 def test_people_who_agree_by_chance_are_no_copies() -> None:
     """Inputs of two columns with five values each: almost all people agree with others, in every split."""
     rng = np.random.default_rng(1)
-    private, public, test = (rng.integers(0, 5, (count, 2)).astype(np.float32) for count in (2000, 300, 100))
+    private, public, test = (
+        rng.integers(0, 5, (count, 2)).astype(np.float32) for count in (2000, 300, 100)
+    )
     assert _split(public).inputs.shape == (300, 2)
     assert Inputs.of(_split(public)).num_in(Inputs.of(_split(private))) == 300
     assert _lines(private, public, test) == []
@@ -99,7 +107,9 @@ def _arrays(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
 def _hugging_face(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
     datasets = pytest.importorskip("datasets")
     parts = {
-        split: datasets.Dataset.from_dict({"x": rows.tolist(), "flu": [place % 2 for place in range(len(rows))]})
+        split: datasets.Dataset.from_dict(
+            {"x": rows.tolist(), "flu": [place % 2 for place in range(len(rows))]}
+        )
         for split, rows in inputs.items()
     }
     datasets.DatasetDict(parts).save_to_disk(str(folder / "saved"))
@@ -114,7 +124,9 @@ def _image_folder(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
             Image.fromarray(levels).save(folder / f"{split}{place}.png")
             lines.append(f"{split}{place}.png,{split},{place % 2}")
     (folder / "labels.csv").write_text("\n".join(lines) + "\n")
-    return ImageFolder(root=str(folder), table=str(folder / "labels.csv"), labels=("flu",), image_size=4).load()
+    return ImageFolder(
+        root=str(folder), table=str(folder / "labels.csv"), labels=("flu",), image_size=4
+    ).load()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -134,14 +146,18 @@ def test_copies_that_were_computed_otherwise_are_told(tmp_path: Path, load: Any)
     again = (PRIVATE[10:50].astype(np.float64) * (1 + 1e-7)).astype(np.float32)
     assert not np.isin(again, PRIVATE).all()
     told = load(tmp_path, {"private": PRIVATE[:60], "public": again, "test": TEST}).notes
-    assert any(line.startswith(("data.public: 39 of 40", "data.public: 40 of 40")) for line in told), told
+    assert any(
+        line.startswith(("data.public: 39 of 40", "data.public: 40 of 40")) for line in told
+    ), told
 
 
 def test_numbers_of_cases_that_are_neighbors_are_no_copies(tmp_path: Path) -> None:
     """Whole numbers are compared whole: 100,001 is not 100,003, although their first 16 bits agree."""
     pytest.importorskip("pyarrow")
     numbers = {
-        split: np.column_stack([np.arange(100000 + place, 101000, 4), np.zeros((250, 2))]).astype(np.float32)
+        split: np.column_stack([np.arange(100000 + place, 101000, 4), np.zeros((250, 2))]).astype(
+            np.float32
+        )
         for place, split in enumerate(("private", "public", "test"))
     }
     assert not any("have the inputs" in line for line in _tables(tmp_path, numbers).notes)

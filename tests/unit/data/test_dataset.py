@@ -12,7 +12,9 @@ from pate.data import Dataset, Pixels, Split
 from pate.validation import InvalidValue
 
 
-def split(ids: Any, groups: Any = None, *, shape: tuple[int, ...] = (3,), num_labels: int = 2) -> Split:
+def split(
+    ids: Any, groups: Any = None, *, shape: tuple[int, ...] = (3,), num_labels: int = 2
+) -> Split:
     record_ids = np.asarray(ids, dtype=np.int64)
     return Split(
         inputs=np.zeros((len(record_ids), *shape), dtype=np.float32),
@@ -48,16 +50,28 @@ def test_take_keeps_rows_together_and_in_the_order_asked_for() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"test": split([2], [9])}, r"^record_ids: expected each record in one split, found 1 in private and test$"),
-        ({"test": split([5], [4])}, r"^group_ids: expected each group in one split, found 1 in public and test$"),
-        ({"public": split([3, 3])}, r"^public\.record_ids: expected each record once, rows 0 and 1 are one$"),
+        (
+            {"test": split([2], [9])},
+            r"^record_ids: expected each record in one split, found 1 in private and test$",
+        ),
+        (
+            {"test": split([5], [4])},
+            r"^group_ids: expected each group in one split, found 1 in public and test$",
+        ),
+        (
+            {"public": split([3, 3])},
+            r"^public\.record_ids: expected each record once, rows 0 and 1 are one$",
+        ),
         ({"kind": "sounds"}, r"^kind=sounds: expected one of features, images"),
         ({"label_names": ("red", "red")}, r"^label_names=red, twice: expected each name once$"),
         ({"label_names": ("red",)}, r"^private\.labels\.shape\[1\]=2: expected 1 label names"),
         ({"test": split([])}, r"^len\(test\)=0: expected at least one record"),
         ({"kind": "images"}, r"^private\.inputs\.ndim=2: expected 4 for images"),
         ({"test": split([5], shape=(4,))}, r"^test\.inputs\.shape\[1:\]=\(4,\): expected \(3,\)"),
-        ({"public": split([3], num_labels=3)}, r"^public\.labels\.shape\[1\]=3: expected 2 label names"),
+        (
+            {"public": split([3], num_labels=3)},
+            r"^public\.labels\.shape\[1\]=3: expected 2 label names",
+        ),
     ],
 )
 def test_shapes_that_disagree_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -72,12 +86,20 @@ def test_shapes_that_disagree_are_refused(changes: dict[str, Any], message: str)
         ({"inputs": [[0.0]]}, r"^inputs=list: expected a numpy array; "),
         ({"inputs": np.zeros(3, dtype=np.float32)}, r"^inputs\.ndim=1: expected 2 or 3 or 4$"),
         ({"labels": np.zeros((3, 2))}, r"^labels\.dtype=float64: expected bool$"),
-        ({"labels": np.zeros((2, 2), np.bool_)}, r"^len\(labels\)=2: expected 3, one row for each input$"),
-        ({"record_ids": np.arange(3, dtype=np.int32)}, r"^record_ids\.dtype=int32: expected int64$"),
+        (
+            {"labels": np.zeros((2, 2), np.bool_)},
+            r"^len\(labels\)=2: expected 3, one row for each input$",
+        ),
+        (
+            {"record_ids": np.arange(3, dtype=np.int32)},
+            r"^record_ids\.dtype=int32: expected int64$",
+        ),
         ({"group_ids": np.arange(4)}, r"^len\(group_ids\)=4: expected 3, one row for each input$"),
     ],
 )
-def test_arrays_of_another_type_or_length_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_arrays_of_another_type_or_length_are_refused(
+    changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidValue, match=message):
         replace(split([0, 1, 2]), **changes)
 
@@ -96,7 +118,13 @@ def test_the_digest_of_the_private_records_is_theirs_alone_in_whatever_order() -
     private = random_split([28, 20, 24])
     known = dataset(private=private).private_digest()
     assert known == dataset(private=private.take(np.array([2, 0, 1]))).private_digest()
-    other = dataset(private=private, name="other", label_names=("a", "b"), public=split([80, 90]), test=split([99]))
+    other = dataset(
+        private=private,
+        name="other",
+        label_names=("a", "b"),
+        public=split([80, 90]),
+        test=split([99]),
+    )
     assert known == other.private_digest()
 
 
@@ -127,7 +155,13 @@ def test_reads_like_the_array_that_it_does_not_hold() -> None:
     pixels, array = Pixels(LEVELS, ROWS), LEVELS[ROWS] / np.float32(255)
     assert (pixels.shape, pixels.ndim, len(pixels)) == (array.shape, array.ndim, len(array))
     assert pixels.dtype == array.dtype == np.float32
-    for rows in (slice(1), slice(None, None, 2), np.array([2, 0]), np.array([True, False, True]), np.array([], int)):
+    for rows in (
+        slice(1),
+        slice(None, None, 2),
+        np.array([2, 0]),
+        np.array([True, False, True]),
+        np.array([], int),
+    ):
         assert pixels[rows].tolist() == array[rows].tolist()
         assert pixels[rows].dtype == np.float32
     assert np.asarray(pixels).tolist() == array.tolist()

@@ -46,7 +46,8 @@ def test_no_base_digit_is_in_two_groups_and_each_can_be_a_teacher(digits: Datase
     assert len(tiles) > 900
     assert all(len(groups) == 1 for groups in tiles.values())
     inked = digits.private.inputs.reshape(600, 2, 8, 2, 8).any(axis=(2, 4))
-    assert inked.mean() == pytest.approx(0.75, abs=0.045)  # of 2,400 cells; the standard error is .009
+    # of 2,400 cells; the standard error is .009
+    assert inked.mean() == pytest.approx(0.75, abs=0.045)
     counts = np.bincount(digits.private.group_ids)
     assert len(counts) == SMALL.num_pools == 99
     assert set(counts.tolist()) == {6, 7}
@@ -55,7 +56,10 @@ def test_no_base_digit_is_in_two_groups_and_each_can_be_a_teacher(digits: Datase
 
 def test_labels_say_which_digits_the_pixels_show(digits: Dataset) -> None:
     tiles, values = load_digits(return_X_y=True)
-    digit_of = {(tile / 16).astype(np.float32).tobytes(): digit for tile, digit in zip(tiles, values, strict=True)}
+    digit_of = {
+        (tile / 16).astype(np.float32).tobytes(): digit
+        for tile, digit in zip(tiles, values, strict=True)
+    }
     for image, labels in zip(digits.public.inputs[:, 0], digits.public.labels, strict=True):
         corners = (image[:8, :8], image[:8, 8:], image[8:, :8], image[8:, 8:])
         shown = {digit_of[corner.tobytes()] for corner in corners if corner.any()}
@@ -94,7 +98,11 @@ def wordnet() -> Dataset:
 
 def test_sizes_of_wordnet_and_features_are_unit_vectors_up_to_rounding(wordnet: Dataset) -> None:
     assert (wordnet.name, wordnet.real, wordnet.kind) == ("wordnet", True, "features")
-    assert [len(wordnet.private), len(wordnet.public), len(wordnet.test)] == [62_115, 10_000, 10_000]
+    assert [len(wordnet.private), len(wordnet.public), len(wordnet.test)] == [
+        62_115,
+        10_000,
+        10_000,
+    ]
     assert (wordnet.private.inputs.shape, wordnet.num_labels) == ((62_115, 128), 40)
     lengths = np.linalg.norm(wordnet.public.inputs, axis=1)
     silent = lengths == 0  # no known word
@@ -102,7 +110,8 @@ def test_sizes_of_wordnet_and_features_are_unit_vectors_up_to_rounding(wordnet: 
     assert np.abs(lengths[~silent] - 1).max() < np.sqrt(128) * 0.5 / 127
     ids, labels = wordnet.public.record_ids, wordnet.public.labels  # in a random order
     assert abs(np.corrcoef(np.arange(len(ids)), ids)[0, 1]) < 0.05  # five standard errors
-    assert np.abs(labels[:600].mean(axis=0) - labels.mean(axis=0)).max() < 0.1  # five standard errors of .020
+    # five standard errors of .020
+    assert np.abs(labels[:600].mean(axis=0) - labels.mean(axis=0)).max() < 0.1
 
 
 def test_labels_are_those_of_the_source(wordnet: Dataset) -> None:
@@ -113,7 +122,11 @@ def test_labels_are_those_of_the_source(wordnet: Dataset) -> None:
     assert 0.01 <= min(prevalence.values()) < max(prevalence.values()) <= 0.6
     assert wordnet.private.labels.sum(axis=1).mean() == pytest.approx(4.45, abs=0.02)
     column = {name: wordnet.private.labels[:, i] for i, name in enumerate(wordnet.label_names)}
-    for below, above in [("person", "organism"), ("vertebrate", "chordate"), ("organism", "physical_entity")]:
+    for below, above in [
+        ("person", "organism"),
+        ("vertebrate", "chordate"),
+        ("organism", "physical_entity"),
+    ]:
         assert not (column[below] & ~column[above]).any()
         assert column[below].any()
     # 02084071 is dog in WordNet 3.0, 00007846 person.
@@ -139,7 +152,9 @@ def test_a_ridge_regression_reaches_what_the_source_promises(wordnet: Dataset) -
     predicted = (wordnet.test.inputs - center) @ weights + prevalence >= 0.5
     true = wordnet.test.labels
     assert (predicted == true).mean() == pytest.approx(0.934, abs=0.004)
-    assert 2 * (predicted & true).sum() / (predicted.sum() + true.sum()) == pytest.approx(0.64, abs=0.03)
+    assert 2 * (predicted & true).sum() / (predicted.sum() + true.sum()) == pytest.approx(
+        0.64, abs=0.03
+    )
     assert (true == (prevalence > 0.5)).mean() == pytest.approx(0.892, abs=0.003)
 
 
@@ -166,20 +181,39 @@ def test_a_small_table_by_hand(genes: Path) -> None:
     packed = genes.with_suffix(".csv.gz")
     packed.write_bytes(gzip.compress(genes.read_bytes()))
     dataset, again = (Yeast(path=path, num_public=3, num_test=2).load() for path in (genes, packed))
-    assert dataset.digest() == again.digest() != Yeast(genes, num_public=3, num_test=2, seed=1).load().digest()
+    assert (
+        dataset.digest()
+        == again.digest()
+        != Yeast(genes, num_public=3, num_test=2, seed=1).load().digest()
+    )
     assert (dataset.name, dataset.real, dataset.kind) == ("yeast", True, "features")
     assert dataset.label_names == ("Class1", "Class2", "Class3")
     splits = dataset.private, dataset.public, dataset.test
     assert [len(split) for split in splits] == [5, 3, 2]
-    assert sorted(np.concatenate([split.record_ids for split in splits]).tolist()) == list(range(10))
+    assert sorted(np.concatenate([split.record_ids for split in splits]).tolist()) == list(
+        range(10)
+    )
     for split in splits:
-        for record, inputs, labels in zip(split.record_ids, split.inputs, split.labels, strict=True):
+        for record, inputs, labels in zip(
+            split.record_ids, split.inputs, split.labels, strict=True
+        ):
             assert inputs.tolist() == [np.float32(record / 10), np.float32(-record / 10)]
             assert labels.tolist() == [record % 2 == 1, True, False]
 
 
-REFUSED = ["", "Att1\n", f"{HEADER}\n0.1,1,0,0\n", f"{HEADER}\n0.1,0.2,0.3,1\n0.1\n", f"{HEADER}\nnan,0.2,1,0,0\n"]
-REFUSED += [f"{HEADER}\n0.1,0.2,2,0,0\n", f"{HEADER}\n0.1,x,1,0,0\n", "Att1,Att2\n0.1,0.2\n", "Class1,Class2\n0,1\n"]
+REFUSED = [
+    "",
+    "Att1\n",
+    f"{HEADER}\n0.1,1,0,0\n",
+    f"{HEADER}\n0.1,0.2,0.3,1\n0.1\n",
+    f"{HEADER}\nnan,0.2,1,0,0\n",
+]
+REFUSED += [
+    f"{HEADER}\n0.1,0.2,2,0,0\n",
+    f"{HEADER}\n0.1,x,1,0,0\n",
+    "Att1,Att2\n0.1,0.2\n",
+    "Class1,Class2\n0,1\n",
+]
 REFUSED += ["Ä,Class1\n0.1,1\n"]
 
 
@@ -190,7 +224,10 @@ def test_a_file_that_is_no_such_table_is_refused_in_one_line(tmp_path: Path) -> 
     torn = tmp_path / "torn.csv.gz"
     torn.write_bytes(gzip.compress(b"Att1,Class1\n0.5,1\n")[:-9])
     for path in (*files, torn, tmp_path / "absent.csv"):
-        with pytest.raises(InvalidValue, match=rf"^data\.path={path}: expected a readable CSV file, in each row as "):
+        with pytest.raises(
+            InvalidValue,
+            match=rf"^data\.path={path}: expected a readable CSV file, in each row as ",
+        ):
             Yeast(path=path).load()
 
 
@@ -209,7 +246,9 @@ def test_without_river_one_line_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.process
-def test_river_is_found_without_being_imported(genes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_river_is_found_without_being_imported(
+    genes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "site" / "river" / "datasets"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").write_text("raise RuntimeError('river was imported')\n")
@@ -220,7 +259,9 @@ def test_river_is_found_without_being_imported(genes: Path, tmp_path: Path, monk
     assert ended.stdout.strip() == "5"
 
 
-@pytest.mark.skipif(find_spec("river") is None, reason="the optional river package is not installed")
+@pytest.mark.skipif(
+    find_spec("river") is None, reason="the optional river package is not installed"
+)
 def test_the_real_file_has_the_published_figures() -> None:
     """2,417 genes, 103 features, 14 labels, cardinality 4.24 (Tsoumakas et al., MULAN)."""
     dataset = Yeast().load()

@@ -44,7 +44,9 @@ def test_a_folder_of_arrays_is_in_one_split(tmp_path: Path) -> None:
     os.link(tmp_path / "private" / "inputs.npy", tmp_path / "public" / "inputs.npy")
     _write_arrays(tmp_path / "test.npz")
     files = {"private": str(tmp_path / "private"), "public": str(tmp_path / "public")}
-    with pytest.raises(InvalidValue, match=r"inputs\.npy: expected another file than data\.private"):
+    with pytest.raises(
+        InvalidValue, match=r"inputs\.npy: expected another file than data\.private"
+    ):
         Arrays(**files, test=str(tmp_path / "test.npz")).load()
 
 
@@ -56,7 +58,8 @@ def test_a_table_is_in_one_split(tmp_path: Path) -> None:
     assert len(Table(**files, labels=("flu",)).load().private) == 3
     for name in _other_names(tmp_path, "private.csv"):
         with pytest.raises(
-            InvalidValue, match=r"csv: expected another file than data\.private: no record may be in two"
+            InvalidValue,
+            match=r"csv: expected another file than data\.private: no record may be in two",
         ):
             Table(**{**files, "test": str(tmp_path / name)}, labels=("flu",)).load()
 
@@ -66,6 +69,7 @@ def test_private_records_are_no_queries_of_other_places(tmp_path: Path) -> None:
     reader = Arrays(private=str(tmp_path / "private.npz"))
     for name in _other_names(tmp_path, "private.npz"):
         with pytest.raises(
-            InvalidValue, match=r"^queries=\S+: expected another file than data\.private, whose records"
+            InvalidValue,
+            match=r"^queries=\S+: expected another file than data\.private, whose records",
         ):
             AskedData(reader, tmp_path / name).load()

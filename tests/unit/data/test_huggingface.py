@@ -22,7 +22,9 @@ def saved(folder: Path, features: Any = None, **columns: Any) -> str:
     """The folder of a data set whose splits are rows of the columns, one after the other."""
     ends = np.cumsum([0, *SIZES.values()])
     parts = {
-        split: datasets.Dataset.from_dict({name: list(values[a:b]) for name, values in columns.items()}, features)
+        split: datasets.Dataset.from_dict(
+            {name: list(values[a:b]) for name, values in columns.items()}, features
+        )
         for split, a, b in zip(SIZES, ends, ends[1:], strict=False)
     }
     datasets.DatasetDict(parts).save_to_disk(str(folder))
@@ -39,7 +41,9 @@ AGES = [float(number) for number in range(24)]
 def tagged(folder: Path, feature: Any, tags: list[Any]) -> HuggingFace:
     """A reader of ages, and of lists that say labels."""
     features = datasets.Features({"age": datasets.Value("float64"), "tags": feature})
-    return reader(saved(folder / "saved", features, age=AGES, tags=tags), inputs=["age"], labels=["tags"])
+    return reader(
+        saved(folder / "saved", features, age=AGES, tags=tags), inputs=["age"], labels=["tags"]
+    )
 
 
 def cells() -> dict[str, Any]:
@@ -62,16 +66,22 @@ def test_columns_of_cells_are_those_of_a_table(tmp_path: Path) -> None:
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.feature_names == ("age", "sex=F", "sex=M", "sex=other")
     public = np.array(columns["age"][12:20])
-    wanted = (np.clip(columns["age"][:12], public.min(), public.max()) - public.mean()) / public.std()
+    wanted = (
+        np.clip(columns["age"][:12], public.min(), public.max()) - public.mean()
+    ) / public.std()
     assert np.allclose(dataset.private.inputs[:, 0], wanted, atol=1e-5)
     assert dataset.private.labels[:, 0].tolist() == [bool(bit) for bit in columns["flu"][:12]]
     assert dataset.test.labels[:, 1].tolist() == columns["cough"][20:]
     assert len(np.unique(dataset.private.group_ids)) == 6
     assert dataset.private_cells is not None
-    assert dataset.privacy_unit == PrivacyUnit("one value of the column person, with all its rows", ("person",))
+    assert dataset.privacy_unit == PrivacyUnit(
+        "one value of the column person, with all its rows", ("person",)
+    )
     assert sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*")) == before
     columns["flu"] = [None if 12 <= place < 20 else bit for place, bit in enumerate(columns["flu"])]
-    unlabeled = reader(saved(tmp_path / "other", **columns), inputs=["age", "sex"], labels=["flu"]).load()
+    unlabeled = reader(
+        saved(tmp_path / "other", **columns), inputs=["age", "sex"], labels=["flu"]
+    ).load()
     assert (dataset.public_labeled, unlabeled.public_labeled) == (True, False)
     assert unlabeled.privacy_unit == PrivacyUnit("one row")
 
@@ -80,12 +90,16 @@ def test_lists_of_numbers_and_of_classes(tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).standard_normal((24, 3)).astype(np.float32)
     tags = [[0, 2] if place % 2 else [] for place in range(24)]
     names = datasets.ClassLabel(names=["cat", "dog", "tree"])
-    features = datasets.Features({"vector": datasets.List(datasets.Value("float32")), "tags": datasets.List(names)})
+    features = datasets.Features(
+        {"vector": datasets.List(datasets.Value("float32")), "tags": datasets.List(names)}
+    )
     path = saved(tmp_path / "saved", features, vector=vectors.tolist(), tags=tags)
     dataset = reader(path, inputs=["vector"], labels=["tags"]).load()
     assert dataset.label_names == ("cat", "dog", "tree")
     assert np.allclose(dataset.private.inputs, vectors[:12])
-    assert dataset.private.labels.tolist() == [[bool(place % 2), False, bool(place % 2)] for place in range(12)]
+    assert dataset.private.labels.tolist() == [
+        [bool(place % 2), False, bool(place % 2)] for place in range(12)
+    ]
     order = dataset.published_ids
     assert np.allclose(dataset.public.inputs, vectors[12:20][order])
 
@@ -94,7 +108,12 @@ def test_pictures(tmp_path: Path) -> None:
     levels = np.random.default_rng(0).integers(0, 256, (24, 8, 8, 3)).astype(np.uint8)
     image = pytest.importorskip("PIL.Image")
     features = datasets.Features({"picture": datasets.Image(), "flu": datasets.Value("int8")})
-    path = saved(tmp_path / "saved", features, picture=[image.fromarray(each) for each in levels], flu=cells()["flu"])
+    path = saved(
+        tmp_path / "saved",
+        features,
+        picture=[image.fromarray(each) for each in levels],
+        flu=cells()["flu"],
+    )
     dataset = reader(path, inputs=["picture"], labels=["flu"], image_size=8).load()
     assert dataset.kind == "images"
     assert dataset.preprocessing == ImageForm(3, 8, 8)
@@ -105,19 +124,42 @@ def test_pictures(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"inputs": ["agee"]}, r"^data\.inputs=agee: expected a column of the split unlabeled \(did you mean age\?\)$"),
+        (
+            {"inputs": ["agee"]},
+            r"^data\.inputs=agee: expected a column of the split unlabeled \(did you mean age\?\)$",
+        ),
         ({"labels": ["fluu"]}, r"^data\.labels=fluu: expected a column of the split"),
         ({"inputs": []}, r"^data\.inputs=\[\]: expected columns: \[NAME,NAME\]$"),
-        ({"group": "sex"}, r"^data\.group=sex: expected each sex in one split, \d are in private and public$"),
-        ({"test": "tset"}, r"^data\.test=tset: expected one of the splits train, .* \(did you mean test\?\)$"),
+        (
+            {"group": "sex"},
+            r"^data\.group=sex: expected each sex in one split, \d are in private and public$",
+        ),
+        (
+            {"test": "tset"},
+            r"^data\.test=tset: expected one of the splits train, .* \(did you mean test\?\)$",
+        ),
         ({"test": "train"}, r"^data\.public=unlabeled: expected three different splits$"),
-        ({"labels": ["age"]}, r"^data\.private\.age: expected 0 or 1 in a label's column, 12 of 12 rows"),
-        ({"path": "nowhere"}, r"^data\.path=nowhere: expected a folder that DatasetDict\.save_to_disk wrote, or a"),
+        (
+            {"labels": ["age"]},
+            r"^data\.private\.age: expected 0 or 1 in a label's column, 12 of 12 rows",
+        ),
+        (
+            {"path": "nowhere"},
+            r"^data\.path=nowhere: expected a folder that DatasetDict\.save_to_disk wrote, or a",
+        ),
     ],
 )
-def test_what_is_wrong_is_one_line(settings: dict[str, Any], line: str, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no")))
-    given = {"path": saved(tmp_path / "saved", **cells()), "inputs": ["age", "sex"], "labels": ["flu"]}
+def test_what_is_wrong_is_one_line(
+    settings: dict[str, Any], line: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(
+        datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no"))
+    )
+    given = {
+        "path": saved(tmp_path / "saved", **cells()),
+        "inputs": ["age", "sex"],
+        "labels": ["flu"],
+    }
     with pytest.raises(InvalidValue, match=line):
         HuggingFace(**{"private": "train", "public": "unlabeled"} | given | settings).load()
 
@@ -134,8 +176,12 @@ WRONG_BITS = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize(("kind", "wrong"), [(kind, each) for kind, wrong in WRONG_BITS.items() for each in wrong])
-def test_lists_of_bits_are_judged_as_columns_are(kind: str, wrong: Any, place: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "wrong"), [(kind, each) for kind, wrong in WRONG_BITS.items() for each in wrong]
+)
+def test_lists_of_bits_are_judged_as_columns_are(
+    kind: str, wrong: Any, place: int, tmp_path: Path
+) -> None:
     rows: list[Any] = [["0", "1", "0"] if kind == "string" else [0, 1, 0] for _ in range(24)]
     rows[place] = wrong
     line = f"tags_[01]: expected 0 or 1 in a label's column, 1 of .* row {PLACES[place]} is the"
@@ -144,7 +190,8 @@ def test_lists_of_bits_are_judged_as_columns_are(kind: str, wrong: Any, place: i
 
 
 @pytest.mark.parametrize(
-    ("kind", "no", "yes"), [("bool", False, True), ("int8", 0, 1), ("float32", 0.0, 1.0), ("string", "no", "yes")]
+    ("kind", "no", "yes"),
+    [("bool", False, True), ("int8", 0, 1), ("float32", 0.0, 1.0), ("string", "no", "yes")],
 )
 def test_lists_say_bits_as_columns_do(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
     feature = datasets.List(datasets.Value(kind), length=2)
@@ -159,7 +206,9 @@ def test_a_class_that_is_none_is_refused(wrong: Any, place: int, tmp_path: Path)
     tags: list[Any] = [[number % 3] for number in range(24)]
     tags[place] = wrong
     feature = datasets.List(datasets.ClassLabel(names=["cat", "dog", "tree"]))
-    with pytest.raises(InvalidValue, match=r"cat: expected 0 or 1 in a label's column, 1 of .* rows hold something"):
+    with pytest.raises(
+        InvalidValue, match=r"cat: expected 0 or 1 in a label's column, 1 of .* rows hold something"
+    ):
         tagged(tmp_path, feature, tags).load()
 
 
@@ -172,12 +221,15 @@ def test_dates_are_read_as_in_a_table_and_settings_say_their_order(tmp_path: Pat
     dataset = reader(plain, **given).load()  # the last day of a year says the order
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.feature_names == ("seen", "seen=missing")
-    told = "seen: 9999-12-31, in 1 of 8 cells, is far from all other dates and read as a missing cell"
+    told = (
+        "seen: 9999-12-31, in 1 of 8 cells, is far from all other dates and read as a missing cell"
+    )
     assert told in dataset.notes
     days[14] = days[15]
     unclear = saved(tmp_path / "unclear", seen=days, flu=[0, 1] * 12)
     with pytest.raises(
-        InvalidValue, match=r"^data\.public\.seen: expected dates whose order is plain, .*date_order=dmy"
+        InvalidValue,
+        match=r"^data\.public\.seen: expected dates whose order is plain, .*date_order=dmy",
     ):
         reader(unclear, **given).load()
     column = reader(unclear, **given, date_order="mdy").load().preprocessing.columns[0]  # type: ignore[union-attr]

@@ -42,7 +42,12 @@ def write(tmp_path: Path) -> Write:
 def test_pictures_splits_labels_and_ids_are_those_of_the_file(write: Write, tmp_path: Path) -> None:
     path = write()
     data = Icons(tmp_path, image_size=8).load()
-    assert (data.name, data.real, data.kind, data.input_shape) == ("icons", True, "images", (1, 8, 8))
+    assert (data.name, data.real, data.kind, data.input_shape) == (
+        "icons",
+        True,
+        "images",
+        (1, 8, 8),
+    )
     assert [len(split) for split in (data.public, data.test, data.private)] == [3, 4, 5]
     assert [np.flatnonzero(row).tolist() for row in data.test.labels] == [[3], [4], [5], [6]]
     assert data.private.record_ids.tolist() == [2**61 + row for row in range(7, 12)]
@@ -54,9 +59,13 @@ def test_pictures_splits_labels_and_ids_are_those_of_the_file(write: Write, tmp_
     assert isinstance(inputs.levels, np.memmap), "pictures stay in the file"
     with np.load(path) as archive:
         assert np.array_equal(inputs.levels, archive["pictures"])
-        assert np.array_equal(np.asarray(inputs), archive["pictures"][7:].astype(np.float32) / np.float32(255))
+        assert np.array_equal(
+            np.asarray(inputs), archive["pictures"][7:].astype(np.float32) / np.float32(255)
+        )
     data = Icons(path, image_size=8, limit=2).load()
-    assert [len(split) for split in (data.public, data.test, data.private)] == [2, 2, 2], "the first of each"
+    assert [len(split) for split in (data.public, data.test, data.private)] == [2, 2, 2], (
+        "the first of each"
+    )
     assert data.private.record_ids.tolist() == [2**61 + 7, 2**61 + 8]
     assert data.published_ids.tolist() == ["a:b", "a:c"]
 
@@ -70,14 +79,20 @@ def test_the_digest_is_of_what_is_in_it(write: Write) -> None:
     assert before.private_digest() == again.private_digest() != after.private_digest()
 
 
-def test_a_file_that_is_not_there_or_of_another_size_is_one_line(write: Write, tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"expected icons-32-grey\.npz in it: make icons draws it"):
+def test_a_file_that_is_not_there_or_of_another_size_is_one_line(
+    write: Write, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        InvalidValue, match=r"expected icons-32-grey\.npz in it: make icons draws it"
+    ):
         Icons(tmp_path).load()
     with pytest.raises(InvalidValue, match=r"expected icons-64-rgb\.npz in it"):
         Icons(tmp_path, image_size=64, channels=3).load()
     with pytest.raises(InvalidValue, match="expected the folder that make icons wrote"):
         Icons(tmp_path / "none").load()
-    with pytest.raises(InvalidValue, match=r"expected pictures of \(1, 32, 32\); set data\.image_size"):
+    with pytest.raises(
+        InvalidValue, match=r"expected pictures of \(1, 32, 32\); set data\.image_size"
+    ):
         Icons(write()).load()
 
 

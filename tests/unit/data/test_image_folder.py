@@ -49,11 +49,16 @@ def test_pictures_and_their_labels(folder: Path) -> None:
     assert dataset.private.group_ids[0] == dataset.private.group_ids[1]
     assert sorted(dataset.published_ids.tolist()) == ["d.png", "e.png"]
     assert dataset.preprocessing == ImageForm(3, 8, 8, "crop")
-    digests = {f"sha256:{sha256((folder / name).read_bytes()).hexdigest()}".encode() for name in ("a.png", "b/c.jpg")}
+    digests = {
+        f"sha256:{sha256((folder / name).read_bytes()).hexdigest()}".encode()
+        for name in ("a.png", "b/c.jpg")
+    }
     assert dataset.owners == {"id": {b"a.png", b"b/c.jpg"} | digests, "group": {b"p1"}}
     unit = PrivacyUnit("one value of the column person, with all its pictures", ("person",))
     assert dataset.privacy_unit == unit
-    assert ImageFolder(**settings(folder, group=None)).load().privacy_unit == PrivacyUnit("one picture")
+    assert ImageFolder(**settings(folder, group=None)).load().privacy_unit == PrivacyUnit(
+        "one picture"
+    )
     for name, levels in zip(dataset.published_ids, dataset.public.inputs[:], strict=True):
         assert np.allclose(levels, {"d.png": 80, "e.png": 120}[name] / 255)
 
@@ -64,11 +69,15 @@ def test_the_form_makes_the_same_of_files_and_pictures_cut_or_stretched(folder: 
     assert form is not None
     files = [folder / name for name in dataset.published_ids]
     assert np.array_equal(form.inputs(files), dataset.public.inputs[:])
-    assert np.array_equal(form.inputs([Image.open(file) for file in files]), dataset.public.inputs[:])
+    assert np.array_equal(
+        form.inputs([Image.open(file) for file in files]), dataset.public.inputs[:]
+    )
     assert form.inputs(files[0]).shape == (1, 1, 8, 8)
     half = np.zeros((8, 24), np.uint8)
     half[:, :8] = 255  # the left third
-    cropped, stretched = (ImageForm(1, 8, 8, fit).inputs([Image.fromarray(half)]) for fit in ("crop", "stretch"))
+    cropped, stretched = (
+        ImageForm(1, 8, 8, fit).inputs([Image.fromarray(half)]) for fit in ("crop", "stretch")
+    )
     assert not cropped.any()
     assert stretched[0, 0, 0, 0] == 1
 
@@ -81,23 +90,65 @@ def test_the_form_makes_the_same_of_files_and_pictures_cut_or_stretched(folder: 
             {},
             r"data\.table\.file: expected pictures .* below data\.root=\S+, .*, 1 of 3 .* row 6 .*",
         ),
-        ("labels.csv,private,p9,1,0", {}, r"data\.table\.file: expected pictures that can be read .*, 1 of 3 .*"),
+        (
+            "labels.csv,private,p9,1,0",
+            {},
+            r"data\.table\.file: expected pictures that can be read .*, 1 of 3 .*",
+        ),
         ("a.png,private,p9,1,0", {}, r"data\.table\.file=a name twice: expected each picture once"),
-        ("../a.png,private,p9,1,0", {}, r"data\.table\.file: expected pictures .* lie below .* row 6 is the first"),
-        ("g.png,train,p9,1,0", {}, r"data\.split=split: expected private, public or test, row 6 has something else"),
-        ("g.png,private,p9,7,0", {}, r"data\.table\.smiles: expected 0 or 1 in a label's column, 1 of 3 rows .*"),
-        ("g.png,private,,1,0", {}, r"data\.table\.person: expected a value in each row, 1 of 3 rows have none"),
-        ("g.png,test,p1,1,0", {}, r"data\.group=person: expected each person in one split, 1 are in private .*"),
+        (
+            "../a.png,private,p9,1,0",
+            {},
+            r"data\.table\.file: expected pictures .* lie below .* row 6 is the first",
+        ),
+        (
+            "g.png,train,p9,1,0",
+            {},
+            r"data\.split=split: expected private, public or test, row 6 has something else",
+        ),
+        (
+            "g.png,private,p9,7,0",
+            {},
+            r"data\.table\.smiles: expected 0 or 1 in a label's column, 1 of 3 rows .*",
+        ),
+        (
+            "g.png,private,,1,0",
+            {},
+            r"data\.table\.person: expected a value in each row, 1 of 3 rows have none",
+        ),
+        (
+            "g.png,test,p1,1,0",
+            {},
+            r"data\.group=person: expected each person in one split, 1 are in private .*",
+        ),
         (None, {"root": "nowhere"}, r"data\.root=nowhere: expected the folder of the pictures"),
-        (None, {"table": None}, r"data\.table=None: expected the file that says the labels of each picture"),
+        (
+            None,
+            {"table": None},
+            r"data\.table=None: expected the file that says the labels of each picture",
+        ),
         (None, {"labels": []}, r"data\.labels=\[\]: expected columns: 'data\.labels=.*"),
-        (None, {"labels": ["smile"]}, r"data\.table: expected also the column smile \(did you mean smiles or file\?\)"),
+        (
+            None,
+            {"labels": ["smile"]},
+            r"data\.table: expected also the column smile \(did you mean smiles or file\?\)",
+        ),
         (None, {"fit": "cut"}, r"data\.fit=cut: expected one of crop, stretch"),
-        (None, {"file": "path"}, r"data\.file=path: .* holds paths below data\.root, data\.file=NAME.*"),
-        (None, {"split": "part"}, r"data\.split=part: .* holds private, public or test, data\.split=NAME.*"),
+        (
+            None,
+            {"file": "path"},
+            r"data\.file=path: .* holds paths below data\.root, data\.file=NAME.*",
+        ),
+        (
+            None,
+            {"split": "part"},
+            r"data\.split=part: .* holds private, public or test, data\.split=NAME.*",
+        ),
     ],
 )
-def test_what_is_wrong_is_one_line(folder: Path, row: str | None, changes: dict[str, Any], line: str) -> None:
+def test_what_is_wrong_is_one_line(
+    folder: Path, row: str | None, changes: dict[str, Any], line: str
+) -> None:
     Image.new("L", (4, 4)).save(folder / "g.png")
     (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, *([row] if row else [])]))
     with pytest.raises(InvalidValue, match=f"^{line}$"):
@@ -105,9 +156,14 @@ def test_what_is_wrong_is_one_line(folder: Path, row: str | None, changes: dict[
 
 
 def test_a_picture_that_cannot_be_read_is_one_line(folder: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^data\[0\]: expected a picture that can be read, such as \.png or \.jpg$"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^data\[0\]: expected a picture that can be read, such as \.png or \.jpg$",
+    ):
         ImageForm().inputs([folder / "labels.csv"])
-    with pytest.raises(InvalidValue, match=r"^data\[0\]=int: expected the file of a picture, or a PIL image$"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\[0\]=int: expected the file of a picture, or a PIL image$"
+    ):
         ImageForm().inputs([3])
 
 
@@ -116,15 +172,26 @@ def _linked(folder: Path) -> list[str]:
     (folder / "soft.png").symlink_to("a.png")
     os.link(folder / "a.png", folder / "b" / "hard.png")
     (folder / "again").symlink_to("b")
-    return ["./a.png", ".//a.png", "b/../a.png", str(folder / "a.png"), "soft.png", "b/hard.png", "again/hard.png"]
+    return [
+        "./a.png",
+        ".//a.png",
+        "b/../a.png",
+        str(folder / "a.png"),
+        "soft.png",
+        "b/hard.png",
+        "again/hard.png",
+    ]
 
 
-@pytest.mark.parametrize("row", ["public,p9,1,1", "test,p9,1,1", "private,p9,1,1", "private,p1,1,1"])
+@pytest.mark.parametrize(
+    "row", ["public,p9,1,1", "test,p9,1,1", "private,p9,1,1", "private,p1,1,1"]
+)
 def test_one_picture_has_one_row_whatever_it_is_called(folder: Path, row: str) -> None:
     for name in _linked(folder):
         (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, f"{name},{row}"]))
         with pytest.raises(
-            InvalidValue, match=r"^data\.table\.file=a picture twice: expected each picture once, under"
+            InvalidValue,
+            match=r"^data\.table\.file=a picture twice: expected each picture once, under",
         ):
             ImageFolder(**settings(folder)).load()
 
@@ -132,5 +199,7 @@ def test_one_picture_has_one_row_whatever_it_is_called(folder: Path, row: str) -
 def test_a_ledger_knows_pictures_again_under_other_names(folder: Path) -> None:
     usual = ImageFolder(**settings(folder)).load().owners["id"]
     for name in _linked(folder):
-        (folder / "labels.csv").write_text("\n".join([HEAD, ROWS[0].replace("a.png", name), *ROWS[2:]]))
+        (folder / "labels.csv").write_text(
+            "\n".join([HEAD, ROWS[0].replace("a.png", name), *ROWS[2:]])
+        )
         assert len(usual & ImageFolder(**settings(folder)).load().owners["id"]) >= 1, name

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pate.data import Arrays, CelebA, Dataset, DigitsGrid, HuggingFace, ImageFolder, SynthFaces, Table, Yeast
+from pate.data import (
+    Arrays,
+    CelebA,
+    Dataset,
+    DigitsGrid,
+    HuggingFace,
+    ImageFolder,
+    SynthFaces,
+    Table,
+    Yeast,
+)
 
 pytest.importorskip("pyarrow")
 NUM_PEOPLE = 12
@@ -38,7 +48,10 @@ def _cells(person: int) -> str:
 
 
 def _write_table(path: Path, people: list[int]) -> str:
-    lines = ["split,person,age,ward,flu,cough", *(f"{_split_of(person)},{_cells(person)}" for person in people)]
+    lines = [
+        "split,person,age,ward,flu,cough",
+        *(f"{_split_of(person)},{_cells(person)}" for person in people),
+    ]
     path.write_text("\n".join(lines) + "\n")
     return str(path)
 
@@ -71,9 +84,13 @@ def _hugging_face(folder: Path, times: int) -> Dataset:
     for split in ("private", "public", "test"):
         people = np.array(_people_of(split, times))
         columns = {"age": people * 1.5, "flu": people % 2, "person": people}
-        parts[split] = datasets.Dataset.from_dict({name: cells.tolist() for name, cells in columns.items()})
+        parts[split] = datasets.Dataset.from_dict(
+            {name: cells.tolist() for name, cells in columns.items()}
+        )
     datasets.DatasetDict(parts).save_to_disk(str(folder / "saved"))
-    return HuggingFace(path=str(folder / "saved"), inputs=("age",), labels=("flu",), group="person").load()
+    return HuggingFace(
+        path=str(folder / "saved"), inputs=("age",), labels=("flu",), group="person"
+    ).load()
 
 
 def _write_pictures(folder: Path, times: int, ending: str) -> list[str]:
@@ -89,8 +106,13 @@ def _write_pictures(folder: Path, times: int, ending: str) -> list[str]:
 
 def _image_folder(folder: Path, times: int) -> Dataset:
     names = _write_pictures(folder / "pictures", times, ".png")
-    rows = [f"{name},{_split_of(person)},{_cells(person)}" for name, person in zip(names, _people(times), strict=True)]
-    (folder / "labels.csv").write_text("\n".join(["file,split,person,age,ward,flu,cough", *rows]) + "\n")
+    rows = [
+        f"{name},{_split_of(person)},{_cells(person)}"
+        for name, person in zip(names, _people(times), strict=True)
+    ]
+    (folder / "labels.csv").write_text(
+        "\n".join(["file,split,person,age,ward,flu,cough", *rows]) + "\n"
+    )
     paths = {"root": str(folder / "pictures"), "table": str(folder / "labels.csv")}
     return ImageFolder(**paths, labels=("flu",), group="person", image_size=8).load()
 
@@ -99,10 +121,16 @@ def _celeba(folder: Path, times: int) -> Dataset:
     names = _write_pictures(folder / "img_align_celeba", times, ".jpg")
     codes = {"private": 0, "public": 1, "test": 2}
     people = _people(times)
-    attributes = [f"{name} {2 * (person % 2) - 1}" for name, person in zip(names, people, strict=True)]
-    splits = [f"{name} {codes[_split_of(person)]}" for name, person in zip(names, people, strict=True)]
+    attributes = [
+        f"{name} {2 * (person % 2) - 1}" for name, person in zip(names, people, strict=True)
+    ]
+    splits = [
+        f"{name} {codes[_split_of(person)]}" for name, person in zip(names, people, strict=True)
+    ]
     identities = [f"{name} {person}" for name, person in zip(names, people, strict=True)]
-    (folder / "list_attr_celeba.txt").write_text("\n".join([str(len(names)), "Bald", *attributes]) + "\n")
+    (folder / "list_attr_celeba.txt").write_text(
+        "\n".join([str(len(names)), "Bald", *attributes]) + "\n"
+    )
     (folder / "list_eval_partition.txt").write_text("\n".join(splits) + "\n")
     (folder / "identity_CelebA.txt").write_text("\n".join(identities) + "\n")
     return CelebA(root=folder, image_size=8, partition_by_identity=True).load()
@@ -121,8 +149,12 @@ def _require_equal(some: Dataset, others: Dataset) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("times", NEIGHBORS)
-@pytest.mark.parametrize("load", [_one_table, _three_tables, _arrays, _hugging_face, _image_folder, _celeba])
-def test_what_is_published_of_public_records_knows_no_private_ones(tmp_path: Path, load: Load, times: int) -> None:
+@pytest.mark.parametrize(
+    "load", [_one_table, _three_tables, _arrays, _hugging_face, _image_folder, _celeba]
+)
+def test_what_is_published_of_public_records_knows_no_private_ones(
+    tmp_path: Path, load: Load, times: int
+) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     one = load(tmp_path / "one", 1)
@@ -170,5 +202,9 @@ def test_genes_are_numbered_in_the_pool(tmp_path: Path) -> None:
     for count in (10, 9):
         rows = [f"{row / 16},{row / 32},{row % 2}" for row in range(count)]
         (tmp_path / "yeast.csv").write_text("\n".join(["Att1,Att2,Class1", *rows]))
-        ids.append(Yeast(path=tmp_path / "yeast.csv", num_public=3, num_test=2).load().published_ids.tolist())
+        ids.append(
+            Yeast(path=tmp_path / "yeast.csv", num_public=3, num_test=2)
+            .load()
+            .published_ids.tolist()
+        )
     assert ids == [[0, 1, 2], [0, 1, 2]]

@@ -11,7 +11,9 @@ from pate.validation import InvalidValue
 
 def split(groups: list[int], records: list[int] | None = None) -> Split:
     group_ids = np.array(groups, dtype=np.int64)
-    record_ids = np.arange(100, 100 + len(groups)) if records is None else np.array(records, dtype=np.int64)
+    record_ids = (
+        np.arange(100, 100 + len(groups)) if records is None else np.array(records, dtype=np.int64)
+    )
     inputs, labels = np.zeros((len(groups), 1), np.float32), np.zeros((len(groups), 1), np.bool_)
     return Split(inputs, labels, record_ids, group_ids)
 
@@ -46,7 +48,10 @@ def test_draw_is_uniform_over_teachers() -> None:
 def test_as_many_teachers_as_groups_is_the_limit() -> None:
     groups, rng = np.array([4, 4, 9, 2]), np.random.default_rng(0)
     assert Partition.draw(groups, 3, rng).sizes().min() == 1
-    for num_teachers, rule in ((4, "at most 3, the number of private groups"), (0, "a whole number >= 1")):
+    for num_teachers, rule in (
+        (4, "at most 3, the number of private groups"),
+        (0, "a whole number >= 1"),
+    ):
         with pytest.raises(InvalidValue, match=f"^num_teachers={num_teachers}: expected {rule}$"):
             Partition.draw(groups, num_teachers, rng)
 
@@ -74,10 +79,22 @@ def test_impossible_assignments_are_refused() -> None:
 @pytest.mark.parametrize(
     ("made", "pool", "message"),
     [
-        (partition([0, 1, 1], 2), split([1, 2, 3], [7, 8, 7]), r"record_ids: .*found two, in rows 0 and 2$"),
+        (
+            partition([0, 1, 1], 2),
+            split([1, 2, 3], [7, 8, 7]),
+            r"record_ids: .*found two, in rows 0 and 2$",
+        ),
         (partition([0, 1, 1], 2), split([5, 6, 5]), r"group_ids: .*found two, in rows 0 and 2$"),
-        (partition([0, 1], 2), split([1, 2, 3]), r"len\(teacher_of\)=2: expected 3, one teacher a record$"),
-        (partition([0, 2, 2], 3), split([1, 2, 3]), r"teacher=1: expected at least one record, found none$"),
+        (
+            partition([0, 1], 2),
+            split([1, 2, 3]),
+            r"len\(teacher_of\)=2: expected 3, one teacher a record$",
+        ),
+        (
+            partition([0, 2, 2], 3),
+            split([1, 2, 3]),
+            r"teacher=1: expected at least one record, found none$",
+        ),
     ],
 )
 def test_verify_refuses_what_is_no_partition(made: Partition, pool: Split, message: str) -> None:
@@ -100,16 +117,30 @@ def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None
 @pytest.mark.parametrize(
     ("tamper", "message"),
     [
-        (set_item("teachers", 0, 2), r"^manifest\.sha256=another: expected the digest of its content$"),
+        (
+            set_item("teachers", 0, 2),
+            r"^manifest\.sha256=another: expected the digest of its content$",
+        ),
         (lambda content: content.update(num_teachers=4), r"^manifest\.sha256="),
         (set_item("record_ids", 0, 101), r"^manifest\.sha256="),
-        (set_item("teachers", 0, 0.5), r"^manifest=TypeError: expected the JSON that to_json writes$"),
-        (set_item("teachers", 0, 2**70), r"^manifest=OverflowError: expected the JSON that to_json writes$"),
-        (lambda content: content.pop("group_ids"), r"^manifest=KeyError: expected the JSON that to_json writes$"),
+        (
+            set_item("teachers", 0, 0.5),
+            r"^manifest=TypeError: expected the JSON that to_json writes$",
+        ),
+        (
+            set_item("teachers", 0, 2**70),
+            r"^manifest=OverflowError: expected the JSON that to_json writes$",
+        ),
+        (
+            lambda content: content.pop("group_ids"),
+            r"^manifest=KeyError: expected the JSON that to_json writes$",
+        ),
         (lambda content: content["teachers"].pop(), r"^manifest\.sha256="),
     ],
 )
-def test_a_tampered_manifest_is_refused(tamper: Callable[[dict[str, Any]], None], message: str) -> None:
+def test_a_tampered_manifest_is_refused(
+    tamper: Callable[[dict[str, Any]], None], message: str
+) -> None:
     pool = split([5, 5, 6, 7])
     content = json.loads(partition([0, 0, 1, 2], 3).to_json(pool))
     tamper(content)
@@ -121,14 +152,21 @@ def test_a_manifest_cut_short_of_other_groups_or_that_nobody_checked_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = partition([0, 1], 2).to_json(split([5, 6]))
-    with pytest.raises(InvalidValue, match=r"^manifest=JSONDecodeError: expected the JSON that to_json writes$"):
+    with pytest.raises(
+        InvalidValue, match=r"^manifest=JSONDecodeError: expected the JSON that to_json writes$"
+    ):
         Partition.from_json(text[:-5], split([5, 6]))
     for others in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
-        with pytest.raises(InvalidValue, match=r"^manifest=others: expected the private records, each once, and their"):
+        with pytest.raises(
+            InvalidValue,
+            match=r"^manifest=others: expected the private records, each once, and their",
+        ):
             Partition.from_json(text, others)
     pool = split([5, 6, 7])
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Partition, "verify", lambda self, split: None)
         text = partition([0, 0, 2], 3).to_json(pool)
-    with pytest.raises(InvalidValue, match=r"^teacher=1: expected at least one record, found none$"):
+    with pytest.raises(
+        InvalidValue, match=r"^teacher=1: expected at least one record, found none$"
+    ):
         Partition.from_json(text, pool)

@@ -48,10 +48,14 @@ def test_one_picture_is_read_by_the_fewest_bits_that_hold_it(tmp_path: Path, nam
         np.testing.assert_array_equal(levels(picture), RAMP)
 
 
-@pytest.mark.parametrize("array", [RAMP.astype(np.float32), RAMP.astype(np.int32) - 9, np.full((4, 4), np.nan)])
+@pytest.mark.parametrize(
+    "array", [RAMP.astype(np.float32), RAMP.astype(np.int32) - 9, np.full((4, 4), np.nan)]
+)
 def test_one_picture_whose_white_nobody_can_know_is_refused(array: Any) -> None:
     picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
-    with pytest.raises(InvalidValue, match=r"^picture: expected a picture of 8 bits .* data\.white=65535, .*"):
+    with pytest.raises(
+        InvalidValue, match=r"^picture: expected a picture of 8 bits .* data\.white=65535, .*"
+    ):
         levels(picture)
 
 
@@ -59,23 +63,36 @@ def test_white_leaves_pictures_of_8_bits_alone_and_has_to_be_the_brightest_level
     np.testing.assert_array_equal(levels(Image.fromarray(RAMP), white=65535), RAMP)
     bright, dark = np.full((16, 16), 4096, np.uint16), np.full((16, 16), -1.0, np.float32)
     for array in (bright, dark, np.full((16, 16), np.nan, np.float32)):
-        with pytest.raises(InvalidValue, match=r"^picture: expected levels from 0 to data\.white=4095, .*"):
+        with pytest.raises(
+            InvalidValue, match=r"^picture: expected levels from 0 to data\.white=4095, .*"
+        ):
             levels(Image.fromarray(array), white=4095)
     for white in (0, -1, float("inf"), True, "65535"):
         with pytest.raises(InvalidValue, match=r"^white=.*: expected a number > 0, or null$"):
             ImageForm(white=white)  # type: ignore[arg-type]
 
 
-def test_colors_of_16_bits_are_read_by_their_upper_8_and_have_no_white_of_their_own(tmp_path: Path) -> None:
+def test_colors_of_16_bits_are_read_by_their_upper_8_and_have_no_white_of_their_own(
+    tmp_path: Path,
+) -> None:
     # PIL writes no colors of 16 bits: a PNG by hand, of one pixel
     import struct
     import zlib
 
     def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        return (
+            struct.pack(">I", len(content))
+            + kind
+            + content
+            + struct.pack(">I", zlib.crc32(kind + content))
+        )
 
     pixel = zlib.compress(b"\0" + struct.pack(">3H", 0x0100, 0x8000, 0xFF00))
-    content = chunk(b"IHDR", struct.pack(">2I5B", 1, 1, 16, 2, 0, 0, 0)) + chunk(b"IDAT", pixel) + chunk(b"IEND", b"")
+    content = (
+        chunk(b"IHDR", struct.pack(">2I5B", 1, 1, 16, 2, 0, 0, 0))
+        + chunk(b"IDAT", pixel)
+        + chunk(b"IEND", b"")
+    )
     path = tmp_path / "16.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + content)
     assert ImageForm(3, 1, 1).levels(path, "picture").ravel().tolist() == [1, 128, 255]
@@ -152,7 +169,9 @@ def test_half_transparent_pixels_are_mixed_with_white() -> None:
 
 def test_pictures_that_pil_cannot_convert_are_one_line() -> None:
     for picture in (Image.new("LAB", (4, 4)), io.BytesIO(b"no picture")):
-        with pytest.raises(InvalidValue, match=r"^picture: expected a picture that can be read, such as \.png or"):
+        with pytest.raises(
+            InvalidValue, match=r"^picture: expected a picture that can be read, such as \.png or"
+        ):
             levels(picture)
 
 
@@ -162,13 +181,21 @@ def folder_of(path: Path, pixels: Any) -> dict[str, Any]:
         Image.fromarray(pixels(place)).save(path / f"{place}.png")
         rows.append(f"{place}.png,{split},1")
     (path / "labels.csv").write_text("\n".join(rows))
-    return {"root": str(path), "table": str(path / "labels.csv"), "labels": ["hat"], "image_size": 16, "channels": 1}
+    return {
+        "root": str(path),
+        "table": str(path / "labels.csv"),
+        "labels": ["hat"],
+        "image_size": 16,
+        "channels": 1,
+    }
 
 
 def test_a_folder_of_deep_pictures_needs_white_and_publishes_it(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     settings = folder_of(tmp_path, lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257)
-    with pytest.raises(InvalidValue, match=r"data\.table\.file: expected .* data\.white=65535, .* 1 of 1 rows"):
+    with pytest.raises(
+        InvalidValue, match=r"data\.table\.file: expected .* data\.white=65535, .* 1 of 1 rows"
+    ):
         ImageFolder(**settings).load()
     dataset = ImageFolder(**settings, white=65535).load()
     np.testing.assert_allclose(dataset.private.inputs[:][0, 0], RAMP / 255, atol=1e-6)
@@ -186,9 +213,16 @@ def test_pictures_of_hugging_face_are_read_alike(tmp_path: Path) -> None:
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(content, "PNG", exif=exif)
     features = datasets.Features({"scan": datasets.Image(), "hat": datasets.Value("int64")})
     part = {"scan": [{"bytes": content.getvalue(), "path": None}], "hat": [1]}
-    splits = {split: datasets.Dataset.from_dict(part, features) for split in ("private", "public", "test")}
+    splits = {
+        split: datasets.Dataset.from_dict(part, features) for split in ("private", "public", "test")
+    }
     datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "saved"))
-    settings: dict[str, Any] = {"inputs": ["scan"], "labels": ["hat"], "image_size": 16, "channels": 1}
+    settings: dict[str, Any] = {
+        "inputs": ["scan"],
+        "labels": ["hat"],
+        "image_size": 16,
+        "channels": 1,
+    }
     with pytest.raises(InvalidValue, match=r"data\.private\.scan: expected .* data\.white=65535"):
         HuggingFace(path=str(tmp_path / "saved"), **settings).load()
     dataset = HuggingFace(path=str(tmp_path / "saved"), white=65535, **settings).load()
@@ -207,5 +241,7 @@ def test_arrays_of_other_whole_numbers_than_bytes_are_refused(tmp_path: Path) ->
 
 def test_a_deep_photograph_of_celeba_is_refused_by_name(tmp_path: Path) -> None:
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(tmp_path / "1.png")
-    with pytest.raises(InvalidValue, match=r"^image=\S+1\.png: expected a readable image of 8 bits a channel; "):
+    with pytest.raises(
+        InvalidValue, match=r"^image=\S+1\.png: expected a readable image of 8 bits a channel; "
+    ):
         decode_images([tmp_path / "1.png"], image_size=4)

@@ -14,7 +14,14 @@ from PIL import Image
 
 from pate.data import CelebA, FaceCopy, SynthFaces, synth_faces
 from pate.data.dataset import unwatched
-from pate.data.synth_faces import NAMES, NUM_PHOTOGRAPHS, POSITIVES, Face, draw_attributes, split_sizes
+from pate.data.synth_faces import (
+    NAMES,
+    NUM_PHOTOGRAPHS,
+    POSITIVES,
+    Face,
+    draw_attributes,
+    split_sizes,
+)
 from pate.validation import InvalidValue
 
 COLUMN = {name: column for column, name in enumerate(NAMES)}
@@ -43,7 +50,9 @@ def test_marginals_are_within_002_of_celebas(drawn: np.ndarray) -> None:
 @pytest.mark.parametrize("pair", synth_faces.CORRELATIONS)
 def test_the_main_correlations_are_within_015(drawn: np.ndarray, pair: tuple[str, str]) -> None:
     first, second = (drawn[:, COLUMN[name]] for name in pair)
-    assert np.corrcoef(first, second)[0, 1] == pytest.approx(synth_faces.CORRELATIONS[pair], abs=0.15)
+    assert np.corrcoef(first, second)[0, 1] == pytest.approx(
+        synth_faces.CORRELATIONS[pair], abs=0.15
+    )
 
 
 def test_the_rules_hold(drawn: np.ndarray) -> None:
@@ -65,7 +74,11 @@ def test_faces_depend_on_seed_number_and_size_alone() -> None:
         SynthFaces(**SMALL | change).load().private
         for change in ({"num_private": 10}, {"num_private": 300}, {"num_private": 10, "seed": 1})
     )
-    assert np.asarray(few.inputs).tolist() == more.inputs[:10].tolist() != np.asarray(other.inputs).tolist()
+    assert (
+        np.asarray(few.inputs).tolist()
+        == more.inputs[:10].tolist()
+        != np.asarray(other.inputs).tolist()
+    )
     assert few.labels.tolist() == more.labels[:10].tolist() != other.labels.tolist()
 
 
@@ -92,7 +105,9 @@ def changed(name: str, without: tuple[str, ...]) -> float:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_attribute_is_seen(name: str) -> None:
-    colors = tuple(other for other in NAMES if other.endswith("Hair")) if name.endswith("Hair") else ()
+    colors = (
+        tuple(other for other in NAMES if other.endswith("Hair")) if name.endswith("Hair") else ()
+    )
     assert changed(name, without=tuple(other for other in (*HIDES, *colors) if other != name)) >= 4
 
 
@@ -103,13 +118,24 @@ def test_pictures_and_labels_disagree_now_and_then_and_keep_the_marginals() -> N
     assert np.abs(drawn.mean(axis=0) - attributes.mean(axis=0)).max() < 0.01
 
 
-def test_three_splits_of_images_that_say_that_they_are_synthetic_cached_or_drawn(tmp_path: Path) -> None:
+def test_three_splits_of_images_that_say_that_they_are_synthetic_cached_or_drawn(
+    tmp_path: Path,
+) -> None:
     dataset = SynthFaces(**SMALL).load()
     for _ in range(2):
         assert SynthFaces(**SMALL, cache=tmp_path).load().digest() == dataset.digest()
     assert len(list(tmp_path.iterdir())) == 1
-    assert (dataset.name, dataset.real, dataset.kind, dataset.label_names) == ("synth_faces", False, "images", NAMES)
-    assert [len(split) for split in (dataset.private, dataset.public, dataset.test)] == [300, 50, 40]
+    assert (dataset.name, dataset.real, dataset.kind, dataset.label_names) == (
+        "synth_faces",
+        False,
+        "images",
+        NAMES,
+    )
+    assert [len(split) for split in (dataset.private, dataset.public, dataset.test)] == [
+        300,
+        50,
+        40,
+    ]
     assert dataset.input_shape == (3, 8, 8)
     assert dataset.public.record_ids.tolist() == list(range(301, 351))
     assert dataset.private.labels[256:].tolist() == draw_attributes(0, 1)[:44].tolist()
@@ -124,7 +150,11 @@ COUNT = 600
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module", params=["text", "csv"])
@@ -139,7 +169,11 @@ def test_read_as_celeba_they_are_the_faces_drawn_in_memory(written: Path) -> Non
     read = CelebA(root=written, image_size=16, missing="error").load()
     sizes = dict(zip(("num_private", "num_public", "num_test"), split_sizes(COUNT), strict=True))
     drawn = SynthFaces(**sizes, image_size=16).load()
-    assert (read.real, read.label_names, read.input_shape) == (False, drawn.label_names, drawn.input_shape)
+    assert (read.real, read.label_names, read.input_shape) == (
+        False,
+        drawn.label_names,
+        drawn.input_shape,
+    )
     for role in ("private", "public", "test"):
         found, wanted = getattr(read, role), getattr(drawn, role)
         assert found.labels.tolist() == wanted.labels.tolist()
@@ -156,7 +190,10 @@ def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
     assert sorted(lines) == lists.split()
     attributes = lines["list_attr_celeba"]
     assert attributes[0] == "50"
-    assert (attributes[1][:34], attributes[1][-6:]) == ("5_o_Clock_Shadow Arched_Eyebrows A", "Young ")
+    assert (attributes[1][:34], attributes[1][-6:]) == (
+        "5_o_Clock_Shadow Arched_Eyebrows A",
+        "Young ",
+    )
     assert attributes[2].startswith("000001.jpg -1 ")
     assert len(attributes[2]) == len("000001.jpg") + 40 * 3
     assert lines["list_eval_partition"][0] == "000001.jpg 0"
@@ -165,7 +202,9 @@ def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
         assert (image.format, image.size) == ("JPEG", (20, 20))
 
 
-def test_as_many_faces_as_celeba_are_in_its_splits_and_people_in_one_with_up_to_20(tmp_path: Path) -> None:
+def test_as_many_faces_as_celeba_are_in_its_splits_and_people_in_one_with_up_to_20(
+    tmp_path: Path,
+) -> None:
     FaceCopy(count=300, image_size=8).write(tmp_path / "copy", unwatched)
     dataset = CelebA(root=tmp_path / "copy", image_size=8, partition_by_identity=True).load()
     people, sizes = np.unique(dataset.private.group_ids, return_counts=True)
@@ -202,20 +241,38 @@ def test_stopped_by_a_full_disk_and_continued_it_ends_with_the_same_bytes(
 def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photographs").mkdir()
     (tmp_path / "photographs" / "a.jpg").write_text("")
-    with pytest.raises(InvalidValue, match=r"^output=\S+: expected a new folder or a part of this copy, found a\.jpg$"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^output=\S+: expected a new folder or a part of this copy, found a\.jpg$",
+    ):
         FaceCopy(count=10, image_size=8).write(tmp_path / "photographs", unwatched)
     FaceCopy(count=10, image_size=8).write(tmp_path / "copy", unwatched)
-    with pytest.raises(InvalidValue, match=r"^output=\S+: expected a new folder or a part of .*, found count=10"):
+    with pytest.raises(
+        InvalidValue, match=r"^output=\S+: expected a new folder or a part of .*, found count=10"
+    ):
         FaceCopy(count=11, image_size=8).write(tmp_path / "copy", unwatched)
 
 
 @pytest.mark.process
 def test_the_script_writes_a_copy_and_says_a_mistake_in_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, str(SCRIPT), str(tmp_path / "copy"), "--count", "9", "--size", "8", "--format"]
-    wrong = subprocess.run([*command, "xml"], capture_output=True, text=True, check=False, timeout=120)
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        str(tmp_path / "copy"),
+        "--count",
+        "9",
+        "--size",
+        "8",
+        "--format",
+    ]
+    wrong = subprocess.run(
+        [*command, "xml"], capture_output=True, text=True, check=False, timeout=120
+    )
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.strip() == "format=xml: expected one of text, csv"
     assert not (tmp_path / "copy").exists()
-    done = subprocess.run([*command, "csv"], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [*command, "csv"], capture_output=True, text=True, check=False, timeout=120
+    )
     assert (done.returncode, "9 synthetic faces" in done.stdout) == (0, True)
     assert len(CelebA(root=tmp_path / "copy", image_size=8).load().private) == 7

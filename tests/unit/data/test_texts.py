@@ -18,13 +18,23 @@ from safetensors.numpy import save_file
 
 import pate.data.texts as texts_module
 from pate.data import HuggingFace, Table, TableSchema
-from pate.data.texts import EncoderVectors, StaticVectors, TextVectors, TfidfVectors, Weights, patterns, plain_text
+from pate.data.texts import (
+    EncoderVectors,
+    StaticVectors,
+    TextVectors,
+    TfidfVectors,
+    Weights,
+    patterns,
+    plain_text,
+)
 from pate.features import Text
 from pate.validation import InvalidValue, MissingPackage
 
 pytest.importorskip("pyarrow")
 
-SYLLABLES = [first + second for first in "bdfgklmnprst" for second in ("a", "e", "i", "o", "un", "ar")]
+SYLLABLES = [
+    first + second for first in "bdfgklmnprst" for second in ("a", "e", "i", "o", "un", "ar")
+]
 SECRET = "zyxwordsecret"
 
 
@@ -32,7 +42,9 @@ def some_texts(count: int, seed: int) -> list[str]:
     """Words of two syllables, the first ones more often."""
     rng = np.random.default_rng(seed)
     words = [a + b for a in SYLLABLES for b in SYLLABLES[:20]]
-    return [" ".join(words[int(w)] for w in rng.geometric(0.01, 12) % len(words)) for _ in range(count)]
+    return [
+        " ".join(words[int(w)] for w in rng.geometric(0.01, 12) % len(words)) for _ in range(count)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +52,15 @@ def fitted() -> TfidfVectors:
     return TfidfVectors.fit(some_texts(400, 0), dimension=24)
 
 
-def test_a_vector_is_a_function_of_its_text_alone_bit_for_bit_of_length_1_or_0(fitted: TfidfVectors) -> None:
+def test_a_vector_is_a_function_of_its_text_alone_bit_for_bit_of_length_1_or_0(
+    fitted: TfidfVectors,
+) -> None:
     texts = [*some_texts(1500, 1), "ba " * 40_000, "", SECRET]
     together, rng = fitted.vectors(texts), np.random.default_rng(2)
     order = rng.permutation(len(texts))
-    np.testing.assert_array_equal(fitted.vectors([texts[place] for place in order]), together[order])
+    np.testing.assert_array_equal(
+        fitted.vectors([texts[place] for place in order]), together[order]
+    )
     for place in (*rng.integers(len(texts), size=40).tolist(), len(texts) - 1):
         other = some_texts(int(rng.integers(3)), place)
         np.testing.assert_array_equal(fitted.vectors([*other, texts[place]])[-1], together[place])
@@ -61,7 +77,10 @@ def test_a_vector_is_a_function_of_its_text_alone_bit_for_bit_of_length_1_or_0(f
         ("\uff21\uff22", ["ab"]),
         ("\u0939\u093f\u0928\u094d\u0926\u0940 x", ["\u0939\u093f\u0928\u094d\u0926\u0940", "x"]),
         ("a < b", ["a", "b"]),
-        ("a<STYLE type='x'>p {b: c}</style> d<script>if (x < 2) e()</script>f <style>g", ["a", "d", "f", "g"]),
+        (
+            "a<STYLE type='x'>p {b: c}</style> d<script>if (x < 2) e()</script>f <style>g",
+            ["a", "d", "f", "g"],
+        ),
         (
             "\u4f60\u597d\u4e16\u754c, \u4e2d\u6587 ok",
             ["\u4f60\u597d", "\u597d\u4e16", "\u4e16\u754c", "\u4e2d\u6587", "ok"],
@@ -74,7 +93,14 @@ def test_words_are_those_of_a_reader(text: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["word " * 2_000_000, "x" * 10**7, "<" * 10**7, "<script>" * 10**6, "&" * 10**7, "e" + "\u0301\u0323" * 10**6],
+    [
+        "word " * 2_000_000,
+        "x" * 10**7,
+        "<" * 10**7,
+        "<script>" * 10**6,
+        "&" * 10**7,
+        "e" + "\u0301\u0323" * 10**6,
+    ],
 )
 def test_huge_texts_take_a_moment(fitted: TfidfVectors, text: str) -> None:
     started = time.process_time()
@@ -85,7 +111,8 @@ def test_huge_texts_take_a_moment(fitted: TfidfVectors, text: str) -> None:
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"], ["", "", ""], []])
 def test_a_pool_that_says_nothing_is_refused(texts: list[str]) -> None:
     with pytest.raises(
-        InvalidValue, match=r"^data\.text: expected (public texts that share words|several public texts)"
+        InvalidValue,
+        match=r"^data\.text: expected (public texts that share words|several public texts)",
     ):
         TfidfVectors.fit(texts)
 
@@ -95,7 +122,9 @@ def write(path: Path, texts: list[str], **columns: list[object]) -> None:
         writer = csv.writer(file)
         writer.writerow(["note", "size", "ill", *columns])
         for place, text in enumerate(texts):
-            writer.writerow([text, place % 7, place % 2, *(column[place] for column in columns.values())])
+            writer.writerow(
+                [text, place % 7, place % 2, *(column[place] for column in columns.values())]
+            )
 
 
 def table(folder: Path, **settings: object) -> Table:
@@ -107,7 +136,10 @@ def table(folder: Path, **settings: object) -> Table:
 def files(tmp_path: Path) -> Path:
     for seed, (split, count) in enumerate({"private": 90, "public": 120, "test": 30}.items()):
         texts = some_texts(count, seed)
-        write(tmp_path / f"{split}.csv", [f"{text} {SECRET}" if split == "private" else text for text in texts])
+        write(
+            tmp_path / f"{split}.csv",
+            [f"{text} {SECRET}" if split == "private" else text for text in texts],
+        )
     return tmp_path
 
 
@@ -141,7 +173,9 @@ def test_a_schema_of_texts_is_read_back_with_its_file(files: Path) -> None:
     np.testing.assert_array_equal(holder.records.inputs, data.private.inputs)
     (path,) = files.glob("text-*.safetensors")
     path.unlink()
-    with pytest.raises(InvalidValue, match=r"text-.*\.safetensors: expected what makes numbers of texts"):
+    with pytest.raises(
+        InvalidValue, match=r"text-.*\.safetensors: expected what makes numbers of texts"
+    ):
         Table(**settings).load()  # type: ignore[arg-type]
     with pytest.raises(InvalidValue, match=r"'data\.text=\[note\]' makes features of its words"):
         Table(**paths, labels=("ill",)).load()  # type: ignore[arg-type]
@@ -170,7 +204,9 @@ def test_what_was_made_is_kept_and_what_was_damaged_is_made_again(files: Path) -
         {"kind": "pickle"},
     ],
 )
-def test_a_file_of_somebody_else_is_refused(fitted: TfidfVectors, tmp_path: Path, change: dict[str, object]) -> None:
+def test_a_file_of_somebody_else_is_refused(
+    fitted: TfidfVectors, tmp_path: Path, change: dict[str, object]
+) -> None:
     fitted.save(tmp_path / fitted.file)
     path = tmp_path / fitted.file
     with safe_open(path, framework="numpy") as file:
@@ -194,7 +230,11 @@ def test_a_cell_larger_than_a_block_is_read_and_no_row_twice(files: Path) -> Non
     texts = [*some_texts(4000, 5), "ba " * 2_000_000, *some_texts(60, 6)]
     write(files / "private.csv", texts, who=list(range(len(texts))))
     for split in ("public", "test"):
-        write(files / f"{split}.csv", some_texts(40, 7), who=[f"{split}{place}" for place in range(40)])
+        write(
+            files / f"{split}.csv",
+            some_texts(40, 7),
+            who=[f"{split}{place}" for place in range(40)],
+        )
     assert len(table(files, id="who").load().private) == len(texts)
 
 
@@ -204,24 +244,32 @@ def test_lines_of_json_are_a_table_with_lists_of_labels(files: Path) -> None:
             {"note": text, "labels": ["flu", "cough"][: place % 3], "sick": place % 2 == 0}
             for place, text in enumerate(some_texts(40, seed))
         ]
-        (files / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        (files / f"{split}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
     paths = {split: str(files / f"{split}.jsonl") for split in ("private", "public", "test")}
     data = Table(**paths, labels=("labels",), label_separator=";", text=("note",)).load()  # type: ignore[arg-type]
     assert data.label_names == ("cough", "flu")
     np.testing.assert_array_equal(data.private.labels[:4], [[0, 0], [0, 1], [1, 1], [0, 0]])
     (files / "test.jsonl").write_text("[1]\n", encoding="utf-8")
-    with pytest.raises(InvalidValue, match=r"data\.test=.*: expected an object of JSON in each line"):
+    with pytest.raises(
+        InvalidValue, match=r"data\.test=.*: expected an object of JSON in each line"
+    ):
         Table(**paths, labels=("labels",), label_separator=";", text=("note",)).load()  # type: ignore[arg-type]
 
 
 def test_a_data_set_of_hugging_face_has_texts(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     features = datasets.Features(
-        {"note": datasets.Value("string"), "labels": datasets.List(datasets.ClassLabel(names=["flu", "cough"]))}
+        {
+            "note": datasets.Value("string"),
+            "labels": datasets.List(datasets.ClassLabel(names=["flu", "cough"])),
+        }
     )
     parts = {
         split: datasets.Dataset.from_dict(
-            {"note": some_texts(40, seed), "labels": [[0, 1][: place % 3] for place in range(40)]}, features=features
+            {"note": some_texts(40, seed), "labels": [[0, 1][: place % 3] for place in range(40)]},
+            features=features,
         )
         for seed, split in enumerate(("private", "public", "test"))
     }
@@ -240,7 +288,10 @@ def test_rows_of_one_id_may_be_of_one_group_alone(files: Path) -> None:
         groups = [*names[:-1], names[0] if split == "private" else names[-1]]
         write(files / f"{split}.csv", some_texts(count, 8), who=groups, name=ids)
     assert len(set(table(files, id="name", group="who").load().private.record_ids)) == 40
-    with pytest.raises(InvalidValue, match=r"data\.id=name: expected another id in each row, 1 of 40 rows of private"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"data\.id=name: expected another id in each row, 1 of 40 rows of private",
+    ):
         table(files, id="name", drop=("who",)).load()
 
 
@@ -255,7 +306,10 @@ def drawn(count: int, size: int) -> np.ndarray:
 def glove(path: Path) -> Path:
     """A file as GloVe's: one word has a space, others are capital or accented; the last one no text has."""
     words = [*WORDS, "two words", "Zug", "nichts"]
-    lines = [f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, drawn(len(words), 16), strict=True)]
+    lines = [
+        f"{word} {' '.join(map(str, row))}\n"
+        for word, row in zip(words, drawn(len(words), 16), strict=True)
+    ]
     path.write_text("".join(lines), encoding="utf-8")
     return path
 
@@ -278,10 +332,18 @@ def onnx_encoder(path: Path) -> Path:
     pytest.importorskip("onnxruntime")
     helper, numpy_helper, kinds = onnx.helper, onnx.numpy_helper, onnx.TensorProto
     places = list(range(len(WORDS)))
-    counted = {"max_gram_length": 1, "min_gram_length": 1, "max_skip_count": 0, "mode": "TF", "ngram_counts": [0]}
+    counted = {
+        "max_gram_length": 1,
+        "min_gram_length": 1,
+        "max_skip_count": 0,
+        "mode": "TF",
+        "ngram_counts": [0],
+    }
     nodes = [
         helper.make_node("StringSplit", ["text"], ["words", "number"]),
-        helper.make_node("TfIdfVectorizer", ["words"], ["c"], **counted, ngram_indexes=places, pool_strings=WORDS),
+        helper.make_node(
+            "TfIdfVectorizer", ["words"], ["c"], **counted, ngram_indexes=places, pool_strings=WORDS
+        ),
         helper.make_node("MatMul", ["c", "table"], ["vector"]),
     ]
     graph = helper.make_graph(
@@ -306,18 +368,24 @@ def of_weights(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[TextVect
     return fit(PUBLIC, weights=Weights(place), dimension=8), place
 
 
-def test_of_a_file_a_vector_is_a_function_of_its_text_alone(of_weights: tuple[TextVectors, Path]) -> None:
+def test_of_a_file_a_vector_is_a_function_of_its_text_alone(
+    of_weights: tuple[TextVectors, Path],
+) -> None:
     vectors, _ = of_weights
     texts = [*some_texts(200, 1), "", "!?", PUBLIC[0]]
     together = vectors.vectors(texts)
     for place in range(0, 203, 17):
-        np.testing.assert_array_equal(vectors.vectors([PUBLIC[1], texts[place]])[1], together[place])
+        np.testing.assert_array_equal(
+            vectors.vectors([PUBLIC[1], texts[place]])[1], together[place]
+        )
     np.testing.assert_allclose(np.linalg.norm(together[:200], axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(together[200], 0)
     assert np.abs(vectors.vectors(PUBLIC).mean(axis=0)).max() < 0.2  # less the public mean
 
 
-def test_of_a_file_is_read_back_and_names_its_digest(of_weights: tuple[TextVectors, Path], tmp_path: Path) -> None:
+def test_of_a_file_is_read_back_and_names_its_digest(
+    of_weights: tuple[TextVectors, Path], tmp_path: Path
+) -> None:
     vectors, place = of_weights
     (tmp_path / "out").mkdir()
     vectors.save(tmp_path / "out" / vectors.file)
@@ -352,7 +420,8 @@ def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
     rows -= rows[:3].mean(axis=0)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     found = vectors.vectors(list(weights)).astype(np.float64)
-    np.testing.assert_allclose(found @ found.T, rows @ rows.T, atol=2e-3)  # numbers of 16 bits, directions of their own
+    # numbers of 16 bits, directions of their own
+    np.testing.assert_allclose(found @ found.T, rows @ rows.T, atol=2e-3)
     assert vectors.known(["a b", "c x x"]) == (3, 5)
 
 
@@ -365,7 +434,9 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
     assert StaticVectors.fit(PUBLIC, weights=Weights(glove(tmp_path / "g.txt")))._parts("zug") != []
 
 
-def test_a_large_encoder_is_named_and_not_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_encoder_is_named_and_not_carried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = onnx_encoder(tmp_path / "small.onnx")
     monkeypatch.setattr(texts_module, "_SMALL", 10)
     vectors = EncoderVectors.fit(PUBLIC, weights=Weights(place))
@@ -373,7 +444,10 @@ def test_a_large_encoder_is_named_and_not_carried(tmp_path: Path, monkeypatch: p
     vectors.save(tmp_path / "out" / vectors.file)
     path = tmp_path / "out" / vectors.file
     assert path.stat().st_size < place.stat().st_size
-    with pytest.raises(InvalidValue, match=r"out/small\.onnx: expected the encoder of SHA-256 \w{64} \(it is gone\)"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"out/small\.onnx: expected the encoder of SHA-256 \w{64} \(it is gone\)",
+    ):
         TextVectors.load(path, remedy="copy it again")
     content = place.read_bytes()
     (tmp_path / "out" / "small.onnx").write_bytes(content)
@@ -389,7 +463,9 @@ def test_a_folder_of_sentence_transformers_is_asked_a_text_at_a_time(
 ) -> None:
     (tmp_path / "modules.json").write_text('[{"type": "sentence_transformers.models.Transformer"}]')
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingPackage, match=r"expected the package sentence_transformers: pip install .*\[text\]"):
+    with pytest.raises(
+        MissingPackage, match=r"expected the package sentence_transformers: pip install .*\[text\]"
+    ):
         EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
     asked: list[int] = []
 
@@ -402,7 +478,9 @@ def test_a_folder_of_sentence_transformers_is_asked_a_text_at_a_time(
             asked.append(len(texts))
             return np.array([[text.count("a"), text.count("e"), 3.0] for text in texts])
 
-    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Model))
+    monkeypatch.setitem(
+        sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Model)
+    )
     vectors = EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
     assert vectors.dimension == 3
     assert set(asked) == {1}
@@ -412,7 +490,9 @@ def test_a_folder_of_sentence_transformers_is_asked_a_text_at_a_time(
 def test_an_encoder_of_tokens_means_what_its_graph_says_of_them(tmp_path: Path) -> None:
     onnx, tokenizers = pytest.importorskip("onnx"), pytest.importorskip("tokenizers")
     pytest.importorskip("onnxruntime")
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, **{w: i + 1 for i, w in enumerate(WORDS)}}))
+    made = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({"[UNK]": 0, **{w: i + 1 for i, w in enumerate(WORDS)}})
+    )
     made.model.unk_token = "[UNK]"
     made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     made.enable_padding(length=128)
@@ -429,8 +509,12 @@ def test_an_encoder_of_tokens_means_what_its_graph_says_of_them(tmp_path: Path) 
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     (tmp_path / "onnx" / "model.onnx").write_bytes(model.SerializeToString())
     vectors = EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
-    mean = table[[1 + WORDS.index(word) for word in PUBLIC[0].split()]].astype(np.float64).mean(axis=0)
-    np.testing.assert_allclose(vectors.measured([PUBLIC[0]])[0], mean / np.linalg.norm(mean), atol=1e-6)
+    mean = (
+        table[[1 + WORDS.index(word) for word in PUBLIC[0].split()]].astype(np.float64).mean(axis=0)
+    )
+    np.testing.assert_allclose(
+        vectors.measured([PUBLIC[0]])[0], mean / np.linalg.norm(mean), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -439,7 +523,12 @@ def test_an_encoder_of_tokens_means_what_its_graph_says_of_them(tmp_path: Path) 
         ("static", "v.txt", "", "expected a file of word vectors such as glove"),
         ("static", "v.txt", "a 1 2\nb x y\n", "expected a file of word vectors such as glove"),
         ("static", "v.txt", "a nan 2\nb 1 2\n", "expected a file of word vectors such as glove"),
-        ("static", "model.safetensors", "x", r"tokenizer\.json: expected the tokenizer of word vectors \(it is gone\)"),
+        (
+            "static",
+            "model.safetensors",
+            "x",
+            r"tokenizer\.json: expected the tokenizer of word vectors \(it is gone\)",
+        ),
         ("encoder", "e.onnx", "x", r"e\.onnx: expected an \.onnx file, or a folder"),
         (
             "encoder",
@@ -462,7 +551,9 @@ def test_weights_that_are_none_are_a_line(
         path.write_text(content)
         path = path.parent if path.parent.name == "folder" else path
     with pytest.raises(InvalidValue, match=message) as caught:
-        Text(kind=kind, weights=None if path is None else str(path)).vectors_of(tmp_path / "cache", PUBLIC)
+        Text(kind=kind, weights=None if path is None else str(path)).vectors_of(
+            tmp_path / "cache", PUBLIC
+        )
     assert "\n" not in str(caught.value)
 
 
@@ -470,13 +561,21 @@ def test_the_owner_is_told_of_few_public_texts_and_of_another_language(files: Pa
     write(files / "private.csv", ["le chat est parti", " ", "", *(["rien du tout"] * 40)])
     write(files / "public.csv", [*some_texts(50, 1)])
     notes = table(files).load().notes
-    assert any("data.public.note: expected 1,000 texts or more, 50 say little of words" in line for line in notes)
-    assert any("100% of their words are in no public text" in line and "2 have no word" in line for line in notes)
+    assert any(
+        "data.public.note: expected 1,000 texts or more, 50 say little of words" in line
+        for line in notes
+    )
+    assert any(
+        "100% of their words are in no public text" in line and "2 have no word" in line
+        for line in notes
+    )
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_many_texts_are_worked_on_in_other_processes(fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_texts_are_worked_on_in_other_processes(
+    fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts, told = some_texts(9000, 4), list[int]()
     wanted = fitted.vectors(texts)
     monkeypatch.setattr(texts_module, "_MANY", 1)

@@ -53,7 +53,10 @@ class Unreadable(Pixels):
 def with_unreadable(data: Dataset) -> Dataset:
     """The same, with private and test pictures that raise as they are read."""
     hidden = {
-        name: replace(getattr(data, name), inputs=Unreadable(np.zeros((SIZES[name], 3, SIDE, SIDE), np.uint8), rows))
+        name: replace(
+            getattr(data, name),
+            inputs=Unreadable(np.zeros((SIZES[name], 3, SIDE, SIDE), np.uint8), rows),
+        )
         for name in ("private", "test")
         for rows in (np.arange(SIZES[name]),)
     }

@@ -21,7 +21,10 @@ from pate.networks.resnet import torchvision_models
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision"),
+]
 NAME = "shufflenet_v2_x0_5"
 
 
@@ -47,15 +50,21 @@ def recipe(path: Path) -> Backbone:
     return Backbone(NAME, weights=str(path), dimension=20)
 
 
-def test_features_are_what_the_network_measures_before_its_last_layer(file: Path, tmp_path: Path) -> None:
+def test_features_are_what_the_network_measures_before_its_last_layer(
+    file: Path, tmp_path: Path
+) -> None:
     extractor = recipe(file).fit(PublicPictures(dataset()), unwatched)
     model = torchvision_models().get_model(NAME, weights=None)
     model.load_state_dict(torch.load(file, weights_only=True))
     model.fc = torch.nn.Identity()
     levels, _ = drawn(3, 8)
     images = levels.astype(np.float32) / 255
-    shown = torch.nn.functional.interpolate(torch.from_numpy(images), size=(64, 64), mode="bilinear", antialias=True)
-    mean, spread = (torch.tensor(each)[:, None, None] for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    shown = torch.nn.functional.interpolate(
+        torch.from_numpy(images), size=(64, 64), mode="bilinear", antialias=True
+    )
+    mean, spread = (
+        torch.tensor(each)[:, None, None] for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    )
     with torch.inference_mode():
         measured = model.eval()((shown - mean) / spread).numpy()
     np.testing.assert_allclose(extractor.measured(images), measured, atol=1e-5)
@@ -104,17 +113,26 @@ def damaged(folder: Path, file: Path) -> Path:
 
 
 WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
-    "no such file": (lambda folder, _: weights(folder / "none.pth"), "weights=.*: expected a file of weights that is"),
+    "no such file": (
+        lambda folder, _: weights(folder / "none.pth"),
+        "weights=.*: expected a file of weights that is",
+    ),
     "an unknown network": (
         lambda _, file: weights(file, "shufflenet_v2_x0_6"),
         "model=.*: expected .*shufflenet_v2_x0_5",
     ),
-    "no weights": (lambda *_: {"model": NAME}, r"model=.*: expected a file of its weights: features\.weights="),
+    "no weights": (
+        lambda *_: {"model": NAME},
+        r"model=.*: expected a file of its weights: features\.weights=",
+    ),
     "of another": (
         lambda folder, _: weights(saved(folder, "mobilenet_v3_small")),
         r"weights=.*: .*weights of shuffle.* \(",
     ),
-    "a damaged file": (lambda folder, file: weights(damaged(folder, file)), "weights=.*: expected a file of weights"),
+    "a damaged file": (
+        lambda folder, file: weights(damaged(folder, file)),
+        "weights=.*: expected a file of weights",
+    ),
     "no linear layer": (
         lambda _, file: weights(file, "squeezenet1_0"),
         "model=squeezenet1_0: .* ends in a linear layer",
@@ -124,26 +142,36 @@ WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_wrong_is_one_line_before_anything_is_fitted(wrong: str, file: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_is_one_line_before_anything_is_fitted(
+    wrong: str, file: Path, tmp_path: Path
+) -> None:
     settings, said = WRONG[wrong]
     with pytest.raises(InvalidValue, match=rf"^features\.{said}") as caught:
-        FeaturedData(Given(dataset()), Backbone(**settings(tmp_path, file)), tmp_path / "cache").load()  # type: ignore[arg-type]
+        FeaturedData(
+            Given(dataset()), Backbone(**settings(tmp_path, file)), tmp_path / "cache"
+        ).load()  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_size_that_the_network_does_not_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+def test_a_size_that_the_network_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("Wrong image height! Expected 224 but got 96!")
 
     monkeypatch.setattr("pate.features.backbone.BackboneExtractor.measured", refuse)
-    with pytest.raises(InvalidValue, match=r"features\.image_size=96: expected a size .*\(Wrong image height!"):
+    with pytest.raises(
+        InvalidValue, match=r"features\.image_size=96: expected a size .*\(Wrong image height!"
+    ):
         replace(recipe(file), image_size=96).check((3, 12, 12))
 
 
 def test_what_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    with pytest.raises(InvalidValue, match=r"package efficientnet_lite_pytorch: pip install .*backbone"):
+    with pytest.raises(
+        InvalidValue, match=r"package efficientnet_lite_pytorch: pip install .*backbone"
+    ):
         Backbone()
 
 

@@ -30,7 +30,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "_BLOCK", BLOCK)
 
 
-def load(folder: Path, data: Dataset | None = None, *, kill_at: int | None = None) -> tuple[Dataset, list[str]]:
+def load(
+    folder: Path, data: Dataset | None = None, *, kill_at: int | None = None
+) -> tuple[Dataset, list[str]]:
     """The data set and the stages; killed once so many private pictures are done."""
     stages: list[str] = []
 
@@ -79,7 +81,9 @@ def test_nothing_is_made_twice_and_all_of_it_is_the_owners(tmp_path: Path) -> No
     assert modes == {0o600}
 
 
-def test_after_a_kill_only_the_rest_is_made_and_the_bytes_are_those_of_one_go(tmp_path: Path) -> None:
+def test_after_a_kill_only_the_rest_is_made_and_the_bytes_are_those_of_one_go(
+    tmp_path: Path,
+) -> None:
     load(tmp_path / "whole")
     with pytest.raises(Killed):
         load(tmp_path / "killed", kill_at=3 * BLOCK)
@@ -118,7 +122,9 @@ FITTED = ["learning filters from public pictures", "projecting public pictures"]
         ("extractor.sha256", FITTED, False),
     ],
 )
-def test_what_was_altered_or_cut_short_is_made_anew(name: str, again: list[str], cut: bool, tmp_path: Path) -> None:
+def test_what_was_altered_or_cut_short_is_made_anew(
+    name: str, again: list[str], cut: bool, tmp_path: Path
+) -> None:
     load(tmp_path)
     before = bytes_of(tmp_path)
     (path,) = tmp_path.rglob(name)
@@ -130,7 +136,9 @@ def test_what_was_altered_or_cut_short_is_made_anew(name: str, again: list[str],
     assert bytes_of(tmp_path) == before
 
 
-def test_bits_do_not_depend_on_the_number_of_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_do_not_depend_on_the_number_of_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import joblib
 
     load(tmp_path / "some")
@@ -139,7 +147,9 @@ def test_bits_do_not_depend_on_the_number_of_cores(tmp_path: Path, monkeypatch: 
     assert bytes_of(tmp_path / "some") == bytes_of(tmp_path / "more")
 
 
-def test_what_the_fit_measured_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_fit_measured_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     measure, shown = PatchExtractor.measured, list[int]()
 
     def counted(self: PatchExtractor, images: np.ndarray) -> np.ndarray:
@@ -160,12 +170,16 @@ def test_what_the_fit_measured_is_not_measured_again(tmp_path: Path, monkeypatch
 
 def test_data_without_pictures_and_pictures_of_another_size_are_one_line(tmp_path: Path) -> None:
     data, _ = load(tmp_path)
-    with pytest.raises(InvalidValue, match=r"features=patches: expected none: bars has no pictures"):
+    with pytest.raises(
+        InvalidValue, match=r"features=patches: expected none: bars has no pictures"
+    ):
         FeaturedData(Given(replace(data, preprocessing=None)), SMALL, tmp_path).load()
     reader = FeaturedData(Given(dataset()), replace(SMALL, patch_size=13), tmp_path / "new")
     with pytest.raises(InvalidValue, match=r"features\.patch_size=13: expected at most 12"):
         reader.load()
     assert not (tmp_path / "new").exists()
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidValue, match=r"features\.cache=.*: expected a folder that can be written"):
+    with pytest.raises(
+        InvalidValue, match=r"features\.cache=.*: expected a folder that can be written"
+    ):
         FeaturedData(Given(dataset()), Patches(), tmp_path / "file").load()

@@ -11,7 +11,13 @@ import pytest
 from pate.data.dataset import unwatched
 from pate.features import Extractor
 from pate.features.features import PublicPictures
-from pate.features.patches import CONTRAST, PatchExtractor, learn_filters, region_weights, spherical_k_means
+from pate.features.patches import (
+    CONTRAST,
+    PatchExtractor,
+    learn_filters,
+    region_weights,
+    spherical_k_means,
+)
 from pate.student import LinearStudent
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import NAMES, SIDE, SMALL, dataset, drawn, with_unreadable
@@ -26,7 +32,11 @@ def test_a_fit_is_the_same_twice_and_another_with_other_settings() -> None:
     assert first.content == fitted().content
     assert first.num_features == SMALL.dimension
     others = [replace(SMALL, seed=1), replace(SMALL, num_filters=15), replace(SMALL, threshold=0.4)]
-    others += [replace(SMALL, overlap=False), replace(SMALL, compression=0.0), replace(SMALL, grid=2)]
+    others += [
+        replace(SMALL, overlap=False),
+        replace(SMALL, compression=0.0),
+        replace(SMALL, grid=2),
+    ]
     pictures = PublicPictures(dataset())
     assert first.digest not in {other.fit(pictures, unwatched).digest for other in others}
     assert len({recipe.identity(pictures) for recipe in (SMALL, *others)}) == 7
@@ -58,7 +68,11 @@ def test_features_are_what_the_rule_says(stride: int) -> None:
     extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), unwatched)
     levels, _ = drawn(1, 5)
     image = levels[0].astype(np.float32) / np.float32(255)
-    filters, offsets, size = extractor.arrays["filters"], extractor.arrays["offsets"], SMALL.patch_size
+    filters, offsets, size = (
+        extractor.arrays["filters"],
+        extractor.arrays["offsets"],
+        SMALL.patch_size,
+    )
     count = (SIDE - size) // stride + 1
     answers = np.empty((len(filters), count, count))
     for row in range(count):
@@ -73,7 +87,8 @@ def test_features_are_what_the_rule_says(stride: int) -> None:
         thirds.append(weights / weights.sum())
     rectified = [np.maximum(sign * answers - SMALL.threshold, 0) for sign in (1, -1)]
     means = [
-        np.stack([rows @ each @ columns for rows in thirds for columns in thirds], axis=1).ravel() for each in rectified
+        np.stack([rows @ each @ columns for rows in thirds for columns in thirds], axis=1).ravel()
+        for each in rectified
     ]
     flat = np.log1p(SMALL.compression * np.concatenate(means))
     expected = (flat - extractor.arrays["center"]) @ extractor.arrays["projection"]
@@ -104,14 +119,18 @@ def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> 
     assert len(NAMES) == data.num_labels
 
 
-def test_filters_are_directions_whatever_their_sign_of_mean_zero_and_blank_pictures_are_refused() -> None:
+def test_filters_are_directions_whatever_their_sign_of_mean_zero_and_blank_pictures_are_refused() -> (
+    None
+):
     rng = np.random.default_rng(0)
     axes = np.eye(6, dtype=np.float32)[:3]
     rows = (axes[rng.integers(0, 3, 600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
     rows += 0.05 * rng.standard_normal(rows.shape).astype(np.float32)
     found = spherical_k_means(rows, 6, np.random.default_rng(1))
     assert np.abs(found @ axes.T).max(axis=0).min() > 0.99
-    filters, _ = learn_filters(PublicPictures(dataset()), patch_size=4, num_filters=8, num_patches=500, seed=0)
+    filters, _ = learn_filters(
+        PublicPictures(dataset()), patch_size=4, num_filters=8, num_patches=500, seed=0
+    )
     assert np.abs(filters.mean(axis=(1, 2, 3))).max() < 1e-6
     blank = dataset()
     blank.public.inputs.levels[:] = 7  # type: ignore[attr-defined]
@@ -125,7 +144,11 @@ def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) 
     read, images = Extractor.load(path, remedy="none"), levels.astype(np.float32) / 255
     assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
     assert (read.digest, dict(read.origin)) == (extractor.digest, dict(extractor.origin))
-    for damage in (lambda data: data[:-8], lambda data: b"\0" * len(data), lambda data: data.replace(b"F32", b"F16")):
+    for damage in (
+        lambda data: data[:-8],
+        lambda data: b"\0" * len(data),
+        lambda data: data.replace(b"F32", b"F16"),
+    ):
         path.write_bytes(damage(extractor.content))
         with pytest.raises(InvalidValue, match="an extractor of features"):
             Extractor.load(path, remedy="none")

@@ -60,7 +60,9 @@ def answer(
         VoteManifest(**(said | head)),
         bits=lambda: [bits],
         record_ids=asked.record_ids[: bits.shape[1]],
-        label_names=asked.label_names if bits.shape[2] == NUM_LABELS else tuple(str(i) for i in range(bits.shape[2])),
+        label_names=asked.label_names
+        if bits.shape[2] == NUM_LABELS
+        else tuple(str(i) for i in range(bits.shape[2])),
         confidences=(lambda: [given]) if says_more else None,
         label_shares=shares if says_more else None,
     )

@@ -27,7 +27,12 @@ flower = pytest.importorskip("pate.federated.flower")
 
 ROLL = Roll.numbered(4, NUM_TEACHERS // 4, max_absent=1)
 NODES = {101: "1", 102: "2", 103: "3", 104: "4"}
-SETUP, SHARE_KEYS, COLLECT, UNMASK = STAGES = "setup", "share_keys", "collect_masked_vectors", "unmask"
+SETUP, SHARE_KEYS, COLLECT, UNMASK = STAGES = (
+    "setup",
+    "share_keys",
+    "collect_masked_vectors",
+    "unmask",
+)
 CONFIGS, FIRST = "secaggplus_configs", 101
 TYPES = [
     *(f"{kind}{action}" for kind in ("train", "evaluate", "query") for action in ("", ".default", ".votes", ".sums")),
@@ -74,7 +79,9 @@ class Link:
 
     run = SimpleNamespace(run_id=1)
 
-    def __init__(self, homes: Path, own: Any = None, spoil: Callable[[Any], None] = lambda message: None) -> None:
+    def __init__(
+        self, homes: Path, own: Any = None, spoil: Callable[[Any], None] = lambda message: None
+    ) -> None:
         self.app, self.spoil = (
             flower.secure_holder_app(plans_in(homes), own or HolderSum(SumTerms.of_counts(ROLL))),
             spoil,
@@ -83,7 +90,11 @@ class Link:
         self.answers: list[Any] = []
         self.contexts = {
             node: flwr.Context(
-                run_id=1, node_id=node, node_config={"holder": name}, state=flwr.RecordDict(), run_config={}
+                run_id=1,
+                node_id=node,
+                node_config={"holder": name},
+                state=flwr.RecordDict(),
+                run_config={},
             )
             for node, name in NODES.items()
         }
@@ -103,15 +114,23 @@ class Link:
         try:
             reply = self.app(message, self.contexts[node])
         except Exception as error:
-            return flwr.Message(flwr.Error(0, f"{type(error).__name__}: {error}"), reply_to=changed(message, "train"))
+            return flwr.Message(
+                flwr.Error(0, f"{type(error).__name__}: {error}"),
+                reply_to=changed(message, "train"),
+            )
         self.answers.append(reply)
         return reply
 
     def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
         """A sum by Flower's own workflow."""
-        context, said = flwr.Context(1, 0, {}, flwr.RecordDict(), {}), {"request": small_request().to_bytes()}
+        context, said = (
+            flwr.Context(1, 0, {}, flwr.RecordDict(), {}),
+            {"request": small_request().to_bytes()},
+        )
         grid: Any = self
-        return flower.secure_sum(grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1)
+        return flower.secure_sum(
+            grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1
+        )
 
     def until(self, stage: str) -> Any:
         """The message of a stage that holder 1 is ready for, after an honest sum so far."""
@@ -202,7 +221,9 @@ def test_a_request_beside_the_protocol_opens_nobody(kind: str, homes: Path) -> N
     message = changed(link.until(COLLECT), kind)
     del message.content.config_records[CONFIGS]
     assert not is_answered(link, message)
-    message.content.config_records["pate"] = flwr.ConfigRecord({"request": small_request().to_bytes()})
+    message.content.config_records["pate"] = flwr.ConfigRecord(
+        {"request": small_request().to_bytes()}
+    )
     assert not is_answered(link, message)
     message.content.config_records[CONFIGS] = flwr.ConfigRecord({})
     assert not is_answered(link, message)
@@ -243,7 +264,10 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
         {"more": 1},
     ],
     COLLECT: [
-        *({"srcs": nodes, "ctxts": 3} for nodes in ([102, 102, 102], [101, 102, 103], [102, 103, 109])),
+        *(
+            {"srcs": nodes, "ctxts": 3}
+            for nodes in ([102, 102, 102], [101, 102, 103], [102, 103, 109])
+        ),
         {"srcs": [102], "ctxts": 1},
         {"srcs": [], "ctxts": 0},
         *({name: None} for name in ("srcs", "ctxts")),
@@ -341,7 +365,9 @@ def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> N
     for question in (opening, lengths):
         for kind in TYPES:
             message = flwr.Message(
-                flower.content(question=question.to_bytes()), dst_node_id=FIRST, message_type="query.sums"
+                flower.content(question=question.to_bytes()),
+                dst_node_id=FIRST,
+                message_type="query.sums",
             )
             reply = link.deliver(changed(message, kind))
             contribution = flower.contribution_of(reply)

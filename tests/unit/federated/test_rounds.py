@@ -41,7 +41,10 @@ def question(kind: str, **changes: Any) -> Question:
     asked: Request = request()
     if kind == OPENING:
         return Question.of_opening(asked)
-    state = {name: np.asarray(value, dtype=np.float64) for name, value in (STATES[kind] | changes).items()}
+    state = {
+        name: np.asarray(value, dtype=np.float64)
+        for name, value in (STATES[kind] | changes).items()
+    }
     return Question(kind=kind, asked=asked.digest, num_labels=NUM_LABELS, state=state)
 
 
@@ -53,11 +56,20 @@ def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
     return total
 
 
-def answer(asked: Question, holder: str, total: np.ndarray | None = None, **head: Any) -> Contribution:
-    said: dict[str, Any] = {"holder": holder, "queries": asked.asked, "num_teachers": TEACHERS, "num_records": 90}
+def answer(
+    asked: Question, holder: str, total: np.ndarray | None = None, **head: Any
+) -> Contribution:
+    said: dict[str, Any] = {
+        "holder": holder,
+        "queries": asked.asked,
+        "num_teachers": TEACHERS,
+        "num_records": 90,
+    }
     said |= {"num_queries": 6, "num_labels": NUM_LABELS, "num_groups": 60}
     sent = longest(asked) if total is None else total
-    return Contribution(holder, SumAnswer(VoteManifest(**(said | head)), asked.digest, sent).to_bytes())
+    return Contribution(
+        holder, SumAnswer(VoteManifest(**(said | head)), asked.digest, sent).to_bytes()
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,19 +85,28 @@ def test_answers_are_added_up_and_no_holder_is_worth_more_than_its_teachers(kind
     asked = question(kind)
     too_long = longest(asked)
     too_long.flat[0] += math.ceil(asked.reach * 1e-6) + 1
-    sent = [answer(asked, "1"), answer(asked, "2"), answer(asked, "3", too_long), answer(asked, "4", -too_long)]
+    sent = [
+        answer(asked, "1"),
+        answer(asked, "2"),
+        answer(asked, "3", too_long),
+        answer(asked, "4", -too_long),
+    ]
     found = gathered(ROLL, asked, sent)
     assert found.holders == ("1", "2")
     np.testing.assert_array_equal(found.total, 2 * longest(asked))
     for name in "34":
-        assert found.refused[name].startswith(f"holder={name}: sum: expected one of 3 teachers, each within its clip")
+        assert found.refused[name].startswith(
+            f"holder={name}: sum: expected one of 3 teachers, each within its clip"
+        )
 
 
 def test_lengths_whose_sum_overflows_are_refused() -> None:
     asked = question(LENGTHS)
     total = np.zeros(asked.shape, dtype=np.int64)
     total[:4] = 2**62  # which add up to 0 in 64 bits
-    found = gathered(ROLL, asked, [answer(asked, "1"), answer(asked, "2"), answer(asked, "3", total)])
+    found = gathered(
+        ROLL, asked, [answer(asked, "1"), answer(asked, "2"), answer(asked, "3", total)]
+    )
     assert found.holders == ("1", "2")
     assert found.refused["3"].startswith("holder=3: sum: expected one of 3 teachers")
 
@@ -105,12 +126,21 @@ def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
         "torn": (Contribution("2", good[:-40]), "expected a whole answer"),
         "late": (Contribution("2", problem="no answer within 5 s"), "no answer within 5 s"),
         "shape": (answer(asked, "2", np.zeros((1, NUM_LABELS + 1), np.int64)), "sum.shape"),
-        "floats": (Contribution("2", without_array(good, total=total.astype(np.float64))), "sum.dtype=float64"),
-        "nan": (Contribution("2", without_array(good, total=np.full(asked.shape, np.nan))), "sum.dtype=float64"),
+        "floats": (
+            Contribution("2", without_array(good, total=total.astype(np.float64))),
+            "sum.dtype=float64",
+        ),
+        "nan": (
+            Contribution("2", without_array(good, total=np.full(asked.shape, np.nan))),
+            "sum.dtype=float64",
+        ),
         "teachers": (answer(asked, "2", num_teachers=30), "num_teachers=30: expected 3"),
         "name": (Contribution("2", answer(asked, "3").votes), "holder=3: expected 2"),
         "queries": (answer(asked, "2", queries="0" * 64), "queries=others"),
-        "another question": (Contribution("2", answer(question(LENGTHS), "2").votes), "question=another"),
+        "another question": (
+            Contribution("2", answer(question(LENGTHS), "2").votes),
+            "question=another",
+        ),
         "large": (answer(asked, "2", np.zeros(2**18, np.int64)), "size="),
     }
 
@@ -132,7 +162,9 @@ def test_what_does_not_count_is_refused_by_name_and_adds_nothing(name: str) -> N
 def test_two_answers_in_one_name_are_both_refused_and_strangers_add_nothing() -> None:
     asked = question(MOMENTS)
     stranger = answer(asked, "mallory")
-    found = gathered(ROLL, asked, [answer(asked, "1"), answer(asked, "2"), answer(asked, "2"), stranger])
+    found = gathered(
+        ROLL, asked, [answer(asked, "1"), answer(asked, "2"), answer(asked, "2"), stranger]
+    )
     assert found.holders == ("1",)
     assert "expected one answer, and 2 came in its name" in found.refused["2"]
     assert found.refused["another"] == "holder=mallory: expected a holder on the roll"
@@ -168,7 +200,10 @@ def filled(name: str, *values: float) -> list[tuple[str, dict[str, Any]]]:
         *filled("variances", -1.0),
         *filled("pool_center", 1e13),
         (SHARES, {"center": np.full(NUM_LABELS + 1, 0.3)}),
-        (MOMENTS, {"weights": np.ones((WIDTH + 1, NUM_LABELS)), "projection": np.ones((5, WIDTH + 1))}),
+        (
+            MOMENTS,
+            {"weights": np.ones((WIDTH + 1, NUM_LABELS)), "projection": np.ones((5, WIDTH + 1))},
+        ),
         (MOMENTS, {"label_scale": np.ones(NUM_LABELS - 1)}),
         (MOMENTS, {"projection": np.ones((4, WIDTH))}),
         (MOMENTS, {"projection": np.ones((1, WIDTH)), "pool_center": np.zeros(1)}),
@@ -192,7 +227,9 @@ def test_a_question_that_no_server_asks_or_many_holders_answer_alike_is_refused(
 def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
     opening = request(inputs=np.ones((6, 5), dtype=np.float32))
     question(MOMENTS).require_of(opening)
-    with pytest.raises(InvalidValue, match=r"question\.pool_center=others: expected one for each feature"):
+    with pytest.raises(
+        InvalidValue, match=r"question\.pool_center=others: expected one for each feature"
+    ):
         question(MOMENTS, pool_center=np.full(5, 1e4)).require_of(opening)
     with pytest.raises(InvalidValue, match=r"question\.pool_center=others"):
         question(MOMENTS).require_of(request())
@@ -213,17 +250,26 @@ def packed(how: int, **arrays: Any) -> bytes:
 def promising(shape: tuple[int, ...], descr: str) -> bytes:
     """An array whose header promises what does not follow."""
     out = io.BytesIO()
-    np.lib.format.write_array_header_1_0(out, {"descr": descr, "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        out, {"descr": descr, "fortran_order": False, "shape": shape}
+    )
     return out.getvalue()
 
 
 def large_messages() -> dict[str, bytes]:
     head = {"ids": np.arange(6), "label_names": np.array(["a", "b"]), "cast": np.array("bits")}
-    head |= {"vote_clip": np.array(0), "kind": np.array(OPENING), "asked": np.array(""), "num_labels": np.array(2)}
+    head |= {
+        "vote_clip": np.array(0),
+        "kind": np.array(OPENING),
+        "asked": np.array(""),
+        "num_labels": np.array(2),
+    }
     found = {
         "compressed": packed(zipfile.ZIP_DEFLATED, inputs=np.zeros((6, 2**23), np.float32), **head),
         "compressed names": packed(
-            zipfile.ZIP_DEFLATED, inputs=np.ones((6, 2)), **(head | {"label_names": np.array(["a" * 2**24])})
+            zipfile.ZIP_DEFLATED,
+            inputs=np.ones((6, 2)),
+            **(head | {"label_names": np.array(["a" * 2**24])}),
         ),
         "objects": packed(zipfile.ZIP_STORED, inputs=np.array([{}], dtype=object), **head),
     }
@@ -264,7 +310,9 @@ taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # kB
 assert taken < 2**16, taken
 print("refused")
 """
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True
+    )
     assert done.stdout.strip() == "refused", done.stderr
     assert max(path.stat().st_size for path in tmp_path.iterdir()) < 2**22
 
@@ -292,19 +340,29 @@ def test_a_mailbox_reads_what_holders_put_there_and_nothing_else(tmp_path: Path)
     found = box(asked)
     assert found.holders == ("1",)
     for name in names[1:]:
-        assert found.refused[name].startswith(f"holder={name}: expected a file of at most"), found.refused[name]
-    assert found.refused["another"].isprintable() and "expected a holder on the roll" in found.refused["another"]
+        assert found.refused[name].startswith(f"holder={name}: expected a file of at most"), (
+            found.refused[name]
+        )
+    assert (
+        found.refused["another"].isprintable()
+        and "expected a holder on the roll" in found.refused["another"]
+    )
 
 
 @pytest.mark.parametrize(
-    "names", [("é", "e\u0301"), ("North", "north"), ("a" * 201,), ("é" * 101,), ("a\x1bb",), ("a\0",)]
+    "names",
+    [("é", "e\u0301"), ("North", "north"), ("a" * 201,), ("é" * 101,), ("a\x1bb",), ("a\0",)],
 )
 def test_names_that_no_disk_can_tell_apart_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(InvalidValue, match="holder"):
         Roll(dict.fromkeys(names, 1))
 
 
-@pytest.mark.parametrize(("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)])
+@pytest.mark.parametrize(
+    ("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)]
+)
 def test_a_clip_by_which_all_holders_say_the_same_is_no_question(kind: str, clip: float) -> None:
-    with pytest.raises(InvalidValue, match=r"^question.clip=\S+: expected 1e-12 to 1000 times as long"):
+    with pytest.raises(
+        InvalidValue, match=r"^question.clip=\S+: expected 1e-12 to 1000 times as long"
+    ):
         question(kind, clip=np.array(clip))

@@ -17,15 +17,34 @@ from pate.run.randomness import Streams
 from pate.run.stages.release import ReleasePlan
 from pate.validation import InvalidValue
 from tests.e2e.small_run import SilentMonitor
-from tests.unit.federated.holders import NUM_LABELS, NUM_QUERIES, TEACHERS, answer, request, votes_of
+from tests.unit.federated.holders import (
+    NUM_LABELS,
+    NUM_QUERIES,
+    TEACHERS,
+    answer,
+    request,
+    votes_of,
+)
 
 ROLL = Roll.numbered(4, TEACHERS, max_absent=1)
 NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
 
 
 def released(folder: Path, aggregator: Aggregator, **changes: Any) -> SummedRelease:
-    plan = ReleasePlan(aggregator=aggregator, target_delta=1e-5, allow_useless=True, seed=4, settings={"name": "small"})
-    made = {"plan": plan, "roll": ROLL, "request": request(), "inbox": folder / "inbox", "dataset": "small"}
+    plan = ReleasePlan(
+        aggregator=aggregator,
+        target_delta=1e-5,
+        allow_useless=True,
+        seed=4,
+        settings={"name": "small"},
+    )
+    made = {
+        "plan": plan,
+        "roll": ROLL,
+        "request": request(),
+        "inbox": folder / "inbox",
+        "dataset": "small",
+    }
     return SummedRelease(**(made | {"output_dir": folder / "release"} | changes))
 
 
@@ -43,16 +62,21 @@ def charges(folder: Path) -> int:
     return len(Ledger.stored(path).entries) if path.exists() else 0
 
 
-@pytest.mark.parametrize(("holders", "most"), [(3, 1), (40, 700), (400, 5_000_000), (10_000, 200_000)])
+@pytest.mark.parametrize(
+    ("holders", "most"), [(3, 1), (40, 700), (400, 5_000_000), (10_000, 200_000)]
+)
 def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most: int) -> None:
     terms = SumTerms(num_holders=holders, max_absent=1, most=most)
     rng = np.random.default_rng(0)
     numbers = rng.integers(-most, most + 1, size=(holders, 50))
     numbers[:, 0], numbers[:, 1] = most, -most
-    wire = np.stack([terms.require_sendable(row) for row in numbers]) + most  # what is added up modulo 2**32
+    # what is added up modulo 2**32
+    wire = np.stack([terms.require_sendable(row) for row in numbers]) + most
     summed = wire.astype(np.int64).sum(axis=0)
     assert summed.max() < 2**32 and 2 * most * holders < 2**32
-    average = (summed.astype(np.float64) - most - (holders - 1) * float(most)) * (2 * most / (holders * 2 * most))
+    average = (summed.astype(np.float64) - most - (holders - 1) * float(most)) * (
+        2 * most / (holders * 2 * most)
+    )
     np.testing.assert_array_equal(terms.exact_sum(average, holders), numbers.sum(axis=0))
 
 
@@ -80,8 +104,16 @@ def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
 
 def test_absent_holders_are_counted_as_where_votes_are_seen(tmp_path: Path) -> None:
     three = np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123"))
-    for aggregator, first in ((GaussianVotes(noise_std=1.0), 0), (GNMax(noise_std=1.0, max_votes=4), TEACHERS)):
-        made = released(tmp_path, aggregator, request=request(vote_clip=4), inbox=tmp_path / type(aggregator).__name__)
+    for aggregator, first in (
+        (GaussianVotes(noise_std=1.0), 0),
+        (GNMax(noise_std=1.0, max_votes=4), TEACHERS),
+    ):
+        made = released(
+            tmp_path,
+            aggregator,
+            request=request(vote_clip=4),
+            inbox=tmp_path / type(aggregator).__name__,
+        )
         made.inbox.mkdir()
         source = made.counted(lambda: (three, ("1", "2", "3")))
         assert source.num_teachers == 12
@@ -103,7 +135,9 @@ def noisy(folder: Path, names: str) -> Summed:
     return sum(numbers_of(folder, name, own) for name in names).astype(np.int64), tuple(names)  # type: ignore[union-attr]
 
 
-def test_noise_that_holders_add_is_released_once_and_charged_before_they_are_asked(tmp_path: Path) -> None:
+def test_noise_that_holders_add_is_released_once_and_charged_before_they_are_asked(
+    tmp_path: Path,
+) -> None:
     seen = []
 
     def ask() -> Summed:
@@ -123,17 +157,22 @@ def test_noise_that_holders_add_is_released_once_and_charged_before_they_are_ask
 def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
     own = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
     numbers_of(tmp_path, "1", own)
-    with pytest.raises(InvalidValue, match="request: expected a request that was not answered before"):
+    with pytest.raises(
+        InvalidValue, match="request: expected a request that was not answered before"
+    ):
         numbers_of(tmp_path, "1", own)
     folder = tmp_path / "home-1"
     (folder / f"answered-{request().digest}").rename(folder / "answered-another")
     with pytest.raises(
-        InvalidValue, match="requests answered with noise=2: expected at most 1, the max_answers of this"
+        InvalidValue,
+        match="requests answered with noise=2: expected at most 1, the max_answers of this",
     ):
         numbers_of(tmp_path, "1", own)
     numbers_of(tmp_path, "1", replace(own, max_answers=2))
     without = HolderSum(SumTerms.of_counts(ROLL))
-    np.testing.assert_array_equal(numbers_of(tmp_path, "2", without), numbers_of(tmp_path, "2", without))
+    np.testing.assert_array_equal(
+        numbers_of(tmp_path, "2", without), numbers_of(tmp_path, "2", without)
+    )
 
 
 def answered_at_once(folder: Path, number: int) -> bool:
@@ -146,9 +185,13 @@ def answered_at_once(folder: Path, number: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.process)])
+@pytest.mark.parametrize(
+    "pool", [ThreadPoolExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.process)]
+)
 def test_of_requests_at_the_same_moment_one_is_answered(pool: Any, tmp_path: Path) -> None:
-    how = {"mp_context": multiprocessing.get_context("spawn")} if pool is ProcessPoolExecutor else {}
+    how = (
+        {"mp_context": multiprocessing.get_context("spawn")} if pool is ProcessPoolExecutor else {}
+    )
     with pool(2 if how else 4, **how) as workers:
         for attempt in range(20):
             folder = tmp_path / str(attempt)
@@ -156,7 +199,9 @@ def test_of_requests_at_the_same_moment_one_is_answered(pool: Any, tmp_path: Pat
             assert sum(workers.map(answered_at_once, [folder] * 4, (1, 2, 1, 3))) == 1
 
 
-def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(tmp_path: Path) -> None:
+def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(
+    tmp_path: Path,
+) -> None:
     made = released(tmp_path, NOISE)
 
     def lost() -> Summed:
@@ -166,7 +211,9 @@ def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(t
     with pytest.raises(ConnectionError):
         made.run(lost)
     assert charges(tmp_path) == 1
-    with pytest.raises(InvalidValue, match="request: expected a request that was not answered before"):
+    with pytest.raises(
+        InvalidValue, match="request: expected a request that was not answered before"
+    ):
         made.run(lambda: noisy(tmp_path, "1234"))
     assert charges(tmp_path) == 1
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
@@ -196,10 +243,22 @@ def test_too_few_holders_are_no_release(tmp_path: Path) -> None:
 def test_terms_that_do_not_go_together_are_refused_before_anything(tmp_path: Path) -> None:
     plan = replace(released(tmp_path, NOISE).plan, target_epsilon=2.0)
     for aggregator, given, message in (
-        (replace(NOISE, num_holders=5), {}, r"aggregator\.num_holders=5: expected 4, as the roll says"),
+        (
+            replace(NOISE, num_holders=5),
+            {},
+            r"aggregator\.num_holders=5: expected 4, as the roll says",
+        ),
         (replace(NOISE, max_dropouts=0), {}, r"aggregator\.max_dropouts=0: expected 1"),
-        (replace(NOISE, max_votes=2), {}, r"vote_clip=None: expected max_votes=2 of the aggregator"),
-        (NOISE, {"plan": plan}, r"target_epsilon=2\.0: expected None: holders have agreed on the noise"),
+        (
+            replace(NOISE, max_votes=2),
+            {},
+            r"vote_clip=None: expected max_votes=2 of the aggregator",
+        ),
+        (
+            NOISE,
+            {"plan": plan},
+            r"target_epsilon=2\.0: expected None: holders have agreed on the noise",
+        ),
         (NOISE, {"shares": 43}, "shares=43: expected None with distributed_votes"),
     ):
         with pytest.raises(InvalidValue, match=message):
@@ -212,7 +271,10 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
     assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)
     assert SumTerms(num_holders=400, max_absent=40, most=9).threshold == 360
     for shares, message in (
-        (41, "shares=41: expected more: with max_absent=40 a sum could not be opened with probability 0.002"),
+        (
+            41,
+            "shares=41: expected more: with max_absent=40 a sum could not be opened with probability 0.002",
+        ),
         (42, "an odd number below num_holders=400"),
         (401, "an odd number below num_holders=400"),
         (5, "shares=5"),

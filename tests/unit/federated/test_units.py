@@ -28,7 +28,9 @@ TEACHER = PrivacyUnit("one teacher, with all its records")
         ((None, None), TEACHER),
     ],
 )
-def test_the_unit_is_what_all_holders_vouch_for(units: tuple[PrivacyUnit | None, ...], wanted: PrivacyUnit) -> None:
+def test_the_unit_is_what_all_holders_vouch_for(
+    units: tuple[PrivacyUnit | None, ...], wanted: PrivacyUnit
+) -> None:
     heads = [
         VoteManifest(
             holder=f"hospital_{number}",
@@ -73,5 +75,7 @@ def test_records_that_count_differently_are_asked_about_no_other_samples(tmp_pat
     np.savez(queries, inputs=np.ones((3, 2), np.float32))
     shared = SharedRecords(("patient", "doctor"), np.full(4, 0.25), num_groups=1, largest=4)
     counted = replace(_dataset(), shared=shared)
-    with pytest.raises(InvalidValue, match=r"^data\.group=\['patient', 'doctor'\]: expected none but in pate-train"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.group=\['patient', 'doctor'\]: expected none but in pate-train"
+    ):
         AskedData(SimpleNamespace(load=lambda: counted), queries).load()

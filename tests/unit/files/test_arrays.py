@@ -47,8 +47,12 @@ def test_arrays_come_back_as_they_were_and_may_be_changed(tmp_path: Path) -> Non
     assert read_arrays(tmp_path / "columns.npz")["columns"].tolist() == columns.tolist()
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way is not flipped_once], ids=lambda way: way.__name__)
-def test_every_damage_to_arrays_is_one_line_with_the_file_and_the_remedy(tmp_path: Path, way: Way) -> None:
+@pytest.mark.parametrize(
+    "way", [way for way in WAYS if way is not flipped_once], ids=lambda way: way.__name__
+)
+def test_every_damage_to_arrays_is_one_line_with_the_file_and_the_remedy(
+    tmp_path: Path, way: Way
+) -> None:
     path = written(tmp_path)
     way(path)
     with pytest.raises(DamagedFile) as caught:
@@ -75,12 +79,16 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     assert refused > len(whole) / 6
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way not in (other_json, flipped_once, other_arrays)])
+@pytest.mark.parametrize(
+    "way", [way for way in WAYS if way not in (other_json, flipped_once, other_arrays)]
+)
 def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
     path = tmp_path / "run.json"
     path.write_text('{"seed": 3, "name": "x"}\n')
     way(path)
-    with pytest.raises(DamagedFile, match=r"^file=\S+run\.json: expected JSON \(.*\); copy it again$"):
+    with pytest.raises(
+        DamagedFile, match=r"^file=\S+run\.json: expected JSON \(.*\); copy it again$"
+    ):
         read_json(path, remedy="copy it again")
 
 
@@ -94,7 +102,9 @@ def test_json_without_end_is_one_line_and_text_that_is_no_text_says_where(tmp_pa
         read_text(tmp_path / "data.sha256", remedy="restore")
 
 
-def test_headers_that_promise_more_and_compressed_arrays_are_refused_or_bounded(tmp_path: Path) -> None:
+def test_headers_that_promise_more_and_compressed_arrays_are_refused_or_bounded(
+    tmp_path: Path,
+) -> None:
     start = io.BytesIO()
     promised = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
     np.lib.format.write_array_header_1_0(start, promised)
@@ -115,7 +125,10 @@ def test_arrays_of_another_form_are_named(tmp_path: Path) -> None:
     for forms, said in (
         ({"summary": FORMS["summary"]}, r"expected the arrays summary \(not so: scale\)"),
         (FORMS | {"summary": ArrayForm("f")}, r"expected summary as floats \(dtype int64\)"),
-        (FORMS | {"summary": ArrayForm("i", (4, 2))}, r"expected summary as integers \[4, 2\] \(shape \(4, 3\)\)"),
+        (
+            FORMS | {"summary": ArrayForm("i", (4, 2))},
+            r"expected summary as integers \[4, 2\] \(shape \(4, 3\)\)",
+        ),
     ):
         with pytest.raises(DamagedFile, match=said):
             read_arrays(path, forms)
@@ -145,7 +158,12 @@ def test_the_rows_are_those_that_were_appended(
 
 def test_rows_that_are_taken_are_a_copy_and_blocks_all_rows_in_order() -> None:
     whole = spilled(0)
-    for rows in (slice(3, 900, 7), np.array([5, 999, 5, 0]), np.arange(1000) % 3 == 0, np.array([], np.int64)):
+    for rows in (
+        slice(3, 900, 7),
+        np.array([5, 999, 5, 0]),
+        np.arange(1000) % 3 == 0,
+        np.array([], np.int64),
+    ):
         found = taken(whole, rows)
         assert type(found) is np.ndarray
         assert np.array_equal(found, ROWS[rows])
@@ -198,7 +216,9 @@ def older_savez(file: io.BytesIO, **arrays: object) -> None:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def test_an_older_numpy_stores_no_setting_among_the_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_numpy_stores_no_setting_among_the_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(np, "savez", older_savez)
     content = npz_bytes(labels=np.eye(3, dtype=bool), scale=np.array(0.5))
     write_arrays(tmp_path / "release.npz", labels=np.eye(3, dtype=bool), scale=np.array(0.5))

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from pate.files import disk
-from pate.files.disk import locked, make_folder, read_secret, remove_partials, replacing, write_arrays, write_text
+from pate.files.disk import (
+    locked,
+    make_folder,
+    read_secret,
+    remove_partials,
+    replacing,
+    write_arrays,
+    write_text,
+)
 from pate.report.tensorboard import RunWriter
 from pate.teachers import CheckpointStore
 from pate.validation import InvalidValue
@@ -19,7 +27,9 @@ from pate.votes import VoteStore
 REMEDY = "do this"
 
 
-def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_names_the_file_and_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "file.txt"
     write_text(path, "old")
 
@@ -29,13 +39,18 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path: Path, monke
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"No space left on device: '/\S+/file\.txt'$"):
         write_text(path, "new")
-    assert [(entry.name, entry.read_text()) for entry in path.parent.iterdir()] == [("file.txt", "old")]
+    assert [(entry.name, entry.read_text()) for entry in path.parent.iterdir()] == [
+        ("file.txt", "old")
+    ]
 
 
 def test_an_error_of_another_kind_or_file_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="/nowhere'"), replacing(tmp_path / "file.txt"):
         (tmp_path / "nowhere").read_text()
-    with pytest.raises(ChildProcessError, match=r"^a worker died$"), replacing(tmp_path / "file.txt"):
+    with (
+        pytest.raises(ChildProcessError, match=r"^a worker died$"),
+        replacing(tmp_path / "file.txt"),
+    ):
         raise ChildProcessError("a worker died")
     assert not list(tmp_path.iterdir())
 
@@ -56,13 +71,19 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "outputs" / "run")
     write_text(folder / "run.json", "{}")
     write_arrays(folder / "summary.npz", summary=np.zeros(3))
-    CheckpointStore(folder / "teachers").save({n: {"loss_curve": np.zeros(1, np.float32)} for n in (0, 2)})
+    CheckpointStore(folder / "teachers").save(
+        {n: {"loss_curve": np.zeros(1, np.float32)} for n in (0, 2)}
+    )
     votes = np.zeros((1, 2, 3), np.bool_)
     VoteStore.write(folder / "votes.npz", [votes], num_teachers=1, num_queries=2, num_labels=3)
     with locked(folder / "run.lock"):
         pass
     found = {path.relative_to(tmp_path).as_posix(): mode(path) for path in tmp_path.rglob("*")}
-    assert {name for name, bits in found.items() if bits == 0o700} == {"outputs", "outputs/run", "outputs/run/teachers"}
+    assert {name for name, bits in found.items() if bits == 0o700} == {
+        "outputs",
+        "outputs/run",
+        "outputs/run/teachers",
+    }
     assert {bits for name, bits in found.items() if (tmp_path / name).is_file()} == {0o600}
     assert len(found) == 10
 
@@ -82,7 +103,9 @@ def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
 @pytest.mark.parametrize("planted", ["run.json", ".run.json.{name}.partial"])
 def test_a_planted_link_gets_nothing(tmp_path: Path, planted: str) -> None:
     (tmp_path / "victim").write_text("mine")
-    (tmp_path / planted.format(name=f"{os.getpid()}{threading.get_ident()}")).symlink_to(tmp_path / "victim")
+    (tmp_path / planted.format(name=f"{os.getpid()}{threading.get_ident()}")).symlink_to(
+        tmp_path / "victim"
+    )
     write_text(tmp_path / "run.json", "{}")
     assert (tmp_path / "victim").read_text() == "mine"
     assert (tmp_path / "run.json").read_text() == "{}"
@@ -97,7 +120,10 @@ def test_a_lock_is_held_by_one_empties_nothing_and_follows_no_link(tmp_path: Pat
         lock.unlink()
     victim.write_text("mine")
     lock.symlink_to(victim)
-    with pytest.raises(InvalidValue, match=r"^lock=\S+run\.lock: expected a lock file or none"), locked(lock):
+    with (
+        pytest.raises(InvalidValue, match=r"^lock=\S+run\.lock: expected a lock file or none"),
+        locked(lock),
+    ):
         pass
     lock.unlink()
     os.link(victim, lock)
@@ -114,7 +140,13 @@ def test_a_lock_is_held_by_one_empties_nothing_and_follows_no_link(tmp_path: Pat
 
 
 def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
-    others = {".notes.txt.12.partial", "film.mp4.partial", ".votes.npz.partial", ".votes.npz.x.partial", "votes.npz"}
+    others = {
+        ".notes.txt.12.partial",
+        "film.mp4.partial",
+        ".votes.npz.partial",
+        ".votes.npz.x.partial",
+        "votes.npz",
+    }
     for name in (*others, ".votes.npz.12.partial"):
         (tmp_path / name).touch()
     (tmp_path / ".votes.npz.13.partial").mkdir()
@@ -153,12 +185,16 @@ def test_what_was_open_to_others_or_is_of_another_user_is_refused(
     for bits in (0o644, 0o640, 0o604, 0o700, 0o4600):
         path.chmod(bits)
         with pytest.raises(
-            InvalidValue, match=rf"^secret=.*a\.secret: expected .* mode 0600, .*, found mode 10{bits:04o}"
+            InvalidValue,
+            match=rf"^secret=.*a\.secret: expected .* mode 0600, .*, found mode 10{bits:04o}",
         ):
             read_secret(path, remedy=REMEDY)
     path.chmod(0o600)
     monkeypatch.setattr(disk.os, "geteuid", lambda: user + 1)
-    with pytest.raises(InvalidValue, match=rf"of user {user + 1}, who runs this.*, found .* of user {user}; do this"):
+    with pytest.raises(
+        InvalidValue,
+        match=rf"of user {user + 1}, who runs this.*, found .* of user {user}; do this",
+    ):
         read_secret(path, remedy=REMEDY)
 
 

@@ -14,7 +14,10 @@ from pate.data import TableSchema
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue
 
-TENFOLD = {one: f"[{', '.join([f'*{before}'] * 10)}]\n" for before, one in zip("abcdefgh", "bcdefghi", strict=True)}
+TENFOLD = {
+    one: f"[{', '.join([f'*{before}'] * 10)}]\n"
+    for before, one in zip("abcdefgh", "bcdefghi", strict=True)
+}
 LAUGHS = "a: &a [x, x, x]\n" + "".join(f"{one}: &{one} {ten}" for one, ten in TENFOLD.items())
 MERGES = "a: &a {x: 1}\n" + "".join(f"{one}: &{one}\n  <<: {ten}" for one, ten in TENFOLD.items())
 HOSTILE = {
@@ -45,14 +48,22 @@ def test_it_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
     """As a schema, as the settings of a release, and as a vote file's; before anything is built of it."""
     file = tmp_path / "schema.yaml"
     file.write_text(text)
-    settings = {"aggregator": {"_target_": "pate.aggregators.GaussianVotes"}, "accountant": {"_target_": "x.y"}}
+    settings = {
+        "aggregator": {"_target_": "pate.aggregators.GaussianVotes"},
+        "accountant": {"_target_": "x.y"},
+    }
     shape = {"num_queries": 2, "num_teachers": 3}
     started = time.process_time()
     for read, name in (
         (lambda: read_yaml(text, "file", "YAML"), "file"),
         (lambda: TableSchema.load(file), "data.schema="),
         (lambda: with_student(text, {"_target_": "pate.student.LinearStudent"}), "config.yaml"),
-        (lambda: release_settings(settings, GaussianVotes(noise_std=1.0), {"teacher": text}, **shape), "settings.teac"),
+        (
+            lambda: release_settings(
+                settings, GaussianVotes(noise_std=1.0), {"teacher": text}, **shape
+            ),
+            "settings.teac",
+        ),
     ):
         with pytest.raises(InvalidValue, match=rf"^{name}.*: expected YAML") as refused:
             read()
@@ -73,7 +84,10 @@ def test_it_takes_little_memory(name: str) -> None:
 def test_files_of_settings_are_read_likewise(name: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(HOSTILE[name])
-    started, files = time.process_time(), FileGuard(create_config_search_path(str(tmp_path))).repository
+    started, files = (
+        time.process_time(),
+        FileGuard(create_config_search_path(str(tmp_path))).repository,
+    )
     with pytest.raises(InvalidValue, match=r"^file=.*mine.yaml: .*(an alias|too deep)"):
         files.load_config("mine")
     assert time.process_time() - started < 5

@@ -39,7 +39,10 @@ def test_dataclasses_come_back_and_a_line_is_one_line() -> None:
         text = to_json(reading)
         assert from_json(Reading, text, name="reading") == reading
         assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders"}
-    assert to_json_line([Reading(math.inf), (1.5, np.float64(2))]) == '[{"epsilon": "inf", "orders": null}, [1.5, 2.0]]'
+    assert (
+        to_json_line([Reading(math.inf), (1.5, np.float64(2))])
+        == '[{"epsilon": "inf", "orders": null}, [1.5, 2.0]]'
+    )
     assert to_json_line("“quoted”\n") == r'"\u201cquoted\u201d\n"'
 
 
@@ -55,7 +58,9 @@ def test_what_json_has_no_form_for_and_what_is_no_number_are_refused() -> None:
         number(10**400, name="x")
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000, '{"manifest": 1' + "0" * 5_000 + "}"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000, '{"manifest": 1' + "0" * 5_000 + "}"]
+)
 def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: Path) -> None:
     """In a vote file's head, a request, a table, the state of a session."""
     file = tmp_path / "file"
@@ -71,12 +76,26 @@ def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: P
             read()
 
 
-FORMULAS = ["=cmd|'/c calc'!A0", "+1+cmd", "-2+3+cmd|' /C calc'!A0", "@SUM(A1:A9)", "-", "-1:00", "\uff1d1+1"]
+FORMULAS = [
+    "=cmd|'/c calc'!A0",
+    "+1+cmd",
+    "-2+3+cmd|' /C calc'!A0",
+    "@SUM(A1:A9)",
+    "-",
+    "-1:00",
+    "\uff1d1+1",
+]
 
 
 def test_no_cell_is_a_formula_and_others_are_as_they_are() -> None:
-    file, formulas = io.StringIO(), FORMULAS + [f"{blank}=1+1" for blank in ("\t", "\r", "\n", "  ", "\u00a0")]
-    others, write = ["flu", "a=b", "-5", "-0.25", "+1.5e-3", "'=x", "", "patient-7"], row_writer(file)
+    file, formulas = (
+        io.StringIO(),
+        FORMULAS + [f"{blank}=1+1" for blank in ("\t", "\r", "\n", "  ", "\u00a0")],
+    )
+    others, write = (
+        ["flu", "a=b", "-5", "-0.25", "+1.5e-3", "'=x", "", "patient-7"],
+        row_writer(file),
+    )
     write(formulas)
     write([*others, -5, -0.5, None, True])
     read = list(csv.reader(io.StringIO(file.getvalue(), newline="")))

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, ApproximateEvent, PureDpEvent, SelfComposedEvent
-from pate.accounting.target_charging import TargetCharging, boundary, not_prior, revise, run_twice, tight_boundary
+from pate.accounting.target_charging import (
+    TargetCharging,
+    boundary,
+    not_prior,
+    revise,
+    run_twice,
+    tight_boundary,
+)
 from pate.mechanisms import (
     BoundaryWrapper,
     ConditionalRelease,
@@ -25,7 +32,9 @@ VOTES = np.array([9, 6, 1])
 
 
 def selection(noise: str = "gumbel", scale: float = 4.0, **options: Any) -> GapSelection:
-    return GapSelection(noise_scale=scale, noise=noise, num_labels=3, num_teachers=9, padded=True, **options)
+    return GapSelection(
+        noise_scale=scale, noise=noise, num_labels=3, num_teachers=9, padded=True, **options
+    )
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "laplace", "exponential"])
@@ -41,16 +50,24 @@ def test_the_distribution_by_hand_and_in_batches(noise: str) -> None:
     assert (batch[:, -1] <= 1 / 3 + 1e-12).all()
 
 
-def test_one_histogram_gives_one_outcome_and_a_near_certain_one_keeps_the_digits_of_the_boundary() -> None:
+def test_one_histogram_gives_one_outcome_and_a_near_certain_one_keeps_the_digits_of_the_boundary() -> (
+    None
+):
     wrapper = BoundaryWrapper(GapSelection(noise_scale=10.0, num_labels=3, num_teachers=800))
     distribution = wrapper.probabilities(np.array([800, 10, 0]))
     assert 0 < distribution[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
     outcome = BoundaryWrapper(selection())(VOTES, rng=rng())
-    assert outcome.indices.shape == outcome.in_target.shape == RunTwice(selection())(VOTES, rng=rng()).in_target.shape
+    assert (
+        outcome.indices.shape
+        == outcome.in_target.shape
+        == RunTwice(selection())(VOTES, rng=rng()).in_target.shape
+    )
     assert outcome.in_target.shape == ()
 
 
-@pytest.mark.parametrize(("adjacency", "sensitivity"), [(Adjacency.REPLACE_ONE, 2), (Adjacency.ADD_REMOVE, 1)])
+@pytest.mark.parametrize(
+    ("adjacency", "sensitivity"), [(Adjacency.REPLACE_ONE, 2), (Adjacency.ADD_REMOVE, 1)]
+)
 def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity: int) -> None:
     epsilon = 2 * sensitivity / 4.0
     for noise in ("gumbel", "laplace", "exponential"):
@@ -75,8 +92,13 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
     joint = {(i, j): float(distribution[i] * distribution[j]) for i in range(4) for j in range(4)}
     assert p_value(pairs, joint) > 1e-4
     np.testing.assert_array_equal(twice.in_target, twice.first != twice.second)
-    ranked = RunTwice(OneShotTopK(k=2, epsilon=1.0))(np.tile(VOTES, (500, 1)), rng=np.random.default_rng(7))
-    expected = [a != b for a, b in zip(ranked.first.indices.tolist(), ranked.second.indices.tolist(), strict=True)]
+    ranked = RunTwice(OneShotTopK(k=2, epsilon=1.0))(
+        np.tile(VOTES, (500, 1)), rng=np.random.default_rng(7)
+    )
+    expected = [
+        a != b
+        for a, b in zip(ranked.first.indices.tolist(), ranked.second.indices.tolist(), strict=True)
+    ]
     assert ranked.in_target.tolist() == expected
     assert 0 < sum(expected) < 500
 
@@ -90,12 +112,20 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
         (GapSelection(noise_scale=1.0, num_labels=2, num_teachers=9), "NoOpEvent"),
     ):
         for make in (BoundaryWrapper, RunTwice):
-            with pytest.raises(InvalidValue, match=f"mechanism.event={name}: expected a mechanism of pure DP"):
+            with pytest.raises(
+                InvalidValue, match=f"mechanism.event={name}: expected a mechanism of pure DP"
+            ):
                 make(wrapped)
-    odd = type("Odd", (), {"event": PureDpEvent(0.1), "__call__": lambda self, votes, *, rng: "y"})()
-    with pytest.raises(InvalidValue, match=r"mechanism=str: expected one whose outcome is an array \[Q\] or a TopK"):
+    odd = type(
+        "Odd", (), {"event": PureDpEvent(0.1), "__call__": lambda self, votes, *, rng: "y"}
+    )()
+    with pytest.raises(
+        InvalidValue, match=r"mechanism=str: expected one whose outcome is an array \[Q\] or a TopK"
+    ):
         RunTwice(odd)(VOTES, rng=rng())
-    with pytest.raises(InvalidValue, match="mechanism=tuple: expected a mechanism of pure DP, with its event"):
+    with pytest.raises(
+        InvalidValue, match="mechanism=tuple: expected a mechanism of pure DP, with its event"
+    ):
         BoundaryWrapper(mechanism=())
 
 
@@ -103,7 +133,9 @@ EPSILON = 0.1
 
 
 def stored(target_hits: int = 2, **options: Any) -> ConditionalRelease:
-    return ConditionalRelease(TargetCharging.of_targets([revise(EPSILON)], target_hits, target_delta=1e-6, **options))
+    return ConditionalRelease(
+        TargetCharging.of_targets([revise(EPSILON)], target_hits, target_delta=1e-6, **options)
+    )
 
 
 def always(value: Any) -> Any:
@@ -123,7 +155,9 @@ def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
     assert again[-1].outcome == 5
     assert (released.session.hits, released.session.num_calls) == ([1], 4)
     for key in (first.key, 7):
-        with pytest.raises(InvalidValue, match=f"key={key}: expected an outcome that was drawn and not published"):
+        with pytest.raises(
+            InvalidValue, match=f"key={key}: expected an outcome that was drawn and not published"
+        ):
             released.revise(key, lambda y: True)
     assert released.session.num_calls == 4
 
@@ -153,7 +187,9 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
         lambda: released.release(never, never, epsilon=EPSILON, rng=rng()),
         lambda: released.revise(waiting.key, never),
     ):
-        with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
+        with pytest.raises(
+            InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"
+        ):
             ask()
     assert asked == []
 
@@ -163,18 +199,26 @@ def test_a_session_that_covers_no_second_question_refuses_it() -> None:
     released = ConditionalRelease(session)
     first = released.release(always(1), lambda y: False, epsilon=EPSILON, rng=rng())
     for _ in range(2):
-        with pytest.raises(InvalidValue, match=r"target=.*: expected no larger epsilon and no smaller hit_prob"):
+        with pytest.raises(
+            InvalidValue, match=r"target=.*: expected no larger epsilon and no smaller hit_prob"
+        ):
             released.revise(first.key, lambda y: True)
     assert session.num_calls == 1
 
 
 def test_a_delta_is_charged_with_the_first_question_alone() -> None:
     released = stored(2, failure_prob=2e-7)
-    first = released.release(always(1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng())
+    first = released.release(
+        always(1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
+    )
     released.revise(first.key, lambda y: False)
     assert released.session.state["spent_failure_prob"] == 1.5e-7
-    with pytest.raises(InvalidValue, match="failure_prob=3e-07: expected at most 2e-07 over all calls"):
-        released.release(always(1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng())
+    with pytest.raises(
+        InvalidValue, match="failure_prob=3e-07: expected at most 2e-07 over all calls"
+    ):
+        released.release(
+            always(1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
+        )
 
 
 def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
@@ -185,5 +229,7 @@ def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
     with pytest.raises(ZeroDivisionError):
         released.release(lambda generator: 1 // 0, lambda y: True, epsilon=EPSILON, rng=rng())
     assert released.session.hits == [2]
-    with pytest.raises(InvalidValue, match="key=0: expected an outcome that was drawn and not published"):
+    with pytest.raises(
+        InvalidValue, match="key=0: expected an outcome that was drawn and not published"
+    ):
         released.revise(waiting.key, lambda y: True)

@@ -24,7 +24,11 @@ def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float
 
 def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
     likely = (CanonicalClasses.likely(falling, k, weight=0.01, gamma=gamma) for gamma in (0.0, 0.5))
-    return [CanonicalClasses.all(len(falling), k), CanonicalClasses.by_worst(len(falling), k), *likely]
+    return [
+        CanonicalClasses.all(len(falling), k),
+        CanonicalClasses.by_worst(len(falling), k),
+        *likely,
+    ]
 
 
 @pytest.mark.parametrize("size", range(1, 9))
@@ -60,7 +64,9 @@ def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) ->
     k, every = 8, CanonicalClasses.all(400, 8)
     likely = CanonicalClasses.likely(falling, k, weight=weight, gamma=gamma)
     weights = [c.log_sizes - weight * c.losses(falling[None], gamma)[0] for c in (every, likely)]
-    assert np.logaddexp.reduce(weights[0]) == pytest.approx(np.logaddexp.reduce(weights[1]), rel=1e-12)
+    assert np.logaddexp.reduce(weights[0]) == pytest.approx(
+        np.logaddexp.reduce(weights[1]), rel=1e-12
+    )
     inside = (every.first >= likely.first.min()) & (every.high <= likely.high.max())
     assert np.logaddexp.reduce(weights[0][~inside], initial=-np.inf) < -120
     assert len(likely.first) < len(every.first)
@@ -74,19 +80,26 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
     distribution = mechanism.distribution(counts)
     block = mechanism._draw_block(rng, np.tile(counts, (20_000, 1)), few=True)
-    single = np.concatenate([mechanism._draw_block(rng, counts[None], few=False) for _ in range(3_000)])
+    single = np.concatenate(
+        [mechanism._draw_block(rng, counts[None], few=False) for _ in range(3_000)]
+    )
     for drawn in (block, single):
         assert p_value(Counter(map(tuple, drawn.tolist())), distribution) > 1e-4
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
-def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(noise: str, gamma: float) -> None:
+def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
+    noise: str, gamma: float
+) -> None:
     counts = np.array([1, 4, 0, 3])
     mechanism = CanonicalTopK(k=2, epsilon=3.0, noise=noise, gamma=gamma)
     sets = list(combinations(range(4), 2))
     values = np.array(
-        [-mechanism.weight_for(len(counts)) * loss_by_definition(counts, chosen, gamma) for chosen in sets]
+        [
+            -mechanism.weight_for(len(counts)) * loss_by_definition(counts, chosen, gamma)
+            for chosen in sets
+        ]
     )
     expected = ordered_distribution(values, 1, UNIT_NOISES[noise])
     distribution = mechanism.distribution(counts)
@@ -104,11 +117,15 @@ def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gam
         for counts in product(range(5), repeat=d):
             if list(counts) != sorted(counts, reverse=True):
                 continue
-            before = np.array([loss_by_definition(np.array(counts), chosen, gamma) for chosen in sets])
+            before = np.array(
+                [loss_by_definition(np.array(counts), chosen, gamma) for chosen in sets]
+            )
             for move in product(moves, repeat=d):
                 if min(np.array(counts) + move) < 0:
                     continue
-                after = [loss_by_definition(np.array(counts) + move, chosen, gamma) for chosen in sets]
+                after = [
+                    loss_by_definition(np.array(counts) + move, chosen, gamma) for chosen in sets
+                ]
                 widest = max(widest, float(np.ptp(np.array(after) - before)))
         assert weight * widest <= 1 + 1e-12
         if k > 1 or gamma > 0:
@@ -121,7 +138,22 @@ def test_prices_and_refusals() -> None:
     assert CanonicalTopK(k=3, epsilon=2.0, noise="laplace").event == PureDpEvent(2.0)
     assert CanonicalTopK(k=3, epsilon=2.0).weight_for(9) == 1.0
     assert CanonicalTopK(k=3, epsilon=2.0, adjacency="add_remove").weight_for(9) == 2.0
-    assert CanonicalTopK(k=1, epsilon=2.0).weight_for(9) == CanonicalTopK(k=8, epsilon=2.0).weight_for(9) == 2.0
-    for name, value in (("gamma", -0.1), ("gamma", 1.1), ("gamma", np.nan), ("noise", "cauchy"), ("rho", 0.1)):
+    assert (
+        CanonicalTopK(k=1, epsilon=2.0).weight_for(9)
+        == CanonicalTopK(k=8, epsilon=2.0).weight_for(9)
+        == 2.0
+    )
+    for name, value in (
+        ("gamma", -0.1),
+        ("gamma", 1.1),
+        ("gamma", np.nan),
+        ("noise", "cauchy"),
+        ("rho", 0.1),
+    ):
         with pytest.raises(InvalidValue, match=rf"^{name}={value}: expected"):
-            CanonicalTopK(**({"k": 1, "epsilon": None if name == "rho" else 1.0, "noise": "laplace"} | {name: value}))
+            CanonicalTopK(
+                **(
+                    {"k": 1, "epsilon": None if name == "rho" else 1.0, "noise": "laplace"}
+                    | {name: value}
+                )
+            )

@@ -34,7 +34,9 @@ def test_a_batch_is_its_rows(noise: str) -> None:
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_regularizer_as_function_or_numbers(noise: str) -> None:
     def make(regularizer: Any) -> np.ndarray:
-        selection = dataclasses.replace(SELECTION, noise=noise, regularizer=regularizer, padded=True)
+        selection = dataclasses.replace(
+            SELECTION, noise=noise, regularizer=regularizer, padded=True
+        )
         return selection.probabilities(np.array([6, 4, 3, 1]))
 
     as_function, as_numbers = make(lambda k: -0.5 * k), make([0, -0.5, -1, -1.5, -2])
@@ -50,7 +52,9 @@ def test_with_max_k_only_the_best_counts_matter(noise: str, padded: bool) -> Non
     """Two candidates need three counts; how many labels there are beside them, and their votes, is all the same."""
     distributions = []
     for votes in ([6, 3, 1], [1, 6, 0, 3, 1], [1, 1, 6, 0, 0, 1, 3]):
-        selection = dataclasses.replace(SELECTION, noise=noise, num_labels=len(votes), padded=padded, max_k=2)
+        selection = dataclasses.replace(
+            SELECTION, noise=noise, num_labels=len(votes), padded=padded, max_k=2
+        )
         distributions.append(selection.probabilities(np.array(votes)))
     np.testing.assert_array_equal(distributions[0], distributions[1])
     np.testing.assert_array_equal(distributions[0], distributions[2])
@@ -66,15 +70,24 @@ def test_with_max_k_only_the_best_counts_matter(noise: str, padded: bool) -> Non
     ],
 )
 @pytest.mark.parametrize(("adjacency", "moved"), [("replace_one", 2), ("add_remove", 1)])
-def test_price_of_each_noise_and_adjacency(adjacency: Adjacency, moved: int, noise: str, event: Any) -> None:
-    assert dataclasses.replace(SELECTION, noise_scale=2.5, noise=noise, adjacency=adjacency).event == event(moved)
+def test_price_of_each_noise_and_adjacency(
+    adjacency: Adjacency, moved: int, noise: str, event: Any
+) -> None:
+    assert dataclasses.replace(
+        SELECTION, noise_scale=2.5, noise=noise, adjacency=adjacency
+    ).event == event(moved)
 
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("offset", [0.1, 1e6 + 0.3, 1e15, -(2.0**50)])
 def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
     """What is added to all candidates changes nothing: rounded sums would move by more than the price allows."""
-    shape: dict[str, Any] = {"noise_scale": 100.0, "noise": noise, "num_labels": 3, "num_teachers": 1000}
+    shape: dict[str, Any] = {
+        "noise_scale": 100.0,
+        "noise": noise,
+        "num_labels": 3,
+        "num_teachers": 1000,
+    }
     plain, moved = GapSelection(**shape), GapSelection(**shape, regularizer=[offset, offset])
     votes = np.array([[600, 600 - gap, 200] for gap in range(100, 117)])
     np.testing.assert_allclose(moved.probabilities(votes), plain.probabilities(votes), rtol=1e-12)
@@ -94,8 +107,14 @@ WRONG: list[tuple[str, Any]] = [
     ("num_teachers", 0),
     ("adjacency", "swap"),
     *(("max_k", value) for value in (0, 2.0)),
-    *(("regularizer", value) for value in ([1.0, 2.0], [], [0.0] * 4, 3.0, "steep", np.zeros((2, 2)))),
-    *(("regularizer", [0.0, v, 0.0]) for v in (math.nan, math.inf, -math.inf, "1", None, True, [1.0], 1j)),
+    *(
+        ("regularizer", value)
+        for value in ([1.0, 2.0], [], [0.0] * 4, 3.0, "steep", np.zeros((2, 2)))
+    ),
+    *(
+        ("regularizer", [0.0, v, 0.0])
+        for v in (math.nan, math.inf, -math.inf, "1", None, True, [1.0], 1j)
+    ),
     *(("regularizer", lambda k, v=v: v) for v in (math.nan, math.inf, "1", None, True, [1.0], 1j)),
 ]
 

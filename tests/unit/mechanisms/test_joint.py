@@ -21,7 +21,10 @@ BATCHED = ("falling", "order", "losses", "log_sizes")
 
 def losses_by_definition(counts: np.ndarray, k: int) -> dict[Sequence, int]:
     best = sorted(counts.tolist(), reverse=True)
-    return {s: max(best[i] - int(counts[s[i]]) for i in range(k)) for s in permutations(range(len(counts)), k)}
+    return {
+        s: max(best[i] - int(counts[s[i]]) for i in range(k))
+        for s in permutations(range(len(counts)), k)
+    }
 
 
 def random_instances(number: int) -> list[tuple[np.ndarray, int]]:
@@ -49,10 +52,18 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     rng = np.random.default_rng(1)
     falling, k, draws = np.array([[3, 3, 1, 1, 0]]), 3, 3_000
     losses = losses_by_definition(falling[0], k)
-    classes = JointClasses.likely(falling, k, weight=0.01) if likely else JointClasses.of(falling, k, each=True)
+    classes = (
+        JointClasses.likely(falling, k, weight=0.01)
+        if likely
+        else JointClasses.of(falling, k, each=True)
+    )
     seen: set[Sequence] = set()
-    many = dataclasses.replace(classes, **{name: np.repeat(getattr(classes, name), draws, axis=0) for name in BATCHED})
-    for place, (loss, log_size) in enumerate(zip(classes.losses[0], classes.log_sizes[0], strict=True)):
+    many = dataclasses.replace(
+        classes, **{name: np.repeat(getattr(classes, name), draws, axis=0) for name in BATCHED}
+    )
+    for place, (loss, log_size) in enumerate(
+        zip(classes.losses[0], classes.log_sizes[0], strict=True)
+    ):
         members = Counter(map(tuple, many.members(np.full(draws, place), rng).tolist()))
         size = round(np.exp(log_size))
         assert len(members) == size
@@ -65,9 +76,18 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
 
 @pytest.mark.parametrize(
     ("k", "weight", "both_ends"),
-    [(8, 0.05, False), (8, 0.5, False), (8, 5.0, False), (120, 0.05, True), (120, 0.5, True), (120, 5.0, False)],
+    [
+        (8, 0.05, False),
+        (8, 0.5, False),
+        (8, 5.0, False),
+        (120, 0.05, True),
+        (120, 0.5, True),
+        (120, 5.0, False),
+    ],
 )
-def test_losses_that_weigh_nothing_are_left_out_and_no_others(k: int, weight: float, both_ends: bool) -> None:
+def test_losses_that_weigh_nothing_are_left_out_and_no_others(
+    k: int, weight: float, both_ends: bool
+) -> None:
     """Against exact counts: what is cut off is less than exp(-61) of all, and not far less; the others are counted."""
     falling = -np.sort(-np.random.default_rng(2).integers(0, 2_000, 300))
     classes = JointClasses.likely(falling[None], k, weight=weight)
@@ -76,14 +96,19 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(k: int, weight: fl
     log_weights = {loss: math.log(n) - weight * loss for loss, n in counted.items()}
     everything = np.logaddexp.reduce(list(log_weights.values()))
     for end, cut in (("above", highest < max(log_weights)), ("below", both_ends)):
-        left_out = [w for loss, w in log_weights.items() if (loss > highest if end == "above" else loss < lowest)]
+        left_out = [
+            w
+            for loss, w in log_weights.items()
+            if (loss > highest if end == "above" else loss < lowest)
+        ]
         assert bool(left_out) == cut
         assert np.logaddexp.reduce([-np.inf, *left_out]) - everything < -61.5
         assert not left_out or np.logaddexp.reduce(left_out) - everything > -85
     for loss in (loss for loss in log_weights if lowest <= loss <= highest):
         found = np.logaddexp.reduce(classes.log_sizes[classes.losses == loss])
         expected = log_weights[loss] + weight * loss
-        assert found == pytest.approx(expected, abs=1e-9) or loss == 0  # the best sequence has a class of its own
+        # the best sequence has a class of its own
+        assert found == pytest.approx(expected, abs=1e-9) or loss == 0
 
 
 @pytest.mark.slow
@@ -94,7 +119,9 @@ def test_few_and_many_places_have_the_same_distribution() -> None:
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
         distribution = mechanism.distribution(counts)
         every = mechanism._draw_block(rng, np.tile(counts, (draws, 1)), few=True)
-        likely = np.concatenate([mechanism._draw_block(rng, counts[None], few=False) for _ in range(draws // 8)])
+        likely = np.concatenate(
+            [mechanism._draw_block(rng, counts[None], few=False) for _ in range(draws // 8)]
+        )
         for block in (every, likely):
             assert p_value(Counter(map(tuple, block.tolist())), distribution) > 1e-4
 
@@ -106,7 +133,9 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
     values = -mechanism.weight * np.array(list(losses.values()), dtype=float)
     distribution = ordered_distribution(values, 1, UNIT_NOISES["exponential"])
     for place, sequence in enumerate(losses):
-        assert mechanism.distribution(counts)[sequence] == pytest.approx(distribution[(place,)], rel=1e-10)
+        assert mechanism.distribution(counts)[sequence] == pytest.approx(
+            distribution[(place,)], rel=1e-10
+        )
 
 
 @pytest.mark.parametrize(("adjacency", "range_of_one"), [("replace_one", 2), ("add_remove", 1)])
@@ -129,9 +158,13 @@ def test_losses_move_by_the_range_that_is_charged_and_by_half_of_it_for_one_inde
 def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
     with pytest.raises(InvalidValue, match=r"failure_prob=0\.0: expected 2\.7e-22 or more"):
-        PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))(counts, rng=np.random.default_rng(0))
+        PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))(
+            counts, rng=np.random.default_rng(0)
+        )
     with pytest.raises(InvalidValue, match="expected a smaller epsilon, or JointTopK"):
-        PermuteAndFlipJointTopK(k=1000, epsilon=61.0, failure_prob=0.5)(counts, rng=np.random.default_rng(0))
+        PermuteAndFlipJointTopK(k=1000, epsilon=61.0, failure_prob=0.5)(
+            counts, rng=np.random.default_rng(0)
+        )
     mechanism = PermuteAndFlipJointTopK(k=1000, epsilon=30.0, failure_prob=1e-12)
     assert mechanism.event == ApproximateEvent(PureDpEvent(30.0), 1e-12)
     picked = mechanism(counts, rng=np.random.default_rng(0)).indices

@@ -39,7 +39,9 @@ def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
     kind = UNIT_NOISES[noise]
     x = np.linspace(max(kind.low, -3), 8, 45)[1:]
     log_q = np.log(-np.log(kind.cdf(x)))
-    np.testing.assert_allclose(kind.quantile_of_log(log_q, np.log1p(-kind.cdf(x))), x, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        kind.quantile_of_log(log_q, np.log1p(-kind.cdf(x))), x, rtol=1e-9, atol=1e-9
+    )
     slopes = (kind.cdf(x + 1e-6) - kind.cdf(x - 1e-6)) / 2e-6
     np.testing.assert_allclose(kind.density(x), slopes, rtol=1e-6, atol=2e-6)
     assert (kind.density(x) <= (1 - kind.cdf(x)) * (1 + 1e-9)).all()
@@ -51,7 +53,10 @@ def test_the_largest_of_many_has_its_own_distribution(noise: str, log_size: floa
     """All five have a tail of at most 2 exp(-x), so the largest of N lies around log N and spreads like one Gumbel."""
     rng = np.random.default_rng(0)
     size = int(np.exp(log_size)) if log_size < 700 else 10**434
-    values = draw_largest(noise, np.full((1, 20_000), log_size), lambda row, place: size, rng).values - log_size
+    values = (
+        draw_largest(noise, np.full((1, 20_000), log_size), lambda row, place: size, rng).values
+        - log_size
+    )
     shift = {"laplace": -np.log(2), "half_logistic": np.log(2)}.get(noise, 0.0)
     assert values.mean() - shift == pytest.approx(np.euler_gamma, abs=0.06)
     assert values.std() == pytest.approx(np.pi / np.sqrt(6), rel=0.04)
@@ -78,7 +83,10 @@ def test_impossible_parameters_are_refused() -> None:
         SubsetPeeling(noise_scale=math.nan)
     with pytest.raises(InvalidValue, match=r"counts=970200 sequences: expected at most 100000"):
         SubsetPeeling(noise_scale=1.0).distribution_of(np.arange(100), np.ones(100, dtype=bool), 3)
-    with pytest.raises(InvalidValue, match="noise=laplas: expected one of exponential, gumbel, half_logistic, laplace"):
+    with pytest.raises(
+        InvalidValue,
+        match="noise=laplas: expected one of exponential, gumbel, half_logistic, laplace",
+    ):
         LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
 
 
@@ -109,14 +117,21 @@ def test_a_gap_of_w_passes_with_its_share_of_the_failure() -> None:
 
 def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
     """That it holds where it should is in `privacy/test_shipped.py`."""
-    made = mechanism_of_top_stable(k=1, domain_size=2, epsilon=2.0, failure_prob=0.01, adjacency=Adjacency.ADD_REMOVE)
+    made = mechanism_of_top_stable(
+        k=1, domain_size=2, epsilon=2.0, failure_prob=0.01, adjacency=Adjacency.ADD_REMOVE
+    )
     shape = {"num_labels": 3, "num_teachers": 4, "adjacency": Adjacency.REPLACE_ONE}
     assert verify(made.distribution, event=Claim(deltas=((2.0, 0.01),)), **shape).refuted
 
 
 @pytest.mark.parametrize("make", [mechanism, mechanism_of_top_stable])
 def test_refusals(make: Any) -> None:
-    for name, value in (("domain_size", 0), ("failure_prob", 0), ("failure_prob", 1.0), ("epsilon", -1)):
+    for name, value in (
+        ("domain_size", 0),
+        ("failure_prob", 0),
+        ("failure_prob", 1.0),
+        ("epsilon", -1),
+    ):
         with pytest.raises(InvalidValue, match=rf"^{name}={value}: expected"):
             make(**{name: value})
     for counts, name in (([1, 2], "domain_size"), ([1, 2, -4], "counts")):
@@ -127,14 +142,17 @@ def test_refusals(make: Any) -> None:
 
 
 DISTRIBUTIONS = {
-    name: getattr(real_numbers, f"{name}_argmax") for name in ("gumbel", "exponential", "gaussian", "laplace")
+    name: getattr(real_numbers, f"{name}_argmax")
+    for name in ("gumbel", "exponential", "gaussian", "laplace")
 }
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_equal_values_are_equally_likely(name: str, size: int) -> None:
-    np.testing.assert_allclose(DISTRIBUTIONS[name](np.full((1, size), 3.7)), np.full((1, size), 1 / size), rtol=1e-9)
+    np.testing.assert_allclose(
+        DISTRIBUTIONS[name](np.full((1, size), 3.7)), np.full((1, size), 1 / size), rtol=1e-9
+    )
 
 
 def test_two_candidates_in_closed_form() -> None:
@@ -147,4 +165,6 @@ def test_two_candidates_in_closed_form() -> None:
         "laplace": 1 - mpmath.exp(-x) * (2 + x) / 4,
     }
     for name, distribution in DISTRIBUTIONS.items():
-        assert distribution(np.array([[1.3, 0.0]]))[0, 0] == pytest.approx(float(expected[name]), rel=1e-10), name
+        assert distribution(np.array([[1.3, 0.0]]))[0, 0] == pytest.approx(
+            float(expected[name]), rel=1e-10
+        ), name

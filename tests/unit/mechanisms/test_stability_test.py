@@ -47,7 +47,10 @@ class Fixed(np.random.Generator):
 
 def test_a_draw_equal_to_the_probability_refuses() -> None:
     """So that a pass has exactly the probability that is priced, which is a multiple of 2**-53."""
-    test, rng = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1), Fixed(np.random.PCG64(0))
+    test, rng = (
+        StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1),
+        Fixed(np.random.PCG64(0)),
+    )
     assert not test(np.array([0, 1]), rng=rng).any()
     assert test(np.array([3]), rng=rng).all()
     rng.value = 0.25
@@ -66,15 +69,21 @@ def divergence(logit_p: float, logit_q: float, order: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("order", "budget", "failure_prob"), [(8.0, 1e-3, 1e-9), (1.5, 0.2, 1e-6), (100.0, 1e-4, 0.01), (3.0, 2.0, 1e-12)]
+    ("order", "budget", "failure_prob"),
+    [(8.0, 1e-3, 1e-9), (1.5, 0.2, 1e-6), (100.0, 1e-4, 0.01), (3.0, 2.0, 1e-12)],
 )
-def test_each_step_spends_the_budget_and_no_more(order: float, budget: float, failure_prob: float) -> None:
-    table = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=300)
+def test_each_step_spends_the_budget_and_no_more(
+    order: float, budget: float, failure_prob: float
+) -> None:
+    table = optimal_stability_table(
+        order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=300
+    )
     assert table.logits[0] == pytest.approx(math.log(failure_prob / (1 - failure_prob)), rel=1e-12)
     for low, high in zip(table.logits, table.logits[1:], strict=False):
         spent = max(divergence(high, low, order), divergence(low, high, order))
         assert budget * (1 - 1e-6) <= spent <= budget * (1 + 1e-9)
-    aggregator = StableTopK(selection_scale=2.0, test="table", table=table)  # as scikit-learn clones it, and joblib
+    # as scikit-learn clones it, and joblib
+    aggregator = StableTopK(selection_scale=2.0, test="table", table=table)
     assert copy.deepcopy(aggregator) == pickle.loads(pickle.dumps(aggregator)) == aggregator
 
 
@@ -82,7 +91,9 @@ SMALL = StabilityTest.gaussian(test_std=2.0, failure_prob=1e-3, num_teachers=12)
 
 
 def table_of(order: float, budget: float, failure_prob: float, adjacency: str) -> CertifiedTable:
-    table = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=101)
+    table = optimal_stability_table(
+        order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=101
+    )
     test = StabilityTest.from_table(table, num_teachers=100, adjacency=adjacency)
     return CertifiedTable.of(test, order=order)
 
@@ -101,7 +112,8 @@ def worst_divergence(table: CertifiedTable) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("order", "budget", "failure_prob"), [(7.5, 1.5e-3, 1e-9), (1.5, 0.3, 1e-6), (200.0, 1e-4, 1e-12), (4.0, 2.0, 0.01)]
+    ("order", "budget", "failure_prob"),
+    [(7.5, 1.5e-3, 1e-9), (1.5, 0.3, 1e-6), (200.0, 1e-4, 1e-12), (4.0, 2.0, 0.01)],
 )
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_the_certificate_is_the_rounded_tables_cost(
@@ -117,7 +129,9 @@ def test_the_certificate_is_the_rounded_tables_cost(
 def test_the_certificate_looks_both_ways_round() -> None:
     """From nearly certain to 0.9: a refusal becomes likelier by 10**8, and a pass by a ninth less."""
     probs = (0.2, 0.2, 0.5, 0.9, 1 - 1e-9)
-    table = CertifiedTable.of(StabilityTest(pass_probs=probs, failure_prob=0.2, adjacency="add_remove"), order=4.0)
+    table = CertifiedTable.of(
+        StabilityTest(pass_probs=probs, failure_prob=0.2, adjacency="add_remove"), order=4.0
+    )
     exact = worst_divergence(table)
     assert 17 < exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
     # why integers are certified: at 1e-12 one grid step is a ten thousandth of the probability
@@ -130,7 +144,10 @@ def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
     again = CertifiedTable.load(tmp_path / "table.json")
     assert again == table
     assert again.digest == table.digest
-    assert again.test_for(num_teachers=100, adjacency=table.adjacency).pass_probs == table.test.pass_probs
+    assert (
+        again.test_for(num_teachers=100, adjacency=table.adjacency).pass_probs
+        == table.test.pass_probs
+    )
     values = json.loads((tmp_path / "table.json").read_text())
     assert values["num_teachers"] == 100
     drawn = [Fraction(numerator, values["denominator"]) for numerator in values["numerators"]]
@@ -139,22 +156,33 @@ def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
 
 def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> None:
     table = table_of(7.5, 1.5e-3, 1e-9, "replace_one")
-    with pytest.raises(InvalidValue, match=r"rdp=0\.00135.*: expected at least 0\.0015\d*, what the table costs"):
+    with pytest.raises(
+        InvalidValue, match=r"rdp=0\.00135.*: expected at least 0\.0015\d*, what the table costs"
+    ):
         replace(table, rdp=0.9 * table.rdp)
     for change in ({"order": 8.0}, {"rdp": float(np.nextafter(table.rdp, 0.0))}):
-        with pytest.raises(InvalidValue, match=r"expected at least .*, what the table costs at order [78]"):
+        with pytest.raises(
+            InvalidValue, match=r"expected at least .*, what the table costs at order [78]"
+        ):
             replace(table, **change)
     table.save(tmp_path / "table.json")
     text = (tmp_path / "table.json").read_text()
-    (tmp_path / "table.json").write_text(text.replace(str(table.numerators[60]), str(table.numerators[60] + 2**40)))
-    with pytest.raises(InvalidValue, match=r"table=.*table\.json: rdp=.*: expected at least .*, what the table costs"):
+    (tmp_path / "table.json").write_text(
+        text.replace(str(table.numerators[60]), str(table.numerators[60] + 2**40))
+    )
+    with pytest.raises(
+        InvalidValue,
+        match=r"table=.*table\.json: rdp=.*: expected at least .*, what the table costs",
+    ):
         CertifiedTable.load(tmp_path / "table.json")
 
 
 @pytest.mark.parametrize(("adjacency", "sens"), ADJACENCIES)
 @pytest.mark.parametrize("test_std", [0.7, 3.0, 100.0])
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_noisy_tests_in_closed_form(kind: str, test_std: float, adjacency: Adjacency, sens: int) -> None:
+def test_noisy_tests_in_closed_form(
+    kind: str, test_std: float, adjacency: Adjacency, sens: int
+) -> None:
     """max(sens, gap) + noise of that std > sens + the threshold that passes the floor with failure_prob."""
     test = getattr(StabilityTest, kind)(test_std=test_std, adjacency=adjacency, **SHAPE)
     noise = norm(scale=test_std) if kind == "gaussian" else laplace(scale=test_std / math.sqrt(2))
@@ -163,8 +191,20 @@ def test_noisy_tests_in_closed_form(kind: str, test_std: float, adjacency: Adjac
 
 
 TABLE: dict[str, Any] = {"order": 8.0, "rdp_budget": 0.1, "failure_prob": 1e-6, "num_levels": 5}
-WRONG = [("test_std", 0.0), ("failure_prob", 0.0), ("failure_prob", 1.0), ("num_teachers", 0), ("adjacency", "swap")]
-WRONG_PROBS = [(), (0.0, 0.0, 0.0, 1.5), (0.0, 0.0, 0.0, math.nan), (0.01, 0.0, 0.0, 0.5), (0.0, 0.0, 0.02, 0.5)]
+WRONG = [
+    ("test_std", 0.0),
+    ("failure_prob", 0.0),
+    ("failure_prob", 1.0),
+    ("num_teachers", 0),
+    ("adjacency", "swap"),
+]
+WRONG_PROBS = [
+    (),
+    (0.0, 0.0, 0.0, 1.5),
+    (0.0, 0.0, 0.0, math.nan),
+    (0.01, 0.0, 0.0, 0.5),
+    (0.0, 0.0, 0.02, 0.5),
+]
 
 
 def certified(**changes: Any) -> CertifiedTable:
@@ -174,11 +214,26 @@ def certified(**changes: Any) -> CertifiedTable:
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        *((name, lambda f={name: v}: StabilityTest.gaussian(**({"test_std": 1.0} | SHAPE | f))) for name, v in WRONG),
-        *((name, lambda f={name: v}: StabilityTest.laplace(**({"test_std": 1.0} | SHAPE | f))) for name, v in WRONG),
-        *(("pass_probs", lambda p=p: StabilityTest(pass_probs=p, failure_prob=0.01)) for p in WRONG_PROBS),
-        *(("gaps", lambda gap=gap: SMALL(np.array([gap]), rng=np.random.default_rng(0))) for gap in (13, -1, 1.5)),
-        *(("order", lambda a=a: optimal_stability_table(**(TABLE | {"order": a}))) for a in (1.0, math.inf)),
+        *(
+            (name, lambda f={name: v}: StabilityTest.gaussian(**({"test_std": 1.0} | SHAPE | f)))
+            for name, v in WRONG
+        ),
+        *(
+            (name, lambda f={name: v}: StabilityTest.laplace(**({"test_std": 1.0} | SHAPE | f)))
+            for name, v in WRONG
+        ),
+        *(
+            ("pass_probs", lambda p=p: StabilityTest(pass_probs=p, failure_prob=0.01))
+            for p in WRONG_PROBS
+        ),
+        *(
+            ("gaps", lambda gap=gap: SMALL(np.array([gap]), rng=np.random.default_rng(0)))
+            for gap in (13, -1, 1.5)
+        ),
+        *(
+            ("order", lambda a=a: optimal_stability_table(**(TABLE | {"order": a})))
+            for a in (1.0, math.inf)
+        ),
         ("rdp_budget", lambda: optimal_stability_table(**(TABLE | {"rdp_budget": 0.0}))),
         ("failure_prob", lambda: optimal_stability_table(**(TABLE | {"failure_prob": 1.0}))),
         ("num_levels", lambda: optimal_stability_table(**(TABLE | {"num_levels": 0}))),
@@ -197,13 +252,19 @@ def test_what_is_impossible_is_refused_by_name(name: str, make: Any) -> None:
 
 def test_files_that_are_no_table_are_one_line_of_error(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
-    with pytest.raises(InvalidValue, match=r"table=.*table\.json: expected a file that can be read \(No such file"):
+    with pytest.raises(
+        InvalidValue, match=r"table=.*table\.json: expected a file that can be read \(No such file"
+    ):
         CertifiedTable.load(path)
     CertifiedTable.of(SMALL, order=3.0).save(path)
     values = json.loads(path.read_text())
-    contradictions = [json.dumps(values | {key: 7}) for key in ("num_teachers", "format", "denominator")]
+    contradictions = [
+        json.dumps(values | {key: 7}) for key in ("num_teachers", "format", "denominator")
+    ]
     damaged = ["", "[]", "{}", "3", '{"format": "pate stability table", "order": 2}']
     for text in contradictions + damaged:
         path.write_text(text)
-        with pytest.raises(InvalidValue, match=r"table=.*table\.json: expected the JSON of a stability table"):
+        with pytest.raises(
+            InvalidValue, match=r"table=.*table\.json: expected the JSON of a stability table"
+        ):
             CertifiedTable.load(path)

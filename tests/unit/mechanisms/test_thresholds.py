@@ -10,7 +10,13 @@ import pytest
 
 from pate.accounting import Adjacency, ApproximateEvent, PureDpEvent, SelfComposedEvent
 from pate.accounting.target_charging import TargetCharging, min_accesses, not_prior
-from pate.mechanisms import AboveThreshold, BetweenThresholds, ConditionalRelease, SparseVector, SweepTopK
+from pate.mechanisms import (
+    AboveThreshold,
+    BetweenThresholds,
+    ConditionalRelease,
+    SparseVector,
+    SweepTopK,
+)
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
 
@@ -23,17 +29,28 @@ def test_distributions_sum_to_one_far_and_near() -> None:
     for distribution in (above, between):
         assert (distribution >= 0).all()
         np.testing.assert_allclose(distribution.sum(axis=1), 1, rtol=1e-12)
-    rare = BetweenThresholds(lower=100, upper=101, epsilon=1.0).probabilities(0)[1]  # its digits are kept
+    # its digits are kept
+    rare = BetweenThresholds(lower=100, upper=101, epsilon=1.0).probabilities(0)[1]
     assert rare == pytest.approx(math.tanh(0.5) * math.exp(-100), rel=1e-9)
 
 
 @pytest.mark.parametrize(
     ("statistic", "adjacency", "sensitivity"),
-    [("count", "replace_one", 1), ("count", "add_remove", 1), ("gap", "replace_one", 2), ("gap", "add_remove", 1)],
+    [
+        ("count", "replace_one", 1),
+        ("count", "add_remove", 1),
+        ("gap", "replace_one", 2),
+        ("gap", "add_remove", 1),
+    ],
 )
-def test_noise_grows_with_what_one_change_moves(statistic: str, adjacency: Adjacency, sensitivity: int) -> None:
+def test_noise_grows_with_what_one_change_moves(
+    statistic: str, adjacency: Adjacency, sensitivity: int
+) -> None:
     options: dict[str, Any] = {"epsilon": 0.5, "statistic": statistic, "adjacency": adjacency}
-    for test in (AboveThreshold(threshold=3, **options), BetweenThresholds(lower=3, upper=7, **options)):
+    for test in (
+        AboveThreshold(threshold=3, **options),
+        BetweenThresholds(lower=3, upper=7, **options),
+    ):
         assert float(test.noise.rate) == 0.5 / sensitivity
         assert test.event == PureDpEvent(0.5)
         assert test.target.epsilon == 0.5
@@ -86,7 +103,9 @@ def test_a_sweep_is_conditional_releases_from_the_top_down() -> None:
     for seed in range(20):
         at_once = sweep(counts, rng=np.random.default_rng(seed))
         noisy = counts + sweep.noise.sample(counts.shape, np.random.default_rng(seed))
-        released = ConditionalRelease(TargetCharging.of_targets([sweep.target], 3, target_delta=1e-6))
+        released = ConditionalRelease(
+            TargetCharging.of_targets([sweep.target], 3, target_delta=1e-6)
+        )
         top = int(noisy.max())
         epsilon = float(sweep.noise.rate)
         kept = partial(released.release, accept=lambda y: False, epsilon=epsilon, rng=rng())
@@ -106,7 +125,10 @@ def vector(**options: Any) -> SparseVector:
 
 def test_items_drop_out_with_their_last_hit() -> None:
     """With next to no noise the sums are those of the items that are left, by hand."""
-    bits = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]], dtype=bool)
+    bits = np.array(
+        [[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]],
+        dtype=bool,
+    )
     outcome = vector()(bits, thresholds=2, rng=rng())
     assert outcome.answered.tolist() == [True, True, True, False, False, False]
     assert outcome.values.tolist() == [3, 2, 2, 0, 0, 0]
@@ -132,9 +154,14 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
         (True, True): float(tail(0) * tail(2)),
     }
     generator = np.random.default_rng(9)
-    drawn = Counter(tuple(mechanism(bits, thresholds=2, rng=generator).answered.tolist()) for _ in range(1500))
+    drawn = Counter(
+        tuple(mechanism(bits, thresholds=2, rng=generator).answered.tolist()) for _ in range(1500)
+    )
     assert p_value(drawn, distribution) > 1e-4
-    never = {(a, b): float((tail(0) if a else 1 - tail(0)) * (tail(0) if b else 1 - tail(0))) for a, b in distribution}
+    never = {
+        (a, b): float((tail(0) if a else 1 - tail(0)) * (tail(0) if b else 1 - tail(0)))
+        for a, b in distribution
+    }
     assert p_value(drawn, never) < 1e-4
 
 
@@ -142,7 +169,9 @@ def test_an_exchange_pays_for_both_items() -> None:
     for adjacency, hits in ((Adjacency.ADD_REMOVE, 2), (Adjacency.REPLACE_ONE, 4)):
         mechanism = vector(epsilon=0.5, adjacency=adjacency)
         assert mechanism.target_hits == hits
-        count = min_accesses(target_hits=mechanism.target_hits, hit_prob=not_prior(0.5).hit_prob, overrun_prob=1e-9)
+        count = min_accesses(
+            target_hits=mechanism.target_hits, hit_prob=not_prior(0.5).hit_prob, overrun_prob=1e-9
+        )
         assert mechanism.event == ApproximateEvent(SelfComposedEvent(PureDpEvent(0.5), count), 1e-9)
 
 
@@ -158,10 +187,15 @@ VECTOR: dict[str, Any] = {"epsilon": 1.0, "item_hits": 2, "failure_prob": 1e-9}
         (AboveThreshold, CALL, "epsilon", 0.0),
         (AboveThreshold, CALL, "statistic", "counts"),
         (AboveThreshold, CALL, "adjacency", "swap"),
-        *((SweepTopK, SWEEP, *wrong) for wrong in (("k", 0), ("failure_prob", 0.0), ("adjacency", 1))),
+        *(
+            (SweepTopK, SWEEP, *wrong)
+            for wrong in (("k", 0), ("failure_prob", 0.0), ("adjacency", 1))
+        ),
         *((SparseVector, VECTOR, *wrong) for wrong in (("item_hits", 0), ("failure_prob", 1.0))),
     ],
 )
-def test_impossible_parameters_are_refused(kind: Any, given: dict[str, Any], name: str, value: Any) -> None:
+def test_impossible_parameters_are_refused(
+    kind: Any, given: dict[str, Any], name: str, value: Any
+) -> None:
     with pytest.raises(InvalidValue, match=rf"^{name}={value}: expected"):
         kind(**(given | {name: value}))

@@ -46,7 +46,9 @@ def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
     return [kind(k=k, epsilon=epsilon, **options) for kind, options in PURE]
 
 
-def of_a_domain(k: int = 2, epsilon: float = 2.0, failure_prob: float = 0.01) -> list[TopKMechanism]:
+def of_a_domain(
+    k: int = 2, epsilon: float = 2.0, failure_prob: float = 0.01
+) -> list[TopKMechanism]:
     shape = {"k": k, "domain_size": k + 1, "epsilon": epsilon, "failure_prob": failure_prob}
     return [LimitedDomainTopK(**shape), TopStableTopK(**shape)]
 
@@ -101,14 +103,18 @@ def test_impossible_counts_and_seeds_are_refused_in_one_line(mechanism: TopKMech
 def test_distributions_are_for_one_small_histogram() -> None:
     with pytest.raises(InvalidValue, match=r"counts\.shape=\(1, 3\): expected \[num_labels\]"):
         PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
-    with pytest.raises(InvalidValue, match=r"spread=.*: expected values at most 5000 noise scales apart"):
+    with pytest.raises(
+        InvalidValue, match=r"spread=.*: expected values at most 5000 noise scales apart"
+    ):
         LaplaceTopK(k=1, epsilon=1e6).distribution(np.array([1, 2, 3]))
     with pytest.raises(InvalidValue, match=r"counts=970200 sequences: expected at most 100000"):
         PeelingTopK(k=3, epsilon=1.0).distribution(np.arange(100))
 
 
 @pytest.mark.parametrize(("kind", "options"), PURE)
-def test_the_accountant_never_charges_more_than_epsilon(kind: type[Any], options: dict[str, Any]) -> None:
+def test_the_accountant_never_charges_more_than_epsilon(
+    kind: type[Any], options: dict[str, Any]
+) -> None:
     event = kind(k=3, epsilon=0.6, **options).event
     printed = RdpAccountant().compose(event).get_epsilon(1e-12)
     assert 0 < printed <= 0.6 * (1 + 1e-4)  # Renyi orders end at a finite one
@@ -140,15 +146,27 @@ def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
     density = [np.exp(-np.abs(x)) / 2 for x in away]
     exceeds = [np.where(x > 0, f, 1 - f) for x, f in zip(away, density, strict=True)]
     count = np.arange(201)[:, None]
-    last_is_first = 200 * binom.pmf(count - 1, 199, exceeds[0]) * binom.pmf(200 - count, 200, exceeds[1]) * density[0]
-    last_is_second = 200 * binom.pmf(count, 200, exceeds[0]) * binom.pmf(199 - count, 199, exceeds[1]) * density[1]
+    last_is_first = (
+        200
+        * binom.pmf(count - 1, 199, exceeds[0])
+        * binom.pmf(200 - count, 200, exceeds[1])
+        * density[0]
+    )
+    last_is_second = (
+        200
+        * binom.pmf(count, 200, exceeds[0])
+        * binom.pmf(199 - count, 199, exceeds[1])
+        * density[1]
+    )
     return np.asarray((last_is_first + last_is_second) @ weight)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lead", [0, 3, 15])
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_the_approximate_price_covers_many_counts_of_two_kinds(adjacency: Adjacency, lead: int) -> None:
+def test_the_approximate_price_covers_many_counts_of_two_kinds(
+    adjacency: Adjacency, lead: int
+) -> None:
     """Those of the first kind lead by some votes; all moves of the kinds, and a thirtieth of the noise."""
     mechanism = LaplaceTopK(k=200, epsilon=0.2, failure_prob=0.05, adjacency=adjacency)
     scale = mechanism.noise_scale(num_counts=400)
@@ -161,13 +179,16 @@ def test_the_approximate_price_covers_many_counts_of_two_kinds(adjacency: Adjace
         for first, second in product(steps, steps):
             other = chosen_distribution(((lead + first) / scale / share, second / scale / share))
             deltas += [
-                np.maximum(p - math.exp(0.2) * q, 0).sum() for p, q in ((distribution, other), (other, distribution))
+                np.maximum(p - math.exp(0.2) * q, 0).sum()
+                for p, q in ((distribution, other), (other, distribution))
             ]
         assert (max(deltas) <= 0.05) == covered
 
 
 @pytest.mark.parametrize("largest", [3, 2**40, 2**61])
-def test_stable_sort_is_stable_whether_or_not_value_and_place_share_an_integer(largest: int) -> None:
+def test_stable_sort_is_stable_whether_or_not_value_and_place_share_an_integer(
+    largest: int,
+) -> None:
     values = np.array([[largest, 0, largest, 1, 0], [0, 0, 0, 0, largest]])
     order, rising = stable_sort(values)
     assert order.tolist() == [[1, 4, 3, 0, 2], [0, 1, 2, 3, 4]]

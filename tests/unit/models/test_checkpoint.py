@@ -67,18 +67,23 @@ def refused():
 def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, queries):
     mark = tmp_path / "ran"
     content = np.stack([state_of(Payload(mark))["pickle"]] * 2)
-    save_file({"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)}, store.folder / name(0, 1))
+    save_file(
+        {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)}, store.folder / name(0, 1)
+    )
     with refused():
         list(cast_votes(trained, store, 2, queries))
     assert not mark.exists()
     store.recover()
-    assert store.missing(2) == []  # it does not count as missing, so it is not trained again in silence
+    # it does not count as missing, so it is not trained again in silence
+    assert store.missing(2) == []
     pickle.loads(content[0].tobytes()).close()
     assert mark.exists()  # the payload works, where it is read
 
 
 @pytest.mark.parametrize("state", [PLAIN, "a pickle"])
-@pytest.mark.parametrize("what", ["another run's", "another teacher's", "without a signature", "a bit flipped"])
+@pytest.mark.parametrize(
+    "what", ["another run's", "another teacher's", "without a signature", "a bit flipped"]
+)
 def test_a_file_that_the_key_did_not_sign_as_these_teachers(store, tmp_path, what, state):
     state = state_of("a") if state == "a pickle" else state
     store.save({0: state})
@@ -120,7 +125,9 @@ def test_the_key_is_the_owners_alone_beside_the_folder_and_without_it_nothing_is
     assert not path.exists()
 
 
-@pytest.mark.parametrize("damage", ["readable", "short", "long", "letters", "link", "folder", "empty"])
+@pytest.mark.parametrize(
+    "damage", ["readable", "short", "long", "letters", "link", "folder", "empty"]
+)
 def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
     store.save({0: state_of("a")})
     path = store.key
@@ -137,12 +144,17 @@ def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
     else:
         path.write_text(changed[damage])
     for act in (lambda: store.load(0), lambda: store.save({1: state_of("b")})):
-        with pytest.raises(InvalidValue, match=r"secret=.*teachers\.key: expected .*; remove it and .*teachers to"):
+        with pytest.raises(
+            InvalidValue, match=r"secret=.*teachers\.key: expected .*; remove it and .*teachers to"
+        ):
             act()
 
 
 def test_a_key_of_somebody_else_and_teachers_of_other_records_do_not_count(tmp_path, monkeypatch):
-    stores = {records: CheckpointStore(tmp_path / "teachers", records=records) for records in ("one", "another", "")}
+    stores = {
+        records: CheckpointStore(tmp_path / "teachers", records=records)
+        for records in ("one", "another", "")
+    }
     stores["one"].save({0: {"weights": np.ones(2)}})
     assert stores["one"].load(0).keys() == {"weights"}
     for records in ("another", ""):
@@ -153,13 +165,17 @@ def test_a_key_of_somebody_else_and_teachers_of_other_records_do_not_count(tmp_p
         stores["one"].load(0)
 
 
-STATE = {"weights": np.arange(6, dtype=np.float32).reshape(2, 3), "loss_curve": np.array([0.5], np.float32)}
+STATE = {
+    "weights": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "loss_curve": np.array([0.5], np.float32),
+}
 
 
 def test_round_trip(store):
     """Consecutive teachers of one form share a file, whatever the lengths of their arrays; others have their own."""
     ragged = [
-        {**STATE, "pickle": np.arange(n, dtype=np.uint8), "threshold": np.array(n, np.float32)} for n in (3, 0, 5)
+        {**STATE, "pickle": np.arange(n, dtype=np.uint8), "threshold": np.array(n, np.float32)}
+        for n in (3, 0, 5)
     ]
     store.save({7: STATE, 3: ragged[0], 4: ragged[1], 5: ragged[2], 8: STATE, 6: STATE})
     assert {path.name for path in store.folder.iterdir()} == {name(3, 5), name(6, 8)}
@@ -171,7 +187,9 @@ def test_round_trip(store):
             assert (loaded[key] == array).all()
     assert store.missing(10) == [0, 1, 2, 9]
     store.save({0: STATE, 1: STATE, 2: STATE})
-    assert [state.keys() == STATE.keys() for state in store.states(8)] == [True] * 3 + [False] * 3 + [True] * 2
+    assert [state.keys() == STATE.keys() for state in store.states(8)] == [True] * 3 + [
+        False
+    ] * 3 + [True] * 2
 
 
 @pytest.mark.parametrize("kept", [0, 40])
@@ -182,7 +200,9 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     path.write_bytes(whole[:kept])
     (store.folder / f".{name(2)}.4711.partial").write_bytes(b"half")
     assert store.missing(3) == [0, 1, 2]
-    with pytest.raises(InvalidValue, match=r"^file=.*teachers: expected teacher 0 \(no whole file has it\)"):
+    with pytest.raises(
+        InvalidValue, match=r"^file=.*teachers: expected teacher 0 \(no whole file has it\)"
+    ):
         store.load(0)
     store.recover()
     assert list(store.folder.iterdir()) == []
@@ -190,12 +210,17 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     assert path.read_bytes() == whole
 
 
-@pytest.mark.parametrize("strange", [Path.mkdir, lambda path: path.symlink_to("/dev/null")], ids=["folder", "link"])
+@pytest.mark.parametrize(
+    "strange", [Path.mkdir, lambda path: path.symlink_to("/dev/null")], ids=["folder", "link"]
+)
 def test_what_is_no_file_is_named(store, strange):
     store.save({0: STATE})
     strange(store.folder / name(1, 9))
     for act in (store.recover, lambda: store.missing(1), lambda: store.load(0)):
-        with pytest.raises(InvalidValue, match=r"^file=.*teachers-000001-000009\.safetensors: expected a file of te"):
+        with pytest.raises(
+            InvalidValue,
+            match=r"^file=.*teachers-000001-000009\.safetensors: expected a file of te",
+        ):
             act()
 
 
@@ -222,14 +247,18 @@ def test_votes_come_in_order_whatever_the_chunk(make_parts, queries, store):
     for size in (1, 3, 100):
         blocks = list(cast_votes(MLP, store, 7, queries, size))
         assert [first for first, _ in blocks] == list(range(0, 7, size))
-        np.testing.assert_allclose(np.concatenate([block for _, block in blocks]), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            np.concatenate([block for _, block in blocks]), expected, atol=1e-6
+        )
 
 
 def test_a_teachers_mistakes_are_refused(parts, queries, store, monkeypatch):
     """Numbers that are no confidences would be votes; a state without its losses is not saved."""
     job = TrainingJob(MLP, parts.__getitem__, range(2), store)
     monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
-    with pytest.raises(InvalidValue, match=r"^state=weights: expected a state with the array loss_curve"):
+    with pytest.raises(
+        InvalidValue, match=r"^state=weights: expected a state with the array loss_curve"
+    ):
         StackedEngine().train(job)
     assert store.missing(2) == [0, 1]
     monkeypatch.undo()
@@ -246,7 +275,11 @@ def test_a_teachers_mistakes_are_refused(parts, queries, store, monkeypatch):
 
 
 def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatch):
-    teacher, store, scratch = LinearTeacher(device="cpu"), CheckpointStore(tmp_path / "teachers"), tmp_path / "casting"
+    teacher, store, scratch = (
+        LinearTeacher(device="cpu"),
+        CheckpointStore(tmp_path / "teachers"),
+        tmp_path / "casting",
+    )
     StackedEngine().train(TrainingJob(teacher, parts.__getitem__, range(6), store))
     whole = [block for _, block in cast_votes(teacher, store, 6, queries, chunk_size=2)]
     cut = cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch)
@@ -254,7 +287,9 @@ def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatc
     next(cut)
     cut.close()
     asked, predict = [], LinearTeacher.predict_many
-    monkeypatch.setattr(LinearTeacher, "predict_many", lambda *given: asked.append(1) or predict(*given))
+    monkeypatch.setattr(
+        LinearTeacher, "predict_many", lambda *given: asked.append(1) or predict(*given)
+    )
     continued = list(cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch))
     assert [first for first, _ in continued] == [0, 2, 4]
     assert all((block == wanted).all() for (_, block), wanted in zip(continued, whole, strict=True))

@@ -48,13 +48,18 @@ def train(engine, teacher, parts, folder, on_progress=None):
 
 def files(folder):
     """All teachers of a store, whatever files they lie in."""
-    return [{name: (array.shape, array.tobytes()) for name, array in state.items()} for state in all_of(folder)]
+    return [
+        {name: (array.shape, array.tobytes()) for name, array in state.items()}
+        for state in all_of(folder)
+    ]
 
 
 def all_of(folder):
     store = CheckpointStore(folder)
     total = max(int(path.stem.split("-")[2]) for path in folder.glob("teachers-*")) + 1
-    return [store.load(index) for index in sorted(set(range(total)).difference(store.missing(total)))]
+    return [
+        store.load(index) for index in sorted(set(range(total)).difference(store.missing(total)))
+    ]
 
 
 @pytest.fixture
@@ -68,7 +73,9 @@ def every_chunk(monkeypatch):
 def test_engines_agree(many, queries, tmp_path):
     teacher = MLP
     stacked = train(StackedEngine(chunk_size=4), teacher, many, tmp_path / "stacked")
-    processes = train(ProcessesEngine(num_workers=2, chunk_size=4), teacher, many, tmp_path / "processes")
+    processes = train(
+        ProcessesEngine(num_workers=2, chunk_size=4), teacher, many, tmp_path / "processes"
+    )
     sequential = train(SequentialEngine(), teacher, many, tmp_path / "sequential")
     single = train(StackedEngine(chunk_size=1), teacher, many, tmp_path / "single")
     assert files(stacked.folder) == files(processes.folder)
@@ -76,16 +83,21 @@ def test_engines_agree(many, queries, tmp_path):
     for index in range(10):
         one, other = (teacher.predict_many([s.load(index)], queries) for s in (stacked, sequential))
         np.testing.assert_allclose(one, other, atol=1e-5)
-    assert Parallel(n_jobs=2)(delayed(int)(text) for text in "12") == [1, 2]  # its pool is another than the engine's
+    # its pool is another than the engine's
+    assert Parallel(n_jobs=2)(delayed(int)(text) for text in "12") == [1, 2]
 
 
 @pytest.mark.usefixtures("every_chunk")
-@pytest.mark.parametrize(("engine", "teacher"), [(SequentialEngine(), LINEAR), (StackedEngine(chunk_size=4), MLP)])
+@pytest.mark.parametrize(
+    ("engine", "teacher"), [(SequentialEngine(), LINEAR), (StackedEngine(chunk_size=4), MLP)]
+)
 def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_path):
     store = train(engine, teacher, many, tmp_path)
     before = files(tmp_path)
     size = engine.chunk_size
-    first, torn, kept = (tmp_path / f"teachers-{n:06d}-{n + size - 1:06d}.safetensors" for n in (0, size, 0))
+    first, torn, kept = (
+        tmp_path / f"teachers-{n:06d}-{n + size - 1:06d}.safetensors" for n in (0, size, 0)
+    )
     stamp = kept.stat().st_mtime_ns
     torn.write_bytes(torn.read_bytes()[:50])
     last = max(tmp_path.iterdir())
@@ -105,10 +117,14 @@ def test_each_teacher_is_trained_on_its_own_shard_and_nobody_is_refused(many, tm
     for index, shard in enumerate(many):
         state = store.load(index)
         at_mean = shard.inputs.mean(axis=0) @ state["weights"] + state["bias"]
-        np.testing.assert_allclose(at_mean, shard.labels.mean(axis=0) + 0.5 - state["threshold"], atol=1e-5)
+        np.testing.assert_allclose(
+            at_mean, shard.labels.mean(axis=0) + 0.5 - state["threshold"], atol=1e-5
+        )
 
 
-def test_progress_tells_each_teacher_once_after_its_file_is_there_and_an_error_keeps_them(many, tmp_path):
+def test_progress_tells_each_teacher_once_after_its_file_is_there_and_an_error_keeps_them(
+    many, tmp_path
+):
     heard, store, broken = {}, CheckpointStore(tmp_path), {6}
 
     def hear(index, losses):
@@ -142,9 +158,15 @@ class LargeTeacher(LinearTeacher):
 
 @pytest.mark.process
 def test_a_full_gpu_says_what_takes_less_and_keeps_the_teachers_before_it(many, tmp_path):
-    with pytest.raises(DeviceFull, match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size"):
-        train(ProcessesEngine(num_workers=1, chunk_size=2), LargeTeacher(device="cpu"), many, tmp_path)
-    assert CheckpointStore(tmp_path).missing(8) == [6, 7]  # the worker may have trained the next ones, which stay then
+    with pytest.raises(
+        DeviceFull,
+        match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size",
+    ):
+        train(
+            ProcessesEngine(num_workers=1, chunk_size=2), LargeTeacher(device="cpu"), many, tmp_path
+        )
+    # the worker may have trained the next ones, which stay then
+    assert CheckpointStore(tmp_path).missing(8) == [6, 7]
 
 
 @dataclass(frozen=True)
@@ -220,7 +242,9 @@ class DeafTeacher(LinearTeacher):
 
 def train_deaf_workers(folder):
     parts = [Shard(np.eye(4, dtype=np.float32), np.eye(4, dtype=np.bool_))] * 10
-    train(ProcessesEngine(num_workers=1, chunk_size=5), DeafTeacher(device="cpu"), parts, Path(folder))
+    train(
+        ProcessesEngine(num_workers=1, chunk_size=5), DeafTeacher(device="cpu"), parts, Path(folder)
+    )
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
@@ -230,7 +254,11 @@ def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(tmp_path):
     code = "import sys; from tests.unit.models import test_engines as t; t.train_deaf_workers(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
 
@@ -275,7 +303,8 @@ def test_a_save_that_fails_costs_nothing_before_it(many, tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space left"):
         patch.setattr(CheckpointStore, "save", cut)
         train(StackedEngine(chunk_size=3), LINEAR, many, tmp_path)
-    assert done == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [6, 7, 8]]  # again at the end, as a disk may have room by then
+    # again at the end, as a disk may have room by then
+    assert done == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [6, 7, 8]]
     assert CheckpointStore(tmp_path).missing(10) == [6, 7, 8, 9]
 
 
@@ -285,7 +314,9 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     engine = ProcessesEngine(num_workers=2, chunk_size=2)
-    engine.train(TrainingJob(teacher, parts.__getitem__, range(6), store, lambda *told: heard.append(told)))
+    engine.train(
+        TrainingJob(teacher, parts.__getitem__, range(6), store, lambda *told: heard.append(told))
+    )
     assert (tmp_path / "died").exists()
     assert sorted(index for index, _ in heard) == list(range(6))
     assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in heard)
@@ -305,7 +336,9 @@ def test_workers_of_a_killed_run_end_themselves(tmp_path):
     deadline = time.monotonic() + 10
     while process.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not process.exists() or "Z" in (process / "stat").read_text().rpartition(")")[2].split()[0]
+    assert (
+        not process.exists() or "Z" in (process / "stat").read_text().rpartition(")")[2].split()[0]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -320,11 +353,18 @@ def cluster():
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp_path):
     parts, heard = make_parts([20 + index % 3 for index in range(10)]), []
-    for name, engine in (("ray", RayEngine(chunk_size=4, max_in_flight=2)), ("here", StackedEngine(chunk_size=4))):
+    for name, engine in (
+        ("ray", RayEngine(chunk_size=4, max_in_flight=2)),
+        ("here", StackedEngine(chunk_size=4)),
+    ):
         store = CheckpointStore(tmp_path / name)
-        engine.train(TrainingJob(MLP, parts.__getitem__, range(10), store, lambda *told: heard.append(told)))
+        engine.train(
+            TrainingJob(MLP, parts.__getitem__, range(10), store, lambda *told: heard.append(told))
+        )
     assert files(tmp_path / "ray") == files(tmp_path / "here")
-    assert sorted(heard[:10]) == [(index, store.load(index)["loss_curve"][-1]) for index in range(10)]
+    assert sorted(heard[:10]) == [
+        (index, store.load(index)["loss_curve"][-1]) for index in range(10)
+    ]
 
 
 @pytest.mark.process
@@ -367,15 +407,22 @@ def test_a_worker_ends_with_its_node_and_does_not_begin_without():
     assert subprocess.run(worker, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
 
 
-def test_a_node_that_does_not_start_or_answer_is_said_in_one_line(make_parts, tmp_path, monkeypatch):
+def test_a_node_that_does_not_start_or_answer_is_said_in_one_line(
+    make_parts, tmp_path, monkeypatch
+):
     """A cluster that does not answer is not waited for."""
-    job, asked = TrainingJob(LINEAR, make_parts([20]).__getitem__, [0], CheckpointStore(tmp_path)), []
+    job, asked = (
+        TrainingJob(LINEAR, make_parts([20]).__getitem__, [0], CheckpointStore(tmp_path)),
+        [],
+    )
 
     def init(address, **settings):
         asked.append(address)
         raise Exception("The current node timed out\nduring startup")
 
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    monkeypatch.setitem(
+        sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init)
+    )
     rule = r"^Ray did not start or answer \(engine.address=None: The current node timed out\); 0 of 1 teachers are safe"
     with pytest.raises(WorkersLost, match=rule + r" in [^\n]*$"):
         RayEngine().train(job)
@@ -383,6 +430,8 @@ def test_a_node_that_does_not_start_or_answer_is_said_in_one_line(make_parts, tm
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(WorkersLost, match=rf"engine.address={address}: .*refused.*; 0 of 1 teachers"):
+        with pytest.raises(
+            WorkersLost, match=rf"engine.address={address}: .*refused.*; 0 of 1 teachers"
+        ):
             RayEngine(address=address).train(job)
     assert asked == ["local"]

@@ -45,11 +45,16 @@ def test_alone_and_stacked_teachers_agree_and_learn(norm, image_parts, questions
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_a_threshold_moves_the_votes_not_the_training_whose_curve_has_each_step(stacked, image_parts, questions):
-    low, half = (CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5))
+def test_a_threshold_moves_the_votes_not_the_training_whose_curve_has_each_step(
+    stacked, image_parts, questions
+):
+    low, half = (
+        CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5)
+    )
     states = half.fit_many(image_parts, range(3))
     curves = [state["loss_curve"] for state in states]
-    assert [len(curve) for curve in curves] == [9, 9, 12]  # 3 epochs of 24, 17 and 30 records, 8 a step
+    # 3 epochs of 24, 17 and 30 records, 8 a step
+    assert [len(curve) for curve in curves] == [9, 9, 12]
     assert all(np.isfinite(curve).all() and curve[-1] < curve[0] for curve in curves)
     probabilities = half.predict_many(states, questions[0])
     clear = np.abs(probabilities - 0.2) > 1e-5
@@ -97,11 +102,21 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     votes = teacher.predict_many(states, asked.inputs) >= 0.5
     assert (votes == asked.labels).mean() > 0.9
     features = _frozen_backbone(backbone, None, torch.device("cpu")).features(parts[0].inputs)
-    (wanted,) = LinearTeacher(penalty=0.5, device="cpu").fit_many([Shard(features, parts[0].labels)], [0])
+    (wanted,) = LinearTeacher(penalty=0.5, device="cpu").fit_many(
+        [Shard(features, parts[0].labels)], [0]
+    )
     np.testing.assert_allclose(states[0]["weights"], wanted["weights"], atol=1e-5)
 
 
-STUDENT = {"width": 8, "blocks": 1, "epochs": 8, "batch_size": 16, "folds": 2, "learning_rate": 1e-2, "device": "cpu"}
+STUDENT = {
+    "width": 8,
+    "blocks": 1,
+    "epochs": 8,
+    "batch_size": 16,
+    "folds": 2,
+    "learning_rate": 1e-2,
+    "device": "cpu",
+}
 
 
 def with_a_label_never_held(size, seed):
@@ -125,7 +140,9 @@ def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
     told = {"seed": 0, "on_epoch": lambda epoch, losses: heard.append(losses["loss"])}
     model = CNNStudent(**STUDENT).learn(TrainingSet(*answered), pool=others[0][:pool_size], **told)
     assert (model.predict(others[0]) == others[1]).mean() > 0.9
-    assert (model.predict_proba(others[0])[:, -1] == 0).all(), "a label never released is never predicted"
+    assert (model.predict_proba(others[0])[:, -1] == 0).all(), (
+        "a label never released is never predicted"
+    )
     assert len(heard) == 8
     assert heard[-1] < heard[0]
     assert model.choices["unlabeled"] == pool_size

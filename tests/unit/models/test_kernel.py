@@ -30,13 +30,19 @@ POOL_OF_50 = split(PUBLIC, np.zeros((300, 3), bool))
 
 
 def votes(teacher_of, num_teachers, labels=LABELS):
-    parts = {"teacher_of": teacher_of, "num_teachers": num_teachers, "public": POOL_OF_50, "num_queries": 20}
+    parts = {
+        "teacher_of": teacher_of,
+        "num_teachers": num_teachers,
+        "public": POOL_OF_50,
+        "num_queries": 20,
+    }
     source = kernel.KernelVotes(private=split(INPUTS, labels), num_directions=4, **parts)
     return list(source.votes_around(PREVALENCE, noise_multiplier=1.0))
 
 
 @pytest.mark.parametrize(
-    ("num_teachers", "line"), [(49, "num_teachers=49: expected 50"), (51, "teacher=50: expected at")]
+    ("num_teachers", "line"),
+    [(49, "num_teachers=49: expected 50"), (51, "teacher=50: expected at")],
 )
 def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, line):
     with pytest.raises(InvalidValue, match=f"^{line}"):
@@ -46,7 +52,11 @@ def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, lin
 def test_one_record_votes_its_labels_times_its_likeness():
     (block,) = votes(np.arange(50), 50)
     features, residual = DIRECTIONS.features(INPUTS), LABELS - PREVALENCE
-    expected = np.sqrt(20) * (DIRECTIONS.span(PUBLIC[:20]) @ features.T).T[:, :, None] * residual[:, None, :]
+    expected = (
+        np.sqrt(20)
+        * (DIRECTIONS.span(PUBLIC[:20]) @ features.T).T[:, :, None]
+        * residual[:, None, :]
+    )
     np.testing.assert_allclose(block.span @ block.weights, expected)
     lengths = np.linalg.norm(block.span @ block.weights, axis=(1, 2))
     np.testing.assert_allclose(lengths, np.sqrt(20) * np.linalg.norm(residual, axis=1))
@@ -57,9 +67,12 @@ def test_the_sum_of_votes_projected_on_the_span_is_the_sum_over_records():
     (block,) = votes(np.arange(50), 50)
     span = DIRECTIONS.span(PUBLIC[:20])
     direct = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
-    np.testing.assert_allclose(span.T @ (block.span @ block.weights).sum(axis=0) / np.sqrt(20), direct, atol=1e-10)
     np.testing.assert_allclose(
-        np.linalg.norm(block.span @ block.weights, axis=(1, 2)), np.linalg.norm(block.weights, axis=(1, 2))
+        span.T @ (block.span @ block.weights).sum(axis=0) / np.sqrt(20), direct, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        np.linalg.norm(block.span @ block.weights, axis=(1, 2)),
+        np.linalg.norm(block.weights, axis=(1, 2)),
     )
     noise = np.random.default_rng(1).normal(size=(4000, 20, 3))
     projected = span.T @ noise
@@ -92,12 +105,16 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("sizes", "expected"), [([3] * 40, 3.0), ([1, 5] * 20, 3.0), ([1000], 1.0), ([1] * 5, 1.0)])
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [([3] * 40, 3.0), ([1, 5] * 20, 3.0), ([1000], 1.0), ([1] * 5, 1.0)]
+)
 def test_the_pool_says_how_many_records_a_group_has(sizes, expected):
     """A pool of less than 30 groups says nothing."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
     rows = len(groups)
-    public = Split(np.zeros((rows, 2), np.float32), np.zeros((rows, 1), bool), np.arange(rows), groups)
+    public = Split(
+        np.zeros((rows, 2), np.float32), np.zeros((rows, 1), bool), np.arange(rows), groups
+    )
     assert KernelTeacher.records_per_group(public) == expected
 
 
@@ -135,7 +152,9 @@ def test_it_learns_from_bits(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(POOL), model.predict_proba(POOL))
     assert type(loaded) is type(model)
     losses = []
-    student.fit(QUERIES, TRUE[:300], seed=0, on_epoch=lambda epoch, values: losses.append(values["loss"]))
+    student.fit(
+        QUERIES, TRUE[:300], seed=0, on_epoch=lambda epoch, values: losses.append(values["loss"])
+    )
     assert 0 < losses[0] < 0.2
 
 

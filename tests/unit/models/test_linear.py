@@ -17,13 +17,17 @@ from pate.teachers import LinearTeacher, Shard
 
 def reference(inputs, labels, penalty, kept=slice(None)):
     scale = np.square(inputs - inputs.mean(axis=0)).sum(axis=1).mean()
-    return Ridge(alpha=penalty * scale, solver="svd").fit(inputs[kept].astype(np.float64), labels[kept].astype(float))
+    return Ridge(alpha=penalty * scale, solver="svd").fit(
+        inputs[kept].astype(np.float64), labels[kept].astype(float)
+    )
 
 
 def left_out(inputs, labels, penalty):
     """What each row's labels are where it is left out, `[n, L]`."""
     rows = np.arange(len(inputs))
-    return np.stack([reference(inputs, labels, penalty, rows != row).predict(inputs[[row]])[0] for row in rows])
+    return np.stack(
+        [reference(inputs, labels, penalty, rows != row).predict(inputs[[row]])[0] for row in rows]
+    )
 
 
 @pytest.mark.parametrize("penalty", [1e-3, 0.5, 20.0])
@@ -32,7 +36,9 @@ def test_unequal_parts_equal_one_ridge_each(parts, queries, penalty):
     for part, state in zip(parts, states, strict=True):  # more and fewer records than features
         wanted = reference(part.inputs, part.labels, penalty)
         np.testing.assert_allclose(state["weights"], wanted.coef_.T, atol=1e-4)
-        np.testing.assert_allclose(queries @ state["weights"] + state["bias"], wanted.predict(queries), atol=1e-4)
+        np.testing.assert_allclose(
+            queries @ state["weights"] + state["bias"], wanted.predict(queries), atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("size", [8, 40])  # both Gram matrices
@@ -55,7 +61,9 @@ def test_own_threshold_finds_rare_labels():
     for threshold in (0.5, None):
         teacher = LinearTeacher(threshold=threshold, device="cpu")
         votes = teacher.predict_many(teacher.fit_many(parts, range(10)), held_out.inputs) >= 0.5
-        f1[threshold] = np.array([f1_score(held_out.labels, vote, average="micro") for vote in votes])
+        f1[threshold] = np.array(
+            [f1_score(held_out.labels, vote, average="micro") for vote in votes]
+        )
     assert (f1[None] > f1[0.5] + 0.1).all()
 
 
@@ -85,7 +93,9 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     for label in range(6):
         strength = 1 / (1e-2 * spread * len(rows))
         model = LogisticRegression(C=strength, tol=1e-8, max_iter=1000).fit(rows, labels[:, label])
-        np.testing.assert_allclose(scores[:, label], model.decision_function(held_out[0]), atol=0.02)
+        np.testing.assert_allclose(
+            scores[:, label], model.decision_function(held_out[0]), atol=0.02
+        )
 
 
 def test_of_many_rows_some_choose_and_all_are_fitted(make_rows, held_out, monkeypatch):
@@ -95,7 +105,9 @@ def test_of_many_rows_some_choose_and_all_are_fitted(make_rows, held_out, monkey
     monkeypatch.setattr(linear, "_MANY_ROWS", 700)
     found = LogisticStudent(penalties=(1e-3,)).fit(*rows, seed=0)
     assert fitted == [3000 - 600, 3000, 700 - 140, 3000]
-    np.testing.assert_allclose(found.predict_proba(held_out[0]), expected.predict_proba(held_out[0]), atol=2e-3)
+    np.testing.assert_allclose(
+        found.predict_proba(held_out[0]), expected.predict_proba(held_out[0]), atol=2e-3
+    )
 
 
 @pytest.mark.parametrize(("nonlinear", "kind"), [(False, "logistic"), (True, "mlp")])
@@ -105,5 +117,6 @@ def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kin
     score = inputs[:, 0] * inputs[:, 1] if nonlinear else inputs[:, 0] + inputs[:, 1]
     labels = (score + 0.3 * rng.normal(size=1500) > 1)[:, None]
     private = Split(inputs, labels, np.arange(1500), np.arange(1500) // 2)
-    model = train_on_all_records(LowRankStudent(), SimpleNamespace(private=private), seed=0)  # no test labels
+    # no test labels
+    model = train_on_all_records(LowRankStudent(), SimpleNamespace(private=private), seed=0)
     assert (model.kind, model.num_rows) == (kind, 1500)

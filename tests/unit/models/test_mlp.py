@@ -22,19 +22,25 @@ def train_with_autograd(teacher, part, seed):
         layer.weight.data = torch.from_numpy(drawn.T.copy())
         layer.bias.data.zero_()
     model = nn.Sequential(layers[0], nn.ReLU(), layers[1])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay
+    )
     for _ in range(teacher.epochs):
         order = rng.permutation(len(part))
         for first in range(0, len(part), teacher.batch_size):
             rows = torch.from_numpy(order[first : first + teacher.batch_size])
-            loss = nn.functional.binary_cross_entropy_with_logits(model(scaled[rows]), labels[rows], reduction="sum")
+            loss = nn.functional.binary_cross_entropy_with_logits(
+                model(scaled[rows]), labels[rows], reduction="sum"
+            )
             optimizer.zero_grad()
             (loss / len(rows)).backward()
             optimizer.step()
 
     def predict(inputs):
         scaled_inputs = (inputs - mean) / np.sqrt(np.square(part.inputs - mean).mean())
-        logits = model(torch.from_numpy(scaled_inputs)) - math.log(teacher.threshold / (1 - teacher.threshold))
+        logits = model(torch.from_numpy(scaled_inputs)) - math.log(
+            teacher.threshold / (1 - teacher.threshold)
+        )
         return logits.sigmoid().detach().numpy()
 
     return predict
@@ -45,7 +51,9 @@ def test_unequal_parts_equal_one_training_each(parts, queries):
     seeds = [5, 4, 3, 2, 1, 0]
     confidences = teacher.predict_many(teacher.fit_many(parts, seeds), queries)
     for part, seed, found in zip(parts, seeds, confidences, strict=True):
-        np.testing.assert_allclose(found, train_with_autograd(teacher, part, seed)(queries), atol=2e-4)
+        np.testing.assert_allclose(
+            found, train_with_autograd(teacher, part, seed)(queries), atol=2e-4
+        )
 
 
 def test_the_model_predicts_what_torch_would(rows, held_out):
@@ -58,7 +66,9 @@ def test_the_model_predicts_what_torch_would(rows, held_out):
             layer.bias.data = torch.from_numpy(model.arrays[f"{name}bias"][member, 0].copy())
         network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.Sigmoid())
         members.append(network(torch.from_numpy(held_out[0])).detach().numpy())
-    np.testing.assert_allclose(model.predict_proba(held_out[0]), np.mean(members, axis=0), atol=1e-5)
+    np.testing.assert_allclose(
+        model.predict_proba(held_out[0]), np.mean(members, axis=0), atol=1e-5
+    )
 
 
 def test_keeps_the_epoch_with_the_least_held_out_loss(rows):

@@ -28,7 +28,9 @@ def test_logistic_regression_equals_one_fit_a_label(parts, queries):
     confidences = fit_one(LogisticRegression(C=0.3), parts[2])(queries)
     for label in varying(parts[2]):
         reference = LogisticRegression(C=0.3).fit(parts[2].inputs, parts[2].labels[:, label])
-        np.testing.assert_allclose(confidences[:, label], reference.predict_proba(queries)[:, 1], atol=1e-6)
+        np.testing.assert_allclose(
+            confidences[:, label], reference.predict_proba(queries)[:, 1], atol=1e-6
+        )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,9 @@ def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, 
 
 
 def test_equal_seeds_give_equal_teachers_and_others_differ(parts, queries):
-    teacher = SklearnTeacher(make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3)))
+    teacher = SklearnTeacher(
+        make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3))
+    )
     states = teacher.fit_many([parts[0]] * 3, [1, 1, 2])
     first, second, third = teacher.predict_many(states, queries)
     assert (first == second).all()
@@ -64,11 +68,16 @@ def test_equal_seeds_give_equal_teachers_and_others_differ(parts, queries):
 
 def test_what_is_no_estimator_and_one_that_fails_on_a_part_are_named_with_the_label() -> None:
     for wrong in (3, DecisionTreeClassifier):
-        with pytest.raises(InvalidValue, match=r"estimator=.*: expected an unfitted scikit-learn estimator"):
+        with pytest.raises(
+            InvalidValue, match=r"estimator=.*: expected an unfitted scikit-learn estimator"
+        ):
             SklearnTeacher(wrong)
     labels = np.zeros((12, 2), dtype=bool)
     labels[:6, 0], labels[0, 1] = True, True
     part = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
-    with pytest.raises(InvalidValue, match=r"^teacher.estimator=Calib.*teacher's part.*label 1, which 1 of 12 records"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^teacher.estimator=Calib.*teacher's part.*label 1, which 1 of 12 records",
+    ):
         SklearnTeacher(estimator).fit_many([part], [0])

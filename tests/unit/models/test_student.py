@@ -19,7 +19,8 @@ SMALL = MLPStudent(hidden=16, epochs=60, learning_rate=1e-2)
 
 
 @pytest.fixture(
-    params=[LinearStudent(), LinearStudent(rank=3), LogisticStudent(), SMALL], ids=lambda each: type(each).__name__
+    params=[LinearStudent(), LinearStudent(rank=3), LogisticStudent(), SMALL],
+    ids=lambda each: type(each).__name__,
 )
 def student(request):
     return request.param
@@ -74,8 +75,18 @@ def test_few_answers(student, rows, held_out, size):
     ("inputs", "labels", "seed", "message"),
     [
         (np.zeros((3, 2)), np.zeros((3, 2)), 0, r"labels\.dtype=float64: expected bool"),
-        (np.zeros((3, 2)), np.zeros((2, 2), bool), 0, r"labels\.shape=\(2, 2\): expected \[3, num_labels\]"),
-        (np.zeros((3, 2)), np.zeros(3, bool), 0, r"labels\.shape=\(3,\): expected \[3, num_labels\]"),
+        (
+            np.zeros((3, 2)),
+            np.zeros((2, 2), bool),
+            0,
+            r"labels\.shape=\(2, 2\): expected \[3, num_labels\]",
+        ),
+        (
+            np.zeros((3, 2)),
+            np.zeros(3, bool),
+            0,
+            r"labels\.shape=\(3,\): expected \[3, num_labels\]",
+        ),
         (np.zeros(3), np.zeros((3, 2), bool), 0, r"inputs\.shape=\(3,\): expected \[n, …\]"),
         (np.full((3, 2), np.inf), np.zeros((3, 2), bool), 0, r"inputs\[0, 0\]: expected finite"),
         (np.zeros((3, 2)), np.zeros((3, 2), bool), -1, "seed=-1: expected a whole number >= 0"),
@@ -128,7 +139,9 @@ def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(folder):
         StudentModel.load(folder)
 
 
-def test_a_save_that_fails_keeps_the_one_before_and_the_next_replaces_it(folder, make_rows, monkeypatch):
+def test_a_save_that_fails_keeps_the_one_before_and_the_next_replaces_it(
+    folder, make_rows, monkeypatch
+):
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
@@ -144,7 +157,10 @@ def test_a_save_that_fails_keeps_the_one_before_and_the_next_replaces_it(folder,
 
 @pytest.mark.parametrize("file", ["student.json", "student.safetensors"])
 def test_refuses_a_torn_or_missing_file(folder, file):
-    path, rule = folder / file, rf"^file=.*{file}: expected the (card|weights) of a published student \("
+    path, rule = (
+        folder / file,
+        rf"^file=.*{file}: expected the (card|weights) of a published student \(",
+    )
     path.write_bytes(path.read_bytes()[:20])
     for damage in (lambda: None, path.unlink):
         damage()
@@ -163,11 +179,17 @@ def test_reading_a_student_loads_no_pickle(folder):
         "model = pate.student.StudentModel.load(sys.argv[1])\n"
         "print(model.predict(np.zeros((2, 15), np.float32)).shape)"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=False
+    )
     assert done.stdout.strip() == "(2, 6)", done.stderr
 
 
 def test_every_kind_can_be_read_before_its_module_is_loaded():
     texts = {file.stem: file.read_text() for file in Path(module.__file__).parent.glob("*.py")}
-    written = {kind: home for home in texts for kind in re.findall(r'^    kind = "(\w+)"', texts[home], re.MULTILINE)}
+    written = {
+        kind: home
+        for home in texts
+        for kind in re.findall(r'^    kind = "(\w+)"', texts[home], re.MULTILINE)
+    }
     assert written == module.KINDS

@@ -10,7 +10,14 @@ from sklearn.tree import DecisionTreeClassifier
 from pate.data import Split
 from pate.models.teacher import IsolatedTeacher, isolated
 from pate.pipeline import train
-from pate.teachers import CNNTeacher, LinearTeacher, MLPTeacher, SequentialEngine, Shard, SklearnTeacher
+from pate.teachers import (
+    CNNTeacher,
+    LinearTeacher,
+    MLPTeacher,
+    SequentialEngine,
+    Shard,
+    SklearnTeacher,
+)
 from pate.validation import InvalidValue
 from tests.e2e.small_run import small_dataset, small_plan
 
@@ -36,7 +43,9 @@ def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):
     assert 0 <= confidences.min() < confidences.max() <= 1
     assert len(np.unique((confidences >= 0.5).mean(axis=(1, 2)))) > 1  # the teachers differ
     images = [Shard(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in parts]
-    flattened = teacher.predict_many(teacher.fit_many(images, range(6)), queries.reshape(-1, 3, 2, 2))
+    flattened = teacher.predict_many(
+        teacher.fit_many(images, range(6)), queries.reshape(-1, 3, 2, 2)
+    )
     assert (flattened == confidences).all()
 
 
@@ -46,7 +55,12 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
     for state in states:
         assert all(isinstance(array, np.ndarray) for array in state.values())
         curve = state["loss_curve"]
-        assert (curve.dtype, curve.ndim, len(curve) > 0, np.isfinite(curve).all()) == (np.float32, 1, True, True)
+        assert (curve.dtype, curve.ndim, len(curve) > 0, np.isfinite(curve).all()) == (
+            np.float32,
+            1,
+            True,
+            True,
+        )
 
 
 def test_a_teacher_depends_on_its_own_part_alone(teacher, parts, queries):
@@ -61,7 +75,9 @@ def test_refuses_parts_that_do_not_match(teacher, parts):
     with pytest.raises(InvalidValue, match=r"len\(seeds\)=2: expected 6, one for each shard"):
         teacher.fit_many(parts, [1, 2])
     narrow = Shard(parts[0].inputs[:, :3], parts[0].labels)
-    with pytest.raises(InvalidValue, match=r"inputs\.shape\[1:\]=\(3,\): expected \(12,\) in every shard"):
+    with pytest.raises(
+        InvalidValue, match=r"inputs\.shape\[1:\]=\(3,\): expected \(12,\) in every shard"
+    ):
         teacher.fit_many([parts[0], narrow], [0, 1])
     fewer = Shard(parts[0].inputs, parts[0].labels[:, :2])
     with pytest.raises(InvalidValue, match=r"labels\.shape\[1\]=2: expected 5 in every shard"):
@@ -71,10 +87,22 @@ def test_refuses_parts_that_do_not_match(teacher, parts):
 @pytest.mark.parametrize(
     ("inputs", "labels", "message"),
     [
-        (np.zeros((0, 3)), np.zeros((0, 2), bool), r"len\(inputs\)=0: expected at least one record"),
+        (
+            np.zeros((0, 3)),
+            np.zeros((0, 2), bool),
+            r"len\(inputs\)=0: expected at least one record",
+        ),
         (np.zeros(3), np.zeros((3, 2), bool), r"inputs\.shape=\(3,\): expected \[n, …\]"),
-        (np.zeros((3, 2)), np.zeros((2, 2), bool), r"labels\.shape=\(2, 2\): expected \[3, num_labels\]"),
-        (np.zeros((3, 2)), np.zeros((3, 0), bool), r"labels\.shape=\(3, 0\): expected \[3, num_labels\]"),
+        (
+            np.zeros((3, 2)),
+            np.zeros((2, 2), bool),
+            r"labels\.shape=\(2, 2\): expected \[3, num_labels\]",
+        ),
+        (
+            np.zeros((3, 2)),
+            np.zeros((3, 0), bool),
+            r"labels\.shape=\(3, 0\): expected \[3, num_labels\]",
+        ),
         (np.zeros((3, 2)), np.zeros((3, 2)), r"labels\.dtype=float64: expected bool"),
         (np.full((3, 2), np.nan), np.zeros((3, 2), bool), r"inputs\[0, 0\]: expected finite"),
     ],
@@ -90,7 +118,9 @@ def test_states_have_the_same_bytes_whatever_the_others_lengths(teacher, make_pa
     longer = [*together[:4], *make_parts([73], seed=4)]
     first, second = apart.fit_many(together, range(5)), apart.fit_many(longer, range(5))
     assert all(same(first[index], second[index]) for index in range(4))
-    assert all(same(teacher.fit_many([together[index]], [index])[0], first[index]) for index in range(5))
+    assert all(
+        same(teacher.fit_many([together[index]], [index])[0], first[index]) for index in range(5)
+    )
     assert apart.is_isolated
 
 
@@ -99,7 +129,9 @@ def test_apart_where_groups_have_several_records():
     assert isolated(linear, each) is linear
     assert isolated(linear, several) == IsolatedTeacher(linear)
     assert isolated(CNNTeacher(device="cpu"), several) == CNNTeacher(device="cpu")
-    assert isolated(CNNTeacher(device="cpu", stacked=True), several) == CNNTeacher(device="cpu", stacked=True)
+    assert isolated(CNNTeacher(device="cpu", stacked=True), several) == CNNTeacher(
+        device="cpu", stacked=True
+    )
 
 
 @dataclass(frozen=True)
@@ -118,7 +150,12 @@ def test_a_run_keeps_teachers_apart_where_groups_have_several_records(tmp_path):
     def load():
         data = small_dataset()
         private = data.private
-        return replace(data, private=Split(private.inputs, private.labels, private.record_ids, private.record_ids // 2))
+        return replace(
+            data,
+            private=Split(
+                private.inputs, private.labels, private.record_ids, private.record_ids // 2
+            ),
+        )
 
     engine = Listening(heard=([],))
     train(small_plan(load_dataset=load, engine=engine), tmp_path / "run")

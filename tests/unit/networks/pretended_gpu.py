@@ -37,7 +37,9 @@ def pretended_gpu(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
         "_lazy_init": None,
     }
     with (
-        mock.patch.multiple(torch.cuda, **{name: mock.Mock(return_value=value) for name, value in answers.items()}),
+        mock.patch.multiple(
+            torch.cuda, **{name: mock.Mock(return_value=value) for name, value in answers.items()}
+        ),
         mock.patch.object(torch, "autocast", _autocast),
         _Calls(),
         _Pretending(),
@@ -54,7 +56,11 @@ class OnGpu(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> OnGpu:
-        layout = {"strides": held.stride(), "storage_offset": held.storage_offset(), "dtype": held.dtype}
+        layout = {
+            "strides": held.stride(),
+            "storage_offset": held.storage_offset(),
+            "dtype": held.dtype,
+        }
         tensor: OnGpu = torch.Tensor._make_wrapper_subclass(cls, held.size(), **layout)
         tensor.held = held
         return tensor
@@ -76,7 +82,9 @@ class _Calls(TorchFunctionMode):
         args, kwargs = tree_map(_numbered, (args, kwargs or {}))
         if function is torch.tensor and kwargs.get("device") == GPU:
             return torch.tensor(*args, **(kwargs | {"device": None})).to(GPU)
-        if isinstance(args[0] if args else None, OnGpu) and (function is torch.Tensor.cpu or _CPU in args[1:]):
+        if isinstance(args[0] if args else None, OnGpu) and (
+            function is torch.Tensor.cpu or _CPU in args[1:]
+        ):
             return args[0].held.clone()
         return function(*args, **kwargs)
 
@@ -92,7 +100,8 @@ def _run(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     ours = [tensor for tensor in tensors if isinstance(tensor, OnGpu)]
     _require_one_device(function, tensors, ours, args)
-    on_gpu = bool(ours) or kwargs.get("device") == GPU  # torch itself asks for "cpu" for what is made from `OnGpu`
+    # torch itself asks for "cpu" for what is made from `OnGpu`
+    on_gpu = bool(ours) or kwargs.get("device") == GPU
     if kwargs.get("device") is not None:
         kwargs = kwargs | {"device": _CPU}
     result = function(*tree_map(_held, args), **tree_map(_held, kwargs))
@@ -117,13 +126,19 @@ def _held(value: Any) -> Any:
     return value.held if isinstance(value, OnGpu) else value
 
 
-def _require_one_device(function: Any, tensors: list[torch.Tensor], ours: list[OnGpu], args: Any) -> None:
+def _require_one_device(
+    function: Any, tensors: list[torch.Tensor], ours: list[OnGpu], args: Any
+) -> None:
     """As CUDA does: numbers may come from the processor, arrays may not; the fused step wants all alike."""
     if function is _ADAM:
         for group in zip(*args[:4], strict=True):
             if len({(tensor.size(), tensor.stride(), tensor.dtype) for tensor in group}) != 1:
-                raise RuntimeError("params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout")
+                raise RuntimeError(
+                    "params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout"
+                )
     if not ours or function in _COPIES or function is _INDEX:
         return
-    if any(not isinstance(tensor, OnGpu) and (tensor.ndim or function is _ADAM) for tensor in tensors):
+    if any(
+        not isinstance(tensor, OnGpu) and (tensor.ndim or function is _ADAM) for tensor in tensors
+    ):
         raise RuntimeError(f"Expected all tensors to be on the same device ({function})")

@@ -16,25 +16,39 @@ def by_layers(network, tensors):
     layers = []
     for layer, (channels, _) in enumerate(network.kernels):
         weight = tensors[f"layer{layer}.weight"]
-        side, inputs = (network.patch, 3) if layer == 0 else (network.kernel_size, network.kernels[layer - 1][0])
+        side, inputs = (
+            (network.patch, 3)
+            if layer == 0
+            else (network.kernel_size, network.kernels[layer - 1][0])
+        )
         stride, padding = (side, 0) if layer == 0 else (1, side // 2)
         convolution = nn.Conv2d(inputs, channels, side, stride=stride, padding=padding, bias=False)
-        convolution.weight.data = weight.view(channels, side, side, inputs).permute(0, 3, 1, 2).clone()
-        norm = nn.GroupNorm(channels // 8, channels) if network.norm == "group" else nn.BatchNorm2d(channels)
+        convolution.weight.data = (
+            weight.view(channels, side, side, inputs).permute(0, 3, 1, 2).clone()
+        )
+        norm = (
+            nn.GroupNorm(channels // 8, channels)
+            if network.norm == "group"
+            else nn.BatchNorm2d(channels)
+        )
         layers += [convolution, norm, nn.ReLU()]
     return nn.Sequential(*layers, nn.AvgPool2d(16 // network.patch // network.grid))
 
 
 def drawn(network, seed=0):
     tensors = network.initial(np.random.default_rng(seed))
-    tensors["head.weight"] = torch.randn(tensors["head.weight"].shape, generator=torch.Generator().manual_seed(seed))
+    tensors["head.weight"] = torch.randn(
+        tensors["head.weight"].shape, generator=torch.Generator().manual_seed(seed)
+    )
     return tensors
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
 @pytest.mark.parametrize(("grid", "kernel_size"), [(1, 3), (2, 3), (4, 3), (2, 1), (4, 5)])
 def test_equals_torchs_own_layers(norm, grid, kernel_size):
-    network = ConvNet(SHAPE, 5, width=8, blocks=2, patch=4, grid=grid, norm=norm, kernel_size=kernel_size)
+    network = ConvNet(
+        SHAPE, 5, width=8, blocks=2, patch=4, grid=grid, norm=norm, kernel_size=kernel_size
+    )
     tensors, images = drawn(network), torch.rand(7, *SHAPE) * 2 - 1
     model = by_layers(network, tensors)
     for training in (True, False):
@@ -52,7 +66,9 @@ def test_equals_torchs_own_layers(norm, grid, kernel_size):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("kernel_size", [3, 5])
 def test_many_at_once_equal_one_each(norm, training, kernel_size):
-    network = ConvNet(SHAPE, 5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size)
+    network = ConvNet(
+        SHAPE, 5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
+    )
     alone = [drawn(network, seed) for seed in range(3)]
     stack = {name: torch.stack([tensors[name] for tensors in alone]) for name in alone[0]}
     images = torch.rand(3, 6, *SHAPE) * 2 - 1
@@ -73,13 +89,20 @@ def test_one_value_a_channel_has_no_variance():
     stacked = {name: tensor[None].clone() for name, tensor in alone.items()}
     image = torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
     found = network.logits(alone, image, training=True)
-    wanted = stacked_logits(network, stacked, image[None], torch.ones(1, 1, dtype=torch.bool), training=True)
+    wanted = stacked_logits(
+        network, stacked, image[None], torch.ones(1, 1, dtype=torch.bool), training=True
+    )
     np.testing.assert_allclose(found, wanted[0], atol=1e-6)
     for name in ("layer0.mean", "layer0.var", "layer1.mean", "layer1.var"):
         np.testing.assert_allclose(alone[name], stacked[name][0], atol=1e-6)
-    before, nobody = {name: tensor.clone() for name, tensor in stacked.items()}, torch.zeros(1, 1, dtype=torch.bool)
+    before, nobody = (
+        {name: tensor.clone() for name, tensor in stacked.items()},
+        torch.zeros(1, 1, dtype=torch.bool),
+    )
     assert stacked_logits(network, stacked, image[None], nobody, training=True).isfinite().all()
-    assert all((stacked[name] == before[name]).all() for name in stacked), "without images buffers stay"
+    assert all((stacked[name] == before[name]).all() for name in stacked), (
+        "without images buffers stay"
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,5 +118,7 @@ def test_one_value_a_channel_has_no_variance():
     ],
 )
 def test_refuses_impossible_networks(name, value, rule):
-    with pytest.raises(InvalidValue, match=rf"{name}(\[1:\])?={re.escape(str(value))}: expected {rule}"):
+    with pytest.raises(
+        InvalidValue, match=rf"{name}(\[1:\])?={re.escape(str(value))}: expected {rule}"
+    ):
         ConvNet(**{"shape": SHAPE, "num_labels": 2, name: value})

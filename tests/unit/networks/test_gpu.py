@@ -55,18 +55,24 @@ def queries(make_images):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("teacher", [LinearTeacher(), LinearTeacher(threshold=0.4), MLPTeacher(epochs=2), *NETWORKS])
+@pytest.mark.parametrize(
+    "teacher", [LinearTeacher(), LinearTeacher(threshold=0.4), MLPTeacher(epochs=2), *NETWORKS]
+)
 def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, tmp_path):
     def votes(folder):
         store = CheckpointStore(tmp_path / folder)
         StackedEngine(chunk_size=2).train(TrainingJob(teacher, parts.__getitem__, range(3), store))
-        return np.concatenate([confidences for _, confidences in cast_votes(teacher, store, 3, queries, 2)])
+        return np.concatenate(
+            [confidences for _, confidences in cast_votes(teacher, store, 3, queries, 2)]
+        )
 
     with gpu():
         found = votes("gpu")
     with processor():
         np.testing.assert_allclose(found, votes("processor"), atol=0.03)
-        moved = np.concatenate([each for _, each in cast_votes(teacher, CheckpointStore(tmp_path / "gpu"), 3, queries)])
+        moved = np.concatenate(
+            [each for _, each in cast_votes(teacher, CheckpointStore(tmp_path / "gpu"), 3, queries)]
+        )
     np.testing.assert_allclose(found, moved, atol=5e-3 if REAL else 1e-5)
 
 
@@ -85,7 +91,9 @@ def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, quer
     student, found = CNNStudent(width=8, epochs=2, folds=2, precision=precision), []
     for place in (gpu, processor):
         with place():
-            model = student.learn(TrainingSet(parts[0].inputs, parts[0].labels), pool=queries[:20], seed=1)
+            model = student.learn(
+                TrainingSet(parts[0].inputs, parts[0].labels), pool=queries[:20], seed=1
+            )
             found.append(model.predict_proba(queries))
         np.testing.assert_array_equal(found[-1], model.predict_proba(queries))
     np.testing.assert_allclose(*found, atol=0.03)
@@ -93,7 +101,11 @@ def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, quer
 
 @pretended
 def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_it():
-    for capability, wanted in (((7, 5), torch.float32), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)):
+    for capability, wanted in (
+        ((7, 5), torch.float32),
+        ((8, 0), torch.bfloat16),
+        ((9, 0), torch.bfloat16),
+    ):
         with pretended_gpu(capability):
             assert Recipe(1, 1, 1.0, 0.0).dtype(torch.device("cuda")) == wanted
             assert not CNNTeacher().is_isolated
@@ -120,4 +132,6 @@ def test_the_pretended_gpu_refuses_what_a_gpu_refuses():
         settings |= {"amsgrad": False, "maximize": False}
         for gradient, count in ((there.T.contiguous().T, there[0, 0]), (there, torch.zeros(()))):
             with pytest.raises(RuntimeError, match=r"same (dtype, )?device"):
-                torch._fused_adamw_([there], [gradient], moments[:1], moments[1:], [], [count], **settings)
+                torch._fused_adamw_(
+                    [there], [gradient], moments[:1], moments[1:], [], [count], **settings
+                )

@@ -20,11 +20,16 @@ def network(**changes):
 
 def trained(images, labels, recipe=RECIPE, seed=0, **changes):
     rng = np.random.default_rng(seed)
-    return fit(network(**changes), images, labels.astype(np.float32), recipe=recipe, rng=rng, device=CPU)
+    return fit(
+        network(**changes), images, labels.astype(np.float32), recipe=recipe, rng=rng, device=CPU
+    )
 
 
 def stacked(sets, recipe, seeds, **changes):
-    targets, rngs = [labels.astype(np.float32) for _, labels in sets], [np.random.default_rng(seed) for seed in seeds]
+    targets, rngs = (
+        [labels.astype(np.float32) for _, labels in sets],
+        [np.random.default_rng(seed) for seed in seeds],
+    )
     images = [images for images, _ in sets]
     return fit_stacked(network(**changes), images, targets, recipe=recipe, rngs=rngs, device=CPU)
 
@@ -43,7 +48,9 @@ def test_equals_torchs_own_optimizer(make_images):
             rows = order[first : first + 8]
             logits = network().logits(own, torch.from_numpy(images[rows]) * 2 - 1, training=True)
             targets = torch.from_numpy(labels[rows].astype(np.float32))
-            loss = functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(rows)
+            loss = functional.binary_cross_entropy_with_logits(
+                logits, targets, reduction="sum"
+            ) / len(rows)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -89,9 +96,16 @@ def test_equal_arguments_give_equal_bytes_and_another_seed_does_not(make_images)
 
 def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
     images, labels = make_images(8)
-    recipe, begin = Recipe(1, 8, 1e-3, 0.0, precision="float16"), network().initial(np.random.default_rng(0))
+    recipe, begin = (
+        Recipe(1, 8, 1e-3, 0.0, precision="float16"),
+        network().initial(np.random.default_rng(0)),
+    )
     begin["head.weight"] += 3e4  # beyond what float16 holds, times any activation
-    monkeypatch.setattr(ConvNet, "initial", lambda network, rng: {name: each.clone() for name, each in begin.items()})
+    monkeypatch.setattr(
+        ConvNet,
+        "initial",
+        lambda network, rng: {name: each.clone() for name, each in begin.items()},
+    )
     targets, rng = labels.astype(np.float32), np.random.default_rng(0)
     result, _ = fit(network(), images, targets, recipe=recipe, rng=rng, device=CPU)
     assert all((result[name] == begin[name]).all() for name in begin)
@@ -100,7 +114,9 @@ def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
 def test_refuses_what_is_no_image():
     with pytest.raises(InvalidValue, match=r"inputs\.shape=\(3, 5\): expected images"):
         require_images(np.zeros((3, 5), np.float32))
-    with pytest.raises(InvalidValue, match=r"inputs\.dtype=float64: expected float32 in \[0, 1\], or uint8"):
+    with pytest.raises(
+        InvalidValue, match=r"inputs\.dtype=float64: expected float32 in \[0, 1\], or uint8"
+    ):
         require_images(np.zeros((3, 1, 5, 5)))
 
 
@@ -112,13 +128,20 @@ def walk(steps, active=None, scale=1.0):
     parameter, *gradients = drawn(steps)
     optimizer = StackedAdamW([parameter], learning_rate=RATE, weight_decay=DECAY)
     for step, gradient in enumerate(gradients):
-        optimizer.step([gradient], torch.ones(2, 1, dtype=torch.bool) if active is None else active[step], scale)
+        optimizer.step(
+            [gradient],
+            torch.ones(2, 1, dtype=torch.bool) if active is None else active[step],
+            scale,
+        )
     return parameter
 
 
 def drawn(steps):
     generator = torch.Generator().manual_seed(0)
-    return [torch.randn(2, 5, generator=generator) * 10.0 ** min(1 - step, 0) for step in range(steps + 1)]
+    return [
+        torch.randn(2, 5, generator=generator) * 10.0 ** min(1 - step, 0)
+        for step in range(steps + 1)
+    ]
 
 
 def by_torch(steps, scale=1.0):
@@ -172,5 +195,8 @@ def test_a_full_gpu_is_said_in_one_line_and_other_faults_are_not_touched():
     line = r"^CUDA out of memory\. Tried to allocate 2\.00 GiB \(a smaller chunk takes less\)$"
     with pytest.raises(DeviceFull, match=line), device_memory("a smaller chunk takes less"):
         raise torch.cuda.OutOfMemoryError(said)
-    with pytest.raises(RuntimeError, match="no kernel"), device_memory("a smaller chunk takes less"):
+    with (
+        pytest.raises(RuntimeError, match="no kernel"),
+        device_memory("a smaller chunk takes less"),
+    ):
         raise RuntimeError("no kernel")

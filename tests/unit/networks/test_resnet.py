@@ -94,7 +94,9 @@ def test_files_that_are_no_resnet_are_refused_before_anything_begins(tmp_path, b
         "other.safetensors": r", found no good conv1\.weight in it",
     }
     for name, line in said.items():
-        with pytest.raises(InvalidValue, match=f"weights=.*{name}: expected a file of ResNet-50 weights{line}"):
+        with pytest.raises(
+            InvalidValue, match=f"weights=.*{name}: expected a file of ResNet-50 weights{line}"
+        ):
             read_weights(tmp_path / name)
     with pytest.raises(InvalidValue, match="image_size=0: expected a whole number >= 1"):
         ResNet50(1, None, 0)

@@ -8,8 +8,22 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, AutoAccountant, RdpAccountant
-from pate.aggregators import Aggregator, BoundaryMax, ClippedVotes, GaussianVotes, GNMax, PowersetGNMax, StableTopK
-from pate.pricing.audit import AuditFinding, ReleaseParameters, VoteAudit, audit_votes, published_claim
+from pate.aggregators import (
+    Aggregator,
+    BoundaryMax,
+    ClippedVotes,
+    GaussianVotes,
+    GNMax,
+    PowersetGNMax,
+    StableTopK,
+)
+from pate.pricing.audit import (
+    AuditFinding,
+    ReleaseParameters,
+    VoteAudit,
+    audit_votes,
+    published_claim,
+)
 from pate.validation import InvalidValue
 from pate.votes.foreign import ImportedVotes
 
@@ -20,12 +34,18 @@ SINGLE = ImportedVotes("classes", np.tile([240, 6, 4], (500, 1)), 250, 1)
 
 
 def audited(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> VoteAudit:
-    options = {name: parameters.pop(name) for name in ("accountant", "given_only") if name in parameters}
+    options = {
+        name: parameters.pop(name) for name in ("accountant", "given_only") if name in parameters
+    }
     options = {"target_delta": 1e-6, "accountant": RdpAccountant} | options
-    return audit_votes(votes, aggregator=given, parameters=ReleaseParameters(**parameters), **options)
+    return audit_votes(
+        votes, aggregator=given, parameters=ReleaseParameters(**parameters), **options
+    )
 
 
-def found(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> dict[str, AuditFinding]:
+def found(
+    votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any
+) -> dict[str, AuditFinding]:
     return {each.aggregator: each for each in audited(votes, given, **parameters).findings}
 
 
@@ -40,14 +60,18 @@ def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
 
 def test_the_papers_claim_and_its_true_price() -> None:
     """Claimed 3.66 under add/remove; 7.82 and, under replace-one, 18.06 are bounds by loss distributions."""
-    finding = found(VOTES, accountant=AutoAccountant, noise_std=50.0, screening_std=60.0)["stable_top_k"]
+    finding = found(VOTES, accountant=AutoAccountant, noise_std=50.0, screening_std=60.0)[
+        "stable_top_k"
+    ]
     assert finding.paper_epsilon == pytest.approx(3.66, abs=0.01)
     assert finding.epsilon["add_remove"] == pytest.approx(7.82, abs=0.05)
     assert finding.epsilon["replace_one"] == pytest.approx(18.06, abs=0.1)
 
 
 def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
-    gnmax, confident = found(SINGLE, noise_std=20.0, screening_std=100.0, threshold_share=0.95).values()
+    gnmax, confident = found(
+        SINGLE, noise_std=20.0, screening_std=100.0, threshold_share=0.95
+    ).values()
     for finding in (gnmax, confident):
         assert (finding.paper_epsilon or math.inf) < finding.epsilon["replace_one"]
         assert "private" in finding.claim
@@ -73,8 +97,14 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
 @pytest.mark.parametrize(
     ("message", "make"),
     [
-        ("aggregator=gnmax: expected one that releases several", lambda: found(VOTES, given=GNMax(noise_std=1.0))),
-        ("aggregator=clipped_votes: expected one that releases one", lambda: found(SINGLE, given=CLIPPED)),
+        (
+            "aggregator=gnmax: expected one that releases several",
+            lambda: found(VOTES, given=GNMax(noise_std=1.0)),
+        ),
+        (
+            "aggregator=clipped_votes: expected one that releases one",
+            lambda: found(SINGLE, given=CLIPPED),
+        ),
         ("noise_std=-1.0: expected a number >= 0", lambda: found(VOTES, noise_std=-1.0)),
         ("screening_std=-1.0: expected a number >= 0", lambda: found(VOTES, screening_std=-1.0)),
     ],
@@ -95,9 +125,18 @@ def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
     first, *others = values["findings"]
     assert (values["aggregator"], values["paper_epsilon"]) == ("stable_top_k", 0.0)
     assert values["epsilon"] == first["epsilon"]["add_remove"] == "inf"
-    assert (values["layout"], values["num_queries"], values["num_labels"]) == ("teacher_votes", 600, 40)
+    assert (values["layout"], values["num_queries"], values["num_labels"]) == (
+        "teacher_votes",
+        600,
+        40,
+    )
     assert values["assumed"] == {"noise_std": 50.0, "threshold_share": 0.6, "vote_clip": 2}
-    assert next(each for each in others if each["aggregator"] == "clipped_votes")["epsilon"]["add_remove"] < 100
+    assert (
+        next(each for each in others if each["aggregator"] == "clipped_votes")["epsilon"][
+            "add_remove"
+        ]
+        < 100
+    )
 
 
 def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
@@ -108,7 +147,9 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
         def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float:
             return num_queries * target_delta
 
-    mine, its_base = (published_claim(kind(noise_std=40.0), VOTES, 1e-6) for kind in (Mine, GaussianVotes))
+    mine, its_base = (
+        published_claim(kind(noise_std=40.0), VOTES, 1e-6) for kind in (Mine, GaussianVotes)
+    )
     assert mine == its_base
     assert published_claim(Other(selection_scale=1.0, test_std=1.0), VOTES, 1e-6)[0] == 600 * 1e-6
 
@@ -119,7 +160,8 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
     assert "powerset_gnmax" in found(VOTES, noise_std=40.0)
     assert "powerset_gnmax" not in found(counts, noise_std=40.0)
     rule = (
-        r"^aggregator=powerset_gnmax: expected votes of layout teacher_votes, .* aggregator=gnmax with layout=classes"
+        r"^aggregator=powerset_gnmax: expected votes of layout teacher_votes, "
+        r".* aggregator=gnmax with layout=classes"
     )
     with pytest.raises(InvalidValue, match=rule):
         found(counts, PowersetGNMax(noise_std=40.0))
@@ -127,18 +169,28 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
 
 def test_a_release_whose_parameters_nobody_gave_is_left_out() -> None:
     def names(given: Aggregator | None = None, **parameters: Any) -> dict[str, tuple[str, ...]]:
-        return {name: each.assumed for name, each in found(VOTES, given, given_only=True, **parameters).items()}
+        return {
+            name: each.assumed
+            for name, each in found(VOTES, given, given_only=True, **parameters).items()
+        }
 
     assert names() == {"gaussian_votes": ("noise_std",)}
     assert names(noise_std=40.0) == {"gaussian_votes": (), "powerset_gnmax": ()}
-    assert set(names(noise_std=40.0, vote_clip=3)) == {"gaussian_votes", "clipped_votes", "powerset_gnmax"}
+    assert set(names(noise_std=40.0, vote_clip=3)) == {
+        "gaussian_votes",
+        "clipped_votes",
+        "powerset_gnmax",
+    }
     assert list(names(StableTopK(selection_scale=39.0, test_std=60.0))) == ["stable_top_k"]
     both = names(noise_std=40.0, screening_std=60.0)
     assert both["stable_top_k"] == ()
     assert "confident_votes" not in both
     finding = found(VOTES, noise_std=40.0, screening_std=60.0)["stable_top_k"]
     assert finding.parameters == {"noise_std": 40.0, "screening_std": 60.0}
-    assert found(VOTES, noise_std=40.0)["confident_votes"].assumed == ("screening_std", "threshold_share")
+    assert found(VOTES, noise_std=40.0)["confident_votes"].assumed == (
+        "screening_std",
+        "threshold_share",
+    )
 
 
 def test_what_is_known_replaces_what_an_aggregator_has_by_its_own_names() -> None:
@@ -151,4 +203,7 @@ def test_what_is_known_replaces_what_an_aggregator_has_by_its_own_names() -> Non
     told = ReleaseParameters(noise_std=40.0, screening_std=60.0)
     assert told.applied(start)[::2] == (StableTopK(selection_scale=40.0, test_std=60.0), False)
     assert ReleaseParameters().applied(start)[::2] == (start, False)
-    assert [ReleaseParameters(screening_std=0.0).applied(one)[2] for one in (start, CLIPPED)] == [True, False]
+    assert [ReleaseParameters(screening_std=0.0).applied(one)[2] for one in (start, CLIPPED)] == [
+        True,
+        False,
+    ]

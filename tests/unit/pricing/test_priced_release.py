@@ -62,7 +62,9 @@ def budget(**fields: Any) -> Budget:
     return Budget(**({"target_delta": 1e-6, "accountant": Sum} | fields))
 
 
-def test_a_target_is_met_by_the_noise_for_all_queries_and_without_one_the_noise_is_as_it_is() -> None:
+def test_a_target_is_met_by_the_noise_for_all_queries_and_without_one_the_noise_is_as_it_is() -> (
+    None
+):
     planned = plan_release(OnePrice(noise_std=200.0), SHAPE, budget())
     assert (planned.aggregator, planned.shape) == (OnePrice(noise_std=200.0), SHAPE)
     assert planned.event == planned.aggregator.event(SHAPE)
@@ -75,9 +77,14 @@ def test_a_target_is_met_by_the_noise_for_all_queries_and_without_one_the_noise_
 
 
 @pytest.mark.parametrize(("most", "queries"), [(1.004, 100), (0.0101, 1), (6.1, 600), (100.0, 600)])
-def test_a_maximum_is_met_by_fewer_queries_with_the_noise_as_it_is(most: float, queries: int) -> None:
+def test_a_maximum_is_met_by_fewer_queries_with_the_noise_as_it_is(
+    most: float, queries: int
+) -> None:
     planned = plan_release(OnePrice(noise_std=100.0), SHAPE, budget(max_epsilon=most))
-    assert (planned.aggregator, planned.shape) == (OnePrice(noise_std=100.0), replace(SHAPE, num_queries=queries))
+    assert (planned.aggregator, planned.shape) == (
+        OnePrice(noise_std=100.0),
+        replace(SHAPE, num_queries=queries),
+    )
     assert planned.epsilon == pytest.approx(queries / 100, rel=1e-12)
     assert planned.event == planned.aggregator.event(planned.shape)
 
@@ -87,7 +94,10 @@ def test_the_accountant_of_the_budget_counts() -> None:
         def get_epsilon(self, target_delta: float) -> float:
             return 2 * super().get_epsilon(target_delta)
 
-    aggregator, target = GaussianVotes(noise_std=100.0), {"target_delta": 1e-6, "target_epsilon": 8.0}
+    aggregator, target = (
+        GaussianVotes(noise_std=100.0),
+        {"target_delta": 1e-6, "target_epsilon": 8.0},
+    )
     double = plan_release(aggregator, SHAPE, Budget(accountant=Double, **target))  # type: ignore[arg-type]
     by_renyi = Budget(target_delta=1e-6, target_epsilon=4.0, accountant=RdpAccountant)
     single = plan_release(aggregator, SHAPE, by_renyi)
@@ -97,7 +107,9 @@ def test_the_accountant_of_the_budget_counts() -> None:
 @pytest.mark.parametrize("fields", [{}, {"target_epsilon": 8.0}])
 def test_failures_that_use_up_delta_are_refused_and_not_priced(fields: dict[str, float]) -> None:
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
-    with pytest.raises(InvalidValue, match=re.escape("failure_prob=1e-08: 6e-06 in all uses up target_delta=1e-06")):
+    with pytest.raises(
+        InvalidValue, match=re.escape("failure_prob=1e-08: 6e-06 in all uses up target_delta=1e-06")
+    ):
         plan_release(failing, SHAPE, Budget(target_delta=1e-6, **fields))
 
 
@@ -107,7 +119,9 @@ def test_the_price_of_an_event_by_hand_and_infinity_for_what_has_no_guarantee() 
     assert of_auto.epsilon_of(event) == AutoAccountant().compose(event).get_epsilon(1e-6)
     assert of_auto.epsilon_of(NonPrivateEvent()) == math.inf
     failing = ApproximateEvent(PureDpEvent(0.25), 5e-7)
-    assert of_auto.epsilon_of(failing) < of_auto.epsilon_of(SelfComposedEvent(failing, 2)) == math.inf
+    assert (
+        of_auto.epsilon_of(failing) < of_auto.epsilon_of(SelfComposedEvent(failing, 2)) == math.inf
+    )
 
 
 VOTES = {"num_labels": 40, "num_teachers": 800}
@@ -135,9 +149,13 @@ def test_a_price_without_queries_ends_where_draws_keep_no_promise() -> None:
     assert largest_num_queries(OneSession(noise_std=1.0), target_delta=0.5, **budget) == 10**9
 
 
-@pytest.mark.parametrize(("at_most", "most"), [(1, 1), (825, 825), (826, 826), (827, 826), (10_000, 826)])
+@pytest.mark.parametrize(
+    ("at_most", "most"), [(1, 1), (825, 825), (826, 826), (827, 826), (10_000, 826)]
+)
 @pytest.mark.parametrize("accountant", [RdpAccountant, lambda: RdpAccountant()])
-def test_a_cap_is_kept_and_changes_nothing_below_it(at_most: int, most: int, accountant: Any) -> None:
+def test_a_cap_is_kept_and_changes_nothing_below_it(
+    at_most: int, most: int, accountant: Any
+) -> None:
     budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "accountant": accountant, **VOTES}
     assert largest_num_queries(GaussianVotes(noise_std=100.0), at_most=at_most, **budget) == most
 
@@ -181,15 +199,36 @@ BITS = {"num_queries": 600, "num_labels": 40}
         (lambda: budget(target_epsilon=0.0), "target_epsilon=0.0: "),
         (lambda: budget(max_epsilon=math.inf), "max_epsilon=inf: "),
         (lambda: budget(accountant="rdp"), "accountant=rdp: expected a class such as "),
-        (lambda: budget(target_epsilon=8.0, max_epsilon=2.0), "max_epsilon=2.0: expected no target_epsilon beside it"),
-        (lambda: bought(max_epsilon=0.001), "max_epsilon=0.001: expected at least 0.1000, the price of one query"),
-        (lambda: bought(target_delta=1e-12), "target_delta=1e-12: expected at least 2.67e-12, below which draws"),
-        (lambda: bought(target_delta=1e-15, max_epsilon=1.0), "target_delta=1e-15: .* 4.45e-15, below"),
+        (
+            lambda: budget(target_epsilon=8.0, max_epsilon=2.0),
+            "max_epsilon=2.0: expected no target_epsilon beside it",
+        ),
+        (
+            lambda: bought(max_epsilon=0.001),
+            "max_epsilon=0.001: expected at least 0.1000, the price of one query",
+        ),
+        (
+            lambda: bought(target_delta=1e-12),
+            "target_delta=1e-12: expected at least 2.67e-12, below which draws",
+        ),
+        (
+            lambda: bought(target_delta=1e-15, max_epsilon=1.0),
+            "target_delta=1e-15: .* 4.45e-15, below",
+        ),
         (lambda: asked(at_most=0), "at_most=0: "),
-        (lambda: asked(target_delta=1e-15), "target_delta=1e-15: expected at least 4.45e-15, below which draws"),
-        (lambda: asked(max_epsilon=0.01), "max_epsilon=0.01: expected at least 0.*, the price of one query"),
+        (
+            lambda: asked(target_delta=1e-15),
+            "target_delta=1e-15: expected at least 4.45e-15, below which draws",
+        ),
+        (
+            lambda: asked(max_epsilon=0.01),
+            "max_epsilon=0.01: expected at least 0.*, the price of one query",
+        ),
         (lambda: asked(max_epsilon=math.nan), "max_epsilon=nan: "),
-        (lambda: asked(target_delta=1e-10, failing=1e-9), "failure_prob: 1e-09 in all uses up target_delta=1e-10"),
+        (
+            lambda: asked(target_delta=1e-10, failing=1e-9),
+            "failure_prob: 1e-09 in all uses up target_delta=1e-10",
+        ),
     ],
 )
 def test_what_is_impossible_is_refused(make: Any, message: str) -> None:
@@ -204,4 +243,6 @@ def bought(**fields: float) -> PricedRelease:
 
 def asked(*, failing: float | None = None, **fields: float) -> int:
     aggregator = replace(GUMBEL, failure_prob=failing)
-    return largest_num_queries(aggregator, **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields), **VOTES)
+    return largest_num_queries(
+        aggregator, **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields), **VOTES
+    )

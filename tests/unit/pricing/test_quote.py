@@ -42,11 +42,17 @@ GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
 BUDGET = Budget(target_delta=1e-6)
 
 
-def planned(aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800) -> PricedRelease:
-    return plan_release(aggregator, VoteShape(num_queries=600, num_labels=40, num_teachers=num_teachers), budget)
+def planned(
+    aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800
+) -> PricedRelease:
+    return plan_release(
+        aggregator, VoteShape(num_queries=600, num_labels=40, num_teachers=num_teachers), budget
+    )
 
 
-def quoted(aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800, **others: Any) -> Quote:
+def quoted(
+    aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800, **others: Any
+) -> Quote:
     return quote_release(planned(aggregator, budget, num_teachers), budget, others=others)
 
 
@@ -65,7 +71,11 @@ def page(quote: Quote) -> str:
 
 def test_others_that_have_no_price_say_why() -> None:
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
-    others = {"pld": failing(missing), "mine": failing(InvalidValue("event=X: expected another")), "rdp": RdpAccountant}
+    others = {
+        "pld": failing(missing),
+        "mine": failing(InvalidValue("event=X: expected another")),
+        "rdp": RdpAccountant,
+    }
     quote = quoted(**others)
     assert quote.accountants == (
         AccountantPrice("auto", quote.epsilon, won_by="exact"),
@@ -86,7 +96,9 @@ def test_the_page_says_what_was_solved_for_and_what_passes() -> None:
     assert text.count("<- solved for") == 2
     assert "epsilon <= 8.00 at" in text.splitlines()[0]  # 7.999…, rounded up
     assert "one private record changes" in text
-    assert f"{quote.gap_at_50} votes with probability 1/2, {quote.gap_at_95} votes with 0.95" in text
+    assert (
+        f"{quote.gap_at_50} votes with probability 1/2, {quote.gap_at_95} votes with 0.95" in text
+    )
     assert f"{quote.lone_gap_at_50} votes with probability 1/2, if all other gaps are 0" in text
     assert "600 x 1e-9 = 6e-7; 4e-7 of delta is left" in text
 
@@ -102,7 +114,9 @@ def test_any_stability_test_can_be_certified() -> None:
     quote = quote_release(ready, BUDGET)
     assert quote.epsilon == release.epsilon
     assert quote.aggregator["table_sha256"] == table.digest
-    with pytest.raises(InvalidValue, match="aggregator=GaussianVotes: expected one with a stability test"):
+    with pytest.raises(
+        InvalidValue, match="aggregator=GaussianVotes: expected one with a stability test"
+    ):
         certify_stability_test(planned(GaussianVotes(noise_std=50.0)), BUDGET)
 
 
@@ -116,20 +130,31 @@ def test_clear_votes_pay_from_some_number_of_queries_on() -> None:
     assert plan.expected_hits < 1e-5
     assert plan.break_even_queries is not None
     assert 20 < plan.break_even_queries < 300
-    near = plan_hits(*given, num_teachers=400, target_delta=1e-6, max_queries=plan.break_even_queries // 2)
+    near = plan_hits(
+        *given, num_teachers=400, target_delta=1e-6, max_queries=plan.break_even_queries // 2
+    )
     assert near.break_even_queries is None
 
 
 def test_a_prior_decides_who_hits() -> None:
     aggregator = NotPriorTopK(
-        prior_scale=10.0, selection_scale=30.0, table_order=4.0, table_budget=0.01, first_queries=100, target_hits=50
+        prior_scale=10.0,
+        selection_scale=30.0,
+        table_order=4.0,
+        table_budget=0.01,
+        first_queries=100,
+        target_hits=50,
     )
     prior = np.tile([True, False, False], (300, 1))
     prior[200:] = False
-    plan = plan_hits(aggregator, CLEAR, num_teachers=400, target_delta=1e-6, prior=prior, max_queries=4)
+    plan = plan_hits(
+        aggregator, CLEAR, num_teachers=400, target_delta=1e-6, prior=prior, max_queries=4
+    )
     assert plan.expected_hits == pytest.approx(100)
     assert plan.expected_asked == 250
-    with pytest.raises(InvalidValue, match=r"prior\.shape=\(2, 3\): expected \(300, 3\), as the votes"):
+    with pytest.raises(
+        InvalidValue, match=r"prior\.shape=\(2, 3\): expected \(300, 3\), as the votes"
+    ):
         plan_hits(aggregator, CLEAR, num_teachers=400, target_delta=1e-6, prior=prior[:2])
 
 
@@ -144,7 +169,10 @@ TIGHT: dict[str, tuple[Aggregator, float]] = {
     "peeling": (FixedTopK(k=2, epsilon=0.2), 1.2),
     "joint": (FixedTopK(k=1, epsilon=0.2, mechanism="joint"), 1.1),
     "boundary": (BoundaryMax(selection_scale=20.0, target_hits=2), 1.6),
-    "boundary, add/remove": (BoundaryMax(selection_scale=10.0, target_hits=2, adjacency="add_remove"), 1.6),  # type: ignore[arg-type]
+    "boundary, add/remove": (
+        BoundaryMax(selection_scale=10.0, target_hits=2, adjacency="add_remove"),
+        1.6,
+    ),  # type: ignore[arg-type]
     "canonical": (FixedTopK(k=3, epsilon=0.2, mechanism="canonical"), 1.6),
 }
 

@@ -56,13 +56,19 @@ pytestmark = pytest.mark.slow
 
 def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
     """Of Renyi's accountant, which the search asks whatever the budget's, which may be slow."""
-    return Budget(**({"target_delta": 1e-6, "target_epsilon": epsilon, "accountant": RdpAccountant} | changes))
+    return Budget(
+        **({"target_delta": 1e-6, "target_epsilon": epsilon, "accountant": RdpAccountant} | changes)
+    )
 
 
-def guarded(aggregator: Aggregator, shape: VoteShape = SHAPE, of: Any = None, **options: Any) -> tuple[str, ...]:
+def guarded(
+    aggregator: Aggregator, shape: VoteShape = SHAPE, of: Any = None, **options: Any
+) -> tuple[str, ...]:
     of = of or budget()
     options = {"search": RemedySearch(seconds=math.inf)} | options
-    return require_useful(aggregator, plan_release(aggregator, shape, of), of, names=NAMES, **options)
+    return require_useful(
+        aggregator, plan_release(aggregator, shape, of), of, names=NAMES, **options
+    )
 
 
 def judged(plan: Plan) -> tuple[str, ...]:
@@ -97,7 +103,9 @@ def followed(plan: Plan, text: str) -> Plan:
 def test_what_is_suggested_and_copied_is_not_refused(aggregator: Aggregator) -> None:
     """Of a random plan with a target that is too much to ask."""
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
-    queries, labels, teachers = (int(10 ** rng.uniform(*ends)) for ends in ((1.5, 3.0), (1.0, 2.0), (0.5, 2.3)))
+    queries, labels, teachers = (
+        int(10 ** rng.uniform(*ends)) for ends in ((1.5, 3.0), (1.0, 2.0), (0.5, 2.3))
+    )
     shape = VoteShape(num_queries=queries, num_labels=labels, num_teachers=teachers)
     plan = aggregator, shape, budget(float(f"{10 ** rng.uniform(-0.5, 0.3):.2g}"))
     found = suggested(plan)
@@ -107,11 +115,19 @@ def test_what_is_suggested_and_copied_is_not_refused(aggregator: Aggregator) -> 
 
 
 @pytest.mark.parametrize("max_epsilon", [None, 1.0, 30.0])
-def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(max_epsilon: float | None) -> None:
+def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(
+    max_epsilon: float | None,
+) -> None:
     shape = VoteShape(num_queries=200, num_labels=20, num_teachers=100)
-    plan = GaussianVotes(noise_std=2000.0), shape, Budget(target_delta=1e-6, max_epsilon=max_epsilon)
+    plan = (
+        GaussianVotes(noise_std=2000.0),
+        shape,
+        Budget(target_delta=1e-6, max_epsilon=max_epsilon),
+    )
     found = [text for text in suggested(plan) if text.startswith("aggregator.")]
-    assert len(found) == (0 if max_epsilon == 1.0 else 1), "what 20 queries cannot be paid with works for nobody"
+    assert len(found) == (0 if max_epsilon == 1.0 else 1), (
+        "what 20 queries cannot be paid with works for nobody"
+    )
     for text in found:
         judged(followed(plan, text))
         assert plan_release(*followed(plan, text)).shape.num_queries >= 20
@@ -128,7 +144,11 @@ def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
 
 
 def test_an_epsilon_that_promises_nothing_is_not_suggested() -> None:
-    plan = GaussianVotes(noise_std=1.0), replace(SHAPE, num_teachers=1), Budget(target_delta=1e-6, target_epsilon=2.0)
+    plan = (
+        GaussianVotes(noise_std=1.0),
+        replace(SHAPE, num_teachers=1),
+        Budget(target_delta=1e-6, target_epsilon=2.0),
+    )
     assert remedies(plan[0], plan_release(*plan), plan[2], num_groups=1000) == []
     with pytest.raises(InvalidValue, match="even where the one teacher is sure"):
         judged(plan)
@@ -144,7 +164,12 @@ def test_answers_of_exactly_k_labels_are_judged_on_queries_that_have_k(num_label
 @pytest.mark.parametrize(
     ("aggregator", "num_teachers", "epsilon", "of"),
     [
-        (GaussianVotes(noise_std=100.0), 200, 2.0, {"num_teachers", "target_epsilon", "num_queries"}),
+        (
+            GaussianVotes(noise_std=100.0),
+            200,
+            2.0,
+            {"num_teachers", "target_epsilon", "num_queries"},
+        ),
         (TABLE, 100, 1.0, {"num_teachers", "target_epsilon"}),
     ],
     ids=["gaussian votes", "table"],
@@ -173,7 +198,9 @@ def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() 
 
 def test_remedies_are_no_larger_than_they_must_be() -> None:
     aggregator = GaussianVotes(noise_std=1.0)
-    teachers, epsilon, queries = remedies(aggregator, plan_release(aggregator, SHAPE, budget()), budget())
+    teachers, epsilon, queries = remedies(
+        aggregator, plan_release(aggregator, SHAPE, budget()), budget()
+    )
     for short, of in (
         (replace(SHAPE, num_teachers=round(teachers["num_teachers"] * 0.9)), budget()),
         (SHAPE, budget(epsilon["target_epsilon"] * 0.85)),
@@ -201,19 +228,28 @@ class CheapAccountant(AccountantBesideRenyi):
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, CheapAccountant, ZCdpAccountant])
-def test_each_change_is_the_least_of_two_digits_by_the_accountant_of_the_run(accountant: Callable[[], Any]) -> None:
+def test_each_change_is_the_least_of_two_digits_by_the_accountant_of_the_run(
+    accountant: Callable[[], Any],
+) -> None:
     """Against a plan of every candidate near it: one that works, and the next smaller change does not."""
     aggregator = GaussianVotes(noise_std=1.0)
     shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
     of = budget(2.0, accountant=accountant)
     found = remedies(aggregator, plan_release(aggregator, shape, of), of, num_groups=100_000)
-    assert [[*change] for change in found] == [["num_teachers"], ["target_epsilon"], ["num_queries"]]
+    assert [[*change] for change in found] == [
+        ["num_teachers"],
+        ["target_epsilon"],
+        ["num_queries"],
+    ]
     teachers, epsilon, queries = (float(*change.values()) for change in found)
     smaller = [
         f"{name}={value:g}"
         for name, value in (
             ("num_teachers", teachers - 10 ** (math.floor(math.log10(teachers)) - 1)),
-            ("target_epsilon", float(f"{epsilon - 10 ** (math.floor(math.log10(epsilon)) - 1):.2g}")),
+            (
+                "target_epsilon",
+                float(f"{epsilon - 10 ** (math.floor(math.log10(epsilon)) - 1):.2g}"),
+            ),
             ("num_queries", queries + 10 ** (math.floor(math.log10(queries)) - 1)),
         )
     ]
@@ -243,14 +279,22 @@ def test_the_refusal_is_said_before_the_search_and_the_search_ends_with_its_time
         return nullcontext(lambda done, note="": None)
 
     search = RemedySearch(seconds=20.0, say=told.append, stage=stage, clock=lambda: seconds)
-    with pytest.raises(InvalidValue, match=r"what works: num_teachers=\d+, or .*; allow_useless=true goes on"):
+    with pytest.raises(
+        InvalidValue, match=r"what works: num_teachers=\d+, or .*; allow_useless=true goes on"
+    ):
         guarded(GaussianVotes(noise_std=1.0), search=search)
-    assert told[0].startswith("num_teachers=200: expected a release that tells something: even where all 200")
+    assert told[0].startswith(
+        "num_teachers=200: expected a release that tells something: even where all 200"
+    )
     assert told[0].endswith("settings that work are searched for, 20 s at most")
-    assert told[1:] == ["searching for settings that work", "plan", "plan", "plan"], "begun at 0, 7 and 14 seconds"
+    assert told[1:] == ["searching for settings that work", "plan", "plan", "plan"], (
+        "begun at 0, 7 and 14 seconds"
+    )
     told.clear()
     at_once = replace(search, seconds=0.0)
-    with pytest.raises(InvalidValue, match="a search of 0 s found nothing that works; pate-account suggest=true"):
+    with pytest.raises(
+        InvalidValue, match="a search of 0 s found nothing that works; pate-account suggest=true"
+    ):
         guarded(GaussianVotes(noise_std=1.0), search=at_once)
     assert not found_remedies(*_plan_of_votes(), num_groups=None, search=at_once).is_complete
 
@@ -262,7 +306,10 @@ def _plan_of_votes() -> tuple[Aggregator, Any, Budget]:
 
 def test_where_groups_have_budgets_of_their_own_no_other_target_is_suggested() -> None:
     of = budget(None, classes={"cautious": 0.01, "usual": 0.02})
-    with pytest.raises(InvalidValue, match=r"^num_teachers=200: expected a release that tells something: .*; nothing"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^num_teachers=200: expected a release that tells something: .*; nothing",
+    ):
         guarded(CENTERED, of=of, num_groups=5000)
 
 
@@ -272,13 +319,19 @@ def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) ->
     assert line.endswith("where chance has 50%; allowed by allow_useless=true")
 
 
-@pytest.mark.parametrize("of", [budget(1e-12), budget(1e-30), budget(None)], ids=["1e-12", "1e-30", "noise given"])
+@pytest.mark.parametrize(
+    "of", [budget(1e-12), budget(1e-30), budget(None)], ids=["1e-12", "1e-30", "noise given"]
+)
 @pytest.mark.parametrize("noise", [1e8, 1e12])
-def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(of: Budget, noise: float) -> None:
+def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(
+    of: Budget, noise: float
+) -> None:
     """At this delta it costs 0, and not because nothing is drawn."""
     centered = CenteredVotes(noise_multiplier=noise)
     for aggregator in (GaussianVotes(noise_std=noise), FixedTopK(k=5, epsilon=1e-15), centered):
-        with pytest.raises(InvalidValue, match=r"5[01]% of the answered bits would be right, .* what works: .*=\d"):
+        with pytest.raises(
+            InvalidValue, match=r"5[01]% of the answered bits would be right, .* what works: .*=\d"
+        ):
             guarded(aggregator, of=of)
         (line,) = guarded(aggregator, of=of, allow_useless=True)
         assert line.endswith("allowed by allow_useless=true")
@@ -287,7 +340,10 @@ def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(of: Budg
 def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not() -> None:
     """With 50 teachers a stable top-k answered none of 100 real queries."""
     shape, of = VoteShape(num_queries=100, num_labels=40, num_teachers=50), budget(12.0)
-    with pytest.raises(InvalidValue, match=r"where 90% of 50 teachers agree, \d\d% of the queries would be answered"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"where 90% of 50 teachers agree, \d\d% of the queries would be answered",
+    ):
         guarded(TABLE, shape, of)
     teachers, epsilon, *_ = remedies(TABLE, plan_release(TABLE, shape, of), of)
     assert guarded(TABLE, replace(shape, **teachers), of) is not None
@@ -307,13 +363,23 @@ def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.Mon
 class TestDelta:
     def test_above_one_over_the_groups_is_a_line(self) -> None:
         loud = replace(SHAPE, num_teachers=2000)
-        (line,) = guarded(GaussianVotes(noise_std=1.0), loud, budget(target_delta=1e-4), num_groups=20_000)
-        assert line.startswith("target_delta=0.0001: above 1 / 20000, one over the private groups: publishing a group")
-        assert guarded(GaussianVotes(noise_std=1.0), loud, budget(target_delta=1e-4), num_groups=9_000) == ()
+        (line,) = guarded(
+            GaussianVotes(noise_std=1.0), loud, budget(target_delta=1e-4), num_groups=20_000
+        )
+        assert line.startswith(
+            "target_delta=0.0001: above 1 / 20000, one over the private groups: publishing a group"
+        )
+        assert (
+            guarded(GaussianVotes(noise_std=1.0), loud, budget(target_delta=1e-4), num_groups=9_000)
+            == ()
+        )
 
     def test_a_hundredth_is_refused_and_allowed(self) -> None:
         loud, of = replace(SHAPE, num_teachers=2000), budget(target_delta=0.01)
-        with pytest.raises(InvalidValue, match=r"target_delta=0.01: expected a delta below 0.01, .*allow_useless=true"):
+        with pytest.raises(
+            InvalidValue,
+            match=r"target_delta=0.01: expected a delta below 0.01, .*allow_useless=true",
+        ):
             guarded(GaussianVotes(noise_std=1.0), loud, of)
         (line,) = guarded(GaussianVotes(noise_std=1.0), loud, of, allow_useless=True)
         assert "allowed by allow_useless=true" in line
@@ -321,18 +387,27 @@ class TestDelta:
 
 
 class TestSuggestion:
-    @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), PEELING], ids=["votes", "peeling"])
-    def test_what_is_suggested_is_heard_and_beats_the_neighbors(self, aggregator: Aggregator) -> None:
+    @pytest.mark.parametrize(
+        "aggregator", [GaussianVotes(noise_std=1.0), PEELING], ids=["votes", "peeling"]
+    )
+    def test_what_is_suggested_is_heard_and_beats_the_neighbors(
+        self, aggregator: Aggregator
+    ) -> None:
         found = suggest(aggregator, SHAPE, budget(4.0), num_private=62_115)
         shape = replace(SHAPE, num_teachers=found.num_teachers, num_queries=found.num_queries)
         planned = plan_release(aggregator, shape, budget(4.0))
         assert expected_release(planned.aggregator, shape).success >= 0.9
         assert found.records_per_teacher == pytest.approx(62_115 / found.num_teachers)
-        assert 100 < found.num_teachers < 3000, "neither too few to be heard nor too many to know anything"
+        assert 100 < found.num_teachers < 3000, (
+            "neither too few to be heard nor too many to know anything"
+        )
         assert 0 < found.clear_queries < found.num_queries
 
     def test_more_private_records_buy_more(self) -> None:
-        told = [suggest(PEELING, SHAPE, budget(4.0), num_private=count).clear_queries for count in (10_000, 100_000)]
+        told = [
+            suggest(PEELING, SHAPE, budget(4.0), num_private=count).clear_queries
+            for count in (10_000, 100_000)
+        ]
         assert told[1] > 1.5 * told[0]
 
     def test_a_pool_of_queries_is_kept_to(self) -> None:
@@ -346,7 +421,9 @@ class TestSuggestion:
             (budget(2.0), {"num_private": 50}, "num_private=50: expected at least 200"),
         ],
     )
-    def test_what_cannot_be_suggested_is_said(self, of: Budget, options: dict[str, int], said: str) -> None:
+    def test_what_cannot_be_suggested_is_said(
+        self, of: Budget, options: dict[str, int], said: str
+    ) -> None:
         with pytest.raises(InvalidValue, match=said):
             suggest(PEELING, SHAPE, of, **options)
 
@@ -358,4 +435,9 @@ def test_the_accountant_to_take_is_the_cheapest_that_is_quick() -> None:
     assert cheapest_accountant(one_gaussian, by_renyi, known).accountant == "exact"
     many_bits = plan_release(GaussianVotes(noise_std=200.0), SHAPE, by_renyi)
     assert cheapest_accountant(many_bits, by_renyi, known).accountant == "rdp"
-    assert cheapest_accountant(plan_release(many_bits.aggregator, SHAPE, by_all), by_all, known).accountant == "auto"
+    assert (
+        cheapest_accountant(
+            plan_release(many_bits.aggregator, SHAPE, by_all), by_all, known
+        ).accountant
+        == "auto"
+    )

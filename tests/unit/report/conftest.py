@@ -7,7 +7,14 @@ from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.aggregators import Aggregator
 from pate.report import Privacy, Report, Scores, per_label_metrics
 from pate.report.metrics import Membership, PrecisionRecall
-from pate.report.report import Baselines, DataSummary, ReleaseSummary, RunFigures, TeacherSummary, Verdict
+from pate.report.report import (
+    Baselines,
+    DataSummary,
+    ReleaseSummary,
+    RunFigures,
+    TeacherSummary,
+    Verdict,
+)
 
 STUDENT = Scores(0.91371, 0.65372, 0.38373, 0.25374, 0.31375)
 BASELINES = Baselines(
@@ -46,7 +53,9 @@ REPORT = Report(
     versions={"pate": "0.1.0", "numpy": "2.0.0"},
     duration_s=123.456,
     data_dependent=DataDependentEpsilon(0.61, 1e-6),
-    membership=Membership((0.001, 0.01), (0.0, 0.011), (0.0, 0.007), (0.002, 0.013), 9000, 9973, (0.001, 0.012)),
+    membership=Membership(
+        (0.001, 0.01), (0.0, 0.011), (0.0, 0.007), (0.002, 0.013), 9000, 9973, (0.001, 0.012)
+    ),
 )
 
 
@@ -81,6 +90,8 @@ def figures() -> RunFigures:
             "majority_vote_student": per_label_metrics(scores > 0.4, scores, true),
             "all_records_model": per_label_metrics(true, true + 0.1 * scores, true),
         },
-        precision_recall=PrecisionRecall.of(scores, scores > 0.5, true, constant=np.eye(4)[0] > 0, threshold=0.5),
+        precision_recall=PrecisionRecall.of(
+            scores, scores > 0.5, true, constant=np.eye(4)[0] > 0, threshold=0.5
+        ),
         student_curve={"loss": np.array([0.9, 0.5, 0.3])},
     )

@@ -16,19 +16,43 @@ def card(report: Report) -> str:
 
 def test_says_what_a_reader_needs(report: Report) -> None:
     text = card(report)
-    assert "This release is (8.00, 1e-6)-differentially private under the adjacency replace_one" in text
-    rows = {"epsilon": "8.00", "delta": "1e-6", "unit of privacy": "one family of glosses", "accountant": "rdp"}
-    rows |= {"queries priced": "6", "queries answered": "3", "mechanism": "stable_top_k_table", "teachers": "411"}
+    assert (
+        "This release is (8.00, 1e-6)-differentially private under the adjacency replace_one"
+        in text
+    )
+    rows = {
+        "epsilon": "8.00",
+        "delta": "1e-6",
+        "unit of privacy": "one family of glosses",
+        "accountant": "rdp",
+    }
+    rows |= {
+        "queries priced": "6",
+        "queries answered": "3",
+        "mechanism": "stable_top_k_table",
+        "teachers": "411",
+    }
     rows |= {"mechanism.selection_noise": "gumbel", "mechanism.selection_scale": "39.5"}
-    rows |= {"noise": "ChaCha20, from the operating system's entropy", "failure probability, within delta": "6e-7"}
+    rows |= {
+        "noise": "ChaCha20, from the operating system's entropy",
+        "failure probability, within delta": "6e-7",
+    }
     assert {f"| {name} | {value} |" for name, value in rows.items()} <= set(text.splitlines())
-    assert "More than one unit of privacy at once" in text.partition("## What the epsilon does not cover")[2]
+    assert (
+        "More than one unit of privacy at once"
+        in text.partition("## What the epsilon does not cover")[2]
+    )
 
 
 def test_holds_nothing_that_no_epsilon_covers(report: Report) -> None:
     secret = replace(report, seed=918273, privacy=replace(report.privacy, noise_seeded=True))
     text = card(secret)
-    forbidden = [secret.seed, secret.duration_s, secret.data.label_cardinality, secret.data.num_private]
+    forbidden = [
+        secret.seed,
+        secret.duration_s,
+        secret.data.label_cardinality,
+        secret.data.num_private,
+    ]
     forbidden += [secret.teachers.mean_accuracy, secret.teachers.records_per_teacher]
     forbidden += [secret.release.label_accuracy, secret.release.micro_f1]
     for scores in (secret.student, *vars(secret.baselines).values()):

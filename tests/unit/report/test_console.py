@@ -48,14 +48,32 @@ def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report
 def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
     usual = printed(report)
     assert "epsilon 3.66 as the paper accounts; not a bound" in usual
-    privacy, none = report.privacy, {"num_answered": 0, "answer_rate": 0.0, "label_accuracy": None, "micro_f1": None}
+    privacy, none = (
+        report.privacy,
+        {"num_answered": 0, "answer_rate": 0.0, "label_accuracy": None, "micro_f1": None},
+    )
     for odd, line in (
-        (replace(report, privacy=replace(privacy, noise_seeded=True)), "seeded noise protects nobody who knows the"),
-        (replace(report, release=replace(report.release, **none)), "the student learned nothing, as no query was"),
-        (replace(report, data=replace(report.data, real=False)), "synthetic data: shows that the pipeline works and"),
+        (
+            replace(report, privacy=replace(privacy, noise_seeded=True)),
+            "seeded noise protects nobody who knows the",
+        ),
+        (
+            replace(report, release=replace(report.release, **none)),
+            "the student learned nothing, as no query was",
+        ),
+        (
+            replace(report, data=replace(report.data, real=False)),
+            "synthetic data: shows that the pipeline works and",
+        ),
         (replace(report, data=replace(report.data, real=False)), "wordnet (synthetic)"),
-        (replace(report, privacy=replace(privacy, epsilon=math.inf)), "no guarantee: epsilon is infinite"),
-        (replace(report, privacy=replace(privacy, epsilon=10.5)), "epsilon above 10 promises one person little"),
+        (
+            replace(report, privacy=replace(privacy, epsilon=math.inf)),
+            "no guarantee: epsilon is infinite",
+        ),
+        (
+            replace(report, privacy=replace(privacy, epsilon=10.5)),
+            "epsilon above 10 promises one person little",
+        ),
     ):
         assert line not in usual
         assert line in printed(odd)
@@ -66,7 +84,14 @@ def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
 def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Report) -> None:
     privacy = replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m")
     verdict = replace(report.verdict, text="=a¦b<br>c\nd[/]\\")
-    text = printed(replace(report, privacy=privacy, verdict=verdict, data=replace(report.data, name="[link]:bug:¦x")))
+    text = printed(
+        replace(
+            report,
+            privacy=privacy,
+            verdict=verdict,
+            data=replace(report.data, name="[link]:bug:¦x"),
+        )
+    )
     assert text.startswith("=a|b<br>c d[/]\\\n")
     assert "[red]one record[/red]" in text and "[bold]m" in text and "[link]:bug:|x (real)" in text
 
@@ -75,7 +100,9 @@ def test_names_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[
     """In lines, tables, progress and styles, on a terminal that takes colors."""
     name, shown = "flu\x1b[2J\u202e\x9b", r"flu\x1b[2J\u202e\x9b"
     file = io.StringIO()
-    console = PlainConsole(file=file, force_terminal=True, color_system=None, width=120, legacy_windows=False)
+    console = PlainConsole(
+        file=file, force_terminal=True, color_system=None, width=120, legacy_windows=False
+    )
     table = Table(name)
     table.add_row(Text(name), name)
     for each in (Text(name), name, table):
@@ -90,7 +117,9 @@ def test_names_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[
     assert text.count(r"flu\x1") >= 7  # a table cuts what is wider than it was measured
     print_lines(name)
     assert capsys.readouterr().out == f"{shown}\n"
-    colored = PlainConsole(file=(of_color := io.StringIO()), force_terminal=True, color_system="standard")
+    colored = PlainConsole(
+        file=(of_color := io.StringIO()), force_terminal=True, color_system="standard"
+    )
     colored.print(Text("x\x1b[0m", style="bold"))
     assert of_color.getvalue() == "\x1b[1mx\\x1b[0m\x1b[0m\n"
 
@@ -100,18 +129,24 @@ DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("plain_epsilon", "verdict"), [(21.7651, PAYS), (3.0912, DOES_NOT), (math.inf, "pays")])
+@pytest.mark.parametrize(
+    ("plain_epsilon", "verdict"), [(21.7651, PAYS), (3.0912, DOES_NOT), (math.inf, "pays")]
+)
 def test_every_output_says_whether_target_charging_paid(
     report: Report, figures: RunFigures, plain_epsilon: float, verdict: str
 ) -> None:
     run = replace(
         report,
         privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),
-        release=ReleaseSummary(6, 3, 0.5, 0.9, 0.6, num_hits=2, remaining_hits=3, num_abstained=1, num_asked=6),
+        release=ReleaseSummary(
+            6, 3, 0.5, 0.9, 0.6, num_hits=2, remaining_hits=3, num_abstained=1, num_asked=6
+        ),
     )
     assert run.privacy.charging.startswith(verdict)
     text, page = printed(run, width=400), render_html(run, figures)
-    card = privacy_card(run.privacy, dataset="x", num_answered=3, num_labels=4, num_teachers=400, num_hits=2)
+    card = privacy_card(
+        run.privacy, dataset="x", num_answered=3, num_labels=4, num_teachers=400, num_hits=2
+    )
     hits = "2 hits, 3 remaining, 1 abstentions; 6 of 6 queries asked"
     assert f"target charging {verdict}" in text and f"hits: {hits}" in text
     assert verdict in card and "| hits | 2 |" in card
@@ -119,12 +154,16 @@ def test_every_output_says_whether_target_charging_paid(
     assert Report.from_json(run.to_json()) == run
 
 
-def test_the_terminal_counts_the_private_groups_and_says_why_a_model_has_no_scores(report: Report) -> None:
+def test_the_terminal_counts_the_private_groups_and_says_why_a_model_has_no_scores(
+    report: Report,
+) -> None:
     assert "; 62,115 private records\n" in printed(report)
     grouped = replace(report, data=replace(report.data, num_groups=1234))
     assert "62,115 private records of 1,234 groups, such as persons" in printed(grouped, width=200)
     single = replace(report, data=replace(report.data, num_groups=62115))
     assert "; 62,115 private records\n" in printed(single)
     baselines = replace(report.baselines, all_records_model=None)
-    lacking = replace(report, baselines=baselines, left_out={"all_records_model": "all_records=false"})
+    lacking = replace(
+        report, baselines=baselines, left_out={"all_records_model": "all_records=false"}
+    )
     assert "all-records model: not trained, as all_records=false" in printed(lacking)

@@ -55,7 +55,10 @@ def test_against_values_worked_out_by_hand() -> None:
     ],
 )
 def test_refuses(
-    predicted: NDArray[np.generic], scores: NDArray[np.generic], true: NDArray[np.generic], name: str
+    predicted: NDArray[np.generic],
+    scores: NDArray[np.generic],
+    true: NDArray[np.generic],
+    name: str,
 ) -> None:
     with pytest.raises(InvalidValue, match=f"^{re.escape(name)}="):
         multilabel_metrics(predicted, scores, true)
@@ -108,7 +111,9 @@ def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
 
 
-def test_intervals_of_many_samples_are_those_of_a_part_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_of_many_samples_are_those_of_a_part_scaled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As wide as those of all within a third, around the same figure; without the scaling they would be 1.6 as wide."""
     rng = np.random.default_rng(0)
     true = rng.random((40_000, 2)) < (0.3, 0.02)
@@ -132,14 +137,17 @@ def test_an_attack_on_equal_records_leaves_the_interval_as_rarely_as_it_says(dig
     assert {0.001, 0.01} <= set(attack.fpr)
     shares = np.mean(beyond, axis=0)  # at each rate; 5% and three standard errors are 8.3%
     assert shares.max() < 0.083
-    assert shares.mean() > (0.03 if digits == 8 else -1)  # the interval is no wider than it needs to be
+    # the interval is no wider than it needs to be
+    assert shares.mean() > (0.03 if digits == 8 else -1)
 
 
 def test_a_student_that_remembers_is_seen_and_one_that_knows_nothing_is_not() -> None:
     rng = np.random.default_rng(4)
     private, test = rng.random((500, 5)) < 0.3, rng.random((700, 5)) < 0.3
     noise = rng.random((700, 5))
-    attack = Membership.of(label_losses(private.astype(np.float32), private), label_losses(noise, test))
+    attack = Membership.of(
+        label_losses(private.astype(np.float32), private), label_losses(noise, test)
+    )
     assert attack is not None
     assert min(attack.tpr) == 1.0
     assert "rate of 0.14% it finds 100% of them, beyond chance" in attack.text
@@ -148,12 +156,17 @@ def test_a_student_that_remembers_is_seen_and_one_that_knows_nothing_is_not() ->
     assert attack is not None
     assert attack.tpr == pytest.approx(attack.fpr)
     assert attack.text.count("nothing beyond chance") == 2
-    assert Membership.of(constant[0][:0], constant[1]) is Membership.of(constant[0], constant[1][:1]) is None
+    assert (
+        Membership.of(constant[0][:0], constant[1])
+        is Membership.of(constant[0], constant[1][:1])
+        is None
+    )
 
 
 def test_reference_models_find_members_that_losses_hide_and_nothing_where_none_are() -> None:
     rng = np.random.default_rng(6)
-    usual = rng.normal(0, 30, 2000) + rng.normal(0, 1, (8, 2000))  # records differ more than what training moves
+    # records differ more than what training moves
+    usual = rng.normal(0, 30, 2000) + rng.normal(0, 1, (8, 2000))
     odds = usual.mean(axis=0) + rng.normal(0, 1, 2000)
     for moved, beyond in ((3.0, True), (0.0, False)):
         seen = odds + moved * (np.arange(2000) < 1000)

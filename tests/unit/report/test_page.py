@@ -74,17 +74,33 @@ def page(report: Report, figures: RunFigures) -> Page:
 
 
 def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
-    pictures = dict(zip([each["id"] for each in page.named("figure")], page.texts("figcaption"), strict=True))
+    pictures = dict(
+        zip([each["id"] for each in page.named("figure")], page.texts("figcaption"), strict=True)
+    )
     marks = {**dict.fromkeys(("scores", "labels", "membership", "gaps", "ranks"), UNCOVERED)}
-    marks |= {**dict.fromkeys(("curve", "answers", "epsilon"), "covered by the epsilon"), "precision-recall": HELD_OUT}
+    marks |= {
+        **dict.fromkeys(("curve", "answers", "epsilon"), "covered by the epsilon"),
+        "precision-recall": HELD_OUT,
+    }
     assert {name: pictures[name][: len(mark)] for name, mark in marks.items()} == marks
     rows = page.texts("tr")
-    for model in ("prior", "best constant", "majority-vote student", "true-label student", "all-records model"):
+    for model in (
+        "prior",
+        "best constant",
+        "majority-vote student",
+        "true-label student",
+        "all-records model",
+    ):
         assert any(text.startswith(f"{model}0.") for text in rows), model
     marked = [text for text in page.texts("caption") if text.endswith(UNCOVERED)]
     assert any(text.startswith("The ensemble.") for text in marked)
-    assert any(text.startswith("Scores on 9,973 test samples. The student is covered; the true") for text in marked)
-    assert any(text.endswith(HELD_OUT) for text in page.texts("caption") if text.startswith("The released"))
+    assert any(
+        text.startswith("Scores on 9,973 test samples. The student is covered; the true")
+        for text in marked
+    )
+    assert any(
+        text.endswith(HELD_OUT) for text in page.texts("caption") if text.startswith("The released")
+    )
 
 
 @pytest.fixture
@@ -95,11 +111,16 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
-    unbounded = replace(report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None))
+    unbounded = replace(
+        report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
+    )
     page = Page(render_html(unbounded, replace(figures, epsilon_after_query=np.full(6, np.inf))))
     assert "epsiloninfinite: no guarantee" in page.texts("tr")
     assert "no guarantee" in page.texts("dd")
-    assert any(text.startswith("No guarantee: the epsilon of this run is infinite") for text in page.texts("p"))
+    assert any(
+        text.startswith("No guarantee: the epsilon of this run is infinite")
+        for text in page.texts("p")
+    )
     assert not any("paper" in text for text in page.texts("tr"))
 
 
@@ -111,7 +132,10 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     odd = replace(report, privacy=privacy, data=data, seed=7)
     warnings = Page(render_html(odd, figures)).texts("p")
     assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings
-    assert "Keep this page inside; its noise had a seed; the data are synthetic. What that means" in warnings
+    assert (
+        "Keep this page inside; its noise had a seed; the data are synthetic. What that means"
+        in warnings
+    )
     assert any(text.startswith("Synthetic data: ") for text in warnings)
     assert not any("seed" in text or "Synthetic" in text for text in page.texts("p"))
 
@@ -119,14 +143,22 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
 def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     attack = '"><script>alert(1)</script>$title'
     privacy = replace(report.privacy, unit=attack, mechanism=attack, parameters={attack: attack})
-    odd = replace(report, privacy=privacy, data=replace(report.data, name=attack), versions={attack: attack})
-    named = {"label_names": (attack, "b", "c", "d"), "gap_name": attack, "student_curve": {attack: np.ones(2)}}
+    odd = replace(
+        report, privacy=privacy, data=replace(report.data, name=attack), versions={attack: attack}
+    )
+    named = {
+        "label_names": (attack, "b", "c", "d"),
+        "gap_name": attack,
+        "student_curve": {attack: np.ones(2)},
+    }
     page = self_contained(render_html(odd, replace(figures, **named)))
     assert f"unit of privacy{attack}" in page.texts("tr")
     assert any(text.startswith(attack) for text in page.texts("tr"))
 
 
-def test_the_verdict_is_read_first_and_the_warnings_are_one_line_with_a_link(page: Page, report: Report) -> None:
+def test_the_verdict_is_read_first_and_the_warnings_are_one_line_with_a_link(
+    page: Page, report: Report
+) -> None:
     _, verdict, warning, *_ = page.texts("p")
     assert verdict == report.verdict.text
     assert page.texts("strong")[0] == report.verdict.text.partition(". ")[0] + "."
@@ -137,14 +169,20 @@ def test_the_verdict_is_read_first_and_the_warnings_are_one_line_with_a_link(pag
 
 def facts(html: str) -> dict[str, str]:
     """The rows of the page's tables of facts, by their names."""
-    return dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td></tr>', html.replace("<wbr>", "")))
+    return dict(
+        re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td></tr>', html.replace("<wbr>", ""))
+    )
 
 
 @pytest.mark.slow
-def test_an_epsilon_above_ten_is_warned_of_and_a_smaller_one_is_not(report: Report, figures: RunFigures) -> None:
+def test_an_epsilon_above_ten_is_warned_of_and_a_smaller_one_is_not(
+    report: Report, figures: RunFigures
+) -> None:
     warning = "Epsilon above 10 promises one person little."
     for epsilon, warned in ((387.0, True), (10.0, False), (math.inf, False)):
-        html = render_html(replace(report, privacy=replace(report.privacy, epsilon=epsilon)), figures)
+        html = render_html(
+            replace(report, privacy=replace(report.privacy, epsilon=epsilon)), figures
+        )
         assert (warning in html) is warned
 
 
@@ -154,12 +192,18 @@ def test_private_groups_are_counted_beside_the_records(report: Report, figures: 
     html = render_html(replace(report, data=replace(report.data, num_groups=1234)), figures)
     assert facts(html)["private records"] == "62,115"
     assert facts(html)[name] == "1,234"
-    assert name not in facts(render_html(report, figures))  # of an older report, which does not know it
+    # of an older report, which does not know it
+    assert name not in facts(render_html(report, figures))
 
 
 @pytest.mark.slow
 def test_a_model_without_scores_has_its_reason(report: Report, figures: RunFigures) -> None:
     baselines = replace(report.baselines, all_records_model=None)
-    lacking = replace(report, baselines=baselines, left_out={"all_records_model": "all_records=false"})
-    assert facts(render_html(lacking, figures))["the all-records model"] == "not trained, as all_records=false"
+    lacking = replace(
+        report, baselines=baselines, left_out={"all_records_model": "all_records=false"}
+    )
+    assert (
+        facts(render_html(lacking, figures))["the all-records model"]
+        == "not trained, as all_records=false"
+    )
     assert "Why a model has no scores." not in render_html(report, figures)

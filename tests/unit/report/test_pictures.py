@@ -32,7 +32,9 @@ def test_drawings_are_reproducible_with_ids_of_their_own_and_change_no_global_st
     report: Report, figures: RunFigures
 ) -> None:
     before = dict(mpl.rcParams)
-    svgs, again = ([each.svg(name) for name, each in pictures(report, figures).items()] for _ in range(2))
+    svgs, again = (
+        [each.svg(name) for name, each in pictures(report, figures).items()] for _ in range(2)
+    )
     assert svgs == again and dict(mpl.rcParams) == before
     ids = [name for svg in svgs for name in re.findall(r'\bid="([^"]+)"', svg)]
     assert len(ids) == len(set(ids)) > 50
@@ -45,20 +47,31 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
     rng = np.random.default_rng(0)
     true = rng.random((300, 3)) < 0.3
     scores = rng.random((300, 3)) + 0.5 * true
-    curve = PrecisionRecall.of(scores, scores >= 0.8, true, constant=np.array([True, False, False]), threshold=0.8)
+    curve = PrecisionRecall.of(
+        scores, scores >= 0.8, true, constant=np.array([True, False, False]), threshold=0.8
+    )
     precision, recall, levels = precision_recall_curve(true.ravel(), scores.ravel())
     place = int(np.searchsorted(levels, 0.8))
     assert curve.chosen == pytest.approx((recall[place], precision[place]))
     assert curve.constant == pytest.approx((true[:, 0].sum() / true.sum(), true[:, 0].mean()))
     expected = [precision[np.isclose(recall, level)].max() for level in curve.recall]
     np.testing.assert_allclose(curve.precision, expected)
-    assert PrecisionRecall.of(scores, scores > 1, true & False, constant=true[0], threshold=None) is None
+    assert (
+        PrecisionRecall.of(scores, scores > 1, true & False, constant=true[0], threshold=None)
+        is None
+    )
 
 
 def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
     for names, shown in (
-        (("$x^2$", "<script>", "日本", "n" * 80), {"$x^2$", "<script>", "日本", "n" * 14 + "…" + "n" * 7}),
-        ([f"a_name_far_too_long_for_a_picture_{i}" for i in range(4)], {f"a_name_far_too…cture_{i}" for i in range(4)}),
+        (
+            ("$x^2$", "<script>", "日本", "n" * 80),
+            {"$x^2$", "<script>", "日本", "n" * 14 + "…" + "n" * 7},
+        ),
+        (
+            [f"a_name_far_too_long_for_a_picture_{i}" for i in range(4)],
+            {f"a_name_far_too…cture_{i}" for i in range(4)},
+        ),
     ):
         svg = label_dots(replace(figures, label_names=tuple(names))).svg("labels")
         assert shown <= set(texts(svg))
@@ -76,7 +89,12 @@ def test_one_epoch_one_label_and_few_queries_have_whole_numbers_on_their_axes() 
     )
     assert student_curve(few) is None, "one dot is no curve"
     assert texts(votes_by_rank(few).svg("a"))[:2] == ["1", "rank of the label within its query"]
-    assert texts(epsilon_curve(few).svg("a"))[:4] == ["0", "1", "2", "queries, refused ones included"]
+    assert texts(epsilon_curve(few).svg("a"))[:4] == [
+        "0",
+        "1",
+        "2",
+        "queries, refused ones included",
+    ]
 
 
 @pytest.mark.slow
@@ -108,13 +126,17 @@ def test_what_is_missing_is_not_drawn(report: Report, figures: RunFigures) -> No
     assert score_bars(replace(report, student=None, baselines=nobody)) is None
 
 
-def test_the_caption_of_the_labels_names_the_marks_that_are_drawn_and_no_others(figures: RunFigures) -> None:
+def test_the_caption_of_the_labels_names_the_marks_that_are_drawn_and_no_others(
+    figures: RunFigures,
+) -> None:
     whole = label_dots(figures)
     assert whole is not None
     square = "from the round dot (private student) to the square (all-records model)"
     diamond = "from the round dot (private student) to the diamond (majority-vote student)"
     assert square in whole.caption and diamond in whole.caption
-    others = {name: values for name, values in figures.per_label.items() if name != "all_records_model"}
+    others = {
+        name: values for name, values in figures.per_label.items() if name != "all_records_model"
+    }
     without = label_dots(replace(figures, per_label=others))
     assert without is not None
     assert diamond in without.caption and "square" not in without.caption

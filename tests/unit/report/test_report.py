@@ -28,7 +28,9 @@ def test_every_part_without_cover_exists(report: Report) -> None:
 
 
 def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
-    unbounded = replace(report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None))
+    unbounded = replace(
+        report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
+    )
     data = strict(unbounded.to_json())
     assert data["privacy"]["epsilon"] == "inf"
     assert data["privacy"]["paper_epsilon"] is None
@@ -36,11 +38,25 @@ def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
 
 
 def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report) -> None:
-    odd = replace(report, student=None, release=ReleaseSummary(np.int64(6), np.int64(0), 0.0, None, math.nan))
+    odd = replace(
+        report, student=None, release=ReleaseSummary(np.int64(6), np.int64(0), 0.0, None, math.nan)
+    )
     data = strict(odd.to_json())
     assert data["student"] is None
-    absent = ("label_accuracy", "micro_f1", "num_hits", "remaining_hits", "num_abstained", "num_asked")
-    assert data["release"] == {"num_queries": 6, "num_answered": 0, "answer_rate": 0.0, **dict.fromkeys(absent)}
+    absent = (
+        "label_accuracy",
+        "micro_f1",
+        "num_hits",
+        "remaining_hits",
+        "num_abstained",
+        "num_asked",
+    )
+    assert data["release"] == {
+        "num_queries": 6,
+        "num_answered": 0,
+        "answer_rate": 0.0,
+        **dict.fromkeys(absent),
+    }
     assert Report.from_json(odd.to_json()).release.micro_f1 is None
 
 
@@ -69,16 +85,26 @@ def test_counts_that_contradict_each_other_are_refused(report: Report) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"delta"', '"delta_"', r"report.privacy=\['delta', 'delta_'\]: expected the keys epsilon, delta"),
+        (
+            '"delta"',
+            '"delta_"',
+            r"report.privacy=\['delta', 'delta_'\]: expected the keys epsilon, delta",
+        ),
         ('"delta": 1e-06,', "", r"report.privacy=\['delta'\]: expected the keys epsilon, delta"),
         ('"real": true', '"real": 1', r"report.data.real=int: expected a value of type bool"),
         ('"epsilon": 7.9912', '"epsilon": NaN', r"number=NaN: expected strict JSON"),
         ('"epsilon": 7.9912', '"epsilon": "8"', r"report.privacy.epsilon=str: expected a number"),
         ('"num_labels": 4', '"num_labels": true', r"report.data.num_labels=bool: expected .* int"),
-        ('"num_teachers": 411', '"num_teachers": [1]', r"report.teachers.num_teachers=list: expected .* int"),
+        (
+            '"num_teachers": 411',
+            '"num_teachers": [1]',
+            r"report.teachers.num_teachers=list: expected .* int",
+        ),
     ],
 )
-def test_reading_names_the_key_that_is_wrong(report: Report, old: str, new: str, message: str) -> None:
+def test_reading_names_the_key_that_is_wrong(
+    report: Report, old: str, new: str, message: str
+) -> None:
     text = report.to_json()
     assert old in text
     with pytest.raises(InvalidValue, match=message):

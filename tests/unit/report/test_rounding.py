@@ -11,8 +11,20 @@ from pate.validation import InvalidValue
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
     [
-        *((7.9912, 2, "8.00"), (7.9900000001, 2, "8.00"), (3.6, 2, "3.60"), (1e-12, 3, "0.001"), (0.0, 2, "0.00")),
-        *((-0.001, 2, "0.00"), (-1.239, 2, "-1.23"), (12.0, 0, "12"), (12.1, 0, "13"), (math.inf, 2, "inf")),
+        *(
+            (7.9912, 2, "8.00"),
+            (7.9900000001, 2, "8.00"),
+            (3.6, 2, "3.60"),
+            (1e-12, 3, "0.001"),
+            (0.0, 2, "0.00"),
+        ),
+        *(
+            (-0.001, 2, "0.00"),
+            (-1.239, 2, "-1.23"),
+            (12.0, 0, "12"),
+            (12.1, 0, "13"),
+            (math.inf, 2, "inf"),
+        ),
         (0.1 + 0.2, 1, "0.4"),  # the float is above 0.3
     ],
 )
@@ -23,7 +35,13 @@ def test_rounds_towards_plus_infinity(value: float, digits: int, text: str) -> N
 @pytest.mark.parametrize("digits", range(10))
 def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
     rng = np.random.default_rng(digits)
-    for value in (0.0, 5e-324, 1e15, *(10.0 ** rng.uniform(-12, 15, 200)).tolist(), *rng.integers(0, 99, 20) / 100):
+    for value in (
+        0.0,
+        5e-324,
+        1e15,
+        *(10.0 ** rng.uniform(-12, 15, 200)).tolist(),
+        *rng.integers(0, 99, 20) / 100,
+    ):
         text = round_up(float(value), digits)
         assert float(text) >= value
         assert Fraction(text) - Fraction(repr(float(value))) < Fraction(1, 10**digits)
@@ -35,7 +53,11 @@ def test_epsilon_below_one_keeps_four_decimals() -> None:
 
 
 def test_what_is_no_number_or_probability_is_refused() -> None:
-    for value, digits, name in ((math.nan, 2, "value"), (-math.inf, 2, "value"), (1.0, -1, "digits")):
+    for value, digits, name in (
+        (math.nan, 2, "value"),
+        (-math.inf, 2, "value"),
+        (1.0, -1, "digits"),
+    ):
         with pytest.raises(InvalidValue) as refused:
             round_up(value, digits)
         assert refused.value.name == name
@@ -46,7 +68,14 @@ def test_what_is_no_number_or_probability_is_refused() -> None:
 @pytest.mark.parametrize(
     ("delta", "text"),
     [
-        *((0.0, "0"), (1e-6, "1e-6"), (1.6011e-6, "1.61e-6"), (9.999e-7, "1e-6"), (6e-7, "6e-7"), (0.05, "0.05")),
+        *(
+            (0.0, "0"),
+            (1e-6, "1e-6"),
+            (1.6011e-6, "1.61e-6"),
+            (9.999e-7, "1e-6"),
+            (6e-7, "6e-7"),
+            (0.05, "0.05"),
+        ),
         *((1.0, "1"), (5e-324, "5e-324")),
     ],
 )

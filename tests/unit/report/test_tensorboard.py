@@ -37,7 +37,8 @@ def test_teachers_gaps_and_accuracies_carry_the_mark(tmp_path: Path) -> None:
         writer.teachers()
         writer.histogram("teacher_accuracy", np.array([0.8, 0.9, 0.9]))
         writer.histogram("gap", np.array([1, 2, 3, 4]))
-    assert scalars(tmp_path, LOSS) == [(0, 1.25), (1, 0.5)]  # the mean over teachers, a point an epoch
+    # the mean over teachers, a point an epoch
+    assert scalars(tmp_path, LOSS) == [(0, 1.25), (1, 0.5)]
     events = read(tmp_path)
     names = ("teacher_accuracy", "gap", "last_teacher_loss")
     assert set(events.Tags()["histograms"]) == {f"no_epsilon_covers_this/{name}" for name in names}
@@ -70,7 +71,10 @@ def test_only_the_private_students_curve_is_without_mark(tmp_path: Path) -> None
             writer.epoch(epoch, {"loss": 2.0}, model="majority_vote_student")
         writer.epoch(0, {"loss": 3.0}, model="true_label_student")
     assert scalars(tmp_path, "student/loss") == [(0, 1.0), (1, 0.5)]
-    assert scalars(tmp_path, "no_epsilon_covers_this/majority_vote_student/loss") == [(0, 2.0), (1, 2.0)]
+    assert scalars(tmp_path, "no_epsilon_covers_this/majority_vote_student/loss") == [
+        (0, 2.0),
+        (1, 2.0),
+    ]
     tags = read(tmp_path).Tags()["scalars"]
     assert not any("true_label_student" in tag for tag in tags), "a single point is no curve"
 
@@ -80,18 +84,27 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
 ) -> None:
     compared = {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None}
     heading = Heading("stable_top_k_table", given={"seed": "1"}, compared=compared)
-    partial = replace(report, student=replace(report.student, balanced_accuracy=None), heading=heading)
+    partial = replace(
+        report, student=replace(report.student, balanced_accuracy=None), heading=heading
+    )
     folder = tmp_path / "outputs" / "one" / "tensorboard"
     monkeypatch.chdir(tmp_path)
     with RunWriter(str(folder)) as writer:
         writer.report(partial)
     events = read(folder)
-    tests = {"mean_average_precision": 0.31375, "micro_f1": 0.38373, "macro_f1": 0.25374, "accuracy": 0.91371}
+    tests = {
+        "mean_average_precision": 0.31375,
+        "micro_f1": 0.38373,
+        "macro_f1": 0.25374,
+        "accuracy": 0.91371,
+    }
     tags = {f"no_epsilon_covers_this/test_{name}": value for name, value in tests.items()}
     assert set(events.Tags()["scalars"]) == tags.keys()  # the metrics of the tab HParams
     for tag, value in tags.items():
         assert scalars(folder, tag) == [(0, value)]
-    (text,) = events.Tensors("no_epsilon_covers_this/scores/text_summary")[0].tensor_proto.string_val
+    (text,) = events.Tensors("no_epsilon_covers_this/scores/text_summary")[
+        0
+    ].tensor_proto.string_val
     assert "| prior | mean AP 0.117, micro-F1 0.209" in text.decode()
     assert "| run | stable_top_k_table on wordnet |\n| settings | seed=1 |" in text.decode()
     kept = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
@@ -106,7 +119,9 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     assert "| epsilon | 8.00 |" in text.decode()
 
 
-def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(report: Report, tmp_path: Path) -> None:
+def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(
+    report: Report, tmp_path: Path
+) -> None:
     def stage(writer: RunWriter, num_teachers: int) -> None:
         for teacher in range(num_teachers):
             writer.teacher([teacher / 8, teacher / 4])
@@ -119,7 +134,8 @@ def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(report: Report, 
             stage(writer, num_teachers)
             stage(writer, num_teachers)
     assert len(list(tmp_path.iterdir())) == 2
-    assert scalars(tmp_path, LOSS) == [(0, 1 / 8), (1, 1 / 4)]  # of teachers 0, 1 and 2, as first written
+    # of teachers 0, 1 and 2, as first written
+    assert scalars(tmp_path, LOSS) == [(0, 1 / 8), (1, 1 / 4)]
     events = read(tmp_path)
     assert len(events.Histograms("no_epsilon_covers_this/gap")) == 1
     assert len(events.Tensors("privacy/settings/text_summary")) == 1
@@ -137,7 +153,9 @@ def test_a_torn_file_loses_only_its_end(tmp_path: Path) -> None:
     assert scalars(tmp_path, "student/loss") == [(epoch, 1.0) for epoch in range(4)]
 
 
-def test_nobodys_events_are_written_nowhere(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobodys_events_are_written_nowhere(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with RunWriter(None) as writer:
         writer.teacher([1.0, 0.5])

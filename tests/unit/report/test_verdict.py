@@ -12,7 +12,9 @@ from tests.unit.report.conftest import BASELINES, STUDENT
 
 
 def verdict_of(student: Scores | None, baselines: Baselines, **given: Any) -> Verdict:
-    return Verdict.of(student, baselines, **({"num_answered": 3, "remedies": Aggregator.remedies} | given))
+    return Verdict.of(
+        student, baselines, **({"num_answered": 3, "remedies": Aggregator.remedies} | given)
+    )
 
 
 def test_share_is_of_the_way_from_a_constant_to_the_all_records_model() -> None:
@@ -38,21 +40,30 @@ def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
     assert (better.beats_constant, better.beats_prior) == (True, True)
     assert "Better than the best constant and the prior in every metric." in better.text
     worse = verdict_of(replace(STUDENT, accuracy=0.8, micro_f1=0.5), BASELINES)
-    assert "No better than the best constant in accuracy and than the prior in accuracy." in worse.text
+    assert (
+        "No better than the best constant in accuracy and than the prior in accuracy." in worse.text
+    )
 
 
 @pytest.mark.parametrize(
-    ("first_high", "lost"), [(0, "lost to noise"), (1, "lost to the teachers"), (2, "lost to the number of queries")]
+    ("first_high", "lost"),
+    [(0, "lost to noise"), (1, "lost to the teachers"), (2, "lost to the number of queries")],
 )
 def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -> None:
     low, high = (replace(STUDENT, mean_average_precision=value) for value in (0.3, 0.9))
     chain = ("majority_vote_student", "true_label_student", "all_records_model")
     levels = {name: high if place >= first_high else low for place, name in enumerate(chain)}
     text = verdict_of(low, replace(BASELINES, **levels)).text
-    assert f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
-    centered = Verdict.of(low, replace(BASELINES, **levels), num_answered=3, remedies=CenteredVotes.remedies).text
+    assert (
+        f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
+    )
+    centered = Verdict.of(
+        low, replace(BASELINES, **levels), num_answered=3, remedies=CenteredVotes.remedies
+    ).text
     assert "queries" not in centered.partition("in every metric.")[2]
-    assert ("what helps: a larger epsilon, or more private groups." in centered) == (first_high == 0)
+    assert ("what helps: a larger epsilon, or more private groups." in centered) == (
+        first_high == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,12 +72,17 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
         ((0.301, None, 0.55), ""),  # .001 of .25: the rest is lost to nobody knows what
         ((0.301, 0.302, 0.55), "Most was lost to the number of queries (0.248); what helps"),
         ((0.43, 0.5, 0.55), "Most was lost to noise (0.130); what helps"),
-        ((0.4, 0.49, 0.58), "Lost to noise (0.100), the teachers (0.090) and the number of queries (0.090), to none"),
+        (
+            (0.4, 0.49, 0.58),
+            "Lost to noise (0.100), the teachers (0.090) and the number of queries (0.090), to none",
+        ),
         ((None, 0.302, 0.55), "Most was lost to the number of queries (0.248)"),
         ((0.4, None, None), "Most was lost to noise (0.100)"),
     ],
 )
-def test_a_step_is_called_most_where_it_is_half_of_what_was_lost(levels: tuple[float | None, ...], said: str) -> None:
+def test_a_step_is_called_most_where_it_is_half_of_what_was_lost(
+    levels: tuple[float | None, ...], said: str
+) -> None:
     chain = ("majority_vote_student", "true_label_student", "all_records_model")
     student = replace(STUDENT, mean_average_precision=0.3)
     given = {

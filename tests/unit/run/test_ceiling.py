@@ -27,12 +27,24 @@ def test_the_setting_decides_and_else_the_size(digits: Dataset) -> None:
     )
     many = replace(digits.private, inputs=inputs, **_repeated(digits, count))
     reason = reason_without_ceiling(None, replace(digits, private=many))
-    assert reason == f"it takes long on {count * values:,} numbers of private inputs; all_records=true trains it"
+    assert (
+        reason
+        == f"it takes long on {count * values:,} numbers of private inputs; all_records=true trains it"
+    )
 
 
 def _repeated(data: Dataset, count: int) -> dict[str, np.ndarray]:
     total = count * len(data.private)
-    first = int(max(data.private.record_ids.max(), data.public.record_ids.max(), data.test.record_ids.max())) + 1
+    first = (
+        int(
+            max(
+                data.private.record_ids.max(),
+                data.public.record_ids.max(),
+                data.test.record_ids.max(),
+            )
+        )
+        + 1
+    )
     ids = np.arange(first, first + total)
     return {"labels": np.tile(data.private.labels, (count, 1)), "record_ids": ids, "group_ids": ids}
 

@@ -30,7 +30,9 @@ def test_a_folder_that_was_not_claimed_is_left_as_it_was(tmp_path: Path) -> None
     assert [entry.name for entry in tmp_path.iterdir()] == ["wide"]
 
 
-def test_partial_files_of_others_stay_and_those_of_a_killed_call_do_not_stand_in_the_way(tmp_path: Path) -> None:
+def test_partial_files_of_others_stay_and_those_of_a_killed_call_do_not_stand_in_the_way(
+    tmp_path: Path,
+) -> None:
     (tmp_path / ".run.json.7.partial").write_text("{")
     begun(tmp_path)
     assert not (tmp_path / ".run.json.7.partial").exists()
@@ -46,7 +48,9 @@ def test_partial_files_of_others_stay_and_those_of_a_killed_call_do_not_stand_in
 
 
 @pytest.mark.parametrize("name", ["data", "release"])
-def test_a_digest_that_is_gone_is_not_written_anew_once_the_run_has_begun(tmp_path: Path, name: str) -> None:
+def test_a_digest_that_is_gone_is_not_written_anew_once_the_run_has_begun(
+    tmp_path: Path, name: str
+) -> None:
     folder = begun(tmp_path)
     path = tmp_path / f"{name}.sha256"
     path.unlink()
@@ -61,26 +65,39 @@ def test_a_digest_that_is_gone_is_not_written_anew_once_the_run_has_begun(tmp_pa
         folder.claim(SETTINGS, **BEGAN)
 
 
-def test_no_message_holds_a_digest_and_other_settings_are_named_in_a_short_line(tmp_path: Path) -> None:
+def test_no_message_holds_a_digest_and_other_settings_are_named_in_a_short_line(
+    tmp_path: Path,
+) -> None:
     folder = begun(tmp_path / "run")
-    with folder.opened(SETTINGS), pytest.raises(InvalidValue, match=r"^data=another: expected the data") as caught:
+    with (
+        folder.opened(SETTINGS),
+        pytest.raises(InvalidValue, match=r"^data=another: expected the data") as caught,
+    ):
         folder.claim(SETTINGS, **(BEGAN | {"data": "ef" * 32}))
     assert "efef" not in str(caught.value) and "abab" not in str(caught.value)
     folder = RunFolder(tmp_path / "other")
     long = {f"name_{index}": "x" * 100 for index in range(100)}
     with folder.opened(long):
         folder.claim(long, **BEGAN)
-    with pytest.raises(InvalidValue, match="found a run with name_0=x") as caught, folder.opened(SETTINGS):
+    with (
+        pytest.raises(InvalidValue, match="found a run with name_0=x") as caught,
+        folder.opened(SETTINGS),
+    ):
         pass
     assert len(str(caught.value)) < 700
 
 
-def test_a_run_goes_on_where_a_later_version_has_more_settings_that_are_null(tmp_path: Path) -> None:
+def test_a_run_goes_on_where_a_later_version_has_more_settings_that_are_null(
+    tmp_path: Path,
+) -> None:
     begun(tmp_path)
     later = {"seed": 3, "data": {"name": "x", "date_order": None}, "tune": None}
     with RunFolder(tmp_path).opened(later):
         pass
-    for other in ({"seed": 3, "data": {"name": "x", "date_order": "dmy"}}, {"seed": None, "data": {"name": "x"}}):
+    for other in (
+        {"seed": 3, "data": {"name": "x", "date_order": "dmy"}},
+        {"seed": None, "data": {"name": "x"}},
+    ):
         with (
             pytest.raises(InvalidValue, match="expected a new folder or this run's own"),
             RunFolder(tmp_path).opened(other),
@@ -92,13 +109,23 @@ def test_nothing_is_written_through_a_link_below_the_folder(tmp_path: Path) -> N
     """Whether it leads somewhere or nowhere; what is behind it is left as it was."""
     begun(tmp_path / "run")
     (tmp_path / "there").mkdir(mode=0o755)
-    for name in ("release", "teachers", "tensorboard", "release/student", "report.json", "votes.npz"):
+    for name in (
+        "release",
+        "teachers",
+        "tensorboard",
+        "release/student",
+        "report.json",
+        "votes.npz",
+    ):
         link = tmp_path / "run" / name
         link.parent.mkdir(exist_ok=True)
         for elsewhere in ("there", "nowhere"):
             link.symlink_to(tmp_path / elsewhere)
             line = f"^output_dir=.*/run: expected no links in it, found {name}; remove that$"
-            with pytest.raises(InvalidValue, match=line), RunFolder(tmp_path / "run").opened(SETTINGS):
+            with (
+                pytest.raises(InvalidValue, match=line),
+                RunFolder(tmp_path / "run").opened(SETTINGS),
+            ):
                 raise AssertionError("a link was opened")
             assert link.is_symlink()
             link.unlink()
@@ -110,10 +137,18 @@ def test_a_claimed_folder_is_the_owners_alone_also_where_a_link_leads(tmp_path: 
     (tmp_path / "disk").chmod(0o777)
     (tmp_path / "run").symlink_to(tmp_path / "disk")
     begun(tmp_path / "run")
-    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "disk", *(tmp_path / "disk").iterdir())}
-    assert modes == {"disk": 0o700} | dict.fromkeys(("run.json", "run.lock", "data.sha256", "release.sha256"), 0o600)
+    modes = {
+        path.name: path.stat().st_mode & 0o777
+        for path in (tmp_path / "disk", *(tmp_path / "disk").iterdir())
+    }
+    assert modes == {"disk": 0o700} | dict.fromkeys(
+        ("run.json", "run.lock", "data.sha256", "release.sha256"), 0o600
+    )
     lost = RunFolder(tmp_path / "lost")
     (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InvalidValue, match=r"^output_dir=.*/lost: expected a folder"), lost.opened({}):
+    with (
+        pytest.raises(InvalidValue, match=r"^output_dir=.*/lost: expected a folder"),
+        lost.opened({}),
+    ):
         raise AssertionError("a link to nothing was opened")
     assert not (tmp_path / "nowhere").exists()

@@ -16,16 +16,24 @@ SHAPE = ReleaseShape(num_queries=600, num_labels=4, num_teachers=60)
 STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 
 
-def test_a_second_release_whose_failures_do_not_fit_is_told_a_failure_probability_that_does() -> None:
+def test_a_second_release_whose_failures_do_not_fit_is_told_a_failure_probability_that_does() -> (
+    None
+):
     budget = Budget(target_delta=1e-6, target_epsilon=2.0, accountant=RdpAccountant)
     ledger = Ledger(target_delta=1e-6, max_epsilon=12.0, accountant=RdpAccountant)
     priced = plan_release(STABLE, SHAPE, budget)
     require_room(ledger, priced)
     ledger.charge(priced.event, adjacency=ledger.adjacency)
-    with pytest.raises(InvalidValue, match=r"^aggregator\.failure_prob=1e-09: expected failures of at most") as caught:
+    with pytest.raises(
+        InvalidValue, match=r"^aggregator\.failure_prob=1e-09: expected failures of at most"
+    ) as caught:
         require_room(ledger, priced)
-    (fitting,) = re.findall(r"aggregator\.failure_prob=([\d.e-]+) fits; nothing is spent$", str(caught.value))
-    assert float(fitting) == pytest.approx(1.6e-10), "half of (1e-6 - 6e-7) / 2, for each of 600 queries"
+    (fitting,) = re.findall(
+        r"aggregator\.failure_prob=([\d.e-]+) fits; nothing is spent$", str(caught.value)
+    )
+    assert float(fitting) == pytest.approx(1.6e-10), (
+        "half of (1e-6 - 6e-7) / 2, for each of 600 queries"
+    )
     smaller = plan_release(replace(STABLE, failure_prob=float(fitting)), SHAPE, budget)
     require_room(ledger, smaller)
     ledger.charge(smaller.event, adjacency=ledger.adjacency)

@@ -19,12 +19,16 @@ def test_a_table_that_is_not_plain_is_told_what_all_places_need(tmp_path: Path) 
     Table(public=str(good)).public_schema().write(schema)
     assert Queries.read(good, schema=schema).inputs.shape[0] == 2
     (tmp_path / "latin.csv").write_text("\n".join(ROWS), encoding="latin-1")
-    (tmp_path / "comma.csv").write_text("\n".join(ROWS).replace(",", ";").replace(".", ","), encoding="utf-8")
+    (tmp_path / "comma.csv").write_text(
+        "\n".join(ROWS).replace(",", ";").replace(".", ","), encoding="utf-8"
+    )
     end = "; all places have the same file, in UTF-8 and with numbers as the schema's file says$"
     with pytest.raises(InvalidValue, match=rf"^queries=\S+latin\.csv: expected text in utf-8{end}"):
         Queries.read(tmp_path / "latin.csv", schema=schema)
     with pytest.raises(InvalidValue, match=rf"^queries\.preis: expected numbers .*{end}"):
         Queries.read(tmp_path / "comma.csv", schema=schema)
-    with pytest.raises(InvalidValue, match=r"^queries=\S+: expected the file of pate-schema beside a table"):
+    with pytest.raises(
+        InvalidValue, match=r"^queries=\S+: expected the file of pate-schema beside a table"
+    ):
         Queries.read(good)
     assert np.isfinite(Queries.read(good, schema=schema).inputs).all()

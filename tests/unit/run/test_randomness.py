@@ -15,7 +15,9 @@ PURPOSES = ("partition", "teachers", "noise", "student")
 SECRET = bytes(range(32))
 
 
-def test_without_a_seed_the_noise_is_new_every_time_and_all_else_comes_from_one_secret_file(tmp_path: Path) -> None:
+def test_without_a_seed_the_noise_is_new_every_time_and_all_else_comes_from_one_secret_file(
+    tmp_path: Path,
+) -> None:
     run = Randomness(tmp_path)
     assert run.generator("noise").random() != run.generator("noise").random()
     assert list(tmp_path.iterdir()) == []
@@ -32,7 +34,9 @@ def test_without_a_seed_the_noise_is_new_every_time_and_all_else_comes_from_one_
             Randomness(tmp_path).seeds("teachers", 1)
     one, other = Streams.secret(), Streams.secret()
     assert one.entropy != other.entropy
-    assert all(isinstance(secret.entropy, bytes) and len(secret.entropy) == 32 for secret in (one, other))
+    assert all(
+        isinstance(secret.entropy, bytes) and len(secret.entropy) == 32 for secret in (one, other)
+    )
     assert repr(one) == "Streams()"
 
 
@@ -43,7 +47,11 @@ def test_a_seeds_numbers_stay_what_they_are(tmp_path: Path) -> None:
         sequence = np.random.SeedSequence(5, spawn_key=(index,))
         rng = Streams(5).generator(purpose)
         assert rng.bit_generator.state == np.random.PCG64(sequence).state
-        assert Streams(5).seeds(purpose, 3) == sequence.generate_state(3, np.uint32).tolist() == run.seeds(purpose, 3)
+        assert (
+            Streams(5).seeds(purpose, 3)
+            == sequence.generate_state(3, np.uint32).tolist()
+            == run.seeds(purpose, 3)
+        )
         assert rng.random() == run.generator(purpose).random()
     assert not any(tmp_path.iterdir())
     assert len({Streams(5).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4

@@ -31,7 +31,13 @@ class Heard(Monitor):
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    return {"data": {**{split: str(folder / f"{split}.npz") for split in SPLITS}, "name": "arrays", "seed": 0}}
+    return {
+        "data": {
+            **{split: str(folder / f"{split}.npz") for split in SPLITS},
+            "name": "arrays",
+            "seed": 0,
+        }
+    }
 
 
 def _write(path: Path, value: float = 0.0) -> None:
@@ -87,7 +93,8 @@ def test_other_data_are_refused_by_their_settings(finished: RunFolder, split: st
     path = finished.path.parent / f"{split}.npz"
     times = path.stat()
     _write(path, value=1.0)
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # as copies keep it; the size is the same
+    # as copies keep it; the size is the same
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     line = rf"^data\.{split}={path}: expected the data that this finished run is about; a new output_dir for these"
     for _ in range(2):
         with pytest.raises(InvalidValue, match=line):
@@ -98,7 +105,9 @@ def test_other_data_are_refused_by_their_settings(finished: RunFolder, split: st
 
 def test_a_file_that_is_gone_is_told(finished: RunFolder) -> None:
     (finished.path.parent / "private.npz").unlink()
-    line = "data: a file that this run read is not there; nothing says if the data are still the same"
+    line = (
+        "data: a file that this run read is not there; nothing says if the data are still the same"
+    )
     assert _compare(finished) == (0, [line])
 
 
@@ -126,7 +135,8 @@ def _write_run(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "changes"), [(_touch_below, True), (_remove_below, True), (_write_cache, False), (_write_run, False)]
+    ("change", "changes"),
+    [(_touch_below, True), (_remove_below, True), (_write_cache, False), (_write_run, False)],
 )
 def test_folders_are_compared_as_a_whole_but_for_what_runs_write(
     tmp_path: Path, change: Callable[[Path], None], changes: bool

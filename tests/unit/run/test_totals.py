@@ -28,4 +28,6 @@ def test_two_units_have_two_totals_and_who_names_none_is_in_no_total() -> None:
 
 def test_a_total_under_add_remove_is_for_a_teacher_of_each_release() -> None:
     (total,) = totals_of([replace(RELEASE, adjacency=Adjacency.ADD_REMOVE)] * 2)
-    assert total.words.startswith("add_remove, for one teacher of each release, with all its records; to replace ")
+    assert total.words.startswith(
+        "add_remove, for one teacher of each release, with all its records; to replace "
+    )

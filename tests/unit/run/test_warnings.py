@@ -37,14 +37,24 @@ def test_whom_a_price_covers_and_what_it_is_for_groups() -> None:
     """Under add-remove a changed record is two units; every draw counts for groups too."""
     alone, several = said(Places(40, 1)), said(Places(40, 10))
     assert "40 holders of records, each of which is one teacher" in alone
-    assert "A record of a holder, any number of its records, and the holder itself are covered by it." in alone
+    assert (
+        "A record of a holder, any number of its records, and the holder itself are covered by it."
+        in alone
+    )
     assert f"For m = 2 that is group size 2: {price(2)}." in alone
     assert (
-        "One record of a holder, or one group of records that the holder keeps together, is covered by it." in several
+        "One record of a holder, or one group of records that the holder keeps together, is covered by it."
+        in several
     )
-    assert f"The holder itself, all of its records, is covered at group size 10: {price(10)}." in several
+    assert (
+        f"The holder itself, all of its records, is covered at group size 10: {price(10)}."
+        in several
+    )
     added = said(Places(5, 1), Adjacency.ADD_REMOVE)
-    assert "A holder that comes or goes is covered by it; a record of a holder is at group size 2." in added
+    assert (
+        "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
+        in added
+    )
     assert f"group size 4: {price(4)}" in added
     assert "comes or goes is covered at group size 3" in said(Places(5, 3), Adjacency.ADD_REMOVE)
     assert price(2) in said(Places(4, 2)) and price(2) not in said(Places(4, 2), num_draws=2)
@@ -52,7 +62,9 @@ def test_whom_a_price_covers_and_what_it_is_for_groups() -> None:
 
 def test_teachers_are_spread_evenly_or_not_at_all() -> None:
     assert Places.evenly(400, 40) == Places(40, 10)
-    with pytest.raises(InvalidValue, match=r"holders=7: expected a number that divides the 400 teachers"):
+    with pytest.raises(
+        InvalidValue, match=r"holders=7: expected a number that divides the 400 teachers"
+    ):
         Places.evenly(400, 7)
 
 
@@ -67,7 +79,9 @@ def test_few_records_a_teacher() -> None:
     assert line.startswith(
         "teacher.num_teachers=97: 9.9 private records per teacher teach it little; fewer teachers, or "
     )
-    assert not list(plan_warnings(data, PLAIN, KernelTeacher(), STUDENT, num_teachers=960)), "made for one record each"
+    assert not list(plan_warnings(data, PLAIN, KernelTeacher(), STUDENT, num_teachers=960)), (
+        "made for one record each"
+    )
 
 
 def test_one_label_a_query_for_samples_with_more() -> None:
@@ -77,24 +91,37 @@ def test_one_label_a_query_for_samples_with_more() -> None:
     confident = ConfidentGNMax(screening_std=1.0, noise_std=1.0, threshold_share=0.5)
     for aggregator in (GNMax(noise_std=1.0), confident, BoundaryMax(selection_scale=1.0)):
         (line,) = plan_warnings(many, aggregator, LINEAR, STUDENT, num_teachers=24)
-        assert line.startswith(f"aggregator={type(aggregator).__name__}: names one label per query; any others")
+        assert line.startswith(
+            f"aggregator={type(aggregator).__name__}: names one label per query; any others"
+        )
         assert not list(plan_warnings(one, aggregator, LINEAR, STUDENT, num_teachers=24))
 
 
 def with_public(scale: np.ndarray) -> Dataset:
     data = small_dataset()
-    return dataclasses.replace(data, public=dataclasses.replace(data.public, inputs=data.public.inputs * scale))
+    return dataclasses.replace(
+        data, public=dataclasses.replace(data.public, inputs=data.public.inputs * scale)
+    )
 
 
 def test_columns_of_very_different_widths_are_said_for_linear_parts_alone() -> None:
     """Judged by the public pool: the private inputs are those of the other tests."""
     uneven = with_public(np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
     (line,) = plan_warnings(uneven, PLAIN, LINEAR, STUDENT, num_teachers=24)
-    assert "times as wide as the middle one, and linear: teacher and student; scale the columns" in line
-    assert not list(plan_warnings(uneven, PLAIN, KernelTeacher(), LowRankStudent(), num_teachers=24))
-    (tree,) = plan_warnings(uneven, PLAIN, SklearnTeacher(DecisionTreeClassifier()), STUDENT, num_teachers=24)
+    assert (
+        "times as wide as the middle one, and linear: teacher and student; scale the columns"
+        in line
+    )
+    assert not list(
+        plan_warnings(uneven, PLAIN, KernelTeacher(), LowRankStudent(), num_teachers=24)
+    )
+    (tree,) = plan_warnings(
+        uneven, PLAIN, SklearnTeacher(DecisionTreeClassifier()), STUDENT, num_teachers=24
+    )
     assert "linear: student;" in tree
-    (logistic,) = plan_warnings(uneven, PLAIN, SklearnTeacher(LogisticRegression()), LowRankStudent(), num_teachers=24)
+    (logistic,) = plan_warnings(
+        uneven, PLAIN, SklearnTeacher(LogisticRegression()), LowRankStudent(), num_teachers=24
+    )
     assert "linear: teacher;" in logistic
     even = with_public(np.array([1, 1, 1, 1, 1, 1, 1, 5], dtype=np.float32))
     assert not list(plan_warnings(even, PLAIN, LINEAR, STUDENT, num_teachers=24))
@@ -105,15 +132,21 @@ def test_a_student_that_says_the_same_of_everything() -> None:
     rows = data.public.inputs[:40]
     dull = STUDENT.fit(rows, np.zeros((40, 5), dtype=bool), seed=0)
     (line,) = student_is_the_prior(dull, data.public.inputs)
-    assert line.startswith("student: it predicts the same labels for every public sample, as the prior does")
-    assert not list(student_is_the_prior(STUDENT.fit(rows, data.public.labels[:40], seed=0), data.public.inputs))
+    assert line.startswith(
+        "student: it predicts the same labels for every public sample, as the prior does"
+    )
+    assert not list(
+        student_is_the_prior(STUDENT.fit(rows, data.public.labels[:40], seed=0), data.public.inputs)
+    )
 
 
 def of_pictures() -> Dataset:
     """The small data set as pictures of 2 x 4 pixels of one color."""
     data = small_dataset()
     splits = {
-        name: dataclasses.replace(split, inputs=(split.inputs > 0).astype(np.float32).reshape(-1, 1, 2, 4))
+        name: dataclasses.replace(
+            split, inputs=(split.inputs > 0).astype(np.float32).reshape(-1, 1, 2, 4)
+        )
         for name, split in (("private", data.private), ("public", data.public), ("test", data.test))
     }
     return dataclasses.replace(
@@ -138,7 +171,9 @@ def test_linear_parts_on_raw_pixels_are_said_and_those_that_look_at_pictures_are
         (LINEAR, "features=patches, or teacher=cnn student=cnn, which look at pictures", "scaled"),
     ],
 )
-def test_what_helps_teachers_of_pictures_is_no_scaling(teacher: CNNTeacher, advised: str, not_advised: str) -> None:
+def test_what_helps_teachers_of_pictures_is_no_scaling(
+    teacher: CNNTeacher, advised: str, not_advised: str
+) -> None:
     remedy = remedies_of(PLAIN, teacher, of_pictures())["the teachers"]
     assert remedy.startswith(advised)
     assert not_advised not in remedy
@@ -146,9 +181,15 @@ def test_what_helps_teachers_of_pictures_is_no_scaling(teacher: CNNTeacher, advi
 
 def test_scaled_inputs_are_advised_to_teachers_that_mind_the_scale_alone() -> None:
     data = small_dataset()
-    assert remedies_of(PLAIN, LINEAR, data)["the teachers"] == "more records for each teacher, or scaled inputs"
+    assert (
+        remedies_of(PLAIN, LINEAR, data)["the teachers"]
+        == "more records for each teacher, or scaled inputs"
+    )
     tree = SklearnTeacher(DecisionTreeClassifier())
-    assert remedies_of(PLAIN, tree, data)["the teachers"] == "more records for each teacher, or other features"
+    assert (
+        remedies_of(PLAIN, tree, data)["the teachers"]
+        == "more records for each teacher, or other features"
+    )
     assert remedies_of(PLAIN, LINEAR, data)["noise"] == PLAIN.remedies["noise"]
 
 
@@ -157,8 +198,14 @@ def test_scaled_inputs_are_advised_to_teachers_that_mind_the_scale_alone() -> No
     [
         (0.0, "this release does not fit into what is left for these records"),
         (1.0, "this release fits into what is left for these records, and no second one like it"),
-        (3.0, "3 releases like this one fit into what is left for these records, this one included"),
-        (math.inf, "any number of releases like this one fit into what is left for these records, this one included"),
+        (
+            3.0,
+            "3 releases like this one fit into what is left for these records, this one included",
+        ),
+        (
+            math.inf,
+            "any number of releases like this one fit into what is left for these records, this one included",
+        ),
     ],
 )
 def test_what_is_left_under_a_cap_is_a_sentence(count: float, line: str) -> None:

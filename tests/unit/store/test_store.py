@@ -32,7 +32,9 @@ def store(path: Path) -> Store:
 def changed(path: Path, *statements: str) -> None:
     """What somebody does who knows SQL."""
     db = sqlite3.connect(path)
-    db.executescript(f"DROP TRIGGER charges_stay; DROP TRIGGER charges_are; {'; '.join(statements)}")
+    db.executescript(
+        f"DROP TRIGGER charges_stay; DROP TRIGGER charges_are; {'; '.join(statements)}"
+    )
     db.close()
 
 
@@ -40,7 +42,10 @@ def test_a_key_is_drawn_once_and_read_back_by_everybody(store: Store, path: Path
     line, release = store.once("people", "a", lambda: b"first", event="price")
     assert (line.number, line.event, release) == (1, "price", b"first")
     assert store.once("people", "a", lambda: b"second", event="price") == (line, b"first")
-    assert Store(path, SETTINGS).once("people", "a", lambda: b"third", event="price") == (line, b"first")
+    assert Store(path, SETTINGS).once("people", "a", lambda: b"third", event="price") == (
+        line,
+        b"first",
+    )
     assert store.once("others", "a", lambda: b"theirs", event="price")[1] == b"theirs"
 
 
@@ -51,7 +56,10 @@ def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
     with pytest.raises(InvalidValue, match=r"^under=a: expected the key of a charge"):
         store.once("others", "b", lambda: b"part", under="a")
     assert store.once("people", "b", lambda: b"part", under="a")[1] == b"part"
-    assert [(line.key, line.event, line.under) for line in store.lines] == [("a", "price", ""), ("b", "", "a")]
+    assert [(line.key, line.event, line.under) for line in store.lines] == [
+        ("a", "price", ""),
+        ("b", "", "a"),
+    ]
 
 
 def test_the_cap_is_asked_again_and_a_key_read_where_another_process_charged_during_the_draw(
@@ -75,7 +83,9 @@ def test_the_cap_is_asked_again_and_a_key_read_where_another_process_charged_dur
     assert len(other.lines) == 1
 
 
-def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(store: Store, path: Path) -> None:
+def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(
+    store: Store, path: Path
+) -> None:
     large = bytes(LARGEST_INSIDE)
     line, _ = store.once("people", "a", lambda: large, event="price")
     (file,) = (path.parent / "ledger.db.releases").iterdir()
@@ -83,7 +93,10 @@ def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(store: Store
     assert path.stat().st_size < LARGEST_INSIDE
     assert Store(path, None).release(line) == large
     file.write_bytes(large[1:])
-    with pytest.raises(DamagedLedger, match=r"expected the release of line 1 as it was committed: restore the ledger"):
+    with pytest.raises(
+        DamagedLedger,
+        match=r"expected the release of line 1 as it was committed: restore the ledger",
+    ):
         store.once("people", "a", lambda: b"again", event="price")
     file.unlink()
     with pytest.raises(DamagedLedger, match="expected the release of line 1"):
@@ -116,7 +129,9 @@ def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(store: Store
         "DROP TABLE owner",
     ],
 )
-def test_an_edited_file_is_refused_in_one_line_with_the_remedy(store: Store, path: Path, change: str) -> None:
+def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
+    store: Store, path: Path, change: str
+) -> None:
     for number in range(1, 5):
         store.once("people", f"k{number}", lambda: b"release", event="price")
     changed(path, change)
@@ -128,7 +143,9 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(store: Store, pat
     assert "\n" not in text
 
 
-def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one(store: Store, path: Path) -> None:
+def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one(
+    store: Store, path: Path
+) -> None:
     store.once("people", "a", lambda: b"a", event="price")
     older, other = path.with_name("older"), path.with_name("other.db")
     shutil.copy(path, older)
@@ -137,7 +154,9 @@ def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one
         Store(other, SETTINGS).once("people", key, lambda: b"a", event="price")
     for file in (older, other):
         os.replace(file, path)
-        with pytest.raises(DamagedLedger, match="expected a file that only grows; charges that were in it are gone"):
+        with pytest.raises(
+            DamagedLedger, match="expected a file that only grows; charges that were in it are gone"
+        ):
             store.read()
 
 
@@ -189,7 +208,9 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
     refused(InvalidValue, "expected a ledger, found no file", tmp_path / "missing.db")
 
 
-def test_a_new_file_is_its_owners_alone_and_is_all_that_a_commit_leaves(path: Path, tmp_path: Path) -> None:
+def test_a_new_file_is_its_owners_alone_and_is_all_that_a_commit_leaves(
+    path: Path, tmp_path: Path
+) -> None:
     before = os.umask(0)
     try:
         store = Store(path, SETTINGS)
@@ -203,7 +224,9 @@ def test_a_new_file_is_its_owners_alone_and_is_all_that_a_commit_leaves(path: Pa
         assert db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
 
 
-def test_a_link_to_a_ledger_is_followed_and_a_backup_is_the_ledger(store: Store, path: Path, tmp_path: Path) -> None:
+def test_a_link_to_a_ledger_is_followed_and_a_backup_is_the_ledger(
+    store: Store, path: Path, tmp_path: Path
+) -> None:
     (tmp_path / "link.db").symlink_to(path)
     Store(tmp_path / "link.db", SETTINGS).once("people", "a", lambda: b"a", event="price")
     store.read()
@@ -223,15 +246,25 @@ def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Pa
 
 
 def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
-    first, second = frozenset({b"ada lovelace", b"grace hopper"}), frozenset({b"grace hopper", b"emmy noether"})
+    first, second = (
+        frozenset({b"ada lovelace", b"grace hopper"}),
+        frozenset({b"grace hopper", b"emmy noether"}),
+    )
     assert store.introduce("first", {"ids": first}, anyway=False) == {}
     for _ in range(2):  # what was refused is not entered
         assert store.introduce("second", {"ids": second}, anyway=False) == {"first": 1}
     assert store.introduce("third", {"groups": second}, anyway=False) == {}  # an id is no group
-    assert store.introduce("third", {"ids": first}, anyway=False) == {}  # was introduced, and is not asked again
-    assert store.introduce("fourth", {"ids": second, "groups": second}, anyway=False) == {"first": 1, "third": 2}
+    # was introduced, and is not asked again
+    assert store.introduce("third", {"ids": first}, anyway=False) == {}
+    assert store.introduce("fourth", {"ids": second, "groups": second}, anyway=False) == {
+        "first": 1,
+        "third": 2,
+    }
     assert store.introduce("second", {"ids": second}, anyway=True) == {}
-    assert Store(path, None).introduce("fifth", {"ids": second}, anyway=False) == {"first": 1, "second": 2}
+    assert Store(path, None).introduce("fifth", {"ids": second}, anyway=False) == {
+        "first": 1,
+        "second": 2,
+    }
     assert store.introduce("sixth", {"ids": frozenset()}, anyway=False) == {}
     assert b"lovelace" not in path.read_bytes()
 
@@ -241,7 +274,9 @@ def test_threads_that_share_a_store_get_one_release_a_key(store: Store) -> None:
 
     def ask(number: int) -> None:
         for key in "abcde":
-            found.append((key, store.once("people", key, lambda: str(number).encode(), event="price")[1]))
+            found.append(
+                (key, store.once("people", key, lambda: str(number).encode(), event="price")[1])
+            )
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -269,7 +304,9 @@ def start(path: Path, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_processes_that_are_killed_show_one_release_a_key_and_pay_for_it(path: Path, tmp_path: Path) -> None:
+def test_processes_that_are_killed_show_one_release_a_key_and_pay_for_it(
+    path: Path, tmp_path: Path
+) -> None:
     rng, shown, kills = random.Random(2), tmp_path / "shown", 0
     for trial in range(12):
         keys = [f"{trial}-{number}" for number in range(12)]
@@ -281,7 +318,9 @@ def test_processes_that_are_killed_show_one_release_a_key_and_pay_for_it(path: P
                 kills += 1
             process.wait()
         assert start(path, keys, shown).wait() == 0
-    found = {tuple(line.split()) for line in shown.read_text().splitlines() if len(line.split()) == 2}
+    found = {
+        tuple(line.split()) for line in shown.read_text().splitlines() if len(line.split()) == 2
+    }
     store = Store(path, None)
     kept = {(line.key, store.release(line).hex()) for line in store.lines}
     assert kills > 0

@@ -27,34 +27,53 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
 
 def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> float:
     """The root of sum of min(first, c second) = 1 - f by bisection."""
-    return float(brentq(lambda c: np.minimum(first, c * second).sum() - (1 - failure_prob), 0.0, 1e9, xtol=1e-13))
+    return float(
+        brentq(
+            lambda c: np.minimum(first, c * second).sum() - (1 - failure_prob), 0.0, 1e9, xtol=1e-13
+        )
+    )
 
 
 @pytest.mark.parametrize("failure_prob", [0.01, 0.1])
-def test_the_trimmed_pair_has_the_form_of_the_page_and_none_is_left_of_a_small_distance(failure_prob: float) -> None:
+def test_the_trimmed_pair_has_the_form_of_the_page_and_none_is_left_of_a_small_distance(
+    failure_prob: float,
+) -> None:
     for first, second in pairs_of_distributions(30):
         distance = np.maximum(first - second, 0).sum()
         for factor, equal in ((1.01, True), (0.99, False)):
             assert np.allclose(*trimmed(first, second, factor * distance), rtol=1e-9) is equal
         if distance <= failure_prob:
             continue
-        up, down = (least_factor(*pair, failure_prob) for pair in ((first, second), (second, first)))
+        up, down = (
+            least_factor(*pair, failure_prob) for pair in ((first, second), (second, first))
+        )
         assert min(up, down) > 1
         kept = trimmed(first, second, failure_prob)
-        np.testing.assert_allclose(kept[0], np.minimum(first, up * second) / (1 - failure_prob), rtol=1e-6)
-        np.testing.assert_allclose(kept[1], np.minimum(second, down * first) / (1 - failure_prob), rtol=1e-6)
-        np.testing.assert_allclose(kept[0] / kept[1], np.clip(first / second, 1 / down, up), rtol=1e-6)
+        np.testing.assert_allclose(
+            kept[0], np.minimum(first, up * second) / (1 - failure_prob), rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            kept[1], np.minimum(second, down * first) / (1 - failure_prob), rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            kept[0] / kept[1], np.clip(first / second, 1 / down, up), rtol=1e-6
+        )
         assert np.maximum(first - up * second, 0).sum() == pytest.approx(failure_prob, rel=1e-6)
 
 
 def pairs_of_distributions(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(3)
-    return [(rng.dirichlet(np.full(4, 0.7))[None], rng.dirichlet(np.full(4, 0.7))[None]) for _ in range(count)]
+    return [
+        (rng.dirichlet(np.full(4, 0.7))[None], rng.dirichlet(np.full(4, 0.7))[None])
+        for _ in range(count)
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("failure_prob", [0.02, 0.2])
-def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(failure_prob: float) -> None:
+def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
+    failure_prob: float,
+) -> None:
     """Against a linear program over all dominated pairs, for the hockey sticks in both directions."""
     for first, second in pairs_of_distributions(25):
         kept = trimmed(first, second, failure_prob)
@@ -63,11 +82,17 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(fai
             assert (distribution <= full / (1 - failure_prob) * (1 + 1e-6) + 1e-9).all()
         for epsilon in (0.0, 0.3, 1.0):
             for one, other, full in ((0, 1, (first, second)), (1, 0, (second, first))):
-                best = least_hockey_stick(*(side[0] for side in full), failure_prob, math.exp(epsilon))
-                assert hockey_stick(kept[one], kept[other], [epsilon])[0, 0] == pytest.approx(best, abs=1e-7)
+                best = least_hockey_stick(
+                    *(side[0] for side in full), failure_prob, math.exp(epsilon)
+                )
+                assert hockey_stick(kept[one], kept[other], [epsilon])[0, 0] == pytest.approx(
+                    best, abs=1e-7
+                )
 
 
-def least_hockey_stick(first: np.ndarray, second: np.ndarray, failure_prob: float, factor: float) -> float:
+def least_hockey_stick(
+    first: np.ndarray, second: np.ndarray, failure_prob: float, factor: float
+) -> float:
     """min sum t with t >= A - factor A', t >= 0, A and A' dominated and of mass 1."""
     n = len(first)
     costs = np.concatenate([np.zeros(2 * n), np.ones(n)])
@@ -75,7 +100,9 @@ def least_hockey_stick(first: np.ndarray, second: np.ndarray, failure_prob: floa
     totals = np.zeros((2, 3 * n))
     totals[0, :n] = totals[1, n : 2 * n] = 1
     bounds = [(0, p / (1 - failure_prob)) for p in (*first, *second)] + [(0, None)] * n
-    return float(linprog(costs, A_ub=rows, b_ub=np.zeros(n), A_eq=totals, b_eq=[1, 1], bounds=bounds).fun)
+    return float(
+        linprog(costs, A_ub=rows, b_ub=np.zeros(n), A_eq=totals, b_eq=[1, 1], bounds=bounds).fun
+    )
 
 
 def test_randomized_response_is_exact() -> None:
@@ -86,8 +113,12 @@ def test_randomized_response_is_exact() -> None:
     assert len(first) == count + 1
     losses = (2 * np.arange(count + 1) - count) * epsilon
     for target in (0.0, 0.5, 2.0):
-        expected = (binom.pmf(np.arange(count + 1), count, p) * np.maximum(0, 1 - np.exp(target - losses))).sum()
-        assert hockey_stick(first[None], second[None], [target])[0, 0] == pytest.approx(expected, rel=1e-9)
+        expected = (
+            binom.pmf(np.arange(count + 1), count, p) * np.maximum(0, 1 - np.exp(target - losses))
+        ).sum()
+        assert hockey_stick(first[None], second[None], [target])[0, 0] == pytest.approx(
+            expected, rel=1e-9
+        )
 
 
 @pytest.mark.slow

@@ -36,7 +36,9 @@ def test_the_worst_pair_is_the_witness_whatever_the_order() -> None:
         return {True: above, False: 1 - above}
 
     pairs = [(np.array([n]), np.array([n - 1])) for n in (95, 51, 20, 70)]
-    found = [lower_bound(bit, some, num_releases=300, target_delta=1e-5) for some in (pairs, pairs[::-1])]
+    found = [
+        lower_bound(bit, some, num_releases=300, target_delta=1e-5) for some in (pairs, pairs[::-1])
+    ]
     assert {(bound.first, bound.second) for bound in found} <= {((51,), (50,)), ((50,), (51,))}
     assert found[0].epsilon == found[1].epsilon
 
@@ -57,7 +59,9 @@ def transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("num_calls", [1, 3, 7])
 def test_it_is_that_of_all_transcripts(num_calls: int, target_hits: int) -> None:
     delta = 1e-2
-    found = session_epsilon(FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=delta)
+    found = session_epsilon(
+        FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=delta
+    )
     stick = 0.0
     for outcomes in transcripts(num_calls, target_hits):
         one, other = (math.prod(law[outcome] for outcome in outcomes) for law in (FIRST, SECOND))
@@ -67,7 +71,9 @@ def test_it_is_that_of_all_transcripts(num_calls: int, target_hits: int) -> None
 
 def test_more_calls_and_more_hits_give_away_more() -> None:
     def of(num_calls: int, target_hits: int) -> float:
-        return session_epsilon(FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-4)
+        return session_epsilon(
+            FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-4
+        )
 
     assert of(2, 1) < of(20, 1) < of(20, 3) < of(60, 3)
     assert of(400, 3) == pytest.approx(of(300, 3), rel=1e-6)

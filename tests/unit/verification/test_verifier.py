@@ -52,7 +52,9 @@ def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pa
     assert str(verdict).startswith("REFUTED on 84 ordered pairs\n")
     worst = verdict.renyi
     assert np.abs(np.subtract(worst.first, worst.second)).tolist() == [1, 1]
-    with pytest.raises(PriceRefuted, match=r"price refuted: .* claimed .* of it; \(\d, \d\) -> \(\d, \d\)"):
+    with pytest.raises(
+        PriceRefuted, match=r"price refuted: .* claimed .* of it; \(\d, \d\) -> \(\d, \d\)"
+    ):
         verdict.require()
 
 
@@ -76,8 +78,13 @@ def test_a_distribution_is_asked_once_for_each_histogram_and_symmetry_changes_no
     verify(distribution, event=BoundedRangeEvent(1.0), **SHAPE)
     assert sorted(asked) == sorted(set(asked))
     assert len(asked) == 16
-    every, kinds = (verify(exponential_mechanism, event=BoundedRangeEvent(1.0), symmetric=s, **SHAPE) for s in (0, 1))
-    assert [f.exact for f in kinds.worst_pairs] == pytest.approx([f.exact for f in every.worst_pairs], abs=1e-12)
+    every, kinds = (
+        verify(exponential_mechanism, event=BoundedRangeEvent(1.0), symmetric=s, **SHAPE)
+        for s in (0, 1)
+    )
+    assert [f.exact for f in kinds.worst_pairs] == pytest.approx(
+        [f.exact for f in every.worst_pairs], abs=1e-12
+    )
     assert kinds.num_pairs == every.num_pairs
 
 
@@ -92,18 +99,28 @@ def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
     verdict = verify(lambda histogram: leaky(histogram, leak=0.11), event=event, **SHAPE)
     assert math.isinf(verdict.renyi.exact)
     assert verdict.delta.ratio == pytest.approx(1.1, rel=1e-3)
-    assert math.isinf(verify(leaky, event=PureDpEvent(5.0), **SHAPE).renyi.exact)  # without the failure
+    # without the failure
+    assert math.isinf(verify(leaky, event=PureDpEvent(5.0), **SHAPE).renyi.exact)
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
 def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
     event = PureDpEvent(1.0)
-    verdict = verify(exponential_mechanism, event=event, accountant=accountant, epsilons=(0.2,), deltas=(), **SHAPE)
+    verdict = verify(
+        exponential_mechanism,
+        event=event,
+        accountant=accountant,
+        epsilons=(0.2,),
+        deltas=(),
+        **SHAPE,
+    )
     assert verdict.sound
     assert verdict.delta.claimed == accountant().compose(event).get_delta(0.2)
 
 
-@pytest.mark.parametrize("law", [{0: 0.5, 1: 0.49}, {0: math.nan, 1: 1.0}, {0: 1.5, 1: -0.5}, [0.5, 0.5], {}])
+@pytest.mark.parametrize(
+    "law", [{0: 0.5, 1: 0.49}, {0: math.nan, 1: 1.0}, {0: 1.5, 1: -0.5}, [0.5, 0.5], {}]
+)
 def test_distributions_that_are_none(law: Any) -> None:
     with pytest.raises(InvalidValue, match=r"^distribution\(\(0, 0\)\)=.*: expected "):
         verify(lambda histogram: law, event=PureDpEvent(1.0), **SHAPE)
@@ -114,8 +131,14 @@ def test_given_distributions_are_compared_in_one_direction() -> None:
     claim = Claim(renyi=((2.0, 0.25),))  # 0.288 one way, 0.223 the other
     assert verify_distributions(first, second, event=claim).refuted
     assert not verify_distributions(second, first, event=claim).refuted
-    assert verify_distributions([first, second], [second, first], event=claim).worst.first == "first[0]"
-    assert verify_distributions(first, second, event=claim, names=lambda row: ("D", "D'")).worst.second == "D'"
+    assert (
+        verify_distributions([first, second], [second, first], event=claim).worst.first
+        == "first[0]"
+    )
+    assert (
+        verify_distributions(first, second, event=claim, names=lambda row: ("D", "D'")).worst.second
+        == "D'"
+    )
 
 
 LIMITS = {"low": -400.0, "high": 400.0}
@@ -126,20 +149,28 @@ def gaussians(std: float) -> tuple:
 
 
 def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints() -> None:
-    verdict = verify_densities(*gaussians(3.0), event=Claim.of(GaussianEvent(3.0), orders=(1.5, 4.0, 16.0)), **LIMITS)
+    verdict = verify_densities(
+        *gaussians(3.0), event=Claim.of(GaussianEvent(3.0), orders=(1.5, 4.0, 16.0)), **LIMITS
+    )
     assert verdict.sound
     assert verdict.renyi.ratio == pytest.approx(1, rel=1e-9)
-    event = Claim.of(GaussianEvent(1.0), accountant=ExactAccountant, orders=(), epsilons=(), deltas=(1e-3, 1e-6))
+    event = Claim.of(
+        GaussianEvent(1.0), accountant=ExactAccountant, orders=(), epsilons=(), deltas=(1e-3, 1e-6)
+    )
     verdict = verify_densities(*gaussians(1.0), num_panels=40_000, event=event, **LIMITS)
     assert verdict.ratio == pytest.approx(1, rel=1e-5)
     for too_little in (gaussians(2.7), gaussians(2.7)[::-1]):
-        assert verify_densities(*too_little, event=Claim.of(GaussianEvent(3.0), orders=(2.0,)), **LIMITS).refuted
+        assert verify_densities(
+            *too_little, event=Claim.of(GaussianEvent(3.0), orders=(2.0,)), **LIMITS
+        ).refuted
 
 
 SHAPE_OF_SAMPLES: dict[str, Any] = {"num_labels": 2, "num_teachers": 2, "adjacency": "replace_one"}
 
 
-def noisy_best(histogram: np.ndarray, count: int, rng: np.random.Generator, *, scale: float = 1.0) -> np.ndarray:
+def noisy_best(
+    histogram: np.ndarray, count: int, rng: np.random.Generator, *, scale: float = 1.0
+) -> np.ndarray:
     """The label with the largest count after Gumbel noise: bounded range 2 / scale."""
     return (histogram + rng.gumbel(0.0, scale, (count, 2))).argmax(axis=1)
 
@@ -164,7 +195,10 @@ def test_the_right_scale_is_not_refuted_and_half_of_it_is() -> None:
     verdict = verdict_of(0.5, 0)
     assert verdict.refuted
     assert verdict.worst.exact > verdict.worst.claimed
-    with pytest.raises(PriceRefuted, match=r"price refuted at confidence 0\.99: delta at epsilon .* \(\d, \d\) -> \("):
+    with pytest.raises(
+        PriceRefuted,
+        match=r"price refuted at confidence 0\.99: delta at epsilon .* \(\d, \d\) -> \(",
+    ):
         verdict.require()
 
 
@@ -176,7 +210,9 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
 
     def of(claim: float, seed: int, **options: Any) -> bool:
         rng, event = np.random.default_rng(seed), Claim(deltas=((0.0, claim),))
-        return verify_samples(noisy_best, event=event, rng=rng, **options, **SHAPE_OF_SAMPLES).refuted
+        return verify_samples(
+            noisy_best, event=event, rng=rng, **options, **SHAPE_OF_SAMPLES
+        ).refuted
 
     assert sum(of(2 * TOP - 1, seed, num_samples=400, confidence=0.5) for seed in range(40)) <= 20
     assert of(0.9 * (2 * TOP - 1), 0, num_samples=40_000)
@@ -184,7 +220,10 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
 
 def test_chance_among_many_outcomes_refutes_nothing() -> None:
     """Outcomes that seem likelier in the half that chose them are not in the half that tests them."""
-    options: dict[str, Any] = {"event": Claim(deltas=((0.0, 0.05),)), "num_samples": 2000} | SHAPE_OF_SAMPLES
+    options: dict[str, Any] = {
+        "event": Claim(deltas=((0.0, 0.05),)),
+        "num_samples": 2000,
+    } | SHAPE_OF_SAMPLES
     for seed in range(5):
         rng = np.random.default_rng(seed)
         assert not verify_samples(
@@ -204,7 +243,11 @@ def test_chance_among_many_outcomes_refutes_nothing() -> None:
     ],
 )
 def test_impossible_arguments(name: str, options: dict[str, Any]) -> None:
-    defaults = {"sampler": noisy_best, "event": GaussianEvent(1.0), "rng": np.random.default_rng(0)} | SHAPE_OF_SAMPLES
+    defaults = {
+        "sampler": noisy_best,
+        "event": GaussianEvent(1.0),
+        "rng": np.random.default_rng(0),
+    } | SHAPE_OF_SAMPLES
     with pytest.raises(InvalidValue, match=rf"^{name}=.*: expected "):
         verify_samples(**(defaults | options))
 
@@ -256,7 +299,9 @@ def found(pairs: Neighbors) -> list[Pair]:
     return list(zip(*(map(tuple, side.tolist()) for side in pairs.pairs), strict=True))
 
 
-def by_definition(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool) -> set[Pair]:
+def by_definition(
+    num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool
+) -> set[Pair]:
     """Every vote matrix, every change of one teacher."""
     bits = [np.array(row) for row in product((0, 1), repeat=num_labels)]
     ballots = [row for row in bits if row.sum() == 1] if one_vote else bits

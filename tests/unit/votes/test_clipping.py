@@ -20,13 +20,17 @@ def test_votes_within_the_clip_are_added_and_longer_ones_scaled() -> None:
     clipped = ClippedSum(5.0, (1, 2))
     np.testing.assert_allclose(total(clipped, np.array([[[3.0, 4.0]]]), 1), [[3, 4]], atol=1e-3)
     np.testing.assert_allclose(total(clipped, np.array([[[6.0, 8.0]]]), 1), [[3, 4]], atol=1e-3)
-    np.testing.assert_allclose(total(clipped, np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), 2), [[1, 2]], atol=1e-3)
+    np.testing.assert_allclose(
+        total(clipped, np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), 2), [[1, 2]], atol=1e-3
+    )
 
 
 def test_the_center_is_taken_off_first() -> None:
     clipped = ClippedSum(1.0, (2, 2))
     votes = np.array([[[True, False], [True, True]]])
-    np.testing.assert_allclose(total(clipped, votes, 1, 0.5), np.array([[1, -1], [1, 1]]) / 2, atol=1e-3)
+    np.testing.assert_allclose(
+        total(clipped, votes, 1, 0.5), np.array([[1, -1], [1, 1]]) / 2, atol=1e-3
+    )
     np.testing.assert_allclose(total(clipped, votes, 1, [1.0, 0.0]), [[0, 0], [0, 1]], atol=1e-3)
 
 
@@ -44,7 +48,11 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
     votes = np.zeros((3, 2, 2))
     with pytest.raises(InvalidValue, match="num_teachers=4: expected 3, the teachers in votes"):
         ClippedSum(1.0, (2, 2)).total(votes, center=0.0, num_teachers=4)
-    assert not ClippedSum(1.0, (2, 2), Adjacency.ADD_REMOVE).total(votes, center=0.0, num_teachers=4).any()
+    assert (
+        not ClippedSum(1.0, (2, 2), Adjacency.ADD_REMOVE)
+        .total(votes, center=0.0, num_teachers=4)
+        .any()
+    )
     with pytest.raises(InvalidValue, match="num_teachers=2: expected 3, the teachers in votes"):
         ClippedSum(1.0, (2, 2), Adjacency.ADD_REMOVE).total(votes, center=0.0, num_teachers=2)
 
@@ -56,13 +64,22 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
         (np.full((1, 2, 2), -np.inf), r"votes=NaN or infinity: expected finite numbers"),
         (np.full((1, 2, 2), 1e200), r"votes=NaN or infinity: expected finite numbers below 1e150"),
         (np.zeros((1, 2, 3)), r"votes\.shape=\(1, 2, 3\): expected \[c, 2, 2\]"),
-        (np.zeros((2, 2)), r"votes\.shape=\(2, 2\): expected \[num_teachers, num_queries, num_labels\]"),
+        (
+            np.zeros((2, 2)),
+            r"votes\.shape=\(2, 2\): expected \[num_teachers, num_queries, num_labels\]",
+        ),
         (np.zeros((1, 2, 2), dtype=int), r"votes\.dtype=int64: expected bool votes or floats"),
-        (np.zeros((1, 2, 2), dtype=complex), r"votes\.dtype=complex128: expected bool votes or floats"),
+        (
+            np.zeros((1, 2, 2), dtype=complex),
+            r"votes\.dtype=complex128: expected bool votes or floats",
+        ),
         (np.zeros((0, 2, 2)), r"votes\.shape=\(0, 2, 2\): expected at least one teacher"),
         (3, r"votes=int: expected an array \[N, Q, L\] or blocks of one"),
         ([[[0.0, 1.0], [0.0]]], r"votes: expected rows of equal length"),
-        (LowRankVotes(SPAN, np.zeros((1, 2, 2))), r"votes\.shape=\(1, 3, 2\): expected \[c, 2, 2\]"),
+        (
+            LowRankVotes(SPAN, np.zeros((1, 2, 2))),
+            r"votes\.shape=\(1, 3, 2\): expected \[c, 2, 2\]",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")
@@ -82,5 +99,7 @@ def test_as_many_queries_as_are_said_to_be_exact_are_summed(clip: float) -> None
 
 
 def test_a_clip_whose_square_is_no_number_is_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"clip=1e-165: expected at least 1e-100, whose square is a number"):
+    with pytest.raises(
+        InvalidValue, match=r"clip=1e-165: expected at least 1e-100, whose square is a number"
+    ):
         ClippedSum(1e-165, (2, 2))

@@ -39,11 +39,17 @@ def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) 
 @pytest.fixture
 def descent() -> Descent:
     prevalence = expit(features(100_000, 7) @ TRUE).mean(axis=0)
-    return Descent(features(4000).astype(np.float32), np.ones(3), prevalence, clip_factor=0.5, num_steps=20)
+    return Descent(
+        features(4000).astype(np.float32), np.ones(3), prevalence, clip_factor=0.5, num_steps=20
+    )
 
 
-def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(descent: Descent) -> None:
-    off = [np.abs(descended(replace(descent, num_steps=steps), 0.0) - TRUE) for steps in (5, 20, 80)]
+def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
+    descent: Descent,
+) -> None:
+    off = [
+        np.abs(descended(replace(descent, num_steps=steps), 0.0) - TRUE) for steps in (5, 20, 80)
+    ]
     apart = [float((each * [[1], [1], [1], [CONSTANT]]).max()) for each in off]
     assert 1.5 * apart[2] < apart[1] < apart[0] / 1.5 < 1, apart
     assert apart[2] < 0.15
@@ -52,7 +58,9 @@ def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(desc
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 1e-2, 1.0])
 def test_labels_are_as_frequent_as_they_are_known_to_be(descent: Descent, noise: float) -> None:
     weights = descended(descent, noise)
-    np.testing.assert_allclose(descent.probabilities(weights).mean(axis=0), descent.prevalence, atol=1e-5)
+    np.testing.assert_allclose(
+        descent.probabilities(weights).mean(axis=0), descent.prevalence, atol=1e-5
+    )
 
 
 def test_more_noise_learns_for_shorter_and_noise_alone_teaches_little(descent: Descent) -> None:
@@ -71,8 +79,12 @@ def test_a_noisy_prevalence_is_mended_by_what_the_steps_say_of_it(descent: Desce
     seen = noisy.prevalence_seen(public, off + 1e-3 * rng.standard_normal((4, 2)))
     mended = noisy.prevalence_with(0.02, seen, np.full(2, 1e-6))
     assert np.abs(mended - truth).max() < 0.02
-    np.testing.assert_array_equal(noisy.prevalence_with(0.0, seen, np.full(2, 1e-6)), noisy.prevalence)
-    assert np.abs(noisy.prevalence_with(0.02, seen, np.full(2, 1.0)) - noisy.prevalence).max() < 1e-3
+    np.testing.assert_array_equal(
+        noisy.prevalence_with(0.0, seen, np.full(2, 1e-6)), noisy.prevalence
+    )
+    assert (
+        np.abs(noisy.prevalence_with(0.02, seen, np.full(2, 1.0)) - noisy.prevalence).max() < 1e-3
+    )
 
 
 def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
@@ -82,7 +94,12 @@ def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
 
 
 def test_labels_in_blocks_learn_as_long_as_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: Any = np.array([0.2, 0.1, 0.05]), np.array([1.0, 0.5, 0.1]), np.linspace(0.05, 0.5, 7), 1e-4
+    given: Any = (
+        np.array([0.2, 0.1, 0.05]),
+        np.array([1.0, 0.5, 0.1]),
+        np.linspace(0.05, 0.5, 7),
+        1e-4,
+    )
     whole = LearningTimes.best(*given, clip_factor=0.5)
     monkeypatch.setattr("pate.votes.descent._BLOCK_ENTRIES", 600)
     parts = LearningTimes.best(*given, clip_factor=0.5)
@@ -93,7 +110,9 @@ def test_labels_in_blocks_learn_as_long_as_together(monkeypatch: pytest.MonkeyPa
 def test_a_direction_that_no_public_row_has_does_no_harm(descent: Descent) -> None:
     public = descent.public.copy()
     public[:, 1] = 0
-    weights = descended(Descent(public, np.ones(3), descent.prevalence, clip_factor=0.5, num_steps=20), 1e-3)
+    weights = descended(
+        Descent(public, np.ones(3), descent.prevalence, clip_factor=0.5, num_steps=20), 1e-3
+    )
     assert np.isfinite(weights).all()
 
 
@@ -125,7 +144,10 @@ def matrix(count: int, seed: int) -> tuple[Array, Array, Array]:
 def test_many_rows_give_the_posterior_mean_of_the_prior_they_came_from() -> None:
     _, noisy, variances = matrix(20_000, 0)
     exact = np.stack(
-        [v * SHARED @ np.linalg.solve(v * SHARED + np.eye(3), row) for v, row in zip(variances, noisy, strict=True)]
+        [
+            v * SHARED @ np.linalg.solve(v * SHARED + np.eye(3), row)
+            for v, row in zip(variances, noisy, strict=True)
+        ]
     )
     found = posterior_rows(noisy, variances)
     assert np.abs(found - exact).max() < 0.15

@@ -50,27 +50,65 @@ def test_layouts_are_recognized_and_give_the_same_counts(
 @pytest.mark.parametrize(
     ("array", "options", "message"),
     [
-        (COUNTS, {}, "num_teachers=None: expected a number, counts of votes do not say how many teachers there were"),
+        (
+            COUNTS,
+            {},
+            "num_teachers=None: expected a number, counts of votes do not say how many teachers there were",
+        ),
         (COUNTS, {"num_teachers": 2}, r"votes\[\d, \d\]: expected counts in 0\.\.2"),
         (BITS, {"num_teachers": 8}, "num_teachers=8: expected 9, in votes"),
         (BITS, {"num_teachers": 0}, "num_teachers=0: expected a whole number >= 1"),
-        (BITS, {"layout": "table"}, "layout=table: expected one of auto, teacher_votes, histogram, classes, pairs"),
-        (BITS, {"layout": "classes"}, r"votes\.shape=\(9, 5, 4\): expected \[num_queries, num_classes\]"),
-        (BITS, {"layout": "pairs"}, r"votes\.shape=\(9, 5, 4\): expected \[num_queries, num_labels, 2\]"),
-        (CLASSES, {"layout": "teacher_votes"}, r"votes\.shape=\(2, 3\): expected \[num_teachers, num_queries"),
+        (
+            BITS,
+            {"layout": "table"},
+            "layout=table: expected one of auto, teacher_votes, histogram, classes, pairs",
+        ),
+        (
+            BITS,
+            {"layout": "classes"},
+            r"votes\.shape=\(9, 5, 4\): expected \[num_queries, num_classes\]",
+        ),
+        (
+            BITS,
+            {"layout": "pairs"},
+            r"votes\.shape=\(9, 5, 4\): expected \[num_queries, num_labels, 2\]",
+        ),
+        (
+            CLASSES,
+            {"layout": "teacher_votes"},
+            r"votes\.shape=\(2, 3\): expected \[num_teachers, num_queries",
+        ),
         (BITS * 2.5, {}, r"votes\[0, 0, 1\]: expected confidences in \[0, 1\]"),
         (BITS * 3, {}, r"votes\[0, 0, 1\]: expected votes 0 or 1"),
         (np.where(BITS, np.nan, 0.2), {}, r"votes\[0, 0, 1\]: expected finite numbers"),
         (COUNTS + 0.5, {"num_teachers": 20}, r"votes\[0, \d\]: expected whole numbers"),
-        (COUNTS.astype(str), {"layout": "histogram"}, r"votes=.*: expected an \.npy or \.npz file of numbers \(dtyp"),
-        (CLASSES * [[1], [2]], {"layout": "classes"}, "^votes=2 different sums: expected rows with one sum, the num"),
-        (PAIRS, {"layout": "pairs"}, "^votes=3 different sums: expected pairs of counts with one sum"),
+        (
+            COUNTS.astype(str),
+            {"layout": "histogram"},
+            r"votes=.*: expected an \.npy or \.npz file of numbers \(dtyp",
+        ),
+        (
+            CLASSES * [[1], [2]],
+            {"layout": "classes"},
+            "^votes=2 different sums: expected rows with one sum, the num",
+        ),
+        (
+            PAIRS,
+            {"layout": "pairs"},
+            "^votes=3 different sums: expected pairs of counts with one sum",
+        ),
         (np.zeros((2, 3)), {"layout": "classes"}, "num_teachers=0: expected a whole number >= 1"),
         (np.zeros(3), {}, r"votes\.shape=\(3,\): expected \[N, Q, L\], \[Q, L\] or \[Q, L, 2\]"),
-        (np.zeros((0, 3)), {}, r"votes\.shape=\(0, 3\): expected at least one teacher, query and label"),
+        (
+            np.zeros((0, 3)),
+            {},
+            r"votes\.shape=\(0, 3\): expected at least one teacher, query and label",
+        ),
     ],
 )
-def test_impossible_files_are_refused_in_one_line(tmp_path: Path, array: Any, options: Any, message: str) -> None:
+def test_impossible_files_are_refused_in_one_line(
+    tmp_path: Path, array: Any, options: Any, message: str
+) -> None:
     with pytest.raises(InvalidValue, match=message) as caught:
         ImportedVotes.read(saved(tmp_path, array), **options)
     assert "\n" not in str(caught.value)
@@ -78,11 +116,16 @@ def test_impossible_files_are_refused_in_one_line(tmp_path: Path, array: Any, op
 
 def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "votes.npz", BITS, CLASSES)
-    with pytest.raises(InvalidValue, match=r"votes=.*\[arr_0, arr_1\]: expected a file with one array, or with one ca"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"votes=.*\[arr_0, arr_1\]: expected a file with one array, or with one ca",
+    ):
         ImportedVotes.read(tmp_path / "votes.npz")
 
 
-def test_a_file_that_expands_beyond_the_limit_is_refused_before_it_does(tmp_path: Path, monkeypatch) -> None:
+def test_a_file_that_expands_beyond_the_limit_is_refused_before_it_does(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(foreign, "_MOST_BYTES", 10_000)
     np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
     with pytest.raises(InvalidValue, match=r"80,128 bytes once it is expanded, at most 10,000"):
@@ -97,7 +140,9 @@ def test_a_header_of_a_million_million_votes_takes_no_memory(tmp_path: Path) -> 
         header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
         np.lib.format.write_array_header_1_0(file, header)
         file.write(b"few")
-    with pytest.raises(InvalidValue, match=r"bytes where the header promises \(1000000, 1000000\) of int64"):
+    with pytest.raises(
+        InvalidValue, match=r"bytes where the header promises \(1000000, 1000000\) of int64"
+    ):
         ImportedVotes.read(path)
 
 
@@ -134,4 +179,6 @@ def test_orders_of_bytes_and_axes_make_no_difference(tmp_path: Path) -> None:
     votes = np.random.default_rng(0).random((4, 5, 6)) > 0.5
     for array in (votes, np.asfortranarray(votes), votes.astype(">i4"), votes.astype(np.float16)):
         np.save(tmp_path / "votes.npy", array)
-        assert ImportedVotes.read(tmp_path / "votes.npy").counts.tolist() == votes.sum(axis=0).tolist()
+        assert (
+            ImportedVotes.read(tmp_path / "votes.npy").counts.tolist() == votes.sum(axis=0).tolist()
+        )

@@ -21,13 +21,17 @@ def test_every_teacher_names_as_many_labels_as_a_query_has(agreement: float) -> 
     assert (votes.counts()[votes.labels] == round(50 * agreement)).all()
     assert (votes.counts().sum(axis=1) == 3 * 50).all()
     named = bits.sum(axis=2)
-    assert named.min() >= 2 and named.max() <= 4, "runs of teachers that wrap around may meet at their ends"
+    assert named.min() >= 2 and named.max() <= 4, (
+        "runs of teachers that wrap around may meet at their ends"
+    )
 
 
 def test_no_teacher_misses_a_second_label_before_each_has_missed_one() -> None:
     votes = made_up(0.9)
     bits = np.concatenate(list(votes.bits()))
-    whole = np.array([(bits[:, query] | ~votes.labels[query]).all(axis=1).sum() for query in range(9)])
+    whole = np.array(
+        [(bits[:, query] | ~votes.labels[query]).all(axis=1).sum() for query in range(9)]
+    )
     assert (whole == 50 - 3 * 5).all()
 
 

@@ -11,22 +11,40 @@ from scipy.special import expit
 
 from pate.votes import moment_votes
 from pate.votes.clipping import ClippedMoments
-from pate.votes.moment_votes import TRUST, MomentVotes, PoolAnswers, beyond_own, convex_fit, steps_to_minimum
+from pate.votes.moment_votes import (
+    TRUST,
+    MomentVotes,
+    PoolAnswers,
+    beyond_own,
+    convex_fit,
+    steps_to_minimum,
+)
 from pate.votes.public_pca import PublicPCA
 
 POOL = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
 WEIGHTS = np.random.default_rng(0).normal(size=(6, 2))
 
 
-def vote(inputs: Any, labels: Any, pool: Any, expected: float, student: Any, clip: float, **options: Any) -> Any:
+def vote(
+    inputs: Any, labels: Any, pool: Any, expected: float, student: Any, clip: float, **options: Any
+) -> Any:
     """Of one teacher with these records, where so many are expected, in units of features of length 1."""
-    at = {"teacher_of": np.zeros(len(inputs), dtype=np.int64), "num_teachers": 1, "records_per_teacher": expected}
+    at = {
+        "teacher_of": np.zeros(len(inputs), dtype=np.int64),
+        "num_teachers": 1,
+        "records_per_teacher": expected,
+    }
     given = options | {"directions": PublicPCA.of(pool, 4), "public_inputs": pool} | at
     sums = ClippedMoments(clip, 1)
-    return MomentVotes(inputs=inputs, labels=labels, **given).total(student, np.ones(2), sums) * sums.step
+    return (
+        MomentVotes(inputs=inputs, labels=labels, **given).total(student, np.ones(2), sums)
+        * sums.step
+    )
 
 
-def length(size: int, expected: float, *, clip: float = 5.0, alike: bool = False, seed: int = 0) -> float:
+def length(
+    size: int, expected: float, *, clip: float = 5.0, alike: bool = False, seed: int = 0
+) -> float:
     """Of the vote of one teacher with that many records."""
     rng = np.random.default_rng(seed)
     inputs = rng.normal(size=(size, 4)).astype(np.float32)
@@ -45,7 +63,9 @@ def test_a_mean_counts_by_the_root_of_how_many_records_it_is_of(size: int) -> No
 
 def test_votes_of_all_sizes_are_as_long_where_records_are_unrelated() -> None:
     """Where records of a teacher are alike, its vote is longer by the root of their number."""
-    unrelated = [np.mean([length(size, 4.0, seed=seed) for seed in range(40)]) for size in (1, 4, 40)]
+    unrelated = [
+        np.mean([length(size, 4.0, seed=seed) for seed in range(40)]) for size in (1, 4, 40)
+    ]
     assert max(unrelated) < 1.1 * min(unrelated)
     alike = [length(size, 4.0, alike=True) for size in (1, 4, 40)]
     np.testing.assert_allclose(np.divide(alike, alike[0]), np.sqrt([1, 4, 40]), rtol=1e-2)
@@ -66,7 +86,15 @@ WIDE = {"asked": BESIDE(PUBLIC).astype(np.float32), "own": BESIDE(OWN).astype(np
 
 def votes_of(labels: np.ndarray, said_of_own: np.ndarray, said_of_pool: np.ndarray) -> Any:
     beyond = beyond_own(WIDE["own"], said_of_own, labels, WIDE["asked"], said_of_pool)
-    return vote(OWN, labels, PUBLIC, 20.0, STUDENT, 50.0, ask=lambda: PoolAnswers(beyond[None], WIDE["asked"]))
+    return vote(
+        OWN,
+        labels,
+        PUBLIC,
+        20.0,
+        STUDENT,
+        50.0,
+        ask=lambda: PoolAnswers(beyond[None], WIDE["asked"]),
+    )
 
 
 def test_a_vote_is_half_against_the_student_and_half_against_the_teacher_itself() -> None:
@@ -76,7 +104,8 @@ def test_a_vote_is_half_against_the_student_and_half_against_the_teacher_itself(
     student_own, student_pool = expit(WIDE["own"] @ STUDENT), expit(WIDE["asked"] @ STUDENT)
     against_student = WIDE["own"].T @ (labels - student_own) / 20
     against_itself = (
-        WIDE["own"].T @ (labels - own + moved) / 20 + WIDE["asked"].T @ (pool - moved - student_pool) / 3000
+        WIDE["own"].T @ (labels - own + moved) / 20
+        + WIDE["asked"].T @ (pool - moved - student_pool) / 3000
     )
     expected = (1 - TRUST) * against_student + TRUST * against_itself
     np.testing.assert_allclose(votes_of(labels, own, pool), expected, atol=2e-4)
@@ -87,7 +116,9 @@ def test_a_constant_in_confidences_does_not_count() -> None:
     labels = RNG.random((20, 2)) < 0.4
     own, pool = RNG.random((20, 2)), RNG.random((3000, 2))
     shift = np.array([0.3, -0.2])
-    np.testing.assert_allclose(votes_of(labels, own, pool), votes_of(labels, own + shift, pool + shift), atol=1e-4)
+    np.testing.assert_allclose(
+        votes_of(labels, own, pool), votes_of(labels, own + shift, pool + shift), atol=1e-4
+    )
 
 
 def test_teachers_that_know_vote_with_less_chance() -> None:
@@ -127,7 +158,9 @@ def loss(flat: Any) -> float:
 def test_it_ends_at_the_minimum_of_hubers_loss() -> None:
     found = minimize(loss, np.zeros(12), method="BFGS", options={"gtol": 1e-7})
     np.testing.assert_allclose(fitted().ravel(), found.x, atol=1e-6)
-    assert (np.linalg.norm(TARGETS - FEATURES @ fitted(), axis=1) > LIMITS).any(), "some records are held back"
+    assert (np.linalg.norm(TARGETS - FEATURES @ fitted(), axis=1) > LIMITS).any(), (
+        "some records are held back"
+    )
 
 
 def test_without_limits_it_is_ridge_regression() -> None:
@@ -148,12 +181,19 @@ def test_records_of_any_number_and_likeness_are_fitted(alike: bool) -> None:
     """Where the first guess of a step is too long, shorter ones follow."""
     for total in (1, 2, 2000):
         features = np.tile(FEATURES[:1], (total, 1)) if alike else np.resize(FEATURES, (total, 4))
-        even = {"counts": np.full(total, 1.0), "limits": np.full(total, 0.1), "ridge": 1e-3, "tolerance": 1e-6}
+        even = {
+            "counts": np.full(total, 1.0),
+            "limits": np.full(total, 0.1),
+            "ridge": 1e-3,
+            "tolerance": 1e-6,
+        }
         assert np.isfinite(fitted(features, np.resize(TARGETS, (total, 3)), **even)).all()
 
 
 @pytest.mark.parametrize("times", [0.0, 1e9])
-def test_as_many_steps_as_are_promised_reach_the_minimum(times: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_steps_as_are_promised_reach_the_minimum(
+    times: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However wrong the guess of the curvature is; the control is a two-hundredth of the steps."""
     monkeypatch.setattr(moment_votes, "_ABOVE_GUESS", times)
     features, targets, counts = FEATURES[:40], TARGETS[:40], np.full(40, 9.0)
@@ -164,7 +204,9 @@ def test_as_many_steps_as_are_promised_reach_the_minimum(times: float, monkeypat
 
     def far(most_steps: int) -> float:
         given = {"counts": counts, "limits": np.full(40, 1e9), "ridge": 3.0, "tolerance": 1e-9}
-        return float(np.linalg.norm(fitted(features, targets, **given, most_steps=most_steps) - exact))
+        return float(
+            np.linalg.norm(fitted(features, targets, **given, most_steps=most_steps) - exact)
+        )
 
     assert far(steps) <= 1e-9 / 3 < far(steps // 200)
 

@@ -18,14 +18,18 @@ def test_features_have_length_one_and_weigh_less_where_the_pool_varies_little() 
     np.testing.assert_allclose(directions.variances, np.sort(POOL.var(axis=0))[::-1][:4], rtol=0.05)
     raw = (POOL - directions.center) @ directions.projection
     weights = directions.variances / (directions.variances + 0.1 * POOL.var(axis=0).mean())
-    np.testing.assert_allclose(raw.T @ raw / len(POOL), np.diag(weights / weights.mean()), atol=1e-12)
+    np.testing.assert_allclose(
+        raw.T @ raw / len(POOL), np.diag(weights / weights.mean()), atol=1e-12
+    )
     assert not PublicPCA.of(POOL, 4).features(POOL.mean(axis=0, keepdims=True)).any()
 
 
 def test_without_all_directions_there_is_no_height() -> None:
     directions = PublicPCA.of(POOL, 4)
     features = directions.with_constant(POOL)
-    np.testing.assert_allclose(features[:, :4], np.sqrt(1 - CONSTANT**2) * directions.features(POOL))
+    np.testing.assert_allclose(
+        features[:, :4], np.sqrt(1 - CONSTANT**2) * directions.features(POOL)
+    )
     assert features.shape == (400, 5)
     np.testing.assert_array_equal(directions.feature_variances, directions.variances)
 
@@ -45,7 +49,8 @@ def test_a_kernel_sees_what_no_linear_function_does_where_there_is_room() -> Non
     assert abs(explained[None]) < 0.1 < 0.7 < explained[1.0]
     linear = PublicPCA.of(rows[:1000], 5).with_constant(rows)[:, :5]
     np.testing.assert_allclose(
-        np.einsum("ij,ij->i", features[:, :5], linear) ** 2, (features[:, :5] ** 2).sum(axis=1) * (1 - CONSTANT**2)
+        np.einsum("ij,ij->i", features[:, :5], linear) ** 2,
+        (features[:, :5] ** 2).sum(axis=1) * (1 - CONSTANT**2),
     )
     order = np.random.default_rng(2).permutation(1500)
     np.testing.assert_array_equal(directions.with_constant(rows[order]), features[order])
@@ -54,7 +59,15 @@ def test_a_kernel_sees_what_no_linear_function_does_where_there_is_room() -> Non
 
 @pytest.mark.parametrize(
     ("count", "kernel_from", "width"),
-    [(5, 1.0, 5), (6, 1.0, 7), (7, 1.0, 7), (8, 1.0, 8), (27, 4.0, 7), (29, 4.0, 27), (400, 1.0, 27)],
+    [
+        (5, 1.0, 5),
+        (6, 1.0, 7),
+        (7, 1.0, 7),
+        (8, 1.0, 8),
+        (27, 4.0, 7),
+        (29, 4.0, 27),
+        (400, 1.0, 27),
+    ],
 )
 def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: int) -> None:
     """400 rows of 6 numbers: components are what `count` leaves beyond 6 directions and a height, one for 20 rows."""
@@ -73,7 +86,9 @@ def test_the_span_keeps_lengths() -> None:
     directions = PublicPCA.of(POOL, 5)
     span = directions.span(POOL[:30])
     np.testing.assert_allclose(span.T @ span, np.eye(5), atol=1e-12)
-    np.testing.assert_allclose(span @ (span.T @ directions.features(POOL[:30])), directions.features(POOL[:30]))
+    np.testing.assert_allclose(
+        span @ (span.T @ directions.features(POOL[:30])), directions.features(POOL[:30])
+    )
     with pytest.raises(InvalidValue, match="num_queries=3: expected at least 5"):
         directions.span(POOL[:3])
 
@@ -98,7 +113,9 @@ def test_the_noise_share_is_that_of_a_simulation() -> None:
     weights = k * noise  # regression on features of covariance 1 / k
     found = np.square(weights).sum(axis=(1, 2)).mean() / k / variance
     records = num_teachers * each
-    assert found == pytest.approx(4 * k**2 * num_labels * multiplier**2 / (records * num_teachers), rel=0.02)
+    assert found == pytest.approx(
+        4 * k**2 * num_labels * multiplier**2 / (records * num_teachers), rel=0.02
+    )
 
 
 def test_shrinkage_removes_noise_and_keeps_signal() -> None:
@@ -114,7 +131,10 @@ def test_shrinkage_removes_noise_and_keeps_signal() -> None:
 
 
 SEEDED = np.random.default_rng(0)
-ROWS, MATRIX = SEEDED.normal(size=(50, 30)) * 10.0 ** SEEDED.integers(-9, 9, size=(50, 1)), SEEDED.normal(size=(30, 7))
+ROWS, MATRIX = (
+    SEEDED.normal(size=(50, 30)) * 10.0 ** SEEDED.integers(-9, 9, size=(50, 1)),
+    SEEDED.normal(size=(30, 7)),
+)
 
 
 def test_it_is_the_product_to_26_bits_of_each_rows_length() -> None:
@@ -133,5 +153,7 @@ def test_a_row_gives_the_same_bits_wherever_it_stands(shape: tuple[int, int]) ->
         rows[place] = ROWS[0]
         np.testing.assert_array_equal(exact_product(rows, MATRIX)[place], alone)
     shuffled = SEEDED.permutation(30)
-    np.testing.assert_array_equal(exact_product(ROWS[:, shuffled], MATRIX[shuffled]), exact_product(ROWS, MATRIX))
+    np.testing.assert_array_equal(
+        exact_product(ROWS[:, shuffled], MATRIX[shuffled]), exact_product(ROWS, MATRIX)
+    )
     assert (ROWS[:, shuffled] @ MATRIX[shuffled] != ROWS @ MATRIX).any()

@@ -40,7 +40,9 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
     blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))  # 40 MB of votes
     tracemalloc.start()
     try:
-        opened = VoteStore.write(tmp_path / "votes.npz", blocks, num_teachers=2000, num_queries=500, num_labels=40)
+        opened = VoteStore.write(
+            tmp_path / "votes.npz", blocks, num_teachers=2000, num_queries=500, num_labels=40
+        )
         assert (StoredVotes(opened).counts() == 2000).all()
         assert tracemalloc.get_traced_memory()[1] < 8e6
     finally:
@@ -56,7 +58,9 @@ def test_refuses_a_torn_file(tmp_path, kept):
 
 
 def test_refuses_bits_behind_the_last_label(tmp_path):
-    np.savez(tmp_path / "votes.npz", packed=np.full((2, 3, 2), 255, np.uint8), num_labels=np.array(13))
+    np.savez(
+        tmp_path / "votes.npz", packed=np.full((2, 3, 2), 255, np.uint8), num_labels=np.array(13)
+    )
     with pytest.raises(InvalidValue, match=r"expected a whole vote file \(bits behind label 12\)"):
         list(VoteStore.open(tmp_path / "votes.npz").blocks())
 

@@ -13,14 +13,29 @@ import pytest
 from pate.files.disk import DamagedFile
 from pate.validation import InvalidValue
 from pate.votes.foreign import ForeignVotes
-from pate.votes.vote_file import BitSums, GatheredVotes, SumFile, VoteFile, VoteManifest, is_sum_file, queries_digest
+from pate.votes.vote_file import (
+    BitSums,
+    GatheredVotes,
+    SumFile,
+    VoteFile,
+    VoteManifest,
+    is_sum_file,
+    queries_digest,
+)
 
 TEACHERS, QUERIES, LABELS = 3, 7, 11
 ASKED = np.random.default_rng(0).standard_normal((QUERIES, 4)).astype(np.float32)
 IDS, NAMES = np.arange(10, 10 + QUERIES), tuple(f"label {number}" for number in range(LABELS))
 BESIDE: dict[str, Any] = {"record_ids": IDS, "label_names": NAMES}
-COUNTED: dict[str, int] = {"num_queries": QUERIES, "num_labels": LABELS, "num_records": 50, "num_groups": 40}
-HEAD = VoteManifest(holder="a", queries=queries_digest(ASKED, IDS), num_teachers=TEACHERS, **COUNTED)
+COUNTED: dict[str, int] = {
+    "num_queries": QUERIES,
+    "num_labels": LABELS,
+    "num_records": 50,
+    "num_groups": 40,
+}
+HEAD = VoteManifest(
+    holder="a", queries=queries_digest(ASKED, IDS), num_teachers=TEACHERS, **COUNTED
+)
 
 
 def confidences_of(holder: str, teachers: int = TEACHERS) -> np.ndarray:
@@ -32,22 +47,34 @@ def write(folder: Path, holder: str = "a", name: str | None = None, **changes: A
     teachers, path = changes.get("num_teachers", TEACHERS), folder / f"{name or holder}.npz"
     votes = confidences_of(holder, teachers)
     beside: dict[str, Any] = {name: changes.pop(name, usual) for name, usual in BESIDE.items()}
-    head = replace(HEAD, holder=holder, **({"num_records": 50 + teachers, "num_groups": 40 + teachers} | changes))
+    head = replace(
+        HEAD,
+        holder=holder,
+        **({"num_records": 50 + teachers, "num_groups": 40 + teachers} | changes),
+    )
     if head.cast == "confidences":
         beside |= {
             "confidences": lambda: np.array_split(votes, min(2, teachers)),
             "label_shares": np.full((TEACHERS, LABELS), 0.25),
         }
-    VoteFile.write(path, head, bits=lambda: np.array_split(votes >= 0.5, min(2, teachers)), **beside)
+    VoteFile.write(
+        path, head, bits=lambda: np.array_split(votes >= 0.5, min(2, teachers)), **beside
+    )
     return path
 
 
 @pytest.mark.parametrize("cast", ["bits", "confidences"])
-def test_what_is_written_comes_back_and_equal_votes_are_equal_bytes(cast: str, tmp_path: Path) -> None:
+def test_what_is_written_comes_back_and_equal_votes_are_equal_bytes(
+    cast: str, tmp_path: Path
+) -> None:
     path = write(tmp_path, cast=cast)
     file, votes = VoteFile.open(path), confidences_of("a")
     np.testing.assert_array_equal(np.concatenate(list(file.bits())), votes >= 0.5)
-    assert (file.manifest.cast, file.label_names, file.record_ids.tolist()) == (cast, NAMES, IDS.tolist())
+    assert (file.manifest.cast, file.label_names, file.record_ids.tolist()) == (
+        cast,
+        NAMES,
+        IDS.tolist(),
+    )
     if cast == "confidences":
         np.testing.assert_array_equal(np.concatenate(list(file.confidences())), votes)
         np.testing.assert_array_equal(file.label_shares(), np.full((TEACHERS, LABELS), 0.25))
@@ -55,9 +82,15 @@ def test_what_is_written_comes_back_and_equal_votes_are_equal_bytes(cast: str, t
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "queries": ({"queries": queries_digest(ASKED + 1, IDS)}, "queries=others: expected the queries that .*a.npz"),
+    "queries": (
+        {"queries": queries_digest(ASKED + 1, IDS)},
+        "queries=others: expected the queries that .*a.npz",
+    ),
     "order": ({"queries": queries_digest(ASKED[::-1], IDS)}, "queries=others"),
-    "names": ({"label_names": (*NAMES[:-1], "other")}, r"label_names\[10\]=other: expected label 10, as in .*a.npz"),
+    "names": (
+        {"label_names": (*NAMES[:-1], "other")},
+        r"label_names\[10\]=other: expected label 10, as in .*a.npz",
+    ),
     "ids": ({"record_ids": IDS + 1}, "record_ids=others: expected those of .*a.npz"),
     "clip": ({"vote_clip": 11}, "vote_clip=11: expected the vote_clip of .*a.npz"),
     "cast": ({"cast": "confidences"}, "cast=confidences: expected the cast= of .*a.npz"),
@@ -76,7 +109,9 @@ def test_files_that_do_not_go_together_are_refused_by_name(name: str, tmp_path: 
 
 def test_no_holder_is_there_twice_and_one_is_needed(tmp_path: Path) -> None:
     paths = [write(tmp_path), write(tmp_path, name="copy")]
-    with pytest.raises(InvalidValue, match=r"holder=a: expected each holder once; .* of the same holder"):
+    with pytest.raises(
+        InvalidValue, match=r"holder=a: expected each holder once; .* of the same holder"
+    ):
         GatheredVotes.read(paths)
     with pytest.raises(InvalidValue, match=r"votes=\[\]: expected at least one vote file"):
         GatheredVotes([])
@@ -119,7 +154,9 @@ def test_votes_that_break_their_own_head_are_found(tmp_path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     lied = io.BytesIO()
-    np.save(lied, VoteFile.open(path).manifest.to_text().replace('"vote_clip": 11', '"vote_clip": 1 '))
+    np.save(
+        lied, VoteFile.open(path).manifest.to_text().replace('"vote_clip": 11', '"vote_clip": 1 ')
+    )
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in (members | {"manifest.npy": lied.getvalue()}).items():
             archive.writestr(name, content)
@@ -149,7 +186,9 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
     bits = confidences_of("a") >= 0.5
     np.savez(tmp_path / "bits.npz", votes=bits)
     np.save(tmp_path / "counts.npy", bits.sum(axis=0))
-    np.save(tmp_path / "pairs.npy", np.stack([TEACHERS - bits.sum(axis=0), bits.sum(axis=0)], axis=2))
+    np.save(
+        tmp_path / "pairs.npy", np.stack([TEACHERS - bits.sum(axis=0), bits.sum(axis=0)], axis=2)
+    )
     known = ForeignVotes([tmp_path / "bits.npz"])
     counts = ForeignVotes([tmp_path / "counts.npy"], layout="histogram", num_teachers=TEACHERS)
     pairs = ForeignVotes([tmp_path / "pairs.npy"], layout="pairs")
@@ -170,7 +209,10 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("teachers", [1, 100, 30_000])
 def test_a_tree_of_sums_is_the_sum(teachers: int, tmp_path: Path) -> None:
-    paths = [write(tmp_path, holder, num_teachers=teachers if holder == "c" else 2) for holder in "abcdef"]
+    paths = [
+        write(tmp_path, holder, num_teachers=teachers if holder == "c" else 2)
+        for holder in "abcdef"
+    ]
     whole = GatheredVotes.read(paths)
     left = GatheredVotes.read(paths[:2]).write(tmp_path / "left.npz")
     right = GatheredVotes.read(paths[2:5]).write(tmp_path / "right.npz")
@@ -199,9 +241,14 @@ def test_sums_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("said", "message"),
-    [({"queries": "1" * 64}, "queries=others"), ({"vote_clip": None}, "vote_clip=None: expected the vote_clip of")],
+    [
+        ({"queries": "1" * 64}, "queries=others"),
+        ({"vote_clip": None}, "vote_clip=None: expected the vote_clip of"),
+    ],
 )
-def test_a_sum_whose_holders_say_different_things_is_refused(said: Any, message: str, tmp_path: Path) -> None:
+def test_a_sum_whose_holders_say_different_things_is_refused(
+    said: Any, message: str, tmp_path: Path
+) -> None:
     heads = (replace(HEAD, vote_clip=1), replace(HEAD, **({"holder": "b", "vote_clip": 1} | said)))
     SumFile.write(tmp_path / "sum.npz", heads, np.ones((QUERIES, LABELS), np.int64), **BESIDE)
     with pytest.raises(InvalidValue, match=message):
@@ -224,7 +271,9 @@ def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 7, 8, 15, 16, 100, 255, 257])
 @pytest.mark.parametrize(("num_queries", "num_labels"), [(1, 1), (3, 8), (5, 11), (40, 1000)])
-def test_sums_of_packed_bits_are_sums_of_bits(num_rows: int, num_queries: int, num_labels: int) -> None:
+def test_sums_of_packed_bits_are_sums_of_bits(
+    num_rows: int, num_queries: int, num_labels: int
+) -> None:
     rng = np.random.default_rng(num_rows)
     likely = rng.random((num_queries, num_labels))
     likely[0, 0] = 1  # all votes for it fill every digit
@@ -236,4 +285,6 @@ def test_sums_of_packed_bits_are_sums_of_bits(num_rows: int, num_queries: int, n
         sums.add(row)  # which is used again
         row[:] = 0xFF
     np.testing.assert_array_equal(sums.counts(num_labels), bits.sum(axis=0))
-    np.testing.assert_array_equal(sums.counts(num_labels), bits.sum(axis=0), "and may be read twice")
+    np.testing.assert_array_equal(
+        sums.counts(num_labels), bits.sum(axis=0), "and may be read twice"
+    )

@@ -9,4 +9,6 @@ from tests.e2e.stages_of_run import deployed_plan
 
 HOLDERS = int(os.environ.get("SMALL_HOLDERS", "3"))
 
-app = holder_app(SmallHolders(Path(os.environ.get("SMALL_FOLDER", "holders")), HOLDERS, deployed_plan(HOLDERS)))
+app = holder_app(
+    SmallHolders(Path(os.environ.get("SMALL_FOLDER", "holders")), HOLDERS, deployed_plan(HOLDERS))
+)

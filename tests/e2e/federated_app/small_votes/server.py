@@ -14,7 +14,9 @@ SECONDS = float(os.environ.get("SMALL_SECONDS", "120"))
 def made(context: Any) -> Any:
     said = context.run_config
     folder, holders = Path(str(said["folder"])), int(said["holders"])
-    return small_release(deployed_plan(holders), folder, holders, max_absent=int(said["max-absent"]))
+    return small_release(
+        deployed_plan(holders), folder, holders, max_absent=int(said["max-absent"])
+    )
 
 
 app = release_app(made, seconds=SECONDS, connect_seconds=SECONDS)

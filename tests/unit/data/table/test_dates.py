@@ -25,7 +25,9 @@ def days(year: int, month: int, day: int, hours: float = 0.0) -> float:
     return (datetime(year, month, day) - datetime(1970, 1, 1)) / timedelta(days=1) + hours / 24
 
 
-def written(folder: Path, cells: list[str], private: list[str] | None = None, **settings: Any) -> Table:
+def written(
+    folder: Path, cells: list[str], private: list[str] | None = None, **settings: Any
+) -> Table:
     """A reader of three files with a column of dates; the private ones may be others."""
     files = {}
     for place, split in enumerate(("private", "public", "test")):
@@ -90,17 +92,23 @@ def test_private_dates_are_read_in_the_order_of_the_public_file(tmp_path: Path) 
     inputs = table.load().private.inputs
     column = column_of(table)
     assert column.order == "dmy"
-    assert np.allclose(column.framed(inputs[:, 1:])["when"][10:15], [days(2024, 3, day) for day in range(1, 6)])
+    assert np.allclose(
+        column.framed(inputs[:, 1:])["when"][10:15], [days(2024, 3, day) for day in range(1, 6)]
+    )
     with pytest.raises(
-        InvalidValue, match=r"^data\.private\.when: expected dates such as 31\.01\.2025 .*, 19 of 40 rows"
+        InvalidValue,
+        match=r"^data\.private\.when: expected dates such as 31\.01\.2025 .*, 19 of 40 rows",
     ):
         written(tmp_path, public, [day.strftime("%m/%d/%Y") for day in DAYS]).load()
     iso = list(map(str, DAYS))
     with pytest.raises(
-        InvalidValue, match=r"^data\.private\.when: .*; dates in other orders need data\.date_order=dmy"
+        InvalidValue,
+        match=r"^data\.private\.when: .*; dates in other orders need data\.date_order=dmy",
     ):
         written(tmp_path, iso, private).load()
-    assert np.array_equal(written(tmp_path, iso, private, date_order="dmy").load().private.inputs, inputs)
+    assert np.array_equal(
+        written(tmp_path, iso, private, date_order="dmy").load().private.inputs, inputs
+    )
 
 
 UNCLEAR = {
@@ -156,7 +164,10 @@ def test_dates_that_may_be_others_are_refused_with_what_to_set(tmp_path: Path, c
 def test_a_setting_says_the_order(tmp_path: Path, order: str) -> None:
     cells = [day.strftime("%d.%m.%Y") for day in EARLY]
     column = column_of(written(tmp_path, cells, date_order=order))
-    ends = {"dmy": (days(2024, 1, 1), days(2024, 8, 5)), "mdy": (days(2024, 1, 1), days(2024, 5, 8))}
+    ends = {
+        "dmy": (days(2024, 1, 1), days(2024, 8, 5)),
+        "mdy": (days(2024, 1, 1), days(2024, 5, 8)),
+    }
     assert (column.min, column.max) == ends[order]
 
 
@@ -167,7 +178,9 @@ def test_iso_and_another_order_in_one_column_and_missing_cells(tmp_path: Path) -
     assert (column.min, column.max, column.missing) == (days(2024, 3, 1), days(2024, 4, 9), True)
 
 
-@pytest.mark.parametrize("cells", [["10.1.3", "9.1.2"], ["12-34-5678", "78-12-1234"], ["1.2.3.4", "5.6.7.8"]])
+@pytest.mark.parametrize(
+    "cells", [["10.1.3", "9.1.2"], ["12-34-5678", "78-12-1234"], ["1.2.3.4", "5.6.7.8"]]
+)
 def test_codes_that_are_no_dates_stay_words(tmp_path: Path, cells: list[str]) -> None:
     schema = written(tmp_path, cells * 20).public_schema()
     assert schema.columns[1].kind == "category"
@@ -185,11 +198,15 @@ def test_codes_that_are_no_dates_stay_words(tmp_path: Path, cells: list[str]) ->
         ("1st Sept. 2024", (), None, days(2024, 9, 1)),
     ],
 )
-def test_a_date_by_hand(word: str, orders: tuple[str, ...], first_year: int | None, wanted: float) -> None:
+def test_a_date_by_hand(
+    word: str, orders: tuple[str, ...], first_year: int | None, wanted: float
+) -> None:
     assert days_of(word, orders, first_year) == pytest.approx(wanted, abs=1e-9)
 
 
-@pytest.mark.parametrize("word", ["29.02.2023", "31.04.2024", "00.01.2024", "01.13.2024", "1.2.2024 25:00", "1.1.1"])
+@pytest.mark.parametrize(
+    "word", ["29.02.2023", "31.04.2024", "00.01.2024", "01.13.2024", "1.2.2024 25:00", "1.1.1"]
+)
 def test_what_is_on_no_calendar_is_no_date(word: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         days_of(word, ("dmy",), 1930)
@@ -197,7 +214,9 @@ def test_what_is_on_no_calendar_is_no_date(word: str) -> None:
 
 @pytest.mark.parametrize("absent", ["9999-12-31", "1900-01-01", "0001-01-01", "2204-03-05"])
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y"])
-def test_a_date_for_none_is_a_missing_cell_and_does_not_squeeze_others(tmp_path: Path, absent: str, form: str) -> None:
+def test_a_date_for_none_is_a_missing_cell_and_does_not_squeeze_others(
+    tmp_path: Path, absent: str, form: str
+) -> None:
     year, month, day = absent.split("-")
     word = form.replace("%Y", year).replace("%m", month).replace("%d", day)
     cells = [day.strftime(form) for day in DAYS]
@@ -205,10 +224,16 @@ def test_a_date_for_none_is_a_missing_cell_and_does_not_squeeze_others(tmp_path:
     table = written(tmp_path, cells)
     dataset = table.load()
     column = column_of(table)
-    assert (column.min, column.max, column.absent) == (days(2024, 3, 2), days(2024, 4, 9), (absent,))
+    assert (column.min, column.max, column.absent) == (
+        days(2024, 3, 2),
+        days(2024, 4, 9),
+        (absent,),
+    )
     assert dataset.private.inputs[::8, 2].tolist() == [1.0] * 5  # the feature of missing cells
     assert np.std(np.delete(dataset.private.inputs[:, 1], np.s_[::8])) == pytest.approx(1, abs=1e-5)
-    told = f"when: {absent}, in 5 of 40 cells, is far from all other dates and read as a missing cell"
+    told = (
+        f"when: {absent}, in 5 of 40 cells, is far from all other dates and read as a missing cell"
+    )
     assert told in dataset.notes
     published = TableSchema.read(table.public_schema().plain(), name="x")
     assert published == table.public_schema()
@@ -223,7 +248,13 @@ def test_a_date_for_none_in_private_rows_alone_is_no_part_of_the_schema(tmp_path
 
 
 @pytest.mark.parametrize(
-    "years", [range(1980, 2024), [1990, 2000, 2010, 2020], [1926, 1950, 1960, 1970, 1980, 1990], [2000, 2020]]
+    "years",
+    [
+        range(1980, 2024),
+        [1990, 2000, 2010, 2020],
+        [1926, 1950, 1960, 1970, 1980, 1990],
+        [2000, 2020],
+    ],
 )
 def test_dates_that_are_no_farther_apart_than_the_others_are_dates(years: Any) -> None:
     assert absent_dates(np.array([days(year, 1, 1) for year in years])) == []
@@ -231,14 +262,19 @@ def test_dates_that_are_no_farther_apart_than_the_others_are_dates(years: Any) -
 
 def test_several_dates_for_none_are_all_missing() -> None:
     words = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
-    dates = np.array([*(days_of(word) for word in words), *(days(2020, 1, day) for day in range(1, 30)), np.nan])
+    dates = np.array(
+        [*(days_of(word) for word in words), *(days(2020, 1, day) for day in range(1, 30)), np.nan]
+    )
     assert sorted(map(days_as_text, absent_dates(dates))) == sorted(words[:3])
 
 
 def test_a_frequent_date_that_may_stand_for_none_is_told(tmp_path: Path) -> None:
     births = [f"{1920 + row}-05-0{1 + row % 9}" for row in range(100)]
     (line, *_) = written(tmp_path, births + ["1900-01-01"] * 20).public_remarks()
-    assert line == "when: 20 of 120 cells are 1900-01-01; 'data.missing=[\"1900-01-01\"]' if that means a missing cell"
+    assert (
+        line
+        == "when: 20 of 120 cells are 1900-01-01; 'data.missing=[\"1900-01-01\"]' if that means a missing cell"
+    )
 
 
 @pytest.mark.parametrize(
@@ -267,12 +303,15 @@ def test_blanks_of_any_kind_stand_in_dates() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", ["%Y-%m", "%m/%Y", "%Y-%j", "%Y-%m-%d 10:30:00 CET", "%a %b %d 10:00:00 %Y", "%d. Brachet %Y"]
+    "form",
+    ["%Y-%m", "%m/%Y", "%Y-%j", "%Y-%m-%d 10:30:00 CET", "%a %b %d 10:00:00 %Y", "%d. Brachet %Y"],
 )
 def test_words_with_years_are_told_to_be_no_dates(tmp_path: Path, form: str) -> None:
     spread = [date(2022, 1, 1) + timedelta(days=29 * place) for place in range(40)]
     lines = written(tmp_path, [day.strftime(form) for day in spread]).public_remarks()
-    assert any("when: 40 of 40 cells are words with a year in them (" in line for line in lines), lines
+    assert any("when: 40 of 40 cells are words with a year in them (" in line for line in lines), (
+        lines
+    )
     words = [f"ICD-10-{place % 5}" for place in range(40)]
     assert not any("year" in line for line in written(tmp_path, words).public_remarks())
 

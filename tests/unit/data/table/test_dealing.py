@@ -26,15 +26,22 @@ def whole(tmp_path: Path) -> Path:
     rows = range(PEOPLE * VISITS)
     who = [str(row % PEOPLE) if row < PEOPLE else f"{row % PEOPLE}.0" for row in rows]
     price = [f"1.0{row % 90 + 10},5" for row in rows]
-    frame = pd.DataFrame({"who": who, "price": price, "note": ["a", "NA"] * (len(rows) // 2), "ill": [0, 1] * 100})
+    frame = pd.DataFrame(
+        {"who": who, "price": price, "note": ["a", "NA"] * (len(rows) // 2), "ill": [0, 1] * 100}
+    )
     frame.to_csv(tmp_path / "all.csv", index=False, sep=";")
     return tmp_path / "all.csv"
 
 
 def dealt(whole: Path, folder: str, **settings: Any) -> dict[str, Any]:
     (whole.parent / folder).mkdir()
-    dealing = Dealing(TableFile(whole, "data"), **{"group": "who", "public_share": 0.2, "test_share": 0.1} | settings)
-    return {split: path.read_bytes() for split, path in dealing.write(whole.parent / folder).items()}
+    dealing = Dealing(
+        TableFile(whole, "data"),
+        **{"group": "who", "public_share": 0.2, "test_share": 0.1} | settings,
+    )
+    return {
+        split: path.read_bytes() for split, path in dealing.write(whole.parent / folder).items()
+    }
 
 
 def people(part: bytes) -> set[str]:
@@ -44,7 +51,11 @@ def people(part: bytes) -> set[str]:
 def test_groups_are_whole_and_shares_are_theirs(whole: Path) -> None:
     parts = dealt(whole, "a")
     found = {split: people(part) for split, part in parts.items()}
-    assert {split: len(who) for split, who in found.items()} == {"private": 35, "public": 10, "test": 5}
+    assert {split: len(who) for split, who in found.items()} == {
+        "private": 35,
+        "public": 10,
+        "test": 5,
+    }
     assert len(set.union(*found.values())) == PEOPLE
     lines = sorted(line for part in parts.values() for line in part.decode().splitlines()[1:])
     assert lines == sorted(line.replace("NA", "") for line in whole.read_text().splitlines()[1:])
@@ -70,15 +81,35 @@ def test_parts_are_files_of_the_same_kind(whole: Path, ending: str) -> None:
 
 
 def test_the_command_deals_and_its_files_make_a_data_set(whole: Path) -> None:
-    words = [f"data={whole}", f"output={whole.parent / 'schema.yaml'}", "labels=[ill]", "thousands=."]
+    words = [
+        f"data={whole}",
+        f"output={whole.parent / 'schema.yaml'}",
+        "labels=[ill]",
+        "thousands=.",
+    ]
     ended = call("schema", *words, "group=who", "split=.2,.1")
     assert ended.returncode == 0, ended.stderr
     files = {split: str(whole.parent / f"{split}.csv") for split in ("private", "public", "test")}
-    dataset = Table(**files, labels=("ill",), group="who", schema=str(whole.parent / "schema.yaml")).load()
-    assert (dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups) == (35, 10, 5)
-    again = call("schema", *words[:1], f"output={whole.parent / 'other.yaml'}", *words[2:], "group=who", "split=.2,.1")
+    dataset = Table(
+        **files, labels=("ill",), group="who", schema=str(whole.parent / "schema.yaml")
+    ).load()
+    assert (dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups) == (
+        35,
+        10,
+        5,
+    )
+    again = call(
+        "schema",
+        *words[:1],
+        f"output={whole.parent / 'other.yaml'}",
+        *words[2:],
+        "group=who",
+        "split=.2,.1",
+    )
     assert again.returncode == 2
-    assert again.stderr.startswith(f"output={files['private']}: expected a folder without such a file")
+    assert again.stderr.startswith(
+        f"output={files['private']}: expected a folder without such a file"
+    )
     assert not (whole.parent / "other.yaml").exists()
 
 
@@ -92,7 +123,12 @@ def test_the_command_deals_and_its_files_make_a_data_set(whole: Path) -> None:
     ],
 )
 def test_what_cannot_be_dealt_leaves_no_file(whole: Path, word: str, line: str) -> None:
-    words = [f"data={whole}", f"output={whole.parent / 'schema.yaml'}", "labels=[ill]", "thousands=."]
+    words = [
+        f"data={whole}",
+        f"output={whole.parent / 'schema.yaml'}",
+        "labels=[ill]",
+        "thousands=.",
+    ]
     ended = call("schema", *words, "group=who", "split=.2,.1", word)
     assert ended.returncode == 2
     assert ended.stderr.startswith(line), ended.stderr
@@ -101,16 +137,22 @@ def test_what_cannot_be_dealt_leaves_no_file(whole: Path, word: str, line: str) 
 
 def test_a_person_with_a_fifth_of_all_rows_is_told(whole: Path) -> None:
     frame = pd.read_csv(whole, sep=";", dtype=str)
-    pd.concat([frame, frame[frame["who"] == "7"].sample(80, replace=True)]).to_csv(whole, index=False, sep=";")
+    pd.concat([frame, frame[frame["who"] == "7"].sample(80, replace=True)]).to_csv(
+        whole, index=False, sep=";"
+    )
     said = Dealing(TableFile(whole, "data"), "who", 0.2, 0.1).largest()
     assert said == "group=who: one has 84 of 280 rows, all of which are in one part"
 
 
 def test_every_person_needs_a_name_and_a_part(whole: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^group=who: expected a value in each row, 1 of 2 rows have none$"):
+    with pytest.raises(
+        InvalidValue, match=r"^group=who: expected a value in each row, 1 of 2 rows have none$"
+    ):
         (whole.parent / "few.csv").write_text("who,x\n1,2\n,3\n")
         Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).part_of_row()
-    with pytest.raises(InvalidValue, match=r"^split=0\.2,0\.1: expected more than 2 groups of rows$"):
+    with pytest.raises(
+        InvalidValue, match=r"^split=0\.2,0\.1: expected more than 2 groups of rows$"
+    ):
         (whole.parent / "few.csv").write_text("who,x\n1,2\n2,3\n")
         Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).part_of_row()
 
@@ -119,19 +161,29 @@ def test_the_line_that_the_command_prints_names_the_files_and_nothing_twice(whol
     """Pasted into a shell it is a run of the same labels and group; here its words are read as Hydra reads them."""
     folder = whole.parent / "d x"
     folder.mkdir()
-    words = [f"data={whole}", f"output='{folder / 'schema.yaml'}'", "labels=[ill]", "thousands=.", "drop=[note]"]
+    words = [
+        f"data={whole}",
+        f"output='{folder / 'schema.yaml'}'",
+        "labels=[ill]",
+        "thousands=.",
+        "drop=[note]",
+    ]
     ended = call("schema", *words, "group=who", "split=.2,.1")
     assert ended.returncode == 0, ended.stderr
     program, *settings = shlex.split(ended.stdout.splitlines()[-1])
     parsed = [OverridesParser.create().parse_override(quoted(word)) for word in settings]
     given = {each.key_or_group.removeprefix("data."): each.value() for each in parsed}
     assert (program, given.pop("data")) == ("pate-train", "table")
-    assert given == {name: str(folder / f"{name}.csv") for name in ("private", "public", "test")} | {
-        "schema": str(folder / "schema.yaml")
-    }
+    assert given == {
+        name: str(folder / f"{name}.csv") for name in ("private", "public", "test")
+    } | {"schema": str(folder / "schema.yaml")}
     dataset = Table(**given).load()
     assert dataset.label_names == ("ill",)
-    assert (dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups) == (35, 10, 5)
+    assert (dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups) == (
+        35,
+        10,
+        5,
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +194,9 @@ def test_the_line_that_the_command_prints_names_the_files_and_nothing_twice(whol
         (("labels=[ill]", "split=part"), "pate-train data=table data.schema=s.yaml data.path=all.csv data.split=part"),
     ],
 )  # fmt: skip
-def test_the_line_of_one_file(whole: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str) -> None:
+def test_the_line_of_one_file(
+    whole: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str
+) -> None:
     frame = pd.read_csv(whole, sep=";").assign(part=["public", "private"] * 100)
     frame.to_csv(whole, index=False)
     monkeypatch.chdir(whole.parent)

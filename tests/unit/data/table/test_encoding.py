@@ -20,12 +20,17 @@ NAMES = ["José", "Zoë", "Šárka €", "Jürgen"]  # Š and the euro sign are 
 WARDS = ["Pädiatrie", "Gynäkologie"]
 
 
-def written(folder: Path, encodings: dict[str, str], *, shared: bool = False, mark: str = "") -> dict[str, Any]:
+def written(
+    folder: Path, encodings: dict[str, str], *, shared: bool = False, mark: str = ""
+) -> dict[str, Any]:
     """Writes a file for each split in an encoding of its own; all have the same persons where these are shared."""
     settings: dict[str, Any] = {"labels": ("flu",), "group": "person"}
     for split, encoding in encodings.items():
         whose = "" if shared else f" {split}"
-        rows = [f"{name}{whose},{30 + place},{WARDS[place % 2]},{place % 2}" for place, name in enumerate(NAMES)]
+        rows = [
+            f"{name}{whose},{30 + place},{WARDS[place % 2]},{place % 2}"
+            for place, name in enumerate(NAMES)
+        ]
         text = mark + "\n".join(["person,age,ward,flu", *rows, ""])
         settings[split] = str(folder / f"{split}.csv")
         Path(settings[split]).write_bytes(text.encode(encoding))
@@ -34,26 +39,50 @@ def written(folder: Path, encodings: dict[str, str], *, shared: bool = False, ma
 
 @pytest.mark.parametrize("named", ["latin-1", "cp1252", "windows-1252", {"private": "iso-8859-1"}])
 def test_a_person_of_two_files_in_two_encodings_is_one(tmp_path: Path, named: Any) -> None:
-    settings = written(tmp_path, {"private": "cp1252", "public": "utf-8", "test": "utf-8"}, shared=True)
-    with pytest.raises(InvalidValue, match=r"^data\.group=person: .* in one split, 4 are in private and public$"):
+    settings = written(
+        tmp_path, {"private": "cp1252", "public": "utf-8", "test": "utf-8"}, shared=True
+    )
+    with pytest.raises(
+        InvalidValue, match=r"^data\.group=person: .* in one split, 4 are in private and public$"
+    ):
         Table(**settings, encoding=named).load()
 
 
 @pytest.mark.parametrize(
     ("encodings", "named", "told"),
     [
-        (("cp1252", "utf-8", "utf-8"), "cp1252", "data.private: read in cp1252, as it is not in UTF-8"),
+        (
+            ("cp1252", "utf-8", "utf-8"),
+            "cp1252",
+            "data.private: read in cp1252, as it is not in UTF-8",
+        ),
         (("utf-8", "cp1252", "utf-8"), "latin-1", "data.private: read in UTF-8, which it is in"),
-        (("cp1252", "cp1252", "cp1252"), "latin-1", "data.public: read in cp1252, as it is not in UTF-8"),
-        (("cp1252", "utf-8", "utf-16"), {"private": "cp1252"}, "data.test: read in utf-16, as it is not in UTF-8"),
-        (("cp1252", "utf-8", "cp1250"), {"private": "cp1252", "test": "cp1250"}, "data.test: read in cp1250"),
+        (
+            ("cp1252", "cp1252", "cp1252"),
+            "latin-1",
+            "data.public: read in cp1252, as it is not in UTF-8",
+        ),
+        (
+            ("cp1252", "utf-8", "utf-16"),
+            {"private": "cp1252"},
+            "data.test: read in utf-16, as it is not in UTF-8",
+        ),
+        (
+            ("cp1252", "utf-8", "cp1250"),
+            {"private": "cp1252", "test": "cp1250"},
+            "data.test: read in cp1250",
+        ),
         (("utf-16-le", "utf-8", "utf-8-sig"), "utf-16-le", "data.private: read in utf-16-le"),
     ],
 )
-def test_each_file_is_read_in_its_own_encoding(tmp_path: Path, encodings: Any, named: Any, told: str) -> None:
+def test_each_file_is_read_in_its_own_encoding(
+    tmp_path: Path, encodings: Any, named: Any, told: str
+) -> None:
     splits = ("private", "public", "test")
     wanted = Table(**written(tmp_path, dict.fromkeys(splits, "utf-8"))).load()
-    dataset = Table(**written(tmp_path, dict(zip(splits, encodings, strict=True))), encoding=named).load()
+    dataset = Table(
+        **written(tmp_path, dict(zip(splits, encodings, strict=True))), encoding=named
+    ).load()
     for split in splits:
         assert np.array_equal(getattr(dataset, split).inputs, getattr(wanted, split).inputs)
     assert dataset.owners == wanted.owners
@@ -70,9 +99,13 @@ def test_a_file_for_predictions_and_one_that_is_dealt_are_read_alike(tmp_path: P
         table = TableFile(Path(settings[split]), "data", encoding).read()
         assert np.array_equal(schema.inputs(table), wanted)
     (tmp_path / "parts").mkdir()
-    parts = Dealing(TableFile(Path(settings["private"]), "data", "latin-1"), None, 0.25, 0.25).write(tmp_path / "parts")
+    parts = Dealing(
+        TableFile(Path(settings["private"]), "data", "latin-1"), None, 0.25, 0.25
+    ).write(tmp_path / "parts")
     found = sorted(
-        word for path in parts.values() for word in TableFile(path, "data", "cp1252").read()["ward"].to_pylist()
+        word
+        for path in parts.values()
+        for word in TableFile(path, "data", "cp1252").read()["ward"].to_pylist()
     )
     assert found == sorted(2 * WARDS)
 
@@ -102,7 +135,9 @@ def test_bytes_say_the_encoding_before_a_setting_does(
     assert encoding_of(path, named) == encoding
 
 
-def test_a_character_that_a_block_ends_within_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_character_that_a_block_ends_within_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pate.data.table.encoding._BLOCK_BYTES", 1)
     (tmp_path / "a.csv").write_bytes("é€".encode())
     (tmp_path / "b.csv").write_bytes("é€".encode()[:-1])
@@ -124,11 +159,20 @@ def test_lines_in_two_encodings_are_refused_by_their_number(tmp_path: Path, name
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"encoding": {"privat": "cp1252"}}, r"^data\.encoding=.*: expected an encoding, or one for each split"),
-        ({"encoding": {"private": "klingon"}}, r"^data\.encoding\.private=klingon: expected the name of an encoding"),
+        (
+            {"encoding": {"privat": "cp1252"}},
+            r"^data\.encoding=.*: expected an encoding, or one for each split",
+        ),
+        (
+            {"encoding": {"private": "klingon"}},
+            r"^data\.encoding\.private=klingon: expected the name of an encoding",
+        ),
         ({"encoding": {"test": 3}}, r"^data\.encoding\.test=3: expected the name of an encoding"),
         ({"encoding": "base64"}, r"^data\.encoding=base64: expected the name of an encoding"),
-        ({"encoding": {"test": "cp1252"}, "path": "a.csv"}, r"^data\.encoding=.*: expected an encoding, or one"),
+        (
+            {"encoding": {"test": "cp1252"}, "path": "a.csv"},
+            r"^data\.encoding=.*: expected an encoding, or one",
+        ),
     ],
 )
 def test_what_is_no_encoding_is_refused(settings: dict[str, Any], line: str) -> None:
@@ -138,11 +182,15 @@ def test_what_is_no_encoding_is_refused(settings: dict[str, Any], line: str) -> 
 
 def test_the_advice_for_one_file_does_not_change_the_others(tmp_path: Path) -> None:
     settings = written(tmp_path, {"private": "cp1252", "public": "utf-8", "test": "utf-8"})
-    with pytest.raises(InvalidValue, match=r"encoding=latin-1 .*; files in UTF-8 beside it are read as such$"):
+    with pytest.raises(
+        InvalidValue, match=r"encoding=latin-1 .*; files in UTF-8 beside it are read as such$"
+    ):
         Table(**settings).load()
 
 
-def test_names_of_columns_are_read_without_a_block_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_columns_are_read_without_a_block_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A block has 32 MB: to read one for each list of names takes a third of the time of a small table."""
     from pyarrow import csv
 
@@ -162,7 +210,9 @@ def test_utf_16_without_a_mark_is_named(tmp_path: Path, encoding: str, named: st
     assert Table(**settings, encoding=encoding).load().private.inputs.shape[0] == len(NAMES)
 
 
-@pytest.mark.parametrize(("encoding", "is_told"), [("mac-roman", True), ("cp850", True), ("cp1252", False)])
+@pytest.mark.parametrize(
+    ("encoding", "is_told"), [("mac-roman", True), ("cp850", True), ("cp1252", False)]
+)
 def test_names_with_signs_in_them_are_told(tmp_path: Path, encoding: str, is_told: bool) -> None:
     """Read as latin-1, M\u00fcller of mac-roman is M\u0178ller, and of cp850 no letter at all: another person."""
     path = tmp_path / "a.csv"
@@ -185,9 +235,13 @@ def test_lines_of_json_in_utf_16_name_the_encoding(tmp_path: Path) -> None:
         list(TableFile(path, "data.private").rows())
 
 
-def test_a_good_file_is_not_read_again_for_a_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_good_file_is_not_read_again_for_a_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rule for zero bytes reads a megabyte: for each column of each batch this took half of the time."""
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n")
-    monkeypatch.setattr("pate.data.table.files.likely_utf_16", lambda _: pytest.fail("the file was read again"))
+    monkeypatch.setattr(
+        "pate.data.table.files.likely_utf_16", lambda _: pytest.fail("the file was read again")
+    )
     assert sum(table.num_rows for _, table in TableFile(path, "data.private").rows()) == 1

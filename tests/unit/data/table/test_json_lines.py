@@ -48,12 +48,16 @@ def test_a_field_is_a_column_wherever_it_first_occurs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["[1]", '"age"', "3", "null", '{"age": 1},', "{'age': 1}"])
 def test_other_lines_are_refused_in_one(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.jsonl").write_text('{"age": 1}\n' * 9000 + line)
-    with pytest.raises(InvalidValue, match=r"^data\.public=\S+: expected an object of JSON in each line"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.public=\S+: expected an object of JSON in each line"
+    ):
         read(tmp_path / "a.jsonl")
 
 
 def test_a_file_without_a_field_is_empty(tmp_path: Path) -> None:
     for content in ("", "\n\n", "\ufeff", "{}\n"):
         (tmp_path / "a.jsonl").write_text(content, encoding="utf-8")
-        with pytest.raises(InvalidValue, match=r": expected a line for each record, and the file is empty$"):
+        with pytest.raises(
+            InvalidValue, match=r": expected a line for each record, and the file is empty$"
+        ):
             read(tmp_path / "a.jsonl")

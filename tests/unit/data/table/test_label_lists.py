@@ -65,7 +65,15 @@ def test_cells_that_look_like_lists_and_name_nothing(cell: str) -> None:
 
 
 # The labels of seven records; each split has the same.
-RECORDS: list[list[str]] = [["flu"], ["flu", "pain; chest"], [], ["pain; chest"], ["flu"], ["flu", "flu"], []]
+RECORDS: list[list[str]] = [
+    ["flu"],
+    ["flu", "pain; chest"],
+    [],
+    ["pain; chest"],
+    ["flu"],
+    ["flu", "flu"],
+    [],
+]
 COUNTS = {"flu": 4, "pain; chest": 2}
 
 
@@ -85,7 +93,9 @@ def table(folder: Path, form: Any, ending: str, **settings: Any) -> Table:
         else:
             (frame.to_parquet if ending == "parquet" else frame.to_feather)(path)
         files[split] = str(path)
-    return Table(**files | {"labels": ("dx",), "label_separator": ";", "group": "person"} | settings)
+    return Table(
+        **files | {"labels": ("dx",), "label_separator": ";", "group": "person"} | settings
+    )
 
 
 FORMS = {
@@ -105,41 +115,61 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("settings", [{}, {"label_separator": ","}, {"missing": ("?",)}])
-def test_lists_are_read_as_lists_whatever_the_separator(tmp_path: Path, name: str, settings: dict[str, Any]) -> None:
+def test_lists_are_read_as_lists_whatever_the_separator(
+    tmp_path: Path, name: str, settings: dict[str, Any]
+) -> None:
     data = table(tmp_path, FORMS[name], name.partition(" ")[0], **settings).load()
-    assert dict(zip(data.label_names, data.private.labels.sum(axis=0).tolist(), strict=True)) == COUNTS
-    assert data.private.labels[:4].tolist() == [[True, False], [True, True], [False, False], [False, True]]
+    assert (
+        dict(zip(data.label_names, data.private.labels.sum(axis=0).tolist(), strict=True)) == COUNTS
+    )
+    assert data.private.labels[:4].tolist() == [
+        [True, False],
+        [True, True],
+        [False, False],
+        [False, True],
+    ]
 
 
 @pytest.mark.parametrize("labels", [("dx", "pain; chest", "flu"), ("pain; chest", "flu")])
-def test_labels_that_are_named_may_have_the_separator(tmp_path: Path, labels: tuple[str, ...]) -> None:
+def test_labels_that_are_named_may_have_the_separator(
+    tmp_path: Path, labels: tuple[str, ...]
+) -> None:
     data = table(tmp_path, list, "jsonl", labels=labels).load()
     assert data.label_names == ("pain; chest", "flu")
     assert data.private.labels.sum(axis=0).tolist() == [2, 4]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-@pytest.mark.parametrize("form", [lambda labels: [[word] for word in labels], lambda labels: {"flu": "flu" in labels}])
+@pytest.mark.parametrize(
+    "form", [lambda labels: [[word] for word in labels], lambda labels: {"flu": "flu" in labels}]
+)
 def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, form: Any) -> None:
     rule = r"expected names of labels with ; between them, or a list of names in quotes"
     with pytest.raises(InvalidValue, match=rf"^data\.public\.dx: {rule}$"):
         table(tmp_path, form, ending).load()
-    with pytest.raises(InvalidValue, match=rf"^data\.private\.dx: {rule}, \d of 7 rows hold something else, row 1"):
+    with pytest.raises(
+        InvalidValue, match=rf"^data\.private\.dx: {rule}, \d of 7 rows hold something else, row 1"
+    ):
         table(tmp_path, form, ending, labels=("dx", "flu", "pain; chest")).load()
 
 
 def test_lists_of_bits_name_no_labels(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"^data\.public\.dx: expected names of labels, found lists of 0 and 1: "):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.public\.dx: expected names of labels, found lists of 0 and 1: "
+    ):
         table(tmp_path, lambda labels: [int("flu" in labels), 1], "parquet").load()
 
 
 def test_lists_without_a_separator_tell_the_setting(tmp_path: Path) -> None:
     with pytest.raises(
-        InvalidValue, match=r"data\.private\.dx: .*; 'data\.label_separator=\S+' reads lists of labels$"
+        InvalidValue,
+        match=r"data\.private\.dx: .*; 'data\.label_separator=\S+' reads lists of labels$",
     ):
         table(tmp_path, list, "parquet", label_separator=None).load()
 
 
 def test_lists_of_a_feature_stay_one_word(tmp_path: Path) -> None:
-    plain = table(tmp_path, list, "jsonl", labels=("age",), drop=(), label_separator=None).public_schema()
+    plain = table(
+        tmp_path, list, "jsonl", labels=("age",), drop=(), label_separator=None
+    ).public_schema()
     assert {name for column in plain.columns for name in column.feature_names} >= {"dx=flu"}

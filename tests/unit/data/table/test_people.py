@@ -75,7 +75,9 @@ def _tables(folder: Path, people: dict[str, list[str]]) -> Any:
     files = {}
     for split, names in people.items():
         rows = [f'"{name}",{place},{place % 2}' for place, name in enumerate(names)]
-        (folder / f"{split}.csv").write_text("\n".join(["person,age,flu", *rows]) + "\n", encoding="utf-8")
+        (folder / f"{split}.csv").write_text(
+            "\n".join(["person,age,flu", *rows]) + "\n", encoding="utf-8"
+        )
         files[split] = str(folder / f"{split}.csv")
     return Table(**files, labels=("flu",), group="person").load()
 
@@ -89,7 +91,9 @@ def _hugging_face(folder: Path, people: dict[str, list[str]]) -> Any:
             {"person": names, "age": places, "flu": [place % 2 for place in places]}
         )
     datasets.DatasetDict(parts).save_to_disk(str(folder / "saved"))
-    return HuggingFace(path=str(folder / "saved"), inputs=("age",), labels=("flu",), group="person").load()
+    return HuggingFace(
+        path=str(folder / "saved"), inputs=("age",), labels=("flu",), group="person"
+    ).load()
 
 
 BOTH = pytest.mark.parametrize("load", [_tables, _hugging_face])
@@ -97,7 +101,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def _people(**splits: list[str]) -> dict[str, list[str]]:
-    usual = {split: [f"{split} {number}" for number in range(12)] for split in ("private", "public", "test")}
+    usual = {
+        split: [f"{split} {number}" for number in range(12)]
+        for split in ("private", "public", "test")
+    }
     return {**usual, **splits}
 
 
@@ -105,7 +112,10 @@ def _people(**splits: list[str]) -> dict[str, list[str]]:
 def test_a_person_in_two_splits_is_found_in_another_spelling(tmp_path: Path, load: Load) -> None:
     ids = [str(uuid.UUID(int=2**100 + number)) for number in range(12)]
     people = _people(private=ids, test=[*map(str.upper, ids[:3]), "a", "b"])
-    with pytest.raises(InvalidValue, match=r"^data\.group=person: expected each person in one split, 3 are in private"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^data\.group=person: expected each person in one split, 3 are in private",
+    ):
         load(tmp_path, people)
 
 
@@ -120,12 +130,22 @@ def test_private_names_that_differ_in_letter_case_are_one_group(tmp_path: Path, 
 
 
 @BOTH
-def test_persons_that_look_alike_are_told_with_their_number_alone(tmp_path: Path, load: Load) -> None:
-    dataset = load(tmp_path, _people(private=["0007", "0008", "P-9", "x"], public=["7", "8", "p9", "y"]))
+def test_persons_that_look_alike_are_told_with_their_number_alone(
+    tmp_path: Path, load: Load
+) -> None:
+    dataset = load(
+        tmp_path, _people(private=["0007", "0008", "P-9", "x"], public=["7", "8", "p9", "y"])
+    )
     (line,) = [line for line in dataset.notes if "person" in line]
-    assert line.startswith("data.group=person: 3 values of private and public look alike, they differ in letter case")
+    assert line.startswith(
+        "data.group=person: 3 values of private and public look alike, they differ in letter case"
+    )
     assert not any(name in line for name in ("0007", "P-9"))
-    dataset = load(tmp_path / "more", _people(private=["0007", "7", "1-11", "11-1"])) if load is _hugging_face else None
+    dataset = (
+        load(tmp_path / "more", _people(private=["0007", "7", "1-11", "11-1"]))
+        if load is _hugging_face
+        else None
+    )
     if dataset is not None:
         (line,) = [line for line in dataset.notes if "person" in line]
         assert line.startswith("data.group=person: 2 values of private look like another")
@@ -133,7 +153,9 @@ def test_persons_that_look_alike_are_told_with_their_number_alone(tmp_path: Path
 
 def test_whoever_looks_alike_is_dealt_to_one_part(tmp_path: Path) -> None:
     names = [f"{prefix}{number}" for number in range(1, 31) for prefix in ("", "00")]
-    (tmp_path / "all.csv").write_text("\n".join(["person,age", *(f"{name},1" for name in names)]) + "\n")
+    (tmp_path / "all.csv").write_text(
+        "\n".join(["person,age", *(f"{name},1" for name in names)]) + "\n"
+    )
     part_of_row = Dealing(TableFile(tmp_path / "all.csv", "data"), "person", 0.3, 0.3).part_of_row()
     assert (part_of_row[::2] == part_of_row[1::2]).all()
     assert np.bincount(part_of_row).tolist() == [24, 18, 18]

@@ -29,7 +29,11 @@ PUBLIC = [
     "p2,2025-01-05,40,F,b,0,0",
     "p3,2025-01-07,60,,b,true,False",
 ]
-PRIVATE = ["q1,2025-01-02,1000,F,a,1,1", "q1,2025-01-03,NA,D\u00fc,c,0,1", "q2,2024-01-01,40,M,b,1.0,0.0"]
+PRIVATE = [
+    "q1,2025-01-02,1000,F,a,1,1",
+    "q1,2025-01-03,NA,D\u00fc,c,0,1",
+    "q2,2024-01-01,40,M,b,1.0,0.0",
+]
 TEST = ["t1,2025-01-04,30,F,a,1,0"]
 
 Write = Callable[..., dict[str, Any]]
@@ -43,7 +47,9 @@ def write(tmp_path: Path) -> Write:
         settings: dict[str, Any] = {"labels": ["flu", "cough"], "group": "patient", "drop": []}
         for name, lines in {"private": PRIVATE, "public": PUBLIC, "test": TEST, **rows}.items():
             path = tmp_path / f"{name}.csv"
-            path.write_bytes(lines if isinstance(lines, bytes) else "\n".join([head, *lines, ""]).encode())
+            path.write_bytes(
+                lines if isinstance(lines, bytes) else "\n".join([head, *lines, ""]).encode()
+            )
             settings[name] = str(path)
         return settings
 
@@ -55,19 +61,36 @@ def test_a_small_table_by_hand(write: Write) -> None:
     assert dataset.label_names == ("flu", "cough")
     schema = dataset.preprocessing
     assert isinstance(schema, TableSchema)
-    names = ("seen", "age", "age=missing", "sex=F", "sex=M", "sex=other", "sex=missing", "note=a", "note=b")
+    names = (
+        "seen",
+        "age",
+        "age=missing",
+        "sex=F",
+        "sex=M",
+        "sex=other",
+        "sex=missing",
+        "note=a",
+        "note=b",
+    )
     assert schema.feature_names == (*names, "note=other")
-    days, spread = np.sqrt(5.0), np.std([20.0, 40.0, 60.0])  # of 0, 2, 4, 6 days; the mean is 40 years
+    # of 0, 2, 4, 6 days; the mean is 40 years
+    days, spread = np.sqrt(5.0), np.std([20.0, 40.0, 60.0])
     private = [
         [-2 / days, 20 / spread, 0, 1, 0, 0, 0, 1, 0, 0],  # 1000 years are cut to 60
-        [-1 / days, 0, 1, 0, 0, 1, 0, 0, 0, 1],  # a missing age is the mean, a new category is other
-        [-3 / days, 0, 0, 0, 1, 0, 0, 0, 1, 0],  # a date before all public ones is the first of them
+        # a missing age is the mean, a new category is other
+        [-1 / days, 0, 1, 0, 0, 1, 0, 0, 0, 1],
+        # a date before all public ones is the first of them
+        [-3 / days, 0, 0, 0, 1, 0, 0, 0, 1, 0],
     ]
     assert np.allclose(dataset.private.inputs, private, atol=1e-6)
     assert dataset.private.labels.tolist() == [[True, True], [False, True], [True, False]]
-    assert dataset.private.group_ids[0] == dataset.private.group_ids[1] != dataset.private.group_ids[2]
+    assert (
+        dataset.private.group_ids[0] == dataset.private.group_ids[1] != dataset.private.group_ids[2]
+    )
     assert sorted(dataset.published_ids.tolist()) == [0, 1, 2, 3]
-    assert dataset.privacy_unit == PrivacyUnit("one value of the column patient, with all its rows", ("patient",))
+    assert dataset.privacy_unit == PrivacyUnit(
+        "one value of the column patient, with all its rows", ("patient",)
+    )
     alone = Table(**write() | {"group": None, "drop": ["patient"]}).load()
     assert alone.privacy_unit == PrivacyUnit("one row")
 
@@ -80,7 +103,14 @@ def test_two_numbers_stay_one_apart_and_a_long_tail_gets_a_power(tmp_path: Path)
     table = Table(public=str(tmp_path / "public.csv"))
     schema = table.public_schema()
     said = schema.plain()["columns"]
-    assert "unit" in said["rare"] and said["level"].keys() == {"kind", "mean", "std", "min", "max", "missing"}
+    assert "unit" in said["rare"] and said["level"].keys() == {
+        "kind",
+        "mean",
+        "std",
+        "min",
+        "max",
+        "missing",
+    }
     assert 0 <= said["bytes"]["power"] < 0.5
     given = {"rare": [0.0, 1.0, 9.0], "level": [0.0, 3.0, 3.0], "bytes": [1.0, 400.0, 2e6]}
     inputs = schema.inputs(given)
@@ -113,7 +143,9 @@ def test_public_rows_are_shuffled_with_their_ids_which_are_published(write: Writ
     assert sorted(dataset.published_ids.tolist()) == ["p1", "p2", "p3"]
 
 
-def test_the_schema_knows_the_public_file_alone_and_private_groups_do_not_know_it(write: Write) -> None:
+def test_the_schema_knows_the_public_file_alone_and_private_groups_do_not_know_it(
+    write: Write,
+) -> None:
     changed = ["r1,1999-01-01,1,X,z,0,0", "r2,1999-01-02,2,Y,,0,0"]
     usual = Table(**write()).load()
     others = Table(**write(private=changed, test=["s" + changed[1]])).load()
@@ -122,7 +154,9 @@ def test_the_schema_knows_the_public_file_alone_and_private_groups_do_not_know_i
     assert usual.private.group_ids.tolist() == renamed.private.group_ids.tolist()
 
 
-def test_private_records_are_the_same_whatever_is_made_of_them(write: Write, tmp_path: Path) -> None:
+def test_private_records_are_the_same_whatever_is_made_of_them(
+    write: Write, tmp_path: Path
+) -> None:
     """What a budget over several runs goes by: their cells, not what the public file makes of them."""
 
     def digest(changes: dict[str, Any] | None = None, **rows: list[str]) -> str:
@@ -136,9 +170,18 @@ def test_private_records_are_the_same_whatever_is_made_of_them(write: Write, tmp
     ]
     settings = write()
     whole = tmp_path / "whole.csv"
-    lines = [f"{row},{split}" for split in ("private", "public", "test") for row in globals()[split.upper()]]
+    lines = [
+        f"{row},{split}"
+        for split in ("private", "public", "test")
+        for row in globals()[split.upper()]
+    ]
     whole.write_text("\n".join([f"{HEAD},which", *lines, ""]))
-    together = {"path": str(whole), "split": "which", "labels": settings["labels"], "group": "patient"}
+    together = {
+        "path": str(whole),
+        "split": "which",
+        "labels": settings["labels"],
+        "group": "patient",
+    }
     one = Table(**together).load().private_digest()
     whole.write_text("\n".join([f"{HEAD},which", *lines[::-1], ""]))
     assert set(same) == {digest()}
@@ -156,9 +199,14 @@ def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) 
             file.write_table(table)
 
     settings = write()
-    wanted, written = Table(**settings).load(), {"parquet": parquet.write_table, "feather": feather.write_feather}
+    wanted, written = (
+        Table(**settings).load(),
+        {"parquet": parquet.write_table, "feather": feather.write_feather},
+    )
     words = dict.fromkeys(("flu", "cough"), pa.string())
-    options = csv.ConvertOptions(column_types=words, null_values=["", "NA"], strings_can_be_null=True)
+    options = csv.ConvertOptions(
+        column_types=words, null_values=["", "NA"], strings_can_be_null=True
+    )
     for name in ("private", "public", "test"):
         path = tmp_path / f"{name}.{ending}"
         if ending == "csv.gz":
@@ -176,7 +224,9 @@ def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) 
 def test_one_file_with_a_column_of_splits(write: Write, tmp_path: Path) -> None:
     wanted = Table(**write()).load()
     rows = [
-        f"{split},{row}" for split, rows in (("public", PUBLIC), ("test", TEST), ("private", PRIVATE)) for row in rows
+        f"{split},{row}"
+        for split, rows in (("public", PUBLIC), ("test", TEST), ("private", PRIVATE))
+        for row in rows
     ]
     path = tmp_path / "all.csv"
     path.write_text("\n".join([f"part,{HEAD}", *rows]))
@@ -196,50 +246,164 @@ def private(row: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("rows", "changes", "line"),
     [
-        (private("q3,2025-01-01,Secret,F,a,0,1"), {}, r"data\.private\.age: .*numbers .*, 1 of 4 rows .*, row 4 .*"),
-        (private("q3,Secret,1,F,a,0,1"), {}, r"data\.private\.seen: expected dates such as .*, 1 of 4 rows .*"),
-        (private("q3,2025-01-01,1,F,a,2,1"), {}, r"data\.private\.flu: expected 0 or 1 in a label's column, 1 of 4 .*"),
-        ({"test": ["t1,2025-01-01,1,F,a,,1"]}, {}, r"data\.test\.flu: expected 0 or 1 in a label's column, 1 of 1 .*"),
+        (
+            private("q3,2025-01-01,Secret,F,a,0,1"),
+            {},
+            r"data\.private\.age: .*numbers .*, 1 of 4 rows .*, row 4 .*",
+        ),
+        (
+            private("q3,Secret,1,F,a,0,1"),
+            {},
+            r"data\.private\.seen: expected dates such as .*, 1 of 4 rows .*",
+        ),
+        (
+            private("q3,2025-01-01,1,F,a,2,1"),
+            {},
+            r"data\.private\.flu: expected 0 or 1 in a label's column, 1 of 4 .*",
+        ),
+        (
+            {"test": ["t1,2025-01-01,1,F,a,,1"]},
+            {},
+            r"data\.test\.flu: expected 0 or 1 in a label's column, 1 of 1 .*",
+        ),
         (private(",2025-01-01,1,F,a,0,1"), {}, r"data\.private\.patient: .* 1 of 4 rows have none"),
-        (private("p3,2025-01-01,1,F,a,0,1"), {}, r"data\.group=patient: .* in one split, 1 are in private and public"),
-        (private("Secret,2025-01-01,1,F"), {}, r"data\.private=\S+: expected 7 cells .*, 1 of 4 .*, row 4 .*"),
-        ({"private": b""}, {}, r"data\.private=\S+: expected a line of names .*, and the file is empty"),
-        ({"private": HEAD.encode() + b"\n"}, {}, r"data\.private: expected at least one row, the table has none"),
-        ({"private": b"a,b,a\n1,2,3\n"}, {}, r"data\.private\.columns=a: expected a name for each column, once.*"),
-        ({"private": b",age\n0,3\n"}, {}, r"data\.private\.columns='': .* left out by to_csv\(FILE, index=False\)"),
-        ({}, {"private": "book.xlsx"}, r"data\.private=.*: expected a file .*; a spreadsheet is saved as \.csv first"),
-        ({"private": (HEAD + ",more\n").encode()}, {}, r"data\.private\.more: .*\.public lacks it; 'data\.drop=.*"),
-        ({"private": HEAD.replace("age", "years").encode() + b"\n"}, {}, r"data\.private\.years: .* lacks it.*"),
-        ({}, {"labels": ["flue"]}, r"data\.labels=flue: expected a column of data\.private \(did you mean flu\?\)"),
+        (
+            private("p3,2025-01-01,1,F,a,0,1"),
+            {},
+            r"data\.group=patient: .* in one split, 1 are in private and public",
+        ),
+        (
+            private("Secret,2025-01-01,1,F"),
+            {},
+            r"data\.private=\S+: expected 7 cells .*, 1 of 4 .*, row 4 .*",
+        ),
+        (
+            {"private": b""},
+            {},
+            r"data\.private=\S+: expected a line of names .*, and the file is empty",
+        ),
+        (
+            {"private": HEAD.encode() + b"\n"},
+            {},
+            r"data\.private: expected at least one row, the table has none",
+        ),
+        (
+            {"private": b"a,b,a\n1,2,3\n"},
+            {},
+            r"data\.private\.columns=a: expected a name for each column, once.*",
+        ),
+        (
+            {"private": b",age\n0,3\n"},
+            {},
+            r"data\.private\.columns='': .* left out by to_csv\(FILE, index=False\)",
+        ),
+        (
+            {},
+            {"private": "book.xlsx"},
+            r"data\.private=.*: expected a file .*; a spreadsheet is saved as \.csv first",
+        ),
+        (
+            {"private": (HEAD + ",more\n").encode()},
+            {},
+            r"data\.private\.more: .*\.public lacks it; 'data\.drop=.*",
+        ),
+        (
+            {"private": HEAD.replace("age", "years").encode() + b"\n"},
+            {},
+            r"data\.private\.years: .* lacks it.*",
+        ),
+        (
+            {},
+            {"labels": ["flue"]},
+            r"data\.labels=flue: expected a column of data\.private \(did you mean flu\?\)",
+        ),
         ({}, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels.*"),
         (
             {},
             {"labels": "flu"},
             r"data\.labels=flu: expected a list of columns, each once: 'data\.labels=\[NAME,NAME\]'; .*",
         ),
-        ({}, {"labels": ["flu", "patient"]}, r"data\.group=patient: expected another column than data\.labels"),
-        ({}, {"drop": ["agee"]}, r"data\.drop=agee: expected a column of a file \(did you mean age .*\)"),
+        (
+            {},
+            {"labels": ["flu", "patient"]},
+            r"data\.group=patient: expected another column than data\.labels",
+        ),
+        (
+            {},
+            {"drop": ["agee"]},
+            r"data\.drop=agee: expected a column of a file \(did you mean age .*\)",
+        ),
         ({}, {"group": "person"}, r"data\.group=person: expected a column of data\.private.*"),
-        ({}, {"private": "nowhere.csv"}, r"data\.private=nowhere\.csv: expected a file that is there .*"),
-        ({}, {"private": None}, r"data\.private=None: expected data\.private=, .* or one for all, .*"),
-        ({}, {"private": __file__}, r"data\.private=\S+: expected a file that is there and ends in \.csv, .*"),
+        (
+            {},
+            {"private": "nowhere.csv"},
+            r"data\.private=nowhere\.csv: expected a file that is there .*",
+        ),
+        (
+            {},
+            {"private": None},
+            r"data\.private=None: expected data\.private=, .* or one for all, .*",
+        ),
+        (
+            {},
+            {"private": __file__},
+            r"data\.private=\S+: expected a file that is there and ends in \.csv, .*",
+        ),
         (
             {},
             {"encoding": "klingon"},
             r"data\.encoding=klingon: expected the name of an encoding, such as utf-8, .*",
         ),
-        ({}, {"id": "sex"}, r"data\.private\.sex: expected a value in each row.*|data\.(?:test|public)\.sex: .*"),
-        ({}, {"id": "age", "group": None, "drop": ["patient"]}, r"data\.private\.age: .* 1 of 3 rows .*"),
-        ({}, {"id": "patient", "group": None}, r"data\.id=patient: expected another id .*, 1 of 3 rows of private .*"),
-        ({}, {"schema": "nowhere.yaml"}, r"data\.schema=nowhere\.yaml: expected a file that pate-schema wrote .*"),
-        ({}, {"path": "x.csv"}, r"data\.path=x\.csv: expected data\.split=COLUMN and no other file beside it: .*"),
-        ({"public": REMARKS}, {}, r"data\.public\.note: expected numbers, dates .* occur again; 'data\.drop=\[.*"),
-        ({"public": ["p1,2025-01-01,,F,a,0,1"]}, {}, r"data\.public\.age: expected a value in some row of the .*"),
-        ({"public": [",2025-01-01,3,F,a,0,1"]}, {"group": None}, r"data\.public\.patient: expected a value in some .*"),
-        ({"private": [row[:-3] + "," for row in PRIVATE[:2]]}, {}, r"data\.private\.flu: .* column, 2 of 2 rows .*"),
+        (
+            {},
+            {"id": "sex"},
+            r"data\.private\.sex: expected a value in each row.*|data\.(?:test|public)\.sex: .*",
+        ),
+        (
+            {},
+            {"id": "age", "group": None, "drop": ["patient"]},
+            r"data\.private\.age: .* 1 of 3 rows .*",
+        ),
+        (
+            {},
+            {"id": "patient", "group": None},
+            r"data\.id=patient: expected another id .*, 1 of 3 rows of private .*",
+        ),
+        (
+            {},
+            {"schema": "nowhere.yaml"},
+            r"data\.schema=nowhere\.yaml: expected a file that pate-schema wrote .*",
+        ),
+        (
+            {},
+            {"path": "x.csv"},
+            r"data\.path=x\.csv: expected data\.split=COLUMN and no other file beside it: .*",
+        ),
+        (
+            {"public": REMARKS},
+            {},
+            r"data\.public\.note: expected numbers, dates .* occur again; 'data\.drop=\[.*",
+        ),
+        (
+            {"public": ["p1,2025-01-01,,F,a,0,1"]},
+            {},
+            r"data\.public\.age: expected a value in some row of the .*",
+        ),
+        (
+            {"public": [",2025-01-01,3,F,a,0,1"]},
+            {"group": None},
+            r"data\.public\.patient: expected a value in some .*",
+        ),
+        (
+            {"private": [row[:-3] + "," for row in PRIVATE[:2]]},
+            {},
+            r"data\.private\.flu: .* column, 2 of 2 rows .*",
+        ),
     ],
 )
-def test_what_is_wrong_is_one_line_and_no_cell(write: Write, rows: Any, changes: dict[str, Any], line: str) -> None:
+def test_what_is_wrong_is_one_line_and_no_cell(
+    write: Write, rows: Any, changes: dict[str, Any], line: str
+) -> None:
     with pytest.raises(InvalidValue, match=f"^{line}$") as caught:
         Table(**write(**rows) | changes).load()
     assert "Secret" not in str(caught.value)
@@ -254,14 +418,26 @@ WORDS = "columns: {{age: {{kind: category, categories: {}, missing: {}}}}}"
     [
         ("columns: [", r": expected YAML as pate-schema writes it, line 1"),
         ("rows: 3", r": expected `columns`, what is known of each, as pate-schema writes it"),
-        ("columns: {age: {kind: digit}}", r"\.columns\.age\.kind=digit: expected one of number, .*"),
+        (
+            "columns: {age: {kind: digit}}",
+            r"\.columns\.age\.kind=digit: expected one of number, .*",
+        ),
         (
             "columns: {age: {kind: date, min: 0, missing: false}}",
             r"\.columns\.age: expected mean, std, min, max, missing as pate-schema writes them .*",
         ),
-        (NUMBER.format("mean: 0, std: 0, min: 0, max: 1"), r"\.columns\.age=.*: expected finite numbers, and std > 0"),
-        (WORDS.format("[1]", "false"), r"\.columns\.age\.categories=\[1\]: expected a list of words.*"),
-        (WORDS.format("[a]", "3"), r"\.columns\.age: expected categories, missing as pate-schema writes them .*"),
+        (
+            NUMBER.format("mean: 0, std: 0, min: 0, max: 1"),
+            r"\.columns\.age=.*: expected finite numbers, and std > 0",
+        ),
+        (
+            WORDS.format("[1]", "false"),
+            r"\.columns\.age\.categories=\[1\]: expected a list of words.*",
+        ),
+        (
+            WORDS.format("[a]", "3"),
+            r"\.columns\.age: expected categories, missing as pate-schema writes them .*",
+        ),
         (
             WORDS.format("[a]", "true"),
             r": expected no other column in data\.public than it lists, and there is seen; 'data\.drop=.*",
@@ -276,7 +452,9 @@ def test_a_schema_that_was_changed_for_the_worse_is_one_line(
         Table(**write(), schema=str(tmp_path / "schema.yaml")).load()
 
 
-def test_a_schema_from_a_file_is_the_same_and_a_kind_may_be_changed_there(write: Write, tmp_path: Path) -> None:
+def test_a_schema_from_a_file_is_the_same_and_a_kind_may_be_changed_there(
+    write: Write, tmp_path: Path
+) -> None:
     table, path = Table(**write()), tmp_path / "schema.yaml"
     table.public_schema().write(path)
     again = Table(**write(), schema=str(path)).load()
@@ -284,9 +462,15 @@ def test_a_schema_from_a_file_is_the_same_and_a_kind_may_be_changed_there(write:
     assert TableSchema.read(again.preprocessing.plain(), name="x") == again.preprocessing  # type: ignore[union-attr]
     text = path.read_text()
     begin, end = text.index("  age:"), text.index("  sex:")
-    path.write_text(text[:begin] + "  age: {kind: category, categories: ['20', '40'], missing: false}\n" + text[end:])
+    path.write_text(
+        text[:begin]
+        + "  age: {kind: category, categories: ['20', '40'], missing: false}\n"
+        + text[end:]
+    )
     dataset = Table(**write(), schema=str(path)).load()
-    columns = [dataset.preprocessing.feature_names.index(f"age={each}") for each in ("20", "40", "other")]  # type: ignore[union-attr]
+    columns = [
+        dataset.preprocessing.feature_names.index(f"age={each}") for each in ("20", "40", "other")
+    ]  # type: ignore[union-attr]
     assert dataset.private.inputs[:, columns].tolist() == [[0, 0, 1], [0, 0, 1], [0, 1, 0]]
 
 
@@ -301,7 +485,9 @@ def test_a_frame_has_the_columns_again(write: Write) -> None:
     assert frame["sex"].tolist() == ["F", "other", "M"]
     assert frame["note"].tolist() == ["a", "other", "b"]
     assert isinstance(frame["sex"].dtype, pandas.CategoricalDtype)
-    again = dataset.preprocessing.inputs(frame.assign(seen=["2025-01-02", "2025-01-03", "2025-01-01"]))
+    again = dataset.preprocessing.inputs(
+        frame.assign(seen=["2025-01-02", "2025-01-03", "2025-01-01"])
+    )
     assert np.allclose(again[:, 1:], dataset.private.inputs[:, 1:], atol=1e-6)
 
 
@@ -313,15 +499,23 @@ def test_public_records_need_no_labels(write: Write, tmp_path: Path) -> None:
     lines = [HEAD.rsplit(",", 2)[0], *(row.rsplit(",", 2)[0] for row in PUBLIC)]
     (tmp_path / "public.csv").write_text("\n".join(lines))
     bare = Table(**settings).load()
-    assert not Table(**settings | {"group": None, "drop": ["patient"], "missing": ["?"]}).load().public_labeled
+    assert (
+        not Table(**settings | {"group": None, "drop": ["patient"], "missing": ["?"]})
+        .load()
+        .public_labeled
+    )
     for dataset in (emptied, bare):
         assert not dataset.public_labeled
         assert not dataset.public.labels.any()
         assert np.array_equal(dataset.public.inputs, known.public.inputs)
         assert np.array_equal(dataset.private.labels, known.private.labels)
     assert known.public_labeled
-    (tmp_path / "public.csv").write_text("\n".join([f"{lines[0]},flu", *(f"{row},1" for row in lines[1:])]))
-    with pytest.raises(InvalidValue, match=r"^data\.labels=cough: expected a column of data\.public"):
+    (tmp_path / "public.csv").write_text(
+        "\n".join([f"{lines[0]},flu", *(f"{row},1" for row in lines[1:])])
+    )
+    with pytest.raises(
+        InvalidValue, match=r"^data\.labels=cough: expected a column of data\.public"
+    ):
         Table(**settings).load()
 
 
@@ -333,17 +527,23 @@ FOREIGN_ROWS = {
 }
 
 
-def written(folder: Path, *, comma: bool = False, encoding: str = "utf-8", **rows: list[str]) -> dict[str, Any]:
+def written(
+    folder: Path, *, comma: bool = False, encoding: str = "utf-8", **rows: list[str]
+) -> dict[str, Any]:
     """Three files and their settings."""
     settings: dict[str, Any] = {"labels": ["ill", "well"]}
     for name, lines in {**FOREIGN_ROWS, "test": ["25.5;Bonn;1;0"], **rows}.items():
         text = "\n".join([FOREIGN, *lines, ""])
-        (folder / f"{name}.csv").write_text(text.replace(".", ",") if comma else text, encoding=encoding)
+        (folder / f"{name}.csv").write_text(
+            text.replace(".", ",") if comma else text, encoding=encoding
+        )
         settings[name] = str(folder / f"{name}.csv")
     return settings
 
 
-def test_yes_and_no_are_labels_and_a_decimal_comma_is_read_where_a_setting_says_so(tmp_path: Path) -> None:
+def test_yes_and_no_are_labels_and_a_decimal_comma_is_read_where_a_setting_says_so(
+    tmp_path: Path,
+) -> None:
     wanted = Table(**written(tmp_path)).load()
     assert wanted.private.labels.tolist() == [[True, False], [False, True], [True, False]]
     line = r"^data\.test\.ill: expected 0 or 1 in a label's column, 1 of 1 rows .*; yes and no, true and false"
@@ -357,11 +557,16 @@ def test_yes_and_no_are_labels_and_a_decimal_comma_is_read_where_a_setting_says_
         with pytest.raises(InvalidValue, match=r"decimal=,: expected one of point, comma"):
             TableFile(tmp_path / "test.csv", name, decimal=",")
     mixed = written(tmp_path, private=[row.replace(".", ",") for row in FOREIGN_ROWS["private"]])
-    with pytest.raises(InvalidValue, match=r"^data\.private\.age: .*; other numbers need data\.decimal=comma, words f"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^data\.private\.age: .*; other numbers need data\.decimal=comma, words f",
+    ):
         Table(**mixed).load()
 
 
-@pytest.mark.parametrize(("encoding", "mark"), [("utf-16", ""), ("latin-1", ""), ("utf-8", "\ufeff")])
+@pytest.mark.parametrize(
+    ("encoding", "mark"), [("utf-16", ""), ("latin-1", ""), ("utf-8", "\ufeff")]
+)
 def test_encodings_are_named_and_read(tmp_path: Path, encoding: str, mark: str) -> None:
     wanted = Table(**written(tmp_path)).load()
     public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
@@ -371,8 +576,13 @@ def test_encodings_are_named_and_read(tmp_path: Path, encoding: str, mark: str) 
         path.write_text(mark + path.read_text(encoding=encoding), encoding=encoding)
     assert len(Table(**settings, encoding=encoding).load().private) == len(wanted.private)
     if encoding == "latin-1":
-        line = r"expected text in utf-8; name its encoding: (data\.)?encoding=latin-1 or utf-16, say"
-        for read in (Table(**settings).load, lambda: list(TableFile(tmp_path / "public.csv", "data").batches())):
+        line = (
+            r"expected text in utf-8; name its encoding: (data\.)?encoding=latin-1 or utf-16, say"
+        )
+        for read in (
+            Table(**settings).load,
+            lambda: list(TableFile(tmp_path / "public.csv", "data").batches()),
+        ):
             with pytest.raises(InvalidValue, match=line):
                 read()
 
@@ -382,17 +592,29 @@ def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused_and_nu
 ) -> None:
     settings = written(tmp_path)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InvalidValue, match=r"^data\.public=private\.csv: expected another file than data\.private: "):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^data\.public=private\.csv: expected another file than data\.private: ",
+    ):
         Table(**settings | {"public": "private.csv"}).load()
-    with pytest.raises(InvalidValue, match=r"^data\.labels=Ill: expected a column of data\.public \(did you mean ill "):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^data\.labels=Ill: expected a column of data\.public \(did you mean ill ",
+    ):
         Table(**settings | {"labels": ["Ill"]}).public_schema()
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
     (tmp_path / "public.csv").write_text("\n".join(["contract,age,price,sex,ill", *rows]))
-    (line,) = Table(public=str(tmp_path / "public.csv"), labels=("ill",), group="sex").public_remarks()
-    assert line.startswith("contract: another number in each row; if it is the number of a record, data.id=contract ")
+    (line,) = Table(
+        public=str(tmp_path / "public.csv"), labels=("ill",), group="sex"
+    ).public_remarks()
+    assert line.startswith(
+        "contract: another number in each row; if it is the number of a record, data.id=contract "
+    )
 
 
-def test_a_large_table_is_the_same_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_table_is_the_same_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = Table(**written(tmp_path))
     held = table.load()
     monkeypatch.setattr("pate.data.table.table.Spilled", partial(Spilled, 0))
@@ -412,37 +634,56 @@ def test_a_column_of_budgets_is_no_feature_and_one_class_a_group(write: Write) -
     assert dataset.privacy_unit == PrivacyUnit(agreed, ("patient",))
     several = [f"{line}{number}" for number, line in enumerate(lines)]
     Path(settings["private"]).write_text("\n".join([f"{HEAD},agreed", *several, ""]))
-    with pytest.raises(InvalidValue, match=r"data.budget: expected one class in all records of a group, 1 groups"):
+    with pytest.raises(
+        InvalidValue, match=r"data.budget: expected one class in all records of a group, 1 groups"
+    ):
         Table(**settings, budget="agreed").load()
-    with pytest.raises(InvalidValue, match=r"data.budget=agreed: expected one column in data.group"):
+    with pytest.raises(
+        InvalidValue, match=r"data.budget=agreed: expected one column in data.group"
+    ):
         Table(**settings | {"group": ["patient", "note"]}, budget="agreed")
 
 
 def test_rows_of_several_owners_are_linked_or_count_less(write: Write) -> None:
     """Two chains of two rows are groups; a doctor with all rows would leave one group, as with counting less."""
-    rows = ["q1,2025-01-02,20,F,d1,1,1", "q1,2025-01-03,20,F,d2,0,1", "q2,2024-01-01,40,M,d3,1,0", "q3,,40,M,d3,1,0"]
+    rows = [
+        "q1,2025-01-02,20,F,d1,1,1",
+        "q1,2025-01-03,20,F,d2,0,1",
+        "q2,2024-01-01,40,M,d3,1,0",
+        "q3,,40,M,d3,1,0",
+    ]
     test = ["t1,2025-01-04,30,F,t,1,0"]
     settings = write(private=rows, test=test) | {"group": ["patient", "note"]}
     dataset = Table(**settings).load()
     assert dataset.private.group_ids.tolist()[::2] == [0, 1] and dataset.private.num_groups == 2
-    assert dataset.weights is None and any("who belongs with whom is taken as public" in line for line in dataset.notes)
+    assert dataset.weights is None and any(
+        "who belongs with whom is taken as public" in line for line in dataset.notes
+    )
     assert set(dataset.owners) == {"group"} and dataset.owners["group"] >= {b"q1", b"d3"}
-    square = [f"q{i},2025-01-02,20,F,d{j},1,1" for i in range(8) for j in range(8) if (i - j) % 8 < 2]
+    square = [
+        f"q{i},2025-01-02,20,F,d{j},1,1" for i in range(8) for j in range(8) if (i - j) % 8 < 2
+    ]
     counted = Table(**write(private=square, test=test) | {"group": ["patient", "note"]}).load()
     assert counted.weights is not None and counted.private.num_groups == 16
     owners = "one value of the column patient, or one of the column note, with all its rows"
     for either in (dataset, counted):
         unit = PrivacyUnit(f"{owners} (who belongs with whom is public)", ("patient", "note"))
         assert either.privacy_unit == unit
-    np.testing.assert_allclose(counted.weights, 0.5, rtol=1e-5)  # each patient and each doctor has two rows
-    with pytest.raises(InvalidValue, match=r"data.group=note: expected each note in one split, 2 are in private and"):
+    # each patient and each doctor has two rows
+    np.testing.assert_allclose(counted.weights, 0.5, rtol=1e-5)
+    with pytest.raises(
+        InvalidValue,
+        match=r"data.group=note: expected each note in one split, 2 are in private and",
+    ):
         Table(**write() | {"group": ["patient", "note"]}).load()
 
 
 PEOPLE = ["A-1001,20,F,0", "A-1002,30,M,1", "A-1003,40,F,1", "A-1004,25,M,0"]
 
 
-def of_patients(folder: Path, *, head: str = "mrn,age,sex,flu", rows: Mapping[str, list[str]] | None = None) -> Any:
+def of_patients(
+    folder: Path, *, head: str = "mrn,age,sex,flu", rows: Mapping[str, list[str]] | None = None
+) -> Any:
     """Three files of patients, who have a number, and their settings without a group."""
     settings: dict[str, Any] = {"labels": ["flu"]}
     for place, split in enumerate(("private", "public", "test")):
@@ -453,25 +694,33 @@ def of_patients(folder: Path, *, head: str = "mrn,age,sex,flu", rows: Mapping[st
 
 
 GROUP_FIRST = (
-    "data.group=mrn if it says whose a row is, else 'data.drop=[mrn]' leaves it out, and each row by itself is"
+    "data.group=mrn if it says whose a row is, else 'data.drop=[mrn]' "
+    "leaves it out, and each row by itself is"
 )
 
 
 def test_what_may_be_a_person_is_offered_as_the_group_before_it_is_left_out(tmp_path: Path) -> None:
     """By a schema that does not list it, as a column of words, and where one file alone has it."""
     settings = of_patients(tmp_path)
-    Table(public=settings["public"], labels=("flu",), group="mrn").public_schema().write(tmp_path / "s.yaml")
+    Table(public=settings["public"], labels=("flu",), group="mrn").public_schema().write(
+        tmp_path / "s.yaml"
+    )
     line = f"data.schema={tmp_path}/s.yaml: expected no other column in data.public than it lists, and there is mrn; "
     with pytest.raises(InvalidValue, match=rf"^{re.escape(line + GROUP_FIRST)} protected$"):
         Table(**settings, schema=str(tmp_path / "s.yaml")).load()
     many = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
-    with pytest.raises(InvalidValue, match=rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"):
+    with pytest.raises(
+        InvalidValue, match=rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"
+    ):
         Table(**of_patients(tmp_path, rows={"public": many})).load()
     (tmp_path / "public.csv").write_text("age,sex,flu\n20,F,0\n30,M,1\n")
-    with pytest.raises(InvalidValue, match=rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"):
+    with pytest.raises(
+        InvalidValue, match=rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"
+    ):
         Table(**settings).load()
     with pytest.raises(
-        InvalidValue, match=r"^data\.group=mrn: .* data\.public, one of .*; each person there needs a number, too$"
+        InvalidValue,
+        match=r"^data\.group=mrn: .* data\.public, one of .*; each person there needs a number, too$",
     ):
         Table(**settings, group="mrn").load()
     other = "'data.drop=[mrn]' leaves it out, where data.group=sex says whose a row is"
@@ -484,7 +733,8 @@ def test_the_number_of_a_person_in_each_row_is_told_group_first(tmp_path: Path) 
     settings = of_patients(tmp_path, rows=rows)
     line, _ = Table(public=settings["public"], labels=("flu",)).public_remarks()
     told = (
-        "mrn: another number in each row; data.group=mrn if it is that of a person; if it is the number of a record, "
+        "mrn: another number in each row; data.group=mrn if it is that of a "
+        "person; if it is the number of a record, "
     )
     assert line == f"{told}data.id=mrn or 'data.drop=[mrn]' takes it from the features"
 
@@ -492,7 +742,8 @@ def test_the_number_of_a_person_in_each_row_is_told_group_first(tmp_path: Path) 
 def test_columns_whose_names_are_numbers_are_named_by_numbers(tmp_path: Path) -> None:
     """Hydra makes whole numbers of 0, 2019 and -9; labels, group, columns that are dropped and missing cells alike."""
     rows = {
-        split: [f"{place}{row},{row},-9,0" for row in range(4)] for place, split in enumerate(("private", "public"))
+        split: [f"{place}{row},{row},-9,0" for row in range(4)]
+        for place, split in enumerate(("private", "public"))
     }
     settings = of_patients(tmp_path, head="2019,0,7,1", rows=rows | {"test": ["90,1,3,1"]})
     named = settings | {"labels": [1], "group": 2019, "drop": [7]}
@@ -503,7 +754,10 @@ def test_columns_whose_names_are_numbers_are_named_by_numbers(tmp_path: Path) ->
     with pytest.raises(InvalidValue, match=r"^data\.public\.7: expected a value in some row"):
         Table(**named | {"drop": [], "missing": [-9]}).load()
     for label in (1.0, None, True):
-        with pytest.raises(InvalidValue, match=r"^data\.labels=.*: expected a list of columns, .* in quotes: \"1e3\"$"):
+        with pytest.raises(
+            InvalidValue,
+            match=r"^data\.labels=.*: expected a list of columns, .* in quotes: \"1e3\"$",
+        ):
             Table(**named | {"labels": [label]})
 
 
@@ -541,26 +795,34 @@ def test_settings_that_a_schema_holds_need_not_be_said_again(tmp_path: Path) -> 
     dataset = Table(**files, schema=path).load()
     wanted = Table(**files, labels=("flu",), group="mrn", drop=("sex",), schema=path).load()
     assert dataset.digest() == wanted.digest()
-    people = frozenset(f"{letter}-0{number:03}".encode() for number in range(1, 5) for letter in "Aa")
+    people = frozenset(
+        f"{letter}-0{number:03}".encode() for number in range(1, 5) for letter in "Aa"
+    )
     assert dataset.owners == wanted.owners == {"group": people}
     assert dataset.preprocessing.names == ("age",)  # type: ignore[union-attr]
     assert "settings" not in dataset.preprocessing.plain()  # type: ignore[union-attr]
     Table(**files, schema=path).require_settings()
     assert TableSettings.load(path) == TableSettings(**said)
     (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJosé,30,F,1\n".encode("cp1252"))
-    assert Table(**files, schema=path).load().owners == {"group": frozenset({"José".encode(), "josé".encode()})}
+    assert Table(**files, schema=path).load().owners == {
+        "group": frozenset({"José".encode(), "josé".encode()})
+    }
     assert Table(private=files["private"], schema=path).private_records().label_names == ("flu",)
 
 
 def test_settings_that_are_said_come_before_those_of_a_schema(tmp_path: Path) -> None:
-    settings = of_patients(tmp_path, head="mrn,age,sex,flu", rows={"private": ["A-9,30,F,1", "A-9,31,M,0"]})
+    settings = of_patients(
+        tmp_path, head="mrn,age,sex,flu", rows={"private": ["A-9,30,F,1", "A-9,31,M,0"]}
+    )
     path = schema_of(tmp_path, settings, labels=("flu",), group="mrn", drop=("sex",))
     files = {split: settings[split] for split in ("private", "public", "test")}
     assert Table(**files, schema=path).load().private.num_groups == 1
     other = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
     with pytest.raises(InvalidValue, match=re.escape(other)):
         Table(**files, schema=path, group="age").load()
-    with pytest.raises(InvalidValue, match=r"^data\.drop=mrn: expected another column than data\.group"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.drop=mrn: expected another column than data\.group"
+    ):
         Table(**files, schema=path, drop=("mrn",)).load()
 
 
@@ -569,12 +831,15 @@ def test_a_schema_without_settings_or_with_strange_ones(tmp_path: Path) -> None:
     path = schema_of(tmp_path, settings)
     files = {split: settings[split] for split in ("private", "public", "test")}
     assert "settings" not in Path(path).read_text().replace("`settings`", "")
-    with pytest.raises(InvalidValue, match=r"^data\.labels=\[\]: expected the columns that are labels"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.labels=\[\]: expected the columns that are labels"
+    ):
         Table(**files, schema=path).load()
     text = Path(path).read_text()
     Path(path).write_text(text.replace("columns:", "settings: {groups: mrn}\ncolumns:"))
     with pytest.raises(
-        InvalidValue, match=r"^data\.schema=\S+\.settings\.groups=mrn: expected settings of pate-schema"
+        InvalidValue,
+        match=r"^data\.schema=\S+\.settings\.groups=mrn: expected settings of pate-schema",
     ):
         Table(**files, schema=path).load()
     Path(path).write_text(text.replace("columns:", "settings: {labels: flu}\ncolumns:"))

@@ -102,19 +102,27 @@ WAYS = {"copy.deepcopy": copy.deepcopy} | {
 }
 
 
-@pytest.mark.parametrize("make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"])
 @pytest.mark.parametrize(
-    ("way", "held"), [pair for pair in product(WAYS, HELD) if pair != ("copy.deepcopy", "a method of it")]
+    "make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"]
+)
+@pytest.mark.parametrize(
+    ("way", "held"),
+    [pair for pair in product(WAYS, HELD) if pair != ("copy.deepcopy", "a method of it")],
 )  # which stays a method of the same one
 def test_what_holds_a_stream_is_neither_copied_nor_pickled(way: str, held: str, make: Any) -> None:
-    with pytest.raises(InvalidValue, match=r"^rng=secret_generator\(\): expected one that is neither copied nor sent"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"^rng=secret_generator\(\): expected one that is neither copied nor sent",
+    ):
         WAYS[way](HELD[held](make()))
 
 
 def test_several_generators_go_on_with_one_stream_which_is_not_copied_or_set_back() -> None:
     rng = cipher_generator(KEY)
     shallow = (
-        copy.copy(rng) if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else np.random.Generator(rng.bit_generator)
+        copy.copy(rng)
+        if np.lib.NumpyVersion(np.__version__) >= "2.0.0"
+        else np.random.Generator(rng.bit_generator)
     )
     again = shallow, np.random.Generator(rng.bit_generator)
     expected = stream(cipher_generator(KEY), 64 * 3)
@@ -124,7 +132,9 @@ def test_several_generators_go_on_with_one_stream_which_is_not_copied_or_set_bac
             copy.copy(held)
         with pytest.raises(InvalidValue, match="neither copied nor sent elsewhere"):
             held.__reduce__()  # which numpy 1.26 calls to copy a generator
-    with pytest.raises(InvalidValue, match=r"^bit_generator.state=\(not shown\): expected as it comes"):
+    with pytest.raises(
+        InvalidValue, match=r"^bit_generator.state=\(not shown\): expected as it comes"
+    ):
         rng.bit_generator.state = rng.bit_generator.state
 
 
@@ -146,7 +156,9 @@ def _in_a_fork(act: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"])
+@pytest.mark.parametrize(
+    "make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"]
+)
 def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
     """Also of children, and in a process whose parent drew nothing before it forked again."""
     rng = make()
@@ -198,7 +210,9 @@ def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: s
 @pytest.mark.process
 def test_workers_are_not_sent_a_generator() -> None:
     with pytest.raises(Exception, match=r"neither copied nor sent elsewhere|[Pp]ickl"):
-        Parallel(2, backend="multiprocessing")(delayed(stream)(secret_generator(), 64) for _ in range(2))
+        Parallel(2, backend="multiprocessing")(
+            delayed(stream)(secret_generator(), 64) for _ in range(2)
+        )
 
 
 def test_threads_take_turns() -> None:

@@ -11,7 +11,12 @@ import pytest
 from pate.mechanisms import DiscreteLaplace
 from pate.mechanisms.noise import whole_numbers
 from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, words
-from pate.mechanisms.noise.whole_numbers import DiscreteGaussian, NoiseShares, RoundedGaussian, exponential_coins
+from pate.mechanisms.noise.whole_numbers import (
+    DiscreteGaussian,
+    NoiseShares,
+    RoundedGaussian,
+    exponential_coins,
+)
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
 
@@ -22,7 +27,9 @@ DRAWS = 40_000
 def test_draws_follow_the_masses(rate: Any) -> None:
     noise, other = DiscreteLaplace.at_most(rate), DiscreteLaplace.at_most(float(rate) * 1.05)
     drawn = Counter(noise.sample((DRAWS,), np.random.default_rng(11)).tolist())
-    laws = ({value: float(each.mass(value)) for value in range(-400, 401)} for each in (noise, other))
+    laws = (
+        {value: float(each.mass(value)) for value in range(-400, 401)} for each in (noise, other)
+    )
     right, wrong = (p_value(drawn, law) for law in laws)
     assert right > 1e-4 > wrong
 
@@ -31,7 +38,10 @@ def test_coins_show_true_as_often_as_the_exponential_says() -> None:
     for numerator, denominator in ((0, 7), (1, 3), (7, 7), (2**31, 2**32)):
         coins = exponential_coins(np.full(DRAWS, numerator), denominator, np.random.default_rng(5))
         expected = math.exp(-numerator / denominator)
-        assert abs(coins.mean() - expected) <= 4.5 * math.sqrt(expected * (1 - expected) / DRAWS) + 1e-12
+        assert (
+            abs(coins.mean() - expected)
+            <= 4.5 * math.sqrt(expected * (1 - expected) / DRAWS) + 1e-12
+        )
 
 
 @pytest.mark.parametrize("std", [0.01, 1.0, 3.7, 2.0**20 + 0.3, 2.0**44])
@@ -47,7 +57,9 @@ def asked_for_more_bits(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The first words of all candidates that they do not decide, from now on."""
     asked, exactly = list[list[int]](), RoundedGaussian._exactly
 
-    def counted(self: RoundedGaussian, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
+    def counted(
+        self: RoundedGaussian, first: list[int], rng: np.random.Generator
+    ) -> tuple[int, bool]:
         asked.append(first)
         return exactly(self, first, rng)
 
@@ -60,15 +72,21 @@ def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch)
     expected = RoundedGaussian(9.0).sample((40,), np.random.default_rng(0))
     monkeypatch.setattr(whole_numbers, "_ROUNDED_MARGIN", 2.0)
     asked = asked_for_more_bits(monkeypatch)
-    np.testing.assert_array_equal(RoundedGaussian(9.0).sample((40,), np.random.default_rng(0)), expected)
+    np.testing.assert_array_equal(
+        RoundedGaussian(9.0).sample((40,), np.random.default_rng(0)), expected
+    )
     assert len(asked) >= 40
 
 
 def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
     boundary = whole_numbers._EXP_TABLE[2]
-    _, decided = whole_numbers._geometric_words(np.array([boundary, boundary + np.uint64(1), 0], dtype=np.uint64))
+    _, decided = whole_numbers._geometric_words(
+        np.array([boundary, boundary + np.uint64(1), 0], dtype=np.uint64)
+    )
     assert decided.tolist() == [False, True, False]
-    assert whole_numbers._geometric_words(np.array([2**64 - 1], dtype=np.uint64))[0].tolist() == [0.0]
+    assert whole_numbers._geometric_words(np.array([2**64 - 1], dtype=np.uint64))[0].tolist() == [
+        0.0
+    ]
     half = LazyBitsUniform(int(boundary), np.random.default_rng(0))
     target = Fraction(int(boundary), 2**64) + Fraction(1, 2**66)
     assert half.below(lambda digits: (target, target)) in (True, False)
@@ -86,10 +104,14 @@ def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("variance", [1, 9, 40])
-def test_every_decision_in_floats_is_the_exact_one(variance: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_decision_in_floats_is_the_exact_one(
+    variance: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = DiscreteGaussian(variance).sample((60,), np.random.default_rng(0))
     monkeypatch.setattr(whole_numbers, "_TABLE_MARGIN", 2.0)  # which decides nothing in floats
-    np.testing.assert_array_equal(DiscreteGaussian(variance).sample((60,), np.random.default_rng(0)), expected)
+    np.testing.assert_array_equal(
+        DiscreteGaussian(variance).sample((60,), np.random.default_rng(0)), expected
+    )
 
 
 def test_u_next_to_one_is_a_number_far_out_that_more_bits_decide() -> None:
@@ -113,7 +135,12 @@ def test_no_number_overflows_at_the_widest() -> None:
 
 def test_shares_that_are_counted_on_have_at_least_the_noise_that_was_asked_for() -> None:
     for noise_std in (0.01, 0.7, 3.0, 50.0, 1234.5):
-        for holders, dropouts, colluders in ((1, 0, 0), (2, 1, 0), (40, 4, 4), (10_000, 100, 1_000)):
+        for holders, dropouts, colluders in (
+            (1, 0, 0),
+            (2, 1, 0),
+            (40, 4, 4),
+            (10_000, 100, 1_000),
+        ):
             lost = {"max_dropouts": dropouts, "max_colluders": colluders}
             shares = NoiseShares(noise_std=noise_std, num_holders=holders, **lost)
             assert noise_std**2 * (1 - 1e-12) <= shares.variance <= noise_std**2 * (1 + 1 / 64)
@@ -127,9 +154,15 @@ SHARES: dict[str, Any] = {"noise_std": 1.0, "num_holders": 3}
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        *(("rate", lambda r=r: DiscreteLaplace.at_most(r)) for r in (0.0, -1.0, math.nan, math.inf, 1e-12, 1e6)),
+        *(
+            ("rate", lambda r=r: DiscreteLaplace.at_most(r))
+            for r in (0.0, -1.0, math.nan, math.inf, 1e-12, 1e6)
+        ),
         *(("rate", lambda r=r: DiscreteLaplace(r)) for r in (Fraction(1, 3), Fraction(-1, 2), 0.5)),
-        *(("std", lambda s=s: RoundedGaussian(s)) for s in (0.0, -1.0, math.nan, math.inf, 2.0**45)),
+        *(
+            ("std", lambda s=s: RoundedGaussian(s))
+            for s in (0.0, -1.0, math.nan, math.inf, 2.0**45)
+        ),
         *(("variance", lambda v=v: DiscreteGaussian(v)) for v in (0, -1, 2**24 + 1, 2.5)),
         ("num_holders", lambda: NoiseShares(**SHARES, max_dropouts=2, max_colluders=1)),
         ("num_holders", lambda: NoiseShares(noise_std=1.0, num_holders=0)),
