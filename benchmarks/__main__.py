@@ -111,7 +111,8 @@ def print_growth(console: Console) -> None:
     ):
         table.add_column(heading, no_wrap=True)
     for each in grown():
-        growth, ratio = each.growth, each.seconds[-1] / max(each.floor, 1e-9)
+        growth = each.growth
+        ratio = each.seconds[-1] / max(each.floor, 1e-9)
         table.add_row(
             growth.name,
             ", ".join(f"{size:.0e}".replace("e+0", "e") for size in growth.sizes),
@@ -204,7 +205,8 @@ def _products() -> Table:
 
 def _alternating_medians(job: Job) -> tuple[float, float]:
     """Medians in seconds of the processor; job and floor take turns, so that both meet the same disturbances."""
-    runs, floors = [], []
+    runs = []
+    floors = []
     job.run()
     for _ in range(job.rounds):
         runs.append(_seconds(job.run))

@@ -44,8 +44,10 @@ from pate.pricing.lower_bound import lower_bound_of
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
 
-EPSILON, DELTA = 4.0, 1e-6
-QUERIES, TEACHERS = 200, 4000
+EPSILON = 4.0
+DELTA = 1e-6
+QUERIES = 200
+TEACHERS = 4000
 TABLE = "centered_votes, a table"
 DOCS = Path(__file__).parents[1] / "docs"
 _NOT_ALONE = ("distributed_votes",)  # holders add its noise
@@ -68,7 +70,8 @@ def main() -> None:
         "--honest", type=int, metavar="N", help="so many small attacks on honest releases instead"
     )
     chosen = parser.parse_args()
-    console, kept = Console(width=120), Kept(chosen.keep)
+    console = Console(width=120)
+    kept = Kept(chosen.keep)
     sys.exit(
         honest(chosen.honest, kept, console)
         if chosen.honest
@@ -102,7 +105,8 @@ class Kept:
 
 def table(kept: Kept, console: Console, *, record: bool) -> int:
     """Every aggregator on WordNet-40, and the default one on a table."""
-    dataset, found = WordNet40().load(), dict[str, dict[str, Any]]()
+    dataset = WordNet40().load()
+    found = dict[str, dict[str, Any]]()
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         for name in [each for each in members("aggregator") if each not in _NOT_ALONE]:
@@ -157,7 +161,8 @@ def cells(name: str, found: dict[str, Any]) -> list[str]:
     shown = f"`{name}`" if name != TABLE else "`centered_votes`, a table"
     bounds = found["exact"], found["lower_bound"]
     least = ["-" if bound is None else f"{max(bound - 0.005, 0):.2f}" for bound in bounds]
-    price, coins = f"{found['epsilon'] + 0.004:.2f}", f"{found['num_canaries']:,} {found['unit']}s"
+    price = f"{found['epsilon'] + 0.004:.2f}"
+    coins = f"{found['num_canaries']:,} {found['unit']}s"
     return [shown, coins, price, *least, f"{found['seconds']:.0f}"]
 
 
@@ -226,7 +231,8 @@ def digits_of_a_table() -> Dataset:
         *(f"digit{number}" for number in range(10)),
     ]
     rows = np.column_stack([digits.data, digits.target[:, None] == np.arange(10)]).astype(int)
-    ends, files = {"private": (0, 1300), "public": (1300, 1600), "test": (1600, None)}, {}
+    ends = {"private": (0, 1300), "public": (1300, 1600), "test": (1600, None)}
+    files = {}
     with tempfile.TemporaryDirectory() as folder:
         for split, (first, last) in ends.items():
             files[split] = Path(folder) / f"{split}.csv"
@@ -243,7 +249,8 @@ def digits_of_a_table() -> Dataset:
 
 def honest(count: int, kept: Kept, console: Console) -> int:
     """Small attacks on releases whose noise and price are right."""
-    dataset, beyond = drawn_dataset(), {"lower_bound": 0, "lower_bound_any": 0}
+    dataset = drawn_dataset()
+    beyond = {"lower_bound": 0, "lower_bound_any": 0}
     kinds = {
         "centered": CenteredVotes(noise_multiplier=1.0),
         "gaussian": GaussianVotes(noise_std=50.0),
@@ -276,12 +283,12 @@ def small(aggregator: Aggregator, dataset: Dataset, seed: int) -> dict[str, Any]
 
 def drawn_dataset() -> Dataset:
     """A thousand private records of normal features, of which some are labels."""
-    rng, start, splits = np.random.default_rng(0), 0, []
+    rng = np.random.default_rng(0)
+    start = 0
+    splits = []
     for count in (1000, 300, 50):
-        inputs, ids = (
-            rng.normal(size=(count, 20)).astype(np.float32),
-            np.arange(start, start + count),
-        )
+        inputs = rng.normal(size=(count, 20)).astype(np.float32)
+        ids = np.arange(start, start + count)
         splits.append(Split(inputs, inputs[:, :10] > 1.5, ids, ids))
         start += count
     return Dataset(

@@ -17,7 +17,8 @@ import numpy as np
 
 MOST = 1.5  # times the processor time with one thread
 ROWS = 120_000
-_INPUTS, _LABELS = 64, 20
+_INPUTS = 64
+_LABELS = 20
 _ONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 def descendants(pid: int) -> list[int]:
     """Children, theirs, and so on."""
-    found, frontier = [], [pid]
+    found = []
+    frontier = [pid]
     parents = _parents()
     while frontier:
         frontier = [child for child, parent in parents.items() if parent in frontier]

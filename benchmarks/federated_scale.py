@@ -22,7 +22,8 @@ from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan
 from pate.teachers import LinearTeacher, SequentialEngine
 
-LABELS, RECORDS = 40, 50
+LABELS = 40
+RECORDS = 50
 
 
 def dataset(seed: int, queries: int) -> Dataset:
@@ -93,7 +94,8 @@ def main() -> None:
     shared: dict[str, Any] = {"plan": plan, "roll": roll, "request": request}
     shared |= {"inbox": given.folder / "inbox", "output_dir": given.folder / "release"}
     given.folder.mkdir(parents=True)
-    plans, started = Holders(given.folder / "holders", given.queries), time.monotonic()
+    plans = Holders(given.folder / "holders", given.queries)
+    started = time.monotonic()
     if given.way == "votes":
         simulate(
             release_app(FederatedRelease(**shared), seconds=3000), holder_app(plans), given.holders

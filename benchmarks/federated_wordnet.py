@@ -35,7 +35,11 @@ from pate.teachers import LinearTeacher, SequentialEngine
 from tests.e2e.small_run import SilentMonitor
 from tests.e2e.stages_of_run import cast, release
 
-HOLDERS, TEACHERS, QUERIES, ABSENT, SEED = 40, 10, 600, 4, 1
+HOLDERS = 40
+TEACHERS = 10
+QUERIES = 600
+ABSENT = 4
+SEED = 1
 
 
 @dataclass(frozen=True)
@@ -74,16 +78,15 @@ def main() -> None:
     if given.way.endswith("rounds"):
         print(json.dumps(in_rounds(given.folder, secure=given.way == "secure_rounds")))  # noqa: T201 - the product
         return
-    dataset, started = WordNet40().load(), time.monotonic()
+    dataset = WordNet40().load()
+    started = time.monotonic()
     request = Request(
         inputs=np.asarray(dataset.public.inputs[:QUERIES], dtype=np.float32),
         record_ids=dataset.published_ids[:QUERIES],
         label_names=dataset.label_names,
     )
-    roll, holders = (
-        Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT),
-        WordNetHolders(given.folder / "holders"),
-    )
+    roll = Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT)
+    holders = WordNetHolders(given.folder / "holders")
     noise = DistributedVotes(noise_std=100.0, num_holders=HOLDERS, max_dropouts=ABSENT)
     aggregator = noise if given.way == "noise" else GaussianVotes(noise_std=100.0)
     plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=SEED)
@@ -112,7 +115,8 @@ def main() -> None:
 
 def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
     """Twenty rounds over Flower, and the same in one process."""
-    dataset, aggregator = WordNet40().load(), CenteredVotes(noise_multiplier=1.0)
+    dataset = WordNet40().load()
+    aggregator = CenteredVotes(noise_multiplier=1.0)
     shared: dict[str, Any] = {
         "aggregator": aggregator,
         "target_delta": 1e-6,
@@ -130,7 +134,8 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
         inbox=folder / "inbox",
         output_dir=folder / "release",
     )
-    holders, started = WordNetHolders(folder / "holders"), time.monotonic()
+    holders = WordNetHolders(folder / "holders")
+    started = time.monotonic()
     app = secure_holder_app(holders, made.roll) if secure else holder_app(holders)
     simulate(rounds_app(made, secure=secure, seconds=3000), app, HOLDERS)
     found: dict[str, Any] = {"secure": secure, "seconds": round(time.monotonic() - started)}

@@ -46,7 +46,8 @@ def generator_jobs() -> list[Job]:
 
 
 def _beside(name: str, release: Callable[[np.random.Generator], object]) -> Job:
-    cipher, pcg = cipher_generator(bytes(32)), np.random.default_rng(1)
+    cipher = cipher_generator(bytes(32))
+    pcg = np.random.default_rng(1)
     return Job(
         name=f"{name}, ChaCha20",
         run=lambda: release(cipher),

@@ -21,7 +21,9 @@ from pate.models.kernel import KernelVotes
 from pate.votes.clipping import histogram
 
 _MEBIBYTE = 2**20
-_INPUTS, _LABELS, _QUERIES = 32, 10, 200
+_INPUTS = 32
+_LABELS = 10
+_QUERIES = 200
 _calls = count()
 _LEAST = 1e-4  # seconds below which a clock says little
 
@@ -64,7 +66,8 @@ def _records(size: int) -> KernelVotes:
         inputs = _rng().normal(size=(rows, _INPUTS)).astype(np.float32)
         return Split(inputs, inputs[:, :_LABELS] > 1, np.arange(rows), np.arange(rows))
 
-    private, of = split(size), np.arange(size)
+    private = split(size)
+    of = np.arange(size)
     return KernelVotes(
         private=private, teacher_of=of, num_teachers=size, public=split(2000), num_queries=_QUERIES
     )
@@ -174,7 +177,8 @@ def _measured(growth: Growth, size: int) -> tuple[float, float, float]:
         made = growth.prepare(size)  # afresh: votes remember what they computed
         started = time.process_time()
         growth.run(made)
-    took, started = time.process_time() - started, time.process_time()
+    took = time.process_time() - started
+    started = time.process_time()
     growth.floor(made)
     return took, more, time.process_time() - started
 

@@ -131,7 +131,8 @@ def _costs() -> list[Job]:
     gaps = rng.integers(0, NUM_TEACHERS, size=6000)
     test = StabilityTest.gaussian(test_std=60.0, failure_prob=1e-9, num_teachers=NUM_TEACHERS)
     bit = next(leaf for leaf, _ in leaves(test.event) if isinstance(leaf, OneBitEvent))
-    query, gnmax = BoundedRangeEvent(4 / 39), partial(gnmax_cost, noise_std=40.0, num_teachers=250)
+    query = BoundedRangeEvent(4 / 39)
+    gnmax = partial(gnmax_cost, noise_std=40.0, num_teachers=250)
     smooth = partial(
         gnmax_smooth_sensitivity, noise_std=40.0, num_teachers=250, order=8.0, beta=0.02
     )
@@ -156,10 +157,8 @@ def _cost(name: str, run: Callable[[], object], data: NDArray[np.generic]) -> Jo
         for _ in range(0, len(data), len(exponents)):
             np.exp(exponents)
 
-    least, left_out = (
-        "one sort, one exponential per query and order",
-        "sums and logarithms, and moments beyond one",
-    )
+    least = "one sort, one exponential per query and order"
+    left_out = "sums and logarithms, and moments beyond one"
     return Job(f"cost of {name}", run, sort_and_exponentials, least, left_out, rounds=10)
 
 

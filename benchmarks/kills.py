@@ -144,8 +144,10 @@ class Disturbed:
     nodes: RayNodes | None = None  # the cluster that the run uses, or None
 
     def __post_init__(self) -> None:
-        self.calm, self.path = self.folder / "calm", self.folder / "disturbed"
-        self.log, self.errors = self.folder / "trained.log", self.folder / "stderr"
+        self.calm = self.folder / "calm"
+        self.path = self.folder / "disturbed"
+        self.log = self.folder / "trained.log"
+        self.errors = self.folder / "stderr"
         self.kills = Kills()
         self.saved: dict[str, tuple[int, int]] = {}
         self.spent: list[Row] = []
@@ -159,7 +161,8 @@ class Disturbed:
         length = time.monotonic() - start
         self.log.unlink()
         while self.kills.finished == 0 or self.kills.total < num_kills:
-            run, last = self._start(self.path), ""
+            run = self._start(self.path)
+            last = ""
             while run.poll() is None and self.kills.total < num_kills and last != "run":
                 self._wait_for_a_moment(run, length, rng)
                 self._note()
@@ -188,7 +191,8 @@ class Disturbed:
         """A uniform moment, or one just after the next of the files that are not there yet."""
         ahead = [name for name in _MILESTONES if not (self.path / name).exists()]
         if ahead and rng.random() < 0.5:
-            awaited, deadline = self.path / rng.choice(ahead), time.monotonic() + _PATIENCE_S
+            awaited = self.path / rng.choice(ahead)
+            deadline = time.monotonic() + _PATIENCE_S
             while run.poll() is None and not awaited.exists() and time.monotonic() < deadline:
                 time.sleep(0.002)
             self.kills.hung += time.monotonic() >= deadline
@@ -273,7 +277,8 @@ class Disturbed:
         shutil.rmtree(self.path)
         self.log.unlink(missing_ok=True)
         self.saved.clear()
-        self.spent, self.moments = [], []
+        self.spent = []
+        self.moments = []
 
     def _count_trainings(self) -> None:
         """A teacher may be trained again only where a kill came between its training and its saving."""

@@ -49,7 +49,9 @@ def network_of(teacher: CNNTeacher, part: Shard) -> ConvNet:
 
 
 def _convolutional(teacher: CNNTeacher, part: Shard) -> nn.Module:
-    network, channels, layers = network_of(teacher, part), part.inputs.shape[1], []
+    network = network_of(teacher, part)
+    channels = part.inputs.shape[1]
+    layers = []
     for layer, (width, _) in enumerate(network.kernels):
         side = teacher.patch if layer == 0 else teacher.kernel_size
         stride, padding = (side, 0) if layer == 0 else (1, side // 2)

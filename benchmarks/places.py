@@ -67,7 +67,8 @@ def main() -> None:
     parser.add_argument(
         "--tree", action="store_true", help="also a tree of sums, at a hundredth of all"
     )
-    chosen, console = parser.parse_args(), Console(width=150)
+    chosen = parser.parse_args()
+    console = Console(width=150)
     sizes = _SIZES if chosen.largest else _SIZES[:-1]
     costs = []
     with TemporaryDirectory() as folder:
@@ -101,7 +102,8 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
         _written(folder / f"{number}.npz", queries, labels, number)
         for number in range(min(_FILES, holders))
     ]
-    sums, started = BitSums((queries, -(-labels // 8))), time.process_time()
+    sums = BitSums((queries, -(-labels // 8)))
+    started = time.process_time()
     for number in range(holders):
         for block in VoteStore.open(paths[number % len(paths)]).packed_blocks():
             for row in block:
@@ -126,7 +128,9 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
 
 def tree(folder: Path, console: Console) -> None:
     """One of a hundred regions, of a hundred holders each, adds up its files; the server adds up the regions' sums."""
-    queries, labels, each = 10_000, 1_000, 100
+    queries = 10_000
+    labels = 1_000
+    each = 100
     first = _written(folder / "0.npz", queries, labels, 0)
     paths = [first, *(_copied(first, folder, number) for number in range(1, each))]
     written = time.process_time()
@@ -139,7 +143,8 @@ def tree(folder: Path, console: Console) -> None:
     counts = total.counts()
     done = time.process_time()
     assert (counts == each * region.counts()).all() and len(total.heads) == each * each
-    size, votes = file.path.stat().st_size, first.stat().st_size
+    size = file.path.stat().st_size
+    votes = first.stat().st_size
     console.print(
         f"tree of {each} x {each} holders, {queries:,} queries, {labels:,} labels: "
         f"a region takes {added - written:.2f} s "
@@ -151,7 +156,8 @@ def tree(folder: Path, console: Console) -> None:
 def _copied(first: Path, folder: Path, number: int) -> Path:
     """The same votes of another holder."""
     file = VoteFile.open(first)
-    votes, path = next(iter(file.bits())), folder / f"{number}.npz"
+    votes = next(iter(file.bits()))
+    path = folder / f"{number}.npz"
     head = replace(file.manifest, holder=str(number))
     VoteFile.write(
         path, head, bits=lambda: [votes], record_ids=file.record_ids, label_names=file.label_names
@@ -176,7 +182,8 @@ def law(costs: list[Cost]) -> tuple[float, float]:
 
 
 def _written(path: Path, queries: int, labels: int, seed: int) -> Path:
-    rng, ids = np.random.default_rng(seed), np.arange(queries)
+    rng = np.random.default_rng(seed)
+    ids = np.arange(queries)
     head = VoteManifest(
         holder=str(seed),
         queries=queries_digest(np.zeros((queries, 1), np.float32), ids),

@@ -27,12 +27,15 @@ class _LargeRun:
     """Results of a run that nobody trained."""
 
     def __init__(self, num_queries: int, num_labels: int, num_test: int) -> None:
-        self.num_queries, self.num_labels, self.num_test = num_queries, num_labels, num_test
+        self.num_queries = num_queries
+        self.num_labels = num_labels
+        self.num_test = num_test
 
     @cached_property
     def results(self) -> Results:
         """Random votes, and scores that know something of the labels."""
-        rng, num_labels = np.random.default_rng(0), self.num_labels
+        rng = np.random.default_rng(0)
+        num_labels = self.num_labels
         frequencies = np.geomspace(0.5, 0.002, num_labels)
 
         def split(start: int, size: int) -> Split:
@@ -44,7 +47,8 @@ class _LargeRun:
                 ids,
             )
 
-        queries, test = split(0, self.num_queries), split(self.num_queries, self.num_test)
+        queries = split(0, self.num_queries)
+        test = split(self.num_queries, self.num_test)
         votes = rng.binomial(_NUM_TEACHERS, 0.2 + 0.5 * queries.labels)
         names = tuple(f"label_{index}" for index in range(num_labels))
         parts = {
@@ -63,10 +67,8 @@ class _LargeRun:
             counts=lambda: votes.astype(np.int64),
             accuracies=lambda true: np.full(_NUM_TEACHERS, 0.8),
         )
-        priced, budget = (
-            PricedRelease(aggregator, shape, release.event, 100.0),
-            Budget(target_delta=1e-6),
-        )
+        priced = PricedRelease(aggregator, shape, release.event, 100.0)
+        budget = Budget(target_delta=1e-6)
         told = {
             "accountant": budget.accountant,
             "seed": 0,

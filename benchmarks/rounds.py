@@ -11,7 +11,9 @@ from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import ConvexVotes, MomentVotes
 from pate.votes.public_pca import PublicPCA
 
-_RECORDS, _INPUTS, _TEACHERS = 60_000, 128, 400
+_RECORDS = 60_000
+_INPUTS = 128
+_TEACHERS = 400
 
 
 def round_jobs() -> list[Job]:
@@ -41,7 +43,8 @@ def round_jobs() -> list[Job]:
 
 def _round(name: str, votes: MomentVotes, left_out: str) -> Job:
     rng = np.random.default_rng(1)
-    weights, scale = rng.normal(size=(votes.width, NUM_LABELS)) * 0.05, np.ones(NUM_LABELS)
+    weights = rng.normal(size=(votes.width, NUM_LABELS)) * 0.05
+    scale = np.ones(NUM_LABELS)
     clipped = ClippedMoments(1.0, votes.num_teachers)
     features = rng.normal(size=(_RECORDS, votes.width))
     votes.total(weights, scale, clipped)  # features are computed once for all rounds

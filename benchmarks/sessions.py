@@ -34,7 +34,8 @@ def _charges() -> Job:
     opened = _session()
 
     def charge() -> None:
-        opened.hits, opened.num_calls = list(state["hits"]), 0
+        opened.hits = list(state["hits"])
+        opened.num_calls = 0
         for hit in hits:
             opened.charge(hit)
 
@@ -52,10 +53,12 @@ def _batch() -> Job:
     opened = _session()
 
     def charge() -> None:
-        opened.hits, opened.num_calls = [0], 0
+        opened.hits = [0]
+        opened.num_calls = 0
         opened.charge_batch(hits)
 
-    name, least = f"{NUM_CALLS:,} charges at once", "one cumulated sum"
+    name = f"{NUM_CALLS:,} charges at once"
+    least = "one cumulated sum"
     return Job(name, charge, lambda: np.cumsum(hits), least, "the lock and the checks")
 
 
@@ -75,7 +78,8 @@ def _price() -> Job:
 
 
 def _noise() -> Job:
-    noise, rng = DiscreteLaplace.at_most(0.05), np.random.default_rng(0)
+    noise = DiscreteLaplace.at_most(0.05)
+    rng = np.random.default_rng(0)
     return Job(
         name="24,000 draws of exact discrete Laplace noise",
         run=lambda: noise.sample((600, 40), rng),

@@ -24,7 +24,8 @@ _ROUNDS = 3
 
 def main() -> None:
     """Prints a line for each precision."""
-    settings, console = _settings(), Console(width=140)
+    settings = _settings()
+    console = Console(width=140)
     teacher = CNNTeacher(
         epochs=settings.epochs, batch_size=50, stacked=True, device=settings.device
     )
@@ -41,7 +42,9 @@ def _rates(
     teacher: CNNTeacher, parts: list[Shard], settings: argparse.Namespace
 ) -> tuple[float, float]:
     """Teachers a second, stacked and in the loop; they take turns."""
-    looped, chunk_size, device = parts[: settings.num_looped], settings.chunk_size, settings.device
+    looped = parts[: settings.num_looped]
+    chunk_size = settings.chunk_size
+    device = settings.device
     _stacked(teacher, parts[:chunk_size], chunk_size)
     cnn_loop(teacher, looped[:1], device)
     pairs = []

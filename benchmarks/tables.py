@@ -18,7 +18,8 @@ from pate.teachers import LinearTeacher, Shard
 NUM_ROWS = 1_000_000
 _COLUMNS = 100
 _BLOCK = 50_000
-_TEACHERS, _AT_ONCE = 400, 8
+_TEACHERS = 400
+_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def _write(path: Path, rows: int) -> None:
 
 
 def _blocks(rows: int) -> Iterator[dict[str, Any]]:
-    rng, words = np.random.default_rng(0), np.array(["north", "east", "south", "west"])
+    rng = np.random.default_rng(0)
+    words = np.array(["north", "east", "south", "west"])
     for first in range(0, rows, _BLOCK):
         count = min(_BLOCK, rows - first)
         numbers = {
@@ -75,10 +77,13 @@ def _read(folder: Path) -> TableCost:
     import torch
 
     assert pandas and pyarrow.parquet and torch  # their own size is no part of what a table takes
-    before, started = _largest(), time.perf_counter()
+    before = _largest()
+    started = time.perf_counter()
     files = {name: str(folder / f"{name}.parquet") for name in ("private", "public", "test")}
     private = Table(**files, labels=("flu",)).load().private
-    seconds, loaded, started = time.perf_counter() - started, _largest(), time.perf_counter()
+    seconds = time.perf_counter() - started
+    loaded = _largest()
+    started = time.perf_counter()
     _train(private)
     training = time.perf_counter() - started
     rows, features = private.inputs.shape

@@ -67,7 +67,8 @@ class Result:
 
 def races() -> list[Race]:
     """The kinds of teachers."""
-    images, features = _parts(24, 200, (3, 32, 32)), _parts(256, 155, (128,))
+    images = _parts(24, 200, (3, 32, 32))
+    features = _parts(256, 155, (128,))
     cnns = {
         "CNN, one 5 x 5 layer": CNNTeacher(epochs=6, batch_size=50, device="cpu"),
         "CNN, two 3 x 3 layers": CNNTeacher(
@@ -122,10 +123,8 @@ def _engine() -> ProcessesEngine:
 
 
 def _result(race: Race) -> Result:
-    looped, chunk = (
-        race.parts[: race.num_looped],
-        race.parts[: 1 if race.teacher.is_isolated else race.engine.chunk_size],
-    )
+    looped = race.parts[: race.num_looped]
+    chunk = race.parts[: 1 if race.teacher.is_isolated else race.engine.chunk_size]
     _train(race.engine, race, race.parts)  # all workers start, and libraries load
     race.loop(race.parts[:1])
     rounds = []
@@ -158,7 +157,8 @@ def _all_cores_rate() -> float:
 
 def _core_rate(shape: tuple[int, int, int], clock: Callable[[], float]) -> float:
     rows, inner, columns = shape
-    left, right = torch.rand(rows, inner), torch.rand(inner, columns)
+    left = torch.rand(rows, inner)
+    right = torch.rand(inner, columns)
     seconds = []
     for _ in range(12):
         start = clock()
@@ -186,7 +186,8 @@ def _cnn_flops(teacher: CNNTeacher, part: Shard) -> float:
 
     Products with zeros at the edges are left out, although a library may do them: a share of the rate is a lower bound.
     """
-    network, side = network_of(teacher, part), part.inputs.shape[2] // teacher.patch
+    network = network_of(teacher, part)
+    side = part.inputs.shape[2] // teacher.patch
     kernels = network.kernels
     inside = _inside(side, teacher.kernel_size)
     layers = [
@@ -205,12 +206,14 @@ def _inside(side: int, kernel_size: int) -> float:
 
 
 def _mlp_flops(teacher: MLPTeacher, part: Shard) -> float:
-    hidden, head = part.inputs.shape[1] * teacher.hidden, teacher.hidden * NUM_LABELS
+    hidden = part.inputs.shape[1] * teacher.hidden
+    head = teacher.hidden * NUM_LABELS
     return teacher.epochs * len(part) * 2.0 * (2 * hidden + 3 * head)
 
 
 def _seconds(call: Callable[[], object]) -> tuple[float, float]:
     """By the clock, and of this process on the processor."""
-    start, start_core = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    start_core = time.process_time()
     call()
     return time.perf_counter() - start, time.process_time() - start_core

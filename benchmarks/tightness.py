@@ -34,7 +34,8 @@ from pate.votes import VoteShape
 RECORDED = Path(__file__).with_name("tightness.json")
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results.json"
 DELTA = 1e-6
-QUERIES, TEACHERS = 600, 800
+QUERIES = 600
+TEACHERS = 800
 SESSION_QUERIES = 2_000
 ACCOUNTANTS: dict[str, Callable[[], Accountant]] = {
     "rdp": RdpAccountant,
@@ -88,7 +89,8 @@ def main() -> None:
     )
     for heading in ("release", "at least", *(f"{name}, ratio" for name in ACCOUNTANTS)):
         table.add_column(heading, justify="left" if heading == "release" else "right", no_wrap=True)
-    found, faults = dict[str, dict[str, float]](), list[str]()
+    found = dict[str, dict[str, float]]()
+    faults = list[str]()
     rows: list[list[str]] = []
     for name, (aggregator, num_labels) in ROWS.items():
         least, prices = measured(aggregator, num_labels)

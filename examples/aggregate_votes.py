@@ -10,7 +10,9 @@ from pate.accounting import AutoAccountant
 from pate.aggregators import PowersetGNMax, StableTopK
 from pate.mechanisms import secret_generator
 
-NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 200, 150, 6
+NUM_TEACHERS = 200
+NUM_QUERIES = 150
+NUM_LABELS = 6
 SHAPE = {"num_queries": NUM_QUERIES, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
 TARGET = {"target_epsilon": 8.0, "target_delta": 1e-6}
 

@@ -16,7 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from pate import PATEClassifier
 
 inputs, labels = make_multilabel_classification(2400, 12, n_classes=3, random_state=0)
-private, public, test = slice(0, 1600), slice(1600, 1900), slice(1900, None)
+private = slice(0, 1600)
+public = slice(1600, 1900)
+test = slice(1900, None)
 persons = np.arange(1600) // 2  # two records of each person, who is what epsilon protects
 
 # Each teacher scales its own records. A scaler fitted on all private records would be a release of its own.

@@ -55,7 +55,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
     A finished run is not repeated: its report is returned as it is, and nothing more is spent. Raises `InvalidValue`
     for a plan that cannot work, before anything is spent, and for a folder of another run or of other data.
     """
-    folder, monitor = RunFolder(Path(output_dir)), monitor or Monitor()
+    folder = RunFolder(Path(output_dir))
+    monitor = monitor or Monitor()
     with folder.opened(plan.settings):
         if folder.report.exists():
             folder.require_manifest()
@@ -76,7 +77,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     sources = Sources.of(plan.settings, folder.path)
     with monitor.stage("reading the data"):
         dataset = require_dataset(plan.load_dataset(), weighted=True)
-    asked, plan = plan.num_queries, plan.fitted(dataset)
+    asked = plan.num_queries
+    plan = plan.fitted(dataset)
     if plan.num_queries != asked:
         monitor.say(
             f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked"
@@ -88,7 +90,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     )
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     sources.write(folder)
-    parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
+    parts = (plan.aggregator, plan.teacher, plan.student)
+    num_teachers = priced.shape.num_teachers
     warnings = plan_warnings(dataset, *parts, num_teachers=num_teachers)
     for line in (*said_of_weights(dataset, priced), *priced.doubts, *warnings):
         monitor.say(line)
@@ -104,7 +107,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         )
         kept = KeptModels(folder.path / "models")
         _say_what_is_there(folder, ensemble, kept, monitor)
-        votes, queries = ensemble.votes(), ensemble.queries
+        votes = ensemble.votes()
+        queries = ensemble.queries
         votes.prepare()
         events.teachers()
         how: dict[str, Any] = {

@@ -295,11 +295,9 @@ class Store:
                 "SELECT number, digest, settings FROM head"
             ).fetchall()
             settings = json.loads(text)
-            number, digest, settings = (
-                int(number),
-                str(digest),
-                {**settings, "name": str(settings["name"])},
-            )
+            number = int(number)
+            digest = str(digest)
+            settings = {**settings, "name": str(settings["name"])}
         except (ValueError, TypeError, KeyError, RecursionError):
             raise damaged(self.path, "the settings of a ledger in its head") from None
         if not self.settings:
@@ -307,7 +305,8 @@ class Store:
             if problem != ("ok",):
                 said = " ".join(str(problem[0]).split()) if problem else "no answer"
                 raise damaged(self.path, f"a sound file ({said})")
-            self.settings, self._state = settings, (0, _chained("", json.dumps(settings)))
+            self.settings = settings
+            self._state = (0, _chained("", json.dumps(settings)))
         known, previous = self._state
         if (number, digest) == (known, previous):
             return

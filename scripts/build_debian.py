@@ -22,7 +22,9 @@ _LISTS = Path("/var/lib/apt/lists")
 _FILE = re.compile(r"_main_binary-[a-z0-9]+_Packages(\.\w+)?")
 _TAGS = re.compile(r"([\w\-+:]+::)\{([^}]*)\}|([\w\-+:]+::[\w\-+.:]+)")
 _NOT_CONTENT = ("suite::", "role::")
-_MOST, _LEAST = 0.6, 0.01  # public packages that have a tag
+# public packages that have a tag
+_MOST = 0.6
+_LEAST = 0.01
 
 
 @dataclass(frozen=True)

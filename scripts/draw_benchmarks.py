@@ -14,7 +14,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 HISTORY = Path(__file__).parents[1] / "benchmarks" / "history"
-LAST, EARLIER = "#0072B2", "#b8c4c9"
+LAST = "#0072B2"
+EARLIER = "#b8c4c9"
 
 
 def main(output: str) -> None:

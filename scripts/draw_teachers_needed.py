@@ -53,7 +53,8 @@ def fewest_teachers(name: str, num_queries: int) -> list[int]:
     for epsilon in EPSILONS:
         low = high = found[-1] if found else 20
         while high < MOST and not is_right(aggregator, num_queries, epsilon, high):
-            low, high = high, int(high * 1.5)
+            low = high
+            high = int(high * 1.5)
         while high / low > STEP:
             middle = round((low * high) ** 0.5)
             low, high = (

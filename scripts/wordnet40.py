@@ -87,7 +87,9 @@ def _parse(number: int, line: str) -> Synset:
         # offset, file, type, word count, then (word, lexical id) pairs
         pointers_at = 4 + 2 * int(fields[3], 16)
         pointers = fields[pointers_at + 1 : pointers_at + 1 + 4 * int(fields[pointers_at])]
-        symbols, targets, kinds = pointers[0::4], pointers[1::4], pointers[2::4]
+        symbols = pointers[0::4]
+        targets = pointers[1::4]
+        kinds = pointers[2::4]
         hypernyms = tuple(
             int(target)
             for symbol, target, kind in zip(symbols, targets, kinds, strict=True)
@@ -271,9 +273,11 @@ class Recipe:
         """
         synsets = parse_dictionary(lines)
         by_offset = {synset.offset: synset for synset in synsets}
-        families, above = gloss_families(synsets), ancestors(synsets)
+        families = gloss_families(synsets)
+        above = ancestors(synsets)
         splits = deal_splits(families, (self.num_public, self.num_test))
-        records, public = [record for split in splits for record in split], splits[0]
+        records = [record for split in splits for record in split]
+        public = splits[0]
         labels = choose_labels(above, public, num_labels=self.num_labels)
         representation = Representation.fit(_definitions(by_offset, public), num_dims=self.num_dims)
         return {

@@ -60,7 +60,8 @@ class Damage:
             path = folder / _LEDGER
             if path not in files or rng.random() > _OF_LEDGER:
                 path = rng.choice(files)
-            name, how = str(path.relative_to(folder)), rng.choice(DAMAGES)
+            name = str(path.relative_to(folder))
+            how = rng.choice(DAMAGES)
             if name == _LEDGER and state.older is not None and rng.random() < _OLDER:
                 how = "older"
                 shutil.copyfile(state.older, path)
@@ -81,7 +82,8 @@ class Damage:
 
         An older ledger with nothing published beside it is one that nobody can tell from the newest.
         """
-        before, kept = {name: _content(folder / name) for name in _WRITTEN_LAST}, committed(folder)
+        before = {name: _content(folder / name) for name in _WRITTEN_LAST}
+        kept = committed(folder)
         released = release_of(folder)
         ended = kind.start(folder).wait()
         if ended.code == 0:
@@ -96,7 +98,8 @@ class Damage:
 
     def _state(self, kind: Kind, rng: random.Random) -> State:
         """One of the run's states, made when it is asked for: the finished one, or one that was killed twice."""
-        states, number = self._states.setdefault(kind, []), rng.randrange(_STATES)
+        states = self._states.setdefault(kind, [])
+        number = rng.randrange(_STATES)
         if number < len(states):
             return states[number]
         folder = self._folder / f"state-{kind.name}-{kind.seed}-{len(states)}"
@@ -104,7 +107,8 @@ class Damage:
             self._truths[kind] = Truth.of(kind, folder)
             states.append(State(folder, None))
             return states[0]
-        length, older = self._truths[kind].duration_s, folder.with_suffix(".older")
+        length = self._truths[kind].duration_s
+        older = folder.with_suffix(".older")
         kind.kill(folder, rng.uniform(0.3, 0.9) * length)
         if (folder / _LEDGER).exists():
             shutil.copyfile(folder / _LEDGER, older)
@@ -154,10 +158,8 @@ def _damaged(content: bytes, how: str, rng: random.Random) -> bytes:
 
 def _damage_lines(path: Path, content: bytes, rng: random.Random) -> None:
     """Drops, repeats or reorders lines, or changes one digit."""
-    lines, how = (
-        content.splitlines(keepends=True),
-        rng.choice(["drop", "drop last", "repeat", "reorder", "digit"]),
-    )
+    lines = content.splitlines(keepends=True)
+    how = rng.choice(["drop", "drop last", "repeat", "reorder", "digit"])
     if how == "drop last" and lines:
         lines.pop()
     elif how == "drop" and lines:

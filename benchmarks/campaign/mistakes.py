@@ -111,7 +111,8 @@ class Mistakes:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._here = folder, folder / "here"
+        self._folder = folder
+        self._here = folder / "here"
         self._here.mkdir()
 
     def attempt(self, rng: random.Random) -> list[Finding]:
@@ -122,10 +123,8 @@ class Mistakes:
             return self._faults(self._limited(act).wait(_PATIENCE_S), name)
         if kind == "audit":
             path = self._folder / f"votes.{rng.choice(['npy', 'npz', 'csv', 'txt', 'pkl', 'json'])}"
-            arguments, named = (
-                [f"votes={strange_file(path, rng)}", *_overrides("audit", rng, 0.3)],
-                f"{path.suffix} ",
-            )
+            arguments = [f"votes={strange_file(path, rng)}", *_overrides("audit", rng, 0.3)]
+            named = f"{path.suffix} "
         else:
             arguments = [*(_SMALL if kind == "train" else ()), *_overrides(kind, rng, 1.0)]
             named = ""
@@ -337,7 +336,8 @@ def call_of(path: str, name: str, rng: random.Random) -> tuple[str, Callable[[],
     arguments = {
         key: value for key, value in arguments.items() if value is not inspect.Parameter.empty
     }
-    votes, teachers = strange_array(rng), rng.choice([7, 7, *_ARGUMENTS])
+    votes = strange_array(rng)
+    teachers = rng.choice([7, 7, *_ARGUMENTS])
 
     def act() -> None:
         try:

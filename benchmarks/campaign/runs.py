@@ -73,7 +73,8 @@ class Kind:
 
     def kill(self, folder: Path, after: float) -> None:
         """Starts or continues it and kills it after so many seconds, if it has not ended."""
-        child, moment = self.start(folder), time.monotonic() + after
+        child = self.start(folder)
+        moment = time.monotonic() + after
         while time.monotonic() < moment and not child.ended():
             time.sleep(0.001)
         child.kill()
@@ -165,7 +166,8 @@ def faults_of(
         kept: what was committed before it went on, by key.
         shown: the bytes that were published before it went on.
     """
-    found, release = [], release_of(folder)
+    found = []
+    release = release_of(folder)
     for known, whose in (
         (truth.release, "an undisturbed run"),
         (shown, "the one that was published before"),

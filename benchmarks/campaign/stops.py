@@ -38,21 +38,23 @@ class Stops(ABC):
 
     def attempt(self, rng: random.Random) -> list[Finding]:
         """One run, stopped and continued: what was committed or shown at any stop is what it ends with."""
-        kind, folder, found = (
-            Kind(rng.choice(list(SETTINGS)), rng.choice([1, None])),
-            self._folder / "run",
-            [],
-        )
+        kind = Kind(rng.choice(list(SETTINGS)), rng.choice([1, None]))
+        folder = self._folder / "run"
+        found = []
         if kind not in self._truths:
             self._truths[kind] = Truth.of(kind, self._folder / f"calm-{kind.name}-{kind.seed}")
-        truth, kept, shown, stops = self._truths[kind], dict[str, str](), None, list[str]()
+        truth = self._truths[kind]
+        kept = dict[str, str]()
+        shown = None
+        stops = list[str]()
         try:
             while True:
                 how, faults = self._stop(kind, truth, folder, rng)
                 stops.append(how)
                 found += faults + unpaid(folder, truth)
                 # the first counts
-                kept, shown = committed(folder) | kept, shown or release_of(folder)
+                kept = committed(folder) | kept
+                shown = shown or release_of(folder)
                 if rng.random() >= _AGAIN:
                     break
             ended = kind.start(folder).wait()

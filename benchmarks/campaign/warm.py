@@ -120,11 +120,9 @@ def command(
         sys.argv = [f"pate-{module}", *arguments]
         warnings.resetwarnings()  # a test's filters, say, and its handlers
         handlers: Any = logging
-        logging.root.handlers, handlers._handlers, handlers._handlerList = (
-            [],
-            WeakValueDictionary(),
-            [],
-        )
+        logging.root.handlers = []
+        handlers._handlers = WeakValueDictionary()
+        handlers._handlerList = []
         os.environ |= _SURROUNDINGS
         importlib.import_module("torch").set_num_threads(1)
         _leave_pictures_out()

@@ -55,7 +55,8 @@ def calibrate(
                 "target_delta": target_delta,
                 "start": start,
             }
-            start, slope = calibrate(event_for, accountant=RdpAccountant, **options), _USUAL_SLOPE
+            start = calibrate(event_for, accountant=RdpAccountant, **options)
+            slope = _USUAL_SLOPE
             for _ in range(_SECANTS):
                 here = excess(start)
                 if -tolerance <= here <= 0:
@@ -80,14 +81,16 @@ def _bracket(
         following = (noise, excess(noise))
         if (following[1] > 0) is not grow:
             return (here, following) if grow else (following, here)
-        here, factor = following, min(factor * factor, 2.0)
+        here = following
+        factor = min(factor * factor, 2.0)
     require(not grow, "target_epsilon", target_epsilon, "an epsilon that some noise can reach")
     return here, here
 
 
 def _narrowed(excess: Callable[[float], float], low: Point, high: Point, tolerance: float) -> float:
     """The upper end once the bracket is narrow: by the secant, a little to the side that moved less lately."""
-    beyond, number = 1, 0
+    beyond = 1
+    number = 0
     while (width := math.log(high[0] / low[0])) > math.log1p(tolerance):
         step = tolerance / width
         linear = math.isfinite(low[1] - high[1]) and number % 3 != 2

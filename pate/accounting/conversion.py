@@ -56,7 +56,8 @@ def converted(curve: Curve, *, count: int, target_delta: float, conversion: str)
     """
     require_choice("conversion", conversion, ("classic", "tight"))
     require_probability("target_delta", target_delta)
-    orders, rdp = _ORDERS_OF_PAPERS, count * curve(_ORDERS_OF_PAPERS)
+    orders = _ORDERS_OF_PAPERS
+    rdp = count * curve(_ORDERS_OF_PAPERS)
     if conversion == "tight":
         return float(rdp_to_epsilons(orders, rdp, target_delta=target_delta).min())
     return float((rdp + math.log(1 / target_delta) / (orders - 1)).min())
@@ -136,7 +137,9 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     """
     require_non_negative("mu", mu)
     require_probability("target_delta", target_delta)
-    log_delta, lowest = math.log(target_delta), max(-mu / 2, -40.0)  # further left delta is 1
+    # further left delta is 1
+    log_delta = math.log(target_delta)
+    lowest = max(-mu / 2, -40.0)
     log_delta -= _ULP * abs(log_delta)
     if mu == 0 or _log_delta(mu, lowest) <= log_delta:
         return 0.0
@@ -169,7 +172,8 @@ def _log_delta(mu: float, place: float) -> float:
     else:
         near = float(_mills(place))
         difference = near - float(_mills(place + mu))
-        log_difference, lost = math.log(difference), 16 * near / difference
+        log_difference = math.log(difference)
+        lost = 16 * near / difference
     return (
         log_density
         + log_difference

@@ -58,9 +58,11 @@ _LARGEST_EXPONENT = 600.0
 _SMALLEST_MASS = 1e-300
 _CANCELS_BELOW = 1e-6
 _SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
-_CELLS_OF_LOG_Q, _CELLS_OF_LOG_ODDS = 4096, 60_000
+_CELLS_OF_LOG_Q = 4096
+_CELLS_OF_LOG_ODDS = 60_000
 _LARGEST_LOG_ODDS = 60.0
-_PARTS, _MOST_CELLS = 100, 1_000_000
+_PARTS = 100
+_MOST_CELLS = 1_000_000
 _ROUNDING = 1e-9
 
 
@@ -80,7 +82,8 @@ class DataDependentCost:
     failure_prob: float = 0.0  # in [0, 1), the probability outside of which the curve holds
 
     def __post_init__(self) -> None:
-        orders, rdp = order_array(self.orders).copy(), np.array(self.rdp, dtype=np.float64)
+        orders = order_array(self.orders).copy()
+        rdp = np.array(self.rdp, dtype=np.float64)
         require(
             rdp.shape == orders.shape,
             "rdp.shape",
@@ -141,17 +144,16 @@ def one_bit_cost(
     test, votes for `GaussianVotes`. They are places in the event's log odds. `failure_prob` is that of all the queries
     together, where the event stands inside an `ApproximateEvent`.
     """
-    array, logits = order_array(orders), event.log_odds
+    array = order_array(orders)
+    logits = event.log_odds
     last = len(logits) - 1
     actual = validation.require_histogram(
         "statistics", np.atleast_1d(statistics), num_teachers=last
     )
 
     def both_ways(levels: NDArray[np.int64]) -> tuple[Array, Array]:
-        low, high = (
-            logits[np.maximum(levels - event.reach, 0)],
-            logits[np.minimum(levels + event.reach, last)],
-        )
+        low = logits[np.maximum(levels - event.reach, 0)]
+        high = logits[np.minimum(levels + event.reach, last)]
         # of a bit and its neighbor, and of the two exchanged
         curves = np.zeros((2, 2, len(levels), len(array)))
         for made, first, second in zip(
@@ -182,7 +184,8 @@ def _summed(
     Equal queries are looked at once, and few at a time, so that what is computed of them stays small.
     """
     different, counts = np.unique(queries, return_counts=True)
-    size, sums = max(1, _CELLS_AT_ONCE // orders.size), np.zeros((1, orders.size))
+    size = max(1, _CELLS_AT_ONCE // orders.size)
+    sums = np.zeros((1, orders.size))
     for start in range(0, len(different), size):
         rows = slice(start, start + size)
         sums = sums + [counts[rows] @ way for way in divergences(different[rows])]
@@ -212,7 +215,8 @@ def top_log_odds(utilities: Array) -> Array:
         "[num_queries, at least 2]",
     )
     validation.require_entries("utilities", np.isfinite(values), "finite numbers")
-    rows, best = np.arange(len(values)), values.argmax(axis=1)
+    rows = np.arange(len(values))
+    best = values.argmax(axis=1)
     largest = values[rows, best]
     values[rows, best] = -np.inf
     return np.asarray(largest - np.logaddexp.reduce(values, axis=1))
@@ -224,7 +228,8 @@ def gap_selection_rdp(
     """The suprema of D_a(P || P') and of D_a(P' || P) over all neighbors P' of a distribution P: `[Q, A]` each."""
     # All that is known of P is its largest probability. At most the data-independent price, which it is where no
     # candidate has more than half.
-    array, epsilon = order_array(orders), event.epsilon
+    array = order_array(orders)
+    epsilon = event.epsilon
     # of the others, <= log(1/2)
     log_rest = -np.logaddexp(0.0, np.maximum(np.asarray(log_odds, dtype=np.float64), 0.0))
     ceiling = bounded_range_rdp(epsilon, array)
@@ -233,7 +238,8 @@ def gap_selection_rdp(
     # The worst change makes a mass of at most exp(log_rest) likelier; the forward one less likely from order 2 on.
     forward = np.empty((len(log_rest), len(array)))
     for shift, some in ((epsilon, array < 2), (-epsilon, array >= 2)):
-        a, power = array[some], np.expm1(np.minimum((1 - array[some]) * shift, _LARGEST_EXPONENT))
+        a = array[some]
+        power = np.expm1(np.minimum((1 - array[some]) * shift, _LARGEST_EXPONENT))
         peak = -((a - 1) / power + 1 / math.expm1(shift)) / a  # where the mass is free
         forward[:, some] = _moment(log_rest, shift, a - 1, (1 - a) * shift, np.maximum(peak, 0.0))
     power = np.expm1(np.minimum(array * epsilon, _LARGEST_EXPONENT))
@@ -246,11 +252,13 @@ def gap_selection_rdp(
 def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: Array) -> Array:
     """Power times log(1 + t expm1(shift)), plus log(1 + t expm1(exponent)): `[Q, A]`."""
     # [Q, 1]
-    rest, factor = np.maximum(np.exp(log_rest), _SMALLEST_MASS)[:, None], math.expm1(shift)
+    rest = np.maximum(np.exp(log_rest), _SMALLEST_MASS)[:, None]
+    factor = math.expm1(shift)
     capped = (np.minimum if shift > 0 else np.maximum)(
         np.log1p(rest * factor), np.log1p(peak * factor)
     ) * power
-    near, mass = np.abs(exponent) < _LARGEST_EXPONENT, np.minimum(rest, peak)
+    near = np.abs(exponent) < _LARGEST_EXPONENT
+    mass = np.minimum(rest, peak)
     capped[:, near] += np.log1p(mass[:, near] * np.expm1(exponent[near]))
     with np.errstate(divide="ignore"):
         log_mass = np.minimum(log_rest[:, None], np.log(peak[~near]))
@@ -279,7 +287,8 @@ def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, farther: float 
     """
     falling = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
     deficits = np.maximum(falling[:, :1] - falling[:, 1:] + int(farther), 0)  # [Q, L - 1], rising
-    scale, most = math.sqrt(2) * require_positive("noise_std", noise_std), int(deficits.max())
+    scale = math.sqrt(2) * require_positive("noise_std", noise_std)
+    most = int(deficits.max())
     few = most < deficits.size
     tails = log_ndtr(-np.arange(most + 1) / scale)[deficits] if few else log_ndtr(-deficits / scale)
     largest = tails[:, :1]
@@ -292,16 +301,19 @@ def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
 
     At most the data-independent a / std**2, and never decreasing in q, so an upper bound on the probability will do.
     """
-    a, std = order_array(orders), require_positive("noise_std", noise_std)
+    a = order_array(orders)
+    std = require_positive("noise_std", noise_std)
     x = np.sqrt(-np.asarray(log_q, dtype=np.float64))[:, None]
     served = (x >= _SMALLEST_X) & (a < std * x)
     x = np.maximum(x, _SMALLEST_X)
     above = np.maximum(x - 1 / std, 1e-7)
     slope = 2 * x / std - 1 / std**2  # of log m in the order
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        log_p, log_p_most = np.log1p(-np.exp(-x * x)), np.log1p(-np.exp(-np.square(x + 1 / std)))
+        log_p = np.log1p(-np.exp(-x * x))
+        log_p_most = np.log1p(-np.exp(-np.square(x + 1 / std)))
         # of log p, by a change
-        fall, rise = log_p - np.log1p(-np.exp(-above * above)), log_p_most - log_p
+        fall = log_p - np.log1p(-np.exp(-above * above))
+        rise = log_p_most - log_p
         # The likeliest outcome's part; its sharper bound where that never falls with q, the note's condition on dm/dq.
         inverse = 1 / (std * x)
         tight = np.log1p(inverse) <= slope + 2 / std**2
@@ -320,11 +332,13 @@ def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
 
     Bounds D_a(M(D) || M(D')) only: D_a(M(D') || M(D)) can be a thousand times as large. `gnmax_rdp` covers both.
     """
-    a, std = order_array(orders), require_positive("noise_std", noise_std)
+    a = order_array(orders)
+    std = require_positive("noise_std", noise_std)
     bound = np.tile(a / std**2, (len(log_q), 1))
     for row, value in enumerate(np.asarray(log_q, dtype=np.float64)):
         mu_2 = std * math.sqrt(-value)
-        mu_1, rho_2 = mu_2 + 1, mu_2 / std**2
+        mu_1 = mu_2 + 1
+        rho_2 = mu_2 / std**2
         # the theorem's conditions on q, without the second of which its bound may fall as q grows
         if (
             mu_2 <= 1
@@ -367,9 +381,12 @@ def gnmax_smooth_sensitivity(
         gnmax_rdp(log_q, noise_std=noise_std, orders=order)[:, 0] for log_q in (edges, least)
     )
     drops = np.concatenate([cost[:1], cost[1:] - after[:-1], [order / noise_std**2 - after[-1]]])
-    up_to, from_on = np.maximum.accumulate(drops), np.maximum.accumulate(drops[::-1])[::-1]
+    up_to = np.maximum.accumulate(drops)
+    from_on = np.maximum.accumulate(drops[::-1])[::-1]
     most = int((counts.max(axis=1) - counts.min(axis=1)).max())  # by which a class trails
-    at_most, best, farthest = len(counts) * float(up_to[-1]), 0.0, most // 2 + 1
+    at_most = len(counts) * float(up_to[-1])
+    best = 0.0
+    farthest = most // 2 + 1
     for distance in range(farthest):
         if math.exp(-beta * distance) * at_most <= best:
             return best

@@ -56,7 +56,8 @@ CompositionStep = Callable[[Array], Array]
 _DIGITS = 32  # of a spacing, binary: its multiples up to 2**21 are exact
 _OUTWARD = 1 + 2.0**-50
 _NEARLY = 1e-8  # relative: a loss this little below a multiple of the spacing is rounded to it
-_TOGETHER, _POINTS_AT_ONCE = 16, 4096
+_TOGETHER = 16
+_POINTS_AT_ONCE = 4096
 _ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
 # relative, per step: a box is accepted whose value is this little above the best pair's
 _SLACK = 3e-5
@@ -74,13 +75,15 @@ CAPACITY = 720
 # points up to the reach where the losses of a fixed pair are summed: a second's work at most
 _MOST_CONVOLVED = 6000
 _ENORMOUS = 30.0
-_COST, _COST_OF_A_WINNER = 4, 10
+_COST = 4
+_COST_OF_A_WINNER = 10
 # of the variance of all losses: what the wider spacing between blocks may add
 _WIDENING_BETWEEN_BLOCKS = 3e-4
 _DEVIATIONS = 9.2
 _LOGARITHM = 42.0  # of the mass beyond the largest loss of a block
 _WIDENING = 3e-3  # of the variance of all losses: what interpolation may add
-_POINTS_PER_REACH, _MOST_POINTS = 2000, 200_000
+_POINTS_PER_REACH = 2000
+_MOST_POINTS = 200_000
 _LEFT_SHARE = 0.25  # of the reach: how far left of 0 the grid begins at least
 # so few may move delta by much at once: the grid then begins as far left as it ends right
 _FEW_STEPS = 10
@@ -89,7 +92,8 @@ _LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-le
 _MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
 _RENYI_MARGIN = 1e-6  # the same, from the delta of the Renyi accountant
 _LEAST_DELTA = 1e-290
-_SMALLEST_REACH, _LARGEST_REACH = 1e-200, 500.0
+_SMALLEST_REACH = 1e-200
+_LARGEST_REACH = 500.0
 _ROUNDING_OF_A_FIGURE = 1e-9
 
 
@@ -114,7 +118,8 @@ class LossGrid:
 
     def padded(self, values: Array, pad: int) -> Array:
         """The bound, on the left the mirror image, at `pad` more points on either side, `[pad + size + pad]`."""
-        away, right = self.spacing * np.arange(pad, 0, -1), np.full(pad, values[-1])
+        away = self.spacing * np.arange(pad, 0, -1)
+        right = np.full(pad, values[-1])
         if self.mirrored:
             near = np.concatenate(
                 [values[1 : pad + 1], np.full(max(pad + 1 - self.size, 0), values[-1])]
@@ -139,7 +144,8 @@ class LossGrid:
         whole = math.floor(-loss / self.spacing)
         # the quotient was rounded
         whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)
-        beyond, before = -loss - whole * self.spacing, (whole + 1) * self.spacing + loss
+        beyond = -loss - whole * self.spacing
+        before = (whole + 1) * self.spacing + loss
         scale = weight / math.expm1(self.spacing)
         return whole, scale * math.exp(beyond) * math.expm1(before), scale * math.expm1(beyond)
 
@@ -245,7 +251,8 @@ class _CoveredStep:
     """
 
     def __init__(self, grid: LossGrid, pairs: Box | Winner, negligible: float) -> None:
-        self._grid, self._negligible = grid, negligible
+        self._grid = grid
+        self._negligible = negligible
         self._of_winner = isinstance(pairs, Winner)
         self._roots = list[Box | Pair](pairs.roots if isinstance(pairs, Winner) else [pairs])
         self._slack = _SLACK_OF_A_WINNER if self._of_winner else _SLACK
@@ -271,8 +278,10 @@ class _CoveredStep:
     def _split(self, padded: Array) -> Array:
         """The maximum from the roots of the tree down; renews the cover."""
         attained = self._largest(self._single, padded)
-        best, pending = attained.copy(), [*self._roots]
-        several, single = list[Shifts](), list[Shifts]()
+        best = attained.copy()
+        pending = [*self._roots]
+        several = list[Shifts]()
+        single = list[Shifts]()
         enough = attained * (1 + self._slack) + self._negligible
         while pending:
             pair = pending.pop()
@@ -299,7 +308,8 @@ class _CoveredStep:
     def _shifts(self, pair: Box | Pair) -> Shifts:
         """All outcomes, weighted by their probabilities; what is missing leads left of all points."""
         if pair not in self._known:
-            outward, shift = self._grid.outward, self._grid.shift
+            outward = self._grid.outward
+            shift = self._grid.shift
             if isinstance(pair, Box):
                 losses = outward(pair.up), outward(pair.down)
                 self._known[pair] = tuple(map(shift, losses, probabilities(*losses)))
@@ -314,7 +324,8 @@ class _CoveredStep:
 
     def _largest(self, sums: list[WeightedSums], padded: Array) -> Array:
         """The largest of weighted sums of padded values as they are moved, `[size]`."""
-        size, moved = self._grid.size, sliding_window_view(padded, self._grid.size)
+        size = self._grid.size
+        moved = sliding_window_view(padded, self._grid.size)
         best = np.zeros(size)
         for starts, weights, beyond in sums:
             for first in range(0, size, _POINTS_AT_ONCE):
@@ -333,7 +344,8 @@ class _CoveredStep:
             }
             wholes = sorted(inside | {whole + 1 for whole in inside})
             place = {whole: number for number, whole in enumerate(wholes)}
-            weights, beyond = np.zeros((len(some), len(wholes))), np.zeros((len(some), 1))
+            weights = np.zeros((len(some), len(wholes)))
+            beyond = np.zeros((len(some), 1))
             for row, shifts in enumerate(some):
                 for whole, lower, upper in shifts:
                     if whole <= -self._grid.size:  # left of all points the values are 1
@@ -366,14 +378,17 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
 
     def step(values: Array) -> Array:
         padded = grid.padded(values, pad)
-        best, before = values, (values, values, values)
+        best = values
+        before = (values, values, values)
         for number, (up, down, p, q) in enumerate(moves):
-            first, second = grid.moved(padded, pad, up), grid.moved(padded, pad, down)
+            first = grid.moved(padded, pad, up)
+            second = grid.moved(padded, pad, down)
             here = (first, second, p * first + q * second)
             # the chord + D * share * (1 - share); D is rounded up by more than its terms can be
             # wrong
             if number > 0:
-                (near, far), rise = factors[number - 1], np.abs(here[2] - before[2])
+                (near, far) = factors[number - 1]
+                rise = np.abs(here[2] - before[2])
                 bend = near * (first * (1 + _BENT) - before[0]) - far * (second - before[1])
                 bend = np.maximum(np.maximum(bend, rise), _LEAST)
                 best = np.maximum(
@@ -447,9 +462,11 @@ def _pairs_of_bit(event: events.BitEvent) -> Box | None:
         losses.append(
             np.ldexp(np.ceil(np.ldexp(digits, _DIGITS_OF_A_LOSS)), exponent - _DIGITS_OF_A_LOSS)
         )
-    ups, downs = np.concatenate(losses), -np.concatenate(losses[::-1])
+    ups = np.concatenate(losses)
+    downs = -np.concatenate(losses[::-1])
     order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first
-    ups, downs = ups[order], downs[order]
+    ups = ups[order]
+    downs = downs[order]
     kept = downs < np.append(np.inf, np.minimum.accumulate(downs)[:-1])
     return Box(ups[kept], downs[kept])
 
@@ -469,7 +486,8 @@ class Block:
         hull = convex_minorant(np.exp(losses), values)
         mirrored = -np.expm1(-losses) + np.exp(-losses) * hull
         whole = np.concatenate([mirrored[:0:-1], hull])
-        before, after = np.append(mirrored[1:2], hull[:-1]), np.append(hull[1:], hull[-1])
+        before = np.append(mirrored[1:2], hull[:-1])
+        after = np.append(hull[1:], hull[-1])
         # of the pair whose profile is linear in exp(epsilon) between these values, or nearly
         right = np.maximum(
             (before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0
@@ -487,7 +505,8 @@ class Block:
 
     def profile(self) -> Array:
         """Its delta at -n..n times the spacing, `[2 n + 1]`, to a relative 1e-11."""
-        near, far = -np.expm1(-self.spacing), np.exp(-self.spacing)
+        near = -np.expm1(-self.spacing)
+        far = np.exp(-self.spacing)
         # from the last place down: the mass farther up
         beyond = [0.0, *np.cumsum(self.masses[:0:-1]).tolist()]
         deltas = [*accumulate(beyond, lambda delta, mass: near * mass + far * delta)]
@@ -507,7 +526,8 @@ class Block:
         return replace(self, masses=masses, missing=missing * (1 + _OF_BLOCKS))
 
     def power(self, count: int, *, most: int) -> Self:
-        square, done = self, None
+        square = self
+        done = None
         while count:
             if count & 1:
                 done = square if done is None else done.times(square, most=most)
@@ -596,14 +616,16 @@ def _cost(pairs: DominatingPairs) -> int:
 
 def _runs(steps: Steps) -> Iterator[Run]:
     """Consecutive steps, as many at a time as a block holds; those of a fixed pair need none."""
-    run, left = list[DominatingPairs](), CAPACITY
+    run = list[DominatingPairs]()
+    left = CAPACITY
     for pairs, times in steps:
         for _ in range(0 if isinstance(pairs, SampledPair) else times):
             run.append(pairs)
             left -= _cost(pairs)
             if left <= 0:
                 yield tuple(run)
-                run, left = [], CAPACITY
+                run = []
+                left = CAPACITY
     if run:
         yield tuple(run)
 
@@ -746,7 +768,8 @@ class ExactAccountant(LossAccountant):
         steps: list[tuple[DominatingPairs, int]] = []
         mu_squared = winners = 0.0
         for leaf, times in _in_order(by_accesses(event), require_count("count", count, minimum=0)):
-            price, noise = getattr(leaf, "epsilon", 0.0), getattr(leaf, "noise_multiplier", 1.0)
+            price = getattr(leaf, "epsilon", 0.0)
+            noise = getattr(leaf, "noise_multiplier", 1.0)
             # No pair dominates what has no protection; the Renyi accountant prices it, at infinity.
             if (
                 times == 0

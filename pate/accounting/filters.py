@@ -54,7 +54,9 @@ __all__ = [
 # for (max_epsilon, target_delta): a class, a partial of one
 FilterMaker = Callable[[float, float], "PrivacyFilter"]
 
-_FEW_FAILURES, _MANY_FAILURES = 0.01, 0.5  # shares of delta that are set apart for failures
+# shares of delta that are set apart for failures
+_FEW_FAILURES = 0.01
+_MANY_FAILURES = 0.5
 _MOST_TIMES = 2**60
 # the bits of floats > 0, which are ordered as integers
 _AMOUNTS = range(1, int(np.float64(1e300).view(np.int64)))
@@ -190,10 +192,8 @@ class PrivacyFilter(ABC):
         """The filter of a data set of which this is the first event, with the share of failures that it asks for."""
         if self.max_failure_prob is not None:
             return self
-        delta, failure = (
-            self.target_delta,
-            failure_probability(first if self.prices_hits else by_accesses(first)),
-        )
+        delta = self.target_delta
+        failure = failure_probability(first if self.prices_hits else by_accesses(first))
         most = (
             (failure + delta) / 2 if self.plans_failures else max(_MANY_FAILURES * delta, failure)
         )
@@ -293,10 +293,8 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
         )
 
     place = best(DEFAULT_ORDERS)
-    low, high = (
-        DEFAULT_ORDERS[max(place - 1, 0)],
-        DEFAULT_ORDERS[min(place + 1, len(DEFAULT_ORDERS) - 1)],
-    )
+    low = DEFAULT_ORDERS[max(place - 1, 0)]
+    high = DEFAULT_ORDERS[min(place + 1, len(DEFAULT_ORDERS) - 1)]
     near = 1 + np.geomspace(low - 1, high - 1, _REFINED)
     return 1 + float(f"{near[best(near)] - 1:.4g}")
 
@@ -353,7 +351,8 @@ class GaussianFilter(PrivacyFilter):
 def _mu_squared(leaf: LeafEvent) -> float:
     """1 / noise_multiplier**2 of a Gaussian; raises for a part that is neither that nor pure DP."""
     if isinstance(leaf, (events.GaussianEvent, events.WinnerEvent)):
-        moved, noise = getattr(leaf, "num_moving", 1), leaf.noise_multiplier
+        moved = getattr(leaf, "num_moving", 1)
+        noise = leaf.noise_multiplier
         return math.inf if noise == 0 else float(moved / noise / noise)
     try:
         epsilon = pure_epsilon(leaf)

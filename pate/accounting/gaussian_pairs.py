@@ -124,7 +124,8 @@ def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> l
     """The hockey stick of the pair at epsilons of either sign, `[E]`, and of the same two distributions exchanged."""
     # The first distribution is above γ times the second on one side of a place x. Any other x gives less, and an error
     # in x counts by its square.
-    q, shift = event.sampling_prob, event.shift
+    q = event.sampling_prob
+    shift = event.shift
     if not event.is_replaced:
         factor = np.exp(epsilons)
         # Where the mixture is 1 + e times N(0, 1), or -inf: 1 - q + q e^(C x - C^2 / 2) = 1 + e. Removed, it is above
@@ -163,7 +164,8 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
         return np.full_like(orders, np.inf)
     # The least of three bounds: the release without sampling; Minkowski's, for large orders; and a sum over points of a
     # line. If a unit comes or goes, its removal costs the most (Mironov, Talwar & Zhang 2019, Theorem 5).
-    q, shift = event.sampling_prob, event.shift
+    q = event.sampling_prob
+    shift = event.shift
     with np.errstate(over="ignore"):
         whole = orders * (np.square(1 / np.float64(event.noise_multiplier)) / 2)
     if q == 1:
@@ -172,10 +174,8 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         exponent = (orders - 1) * (shift * shift / 2)
         # Minkowski: the norm of order a of 1 - q + q e^(C x - C^2 / 2) is at most 1 - q + q e^((a - 1) C^2 / 2).
-        near, far = (
-            np.log1p(q * np.expm1(np.minimum(exponent, 1.0))),
-            np.log(q + (1 - q) * np.exp(-exponent)),
-        )
+        near = np.log1p(q * np.expm1(np.minimum(exponent, 1.0)))
+        far = np.log(q + (1 - q) * np.exp(-exponent))
         log_norm = (
             np.where(exponent < 1, near, exponent + far) * (orders / (orders - 1)) * (1 + 4 * _ULP)
         )
@@ -200,7 +200,8 @@ def _steps(event: SampledGaussianEvent, orders: Array) -> tuple[Array, Array, Ar
     # cos(C y / 2) v(x), because |A + B e^(it)|^2 = (A + B)^2 - 2 A B (1 - cos t) and 4 A B <= (A + B)^2. So the
     # integral of |E| along the strip's border is at most e^growth times that of E, and the sum's error at most 2
     # e^growth / (e^(2 pi y / h) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
-    q, shift = event.sampling_prob, event.shift
+    q = event.sampling_prob
+    shift = event.shift
     # about the log of the moment - 1
     small = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)
     digits = np.log(4 * (1 + orders) / _ERROR) - np.clip(small, -_MOST_DIGITS, 0.0)
@@ -224,16 +225,20 @@ def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     # Its terms are >= 0, so nothing cancels where the moment is nearly 1. What is left out beyond the ends is at most
     # the last terms over the slope there; of E, and of (a - 1) φ v. Large moments are scaled down.
     low, high, numbers, margin, error = _steps(event, orders)  # [A] each
-    q, shift, number = event.sampling_prob, event.shift, int(numbers.max())
+    q = event.sampling_prob
+    shift = event.shift
+    number = int(numbers.max())
     width = (high - low) / number
     a = orders[:, None]
     x = low[:, None] + width[:, None] * np.arange(number + 1)  # [A, X]
     log_w = log_mixture_ratio(x, shift, q)
     log_v = log_mixture_ratio(-x, shift, q) if event.is_replaced else np.zeros_like(x)
-    loss, log_density = log_w - log_v, -0.5 * x * x - 0.5 * np.log(2 * np.pi)
+    loss = log_w - log_v
+    log_density = -0.5 * x * x - 0.5 * np.log(2 * np.pi)
     log_e = log_density + a * log_w - (a - 1) * log_v
     scale = np.maximum(log_e.max(axis=1), 0.0)[:, None]
-    e, base = np.exp(log_e - scale), np.exp(log_density + log_v - scale)
+    e = np.exp(log_e - scale)
+    base = np.exp(log_density + log_v - scale)
     first = np.exp(log_density + log_w - scale)
     small = np.abs(a * loss) < 1
     near = np.where(small, loss, 0.0)
@@ -281,8 +286,10 @@ def discretized_loss(
             (np.maximum(difference, 0.0), _OF_MASSES * np.where(left, below[1:], above[:-1]))
         )
     last = int(np.abs(multiples).max())
-    made, middle = np.zeros(2 * last + 3), last + 1
-    losses, scale = multiples.astype(np.float64) * spacing, -math.expm1(-spacing)
+    made = np.zeros(2 * last + 3)
+    middle = last + 1
+    losses = multiples.astype(np.float64) * spacing
+    scale = -math.expm1(-spacing)
     images: list[Any] = [(losses[:-1], *masses), (-losses[1:], *masses[::-1])]
     for low, (here, lost_here), (there, lost_there) in images[
         : 1 if isinstance(pair, SampledPair) else 2
@@ -290,7 +297,8 @@ def discretized_loss(
         # The mass of an interval goes to its two ends such that both distributions keep theirs: no smaller for whatever
         # is convex in exp(-loss). What rounding and the search for the ends may have moved goes one point farther,
         # where V is larger.
-        at, ratio = middle + np.round(low / spacing).astype(np.int64), np.exp(low)
+        at = middle + np.round(low / spacing).astype(np.int64)
+        ratio = np.exp(low)
         upper = np.clip((here - ratio * there) / scale, 0.0, here)
         moved = (lost_here + ratio * lost_there) / scale + (here + lost_here) * blur
         for farther, part in enumerate((here - upper, upper, 2 * moved)):
@@ -325,7 +333,8 @@ def _edges(
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
             holds = above(middle)
-            low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+            low = np.where(holds, low, middle)
+            high = np.where(holds, middle, high)
         return np.asarray(high)
 
     ends = bisected(inside, np.full(2, -pair.farthest), np.full(2, pair.farthest))

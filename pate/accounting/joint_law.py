@@ -45,13 +45,25 @@ _ALLOWED = 1e-7
 _MORE = 1e-9  # than 0
 _MOST_STEPS = 200
 _ROUNDING = 2.0**-46  # of a sum of at most 16 products, relative to the sum of their sizes
-_FAILS, _MOVED, _MOVED_FAILS, _ONE, _LIMITS = 0, 1, 2, 3, slice(4, 7)  # the parts of the programs
-_VALUES, _EVEN, _SHARED, _REFUSED = 0, 1, slice(2, 5), slice(5, 7)  # their values and rows
+# the parts of the programs
+_FAILS = 0
+_MOVED = 1
+_MOVED_FAILS = 2
+_ONE = 3
+_LIMITS = slice(4, 7)
+# their values and rows
+_VALUES = 0
+_EVEN = 1
+_SHARED = slice(2, 5)
+_REFUSED = slice(5, 7)
 _GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)  # logs, in units of the largest move
 _REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)  # the same
 _WIDEST = 0.3  # of growths, where a part of unbounded refusals is divided by these
-_FAR_OUT, _FARTHER = 8.0, 1.6  # where such a part is divided no more, and how far out it is divided
-_HALVINGS, _MOST_SPANS = 10, 300
+# where such a part is divided no more, and how far out it is divided
+_FAR_OUT = 8.0
+_FARTHER = 1.6
+_HALVINGS = 10
+_MOST_SPANS = 300
 _CLOSE_BOUND = 1.01  # of the bound to the programs' values
 _SOLVED_FIRST = 80  # types
 # types, in all programs that are looked at together: products so small need one thread
@@ -65,7 +77,9 @@ _FARTHEST = 24  # places from where it starts
 _LARGEST_RANGE = 20.0  # of a selection; beyond, the parts are as good
 _LOWEST_LOGIT = -700.0  # of a gap's test; the probability of passing is a full double then
 _LARGEST_LOG = 700.0
-_LEAST, _CLOSE = 1e-30, 1.01  # of deltas
+# of deltas
+_LEAST = 1e-30
+_CLOSE = 1.01
 _RESOLUTION = 0.003
 _WORTH_IT = 0.99  # of the Renyi accountant's price at the first order
 
@@ -90,8 +104,10 @@ class CandidateTypes:
     @classmethod
     @lru_cache(maxsize=32)  # made once for many questions
     def of(cls, event: SelectThenTestEvent) -> CandidateTypes:
-        logits, reach = np.array(event.bit.logits), event.bit.reach
-        num_teachers, largest = event.num_teachers, event.selection.epsilon / 2
+        logits = np.array(event.bit.logits)
+        reach = event.bit.reach
+        num_teachers = event.num_teachers
+        largest = event.selection.epsilon / 2
         every = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))
         inside = (sum(every) >= 0) & (sum(every) <= num_teachers)
         gaps, moves = (of[inside] for of in every)
@@ -103,7 +119,8 @@ class CandidateTypes:
         before, after = (
             np.append(side, np.full(other_set.sum(), -np.inf)) for side in (before, after)
         )
-        gaps, moves = np.append(gaps, gaps[other_set]), np.append(moves, moves[other_set])
+        gaps = np.append(gaps, gaps[other_set])
+        moves = np.append(moves, moves[other_set])
         cancel = reach / event.num_candidates
         rows = np.stack(
             [gaps * event.num_candidates / num_teachers - 1, moves - cancel, -moves - cancel]
@@ -134,7 +151,8 @@ def row_prices(values: Array, rows: Array) -> Array:
         prices = np.take_along_axis(tableau[:, :1], basis[:, None], axis=2) @ inverse
         found[rising] = prices[:, 0]
         gains = (tableau[:, :1] - prices @ tableau[:, 1:])[:, 0]
-        entering, more = gains.argmax(axis=1), gains.max(axis=1) > _MORE
+        entering = gains.argmax(axis=1)
+        more = gains.max(axis=1) > _MORE
         if not more.any():
             break
         if not more.all():
@@ -148,26 +166,34 @@ def row_prices(values: Array, rows: Array) -> Array:
         leaving = room.argmin(axis=1)
         row = inverse[each, leaving] / falls[each, leaving, None]
         inverse -= falls[:, :, None] * row[:, None, :]
-        inverse[each, leaving], basis[each, leaving] = row, entering
+        inverse[each, leaving] = row
+        basis[each, leaving] = entering
     return found
 
 
 def _start(values: Array, rows: Array, limits: Array) -> tuple[Array, Places, Array]:
     """All weight on the type with the largest value."""
     num_programs, num_rows, num_types = rows.shape
-    above, below, types = slice(num_rows), slice(num_rows, 2 * num_rows), slice(2 * num_rows, None)
+    above = slice(num_rows)
+    below = slice(num_rows, 2 * num_rows)
+    types = slice(2 * num_rows, None)
     tableau = np.zeros((num_programs, num_rows + 2, 2 * num_rows + num_types))
     tableau[:, 1:-1, above], tableau[:, 1:-1, below] = -np.eye(num_rows), np.eye(num_rows)
     # the first row may not be below 0 either
-    tableau[:, 0, above], tableau[:, 0, num_rows] = -_PENALTY, -_PENALTY
-    tableau[:, 0, types], tableau[:, 1:-1, types], tableau[:, -1, types] = values, rows, 1
+    tableau[:, 0, above] = -_PENALTY
+    tableau[:, 0, num_rows] = -_PENALTY
+    tableau[:, 0, types] = values
+    tableau[:, 1:-1, types] = rows
+    tableau[:, -1, types] = 1
     chosen = values.argmax(axis=1)
     entries = np.take_along_axis(rows, chosen[:, None, None], axis=2)[:, :, 0]
-    fits, diagonal = entries <= limits[:, :-1], np.arange(num_rows)
+    fits = entries <= limits[:, :-1]
+    diagonal = np.arange(num_rows)
     basis = np.column_stack([diagonal + num_rows * fits, 2 * num_rows + chosen])
     inverse = np.zeros((num_programs, num_rows + 1, num_rows + 1))
     inverse[:, diagonal, diagonal] = np.where(fits, 1.0, -1.0)
-    inverse[:, :-1, -1], inverse[:, -1, -1] = np.where(fits, -entries, entries), 1
+    inverse[:, :-1, -1] = np.where(fits, -entries, entries)
+    inverse[:, -1, -1] = 1
     return tableau, basis, inverse
 
 
@@ -242,7 +268,8 @@ class _Solved:
     """Programs at corners and multipliers: the best over some types, to which those are added that they leave out."""
 
     def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
-        self._types, self._divergence = types, divergence
+        self._types = types
+        self._divergence = divergence
         # `[2, K]`: by how much a type's weight is multiplied, and its refusals
         self._moved = np.stack([types.moved, types.moved * types.moved_fails])
         self._parts = np.stack(
@@ -253,14 +280,16 @@ class _Solved:
         self._shares = np.zeros(0)
         # whether refusals are limited from below and from above
         self._limited = np.zeros((0, 2), dtype=bool)
-        self._weights, self._sizes = np.zeros((0, 7, 7)), np.zeros((0, 7))
+        self._weights = np.zeros((0, 7, 7))
+        self._sizes = np.zeros((0, 7))
         self._added: list[Array] = []
         self._growth = cache(self._of_growth)
         self._of_move = [
             np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))
         ]
         self._some = np.arange(len(types.moved)) % max(1, len(types.moved) // _SOLVED_FIRST) == 0
-        self._multipliers, self._bounds = np.zeros((0, 6)), np.zeros(0)
+        self._multipliers = np.zeros((0, 6))
+        self._bounds = np.zeros(0)
         # the largest value where refusals are limited: no finer growths bring a bound below it
         self.attained = 0.0
 
@@ -306,10 +335,8 @@ class _Solved:
         for some, bounds, left in self._looked_at(places, multipliers):
             here = places[some]
             better = bounds < self._bounds[here]
-            self._multipliers[here[better]], self._bounds[here[better]] = (
-                multipliers[some][better],
-                bounds[better],
-            )
+            self._multipliers[here[better]] = multipliers[some][better]
+            self._bounds[here[better]] = bounds[better]
             wide = np.flatnonzero(~(bounds <= enough[some]))
             peaks = np.column_stack(
                 [of[left[wide[:, None], of].argmax(axis=1)] for of in self._of_move]
@@ -351,7 +378,8 @@ class _Solved:
         weights = np.zeros((len(corners), 7, 7))
         weights[:, _VALUES, _FAILS] = np.where(chord, near - slope * low, 0.0)
         weights[:, _VALUES, _MOVED_FAILS] = slope * share
-        weights[:, _EVEN, _MOVED], weights[:, _EVEN, _ONE] = share, -1
+        weights[:, _EVEN, _MOVED] = share
+        weights[:, _EVEN, _ONE] = -1
         weights[:, _SHARED, _LIMITS] = np.eye(3)
         of_refusals = np.stack([[low, -share], [-high, share]])
         weights[:, _REFUSED, _FAILS:_ONE:2] = np.where(
@@ -375,7 +403,8 @@ class _Solved:
 
     def _of_growth(self, growth: float, by_chord: bool) -> Array:
         """What passing adds to the divergence, and refusing where that is not by the chord."""
-        types, share = self._types, math.exp(-self._types.largest * growth)
+        types = self._types
+        share = math.exp(-self._types.largest * growth)
         if by_chord:
             ratios = np.where(
                 types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0
@@ -420,7 +449,8 @@ class JointLawAccountant(AccountantBesideRenyi):
         return _RESOLUTION if self._joint else 0.0
 
     def get_epsilon(self, target_delta: float) -> float:
-        known, left = self._rdp.get_epsilon(target_delta), self.remaining_delta(target_delta)
+        known = self._rdp.get_epsilon(target_delta)
+        left = self.remaining_delta(target_delta)
         if not self._joint or not 0 < known < math.inf:
             return known
 
@@ -452,7 +482,8 @@ class JointLawAccountant(AccountantBesideRenyi):
             # above failures alone, as `low` is more than they are rounded by
             delta = self.failure_prob + middle
             if self.get_epsilon(delta) <= target_epsilon:
-                found, high = delta, middle
+                found = delta
+                high = middle
             else:
                 low = middle
         return found

@@ -111,7 +111,8 @@ class Cap:
     """
 
     def __init__(self, rule: PrivacyFilter, entries: list[LedgerEntry]) -> None:
-        self.rule, self._entries = rule, entries
+        self.rule = rule
+        self._entries = entries
         # and how many charges are in it
         self._state: tuple[PrivacyFilter | None, Spent, int] = None, Spent(), 0
 
@@ -166,7 +167,8 @@ class Cap:
         counts = Counter(entry.event for entry in self._entries)
 
         def admits(cap: float) -> bool:
-            made, spent = self.rule.for_cap(cap).fixed_by(next(iter(counts), event)), Spent()
+            made = self.rule.for_cap(cap).fixed_by(next(iter(counts), event))
+            spent = Spent()
             for each, count in counts.items():
                 spent = spent.plus(made.price(each), count)
             return made.admits(spent, event) or first <= cap
@@ -239,7 +241,8 @@ class SharedLedger:
             "filter": None if made is None else plain(made.to_json()),
         }
         self.store = path if isinstance(path, Store) else Store(path, asked)
-        self.path, found = self.store.path, self.store.settings
+        self.path = self.store.path
+        found = self.store.settings
         # What decides, the tightest first: a cap may be as tight as the file's, or tighter beside it.
         self.rules: list[PrivacyFilter] = [] if made is None else [made]
         require(found.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
@@ -364,12 +367,12 @@ class Ledger:
             type(data).__name__,
             "the digest of a data set, as a string",
         )
-        self.adjacency, self.target_delta, self._accountant = (
-            path.adjacency,
-            path.target_delta,
-            path.accountant,
-        )
-        self.data, self.path, self._store = data, path.path, path.store
+        self.adjacency = path.adjacency
+        self.target_delta = path.target_delta
+        self._accountant = path.accountant
+        self.data = data
+        self.path = path.path
+        self._store = path.store
         self._entries = list[LedgerEntry]()
         self._looked = (0, 0)
         self._named = data
@@ -587,7 +590,8 @@ class Ledger:
             )
 
         self._read()  # which may find out the account's name
-        known, text = self._line(key), to_json_line(price)
+        known = self._line(key)
+        text = to_json_line(price)
         account = self._named if known is None else known.data
         if known is not None and known.event and event_from_json(json.loads(known.event)) == event:
             text = known.event  # equal events may be written otherwise, as 2 and 2.0
@@ -701,7 +705,8 @@ class Ledger:
     def _take(self) -> list[LedgerEntry]:
         """Takes over the charges on this data set among the lines that were read; raises if none of two was named."""
         with self._store.lock:
-            (looked, count), fresh = self._looked, self._store.lines[self._looked[0] :]
+            (looked, count) = self._looked
+            fresh = self._store.lines[self._looked[0] :]
             names = {self._named, *(line.data for line in fresh)} - {""}
             rule = "the digest of one data set, this ledger counts for several"
             require(bool(self.data) or len(names) < 2, "data", "''", rule)

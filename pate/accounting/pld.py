@@ -27,14 +27,21 @@ from pate.validation import require_count, require_extra
 _BISECTIONS = 70
 _FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
 _FARTHEST_OF_ALL = 1e100  # its square is a number; for shifts so small that no place has a loss
-_LOWEST, _HIGHEST, _CELLS = -12.0, 9.5, 600  # of the maximum that is cut into cells
+# of the maximum that is cut into cells
+_LOWEST = -12.0
+_HIGHEST = 9.5
+_CELLS = 600
 _POINTS = 6000
 _LARGEST_LOSS = 300.0  # beyond it a loss counts as infinite
-_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 300.0  # no grid is made for epsilons outside this range
+# no grid is made for epsilons outside this range
+_SMALLEST_EPSILON = 1e-9
+_LARGEST_EPSILON = 300.0
 _NEGLIGIBLE = 1e-13  # of delta: where the grid of all releases ends
 _NEGLIGIBLE_LEAF = 1e-15  # where the grid of one release ends
 _ROUNDING = 1e-13  # added to every profile: above what double precision computes too small
-_FEWEST_POINTS, _MOST_POINTS = 2.0**10, 2.0**17  # on either side of 0, of the grid of all releases
+# on either side of 0, of the grid of all releases
+_FEWEST_POINTS = 2.0**10
+_MOST_POINTS = 2.0**17
 _POINTS_PER_RELEASE = 2**10
 
 
@@ -46,18 +53,22 @@ def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) ->
     x = np.linspace(_HIGHEST, _LOWEST - shift, _CELLS + 1)
     losses = -shift * x - shift * shift / 2 + (falling - 1) * (log_ndtr(x + shift) - log_ndtr(x))
     kept = losses <= _LARGEST_LOSS
-    x, losses = x[kept], losses[kept]
+    x = x[kept]
+    losses = losses[kept]
     if len(x) < 2:
         return np.ones_like(epsilons)
-    moved, still = np.exp(falling * log_ndtr(x + shift)), np.exp(falling * log_ndtr(x))
-    mass, other = moved[:-1] - moved[1:], still[:-1] - still[1:]
+    moved = np.exp(falling * log_ndtr(x + shift))
+    still = np.exp(falling * log_ndtr(x))
+    mass = moved[:-1] - moved[1:]
+    other = still[:-1] - still[1:]
     ratio = np.exp(losses)
     width = ratio[1:] - ratio[:-1]
     upper = np.clip((mass - ratio[:-1] * other) / np.where(width > 0, width, 1.0), 0.0, other)
     masses = np.append(1 - moved[0], upper * ratio[1:])  # farther up the loss is smaller
     masses[:-1] += np.maximum(mass - upper * ratio[1:], 0.0)
     points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _POINTS)
-    alone, factors = moved_maximum(rising, shift, points), np.exp(points)
+    alone = moved_maximum(rising, shift, points)
+    factors = np.exp(points)
     total = np.full_like(epsilons, float(moved[-1]))
     for loss, each in zip(losses.tolist(), masses.tolist(), strict=True):
         total += each * np.interp(np.exp(epsilons - loss), factors, alone)
@@ -67,7 +78,8 @@ def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) ->
 def moved_maximum(count: int, shift: float, epsilons: Array) -> Array:
     """The hockey stick of M + shift against M, M the largest of `count` standard normals; the shift of either sign."""
     # At t the noise is x = t, or -t where M is lowered: there the loss, rising in t, meets its target.
-    side, size = math.copysign(1.0, shift), abs(shift)
+    side = math.copysign(1.0, shift)
+    size = abs(shift)
     t = _root(
         lambda t: (
             t * size
@@ -91,11 +103,13 @@ def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Arr
     farthest = min(
         (float(np.abs(targets).max()) + shift * shift) / shift + shift + _FARTHEST, _FARTHEST_OF_ALL
     )
-    low, high = np.full_like(targets, -farthest), np.full_like(targets, farthest)
+    low = np.full_like(targets, -farthest)
+    high = np.full_like(targets, farthest)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         before = rising(middle) < targets
-        low, high = np.where(before, middle, low), np.where(before, high, middle)
+        low = np.where(before, middle, low)
+        high = np.where(before, high, middle)
     return (low + high) / 2
 
 
@@ -115,13 +129,15 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
             # Its own pair (Balle & Wang 2018). Of a winner that of its counts: at every epsilon there is a threshold on
             # two of them that attains it.
             mu = 1 / (event.noise_multiplier / getattr(event, "num_moving", 1) ** 0.5)
-            near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
+            near = -epsilons / mu + mu / 2
+            far = -epsilons / mu - mu / 2
             return np.asarray(ndtr(near) - np.exp(epsilons + log_ndtr(far)))
         # its own pair; the larger of both ways where the unit may come or go
         case events.SampledGaussianEvent():
             return np.asarray(np.max(both_ways(event, epsilons), axis=0))
         case events.PureDpEvent():  # randomized response
-            yes, no = expit(event.epsilon), expit(-event.epsilon)
+            yes = expit(event.epsilon)
+            no = expit(-event.epsilon)
             return np.asarray(yes - factor * no)
         case events.BoundedRangeEvent():
             # The supremum over two-point pairs with losses t and t - e is attained at t = (epsilon + e) / 2.
@@ -130,7 +146,8 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
             return np.where(inside, gap * gap / -math.expm1(-event.epsilon), 0.0)
         # the largest over pairs of statistics `reach` apart, both outcomes, both ways round
         case events.BitEvent():
-            (near, far), profile = bit_pairs(event), np.zeros_like(epsilons)
+            (near, far) = bit_pairs(event)
+            profile = np.zeros_like(epsilons)
             for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
                 for more, less in zip(expit(p), expit(q), strict=True):
                     np.maximum(profile, more - factor * less, out=profile)
@@ -138,7 +155,8 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
         case events.NoisyMaxGaussianEvent():
             return _maximum_profile(event, epsilons)
     # The best conversion of the Renyi curve at any order, both ways round. Its convex minorant is what dominates.
-    orders, rdp = DEFAULT_ORDERS, rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
+    orders = DEFAULT_ORDERS
+    rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
     logs = (
         (orders - 1) * (rdp - x[:, None] + np.log1p(-1 / orders)) - np.log(orders)
         for x in (epsilons, -epsilons)
@@ -157,9 +175,12 @@ def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array) -> Ar
 
     Of opposed maxima the smallest of three: both may also move by half as much each, in opposite ways.
     """
-    n, opposed = event.num_candidates, isinstance(event, events.OpposedMaximaEvent)
-    shift, profile = 2 / event.noise_multiplier, np.zeros_like(epsilons)
-    first, blocks = 1, min(n - 1, 20 if opposed else 64)
+    n = event.num_candidates
+    opposed = isinstance(event, events.OpposedMaximaEvent)
+    shift = 2 / event.noise_multiplier
+    profile = np.zeros_like(epsilons)
+    first = 1
+    blocks = min(n - 1, 20 if opposed else 64)
     # A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
     for block in range(blocks):
         last = first + (n - 1) // blocks - (block >= (n - 1) % blocks)
@@ -196,7 +217,8 @@ class LossDistribution:
         self.allowance = 0.0  # added to every delta for the rounding of Fourier transforms
         if not parts or not _SMALLEST_EPSILON < reach < _LARGEST_EPSILON:
             return
-        finest, coarsest = reach / _MOST_POINTS, reach / _FEWEST_POINTS
+        finest = reach / _MOST_POINTS
+        coarsest = reach / _FEWEST_POINTS
         spacing = float(np.clip(4 * min(alone) / _POINTS_PER_RELEASE, finest, coarsest))
         each = zip(parts, alone, strict=True)
         losses = [
@@ -204,7 +226,8 @@ class LossDistribution:
             for (part, count), most in each
         ]
         self._losses = reduce(lambda one, other: one.compose(other), losses)
-        size, releases = 4 * reach / spacing, len(parts) + sum(count for _, count in parts)
+        size = 4 * reach / spacing
+        releases = len(parts) + sum(count for _, count in parts)
         self.allowance = releases * math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
 
     def epsilon(self, target_delta: float) -> float:
@@ -225,7 +248,8 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
     stride = math.ceil(ends / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
     points = np.arange(-math.ceil(ends / stride), math.ceil(ends / stride) + 1) * stride
     epsilons = np.asarray(points * spacing, dtype=np.float64)
-    made, connect_dots = [], _load("pld_pmf").create_pmf_pessimistic_connect_dots
+    made = []
+    connect_dots = _load("pld_pmf").create_pmf_pessimistic_connect_dots
     for exact in both_ways(event, epsilons):
         profile = np.minimum(exact + _ROUNDING, 1.0)
         kept = lower_hull(np.exp(epsilons), profile)
@@ -289,7 +313,9 @@ class PldAccountant(LossAccountant):
     def _distribution(self) -> LossDistribution:
         if self._composed is None:
             # all Gaussians as one, and all zCDP releases as one of the summed rho; without free ones
-            parts, multipliers, rhos = list[tuple[LeafEvent, int]](), list[float](), list[float]()
+            parts = list[tuple[LeafEvent, int]]()
+            multipliers = list[float]()
+            rhos = list[float]()
             for leaf, count in self._spent.items():
                 if isinstance(leaf, events.GaussianEvent):
                     multipliers.append(leaf.noise_multiplier / math.sqrt(count))

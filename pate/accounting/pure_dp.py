@@ -122,7 +122,9 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
         return _log_tails(epsilon, count)
     variance = math.fsum(count * epsilon**2 for epsilon, count in counts.items())
     spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _GRID_POINTS
-    lowest, never, mass = 0, 0.0, np.ones(1)
+    lowest = 0
+    never = 0.0
+    mass = np.ones(1)
     for epsilon, count in counts.items():
         # A loss between two points is split so that both distributions keep their mass; those below the range move up,
         # and those above it count as infinite.
@@ -131,26 +133,25 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
             log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon)
         )
         at_losses = (2 * k - count) * epsilon
-        middle, reach = (
-            count * epsilon * math.tanh(epsilon / 2),
-            _DEVIATIONS * math.sqrt(count) * epsilon,
-        )
-        first, last = math.floor((middle - reach) / spacing), math.ceil((middle + reach) / spacing)
+        middle = count * epsilon * math.tanh(epsilon / 2)
+        reach = _DEVIATIONS * math.sqrt(count) * epsilon
+        first = math.floor((middle - reach) / spacing)
+        last = math.ceil((middle + reach) / spacing)
         inside = at_losses <= last * spacing
         position = np.clip(at_losses[inside] / spacing - first, 0.0, float(last - first))
         below = np.minimum(np.floor(position), float(last - first - 1))
         upper = each[inside] * np.clip(
             np.expm1(-(position - below) * spacing) / math.expm1(-spacing), 0.0, 1.0
         )
-        at, size = below.astype(np.int64), last - first + 1
+        at = below.astype(np.int64)
+        size = last - first + 1
         group = np.bincount(at, each[inside] - upper, size) + np.bincount(at + 1, upper, size)
-        lowest, never = lowest + first, never + float(each[~inside].sum())
+        lowest = lowest + first
+        never = never + float(each[~inside].sum())
         mass = np.asarray(np.convolve(mass, group), dtype=np.float64)
     losses = (lowest + np.arange(len(mass))) * spacing
-    rounding, never = (
-        _ROUNDING * (1 + sum(counts.values()) / 100),
-        max(never, float(np.finfo(float).tiny)),
-    )
+    rounding = _ROUNDING * (1 + sum(counts.values()) / 100)
+    never = max(never, float(np.finfo(float).tiny))
     tail = np.cumsum(mass[::-1]) * (1 + rounding) + never
     kept = mass > _DENORMAL  # the others have no digits, and their neighbors' masses none of theirs
     after = np.exp(np.minimum(np.log(np.where(kept, mass, 1.0)) - losses, 0.0)) * kept

@@ -201,10 +201,8 @@ class RdpAccountant(Accountant):
         found, place = self._least(convert, self.orders, self.rdp)
         if not self._refine or not 0 < found[0] < math.inf:
             return found
-        low, high = (
-            self.orders[max(place - 1, 0)],
-            self.orders[min(place + 1, len(self.orders) - 1)],
-        )
+        low = self.orders[max(place - 1, 0)]
+        high = self.orders[min(place + 1, len(self.orders) - 1)]
         near = 1 + np.geomspace(low - 1, high - 1, 2 * _REFINEMENT + 1)
         return min(found, self._least(convert, near, self.curve(near))[0], key=itemgetter(0))
 
@@ -258,11 +256,13 @@ class LossAccountant(AccountantBesideRenyi):
 
     def _compose_renyi(self, event: Event, count: int) -> None:
         """Adds an event to both Renyi bounds, or to neither."""
-        accesses, by_hits = by_accesses(event), self._by_hits
+        accesses = by_accesses(event)
+        by_hits = self._by_hits
         if by_hits is not None or accesses is not event:
             by_hits = (by_hits or self._rdp).copy().compose(event, count)
         self._rdp.compose(accesses, count)
-        self._by_hits, self.failure_prob = by_hits, self._rdp.failure_prob
+        self._by_hits = by_hits
+        self.failure_prob = self._rdp.failure_prob
 
     @abstractmethod
     def _epsilon(self, target_delta: float, bound: float) -> float:
@@ -293,7 +293,8 @@ class LossAccountant(AccountantBesideRenyi):
 
 def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     """The Renyi curve of counted events, `[len(orders)]`."""
-    total, key = np.zeros_like(orders), orders.tobytes()
+    total = np.zeros_like(orders)
+    key = orders.tobytes()
     with np.errstate(over="ignore", invalid="ignore"):
         for kind, (parts, times) in counts.items():
             numbers = np.array(times, dtype=np.float64)
@@ -424,7 +425,8 @@ def zcdp_rho(event: LeafEvent) -> float:
             if event.noise_multiplier == 0:
                 return math.inf
             # Beyond the last order by the bound a D**2 / 2 + log(n) / (a - 1), D = 2 / noise_multiplier.
-            shift, order = 2 / event.noise_multiplier, float(DEFAULT_ORDERS[-1])
+            shift = 2 / event.noise_multiplier
+            order = float(DEFAULT_ORDERS[-1])
             beyond = shift * shift / 2 + math.log(event.num_candidates) / (order * (order - 1))
             return _searched_rho(event, beyond=beyond)
     raise InvalidValue(f"event={type(event).__name__}: expected an event with a zCDP price")
@@ -433,7 +435,8 @@ def zcdp_rho(event: LeafEvent) -> float:
 @lru_cache(maxsize=256)
 def _searched_rho(event: LeafEvent, *, beyond: float | None = None) -> float:
     """An upper bound for r(a) / a over all a > 1, from the Renyi curve r at the accountant's orders."""
-    orders, rdp = DEFAULT_ORDERS, rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
+    orders = DEFAULT_ORDERS
+    rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
     if beyond is None:  # no divergence exceeds the largest loss
         beyond = renyi.pure_epsilon(event) / float(orders[-1])
     # (a - 1) r(a) is convex and 0 at a = 1, so it lies below its chords. On a chord c + s a the ratio is
@@ -442,11 +445,13 @@ def _searched_rho(event: LeafEvent, *, beyond: float | None = None) -> float:
         moments = (orders - 1) * rdp
     if not np.isfinite(moments).all():
         return math.inf
-    left, low = np.append(1.0, orders[:-1]), np.append(0.0, moments[:-1])
+    left = np.append(1.0, orders[:-1])
+    low = np.append(0.0, moments[:-1])
     slope = (moments - low) / (orders - left)
     intercept = low - slope * left
     # both >= 0 but for rounding
-    first, second = np.maximum(-intercept, 0.0), np.maximum(-(intercept + slope), 0.0)
+    first = np.maximum(-intercept, 0.0)
+    second = np.maximum(-(intercept + slope), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         peak = 1 / (1 - np.sqrt(np.divide(second, first)))
         at = np.clip(np.where(np.isfinite(peak) & (peak > 0), peak, orders), left, orders)

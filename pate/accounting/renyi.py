@@ -49,7 +49,8 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
     """The largest D_a between the distributions of a bit at any two neighbors."""
     # Branch and bound, for each order by itself. A run of pairs is dominated by the pair with the largest loss that one
     # of them has of a 1 and the largest that one has of a 0, so runs whose bound a single pair attains are dropped.
-    pairs, largest = bit_pairs(event), np.zeros_like(orders)
+    pairs = bit_pairs(event)
+    largest = np.zeros_like(orders)
     levels = [pairs]
     if pairs.shape[1] > _FEW:
         losses = np.stack(
@@ -76,17 +77,23 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
         runs = (runs[alive, None] * _SPLIT + np.arange(_SPLIT)).ravel()
         places = np.repeat(places[alive], _SPLIT)
         inside = runs < levels[depth - 1].shape[1]
-        runs, places = runs[inside], places[inside]
+        runs = runs[inside]
+        places = places[inside]
     return largest
 
 
 def _divergences(pairs: Array, which: NDArray[np.int64], orders: Array) -> Array:
     """The larger of both D_a of some of the pairs, each at its order; memory does not grow with them."""
     made = np.empty(len(which))
-    (log_p, log_q), (log_not_p, log_not_q) = log_expit(pairs), log_expit(-pairs)
+    (log_p, log_q) = log_expit(pairs)
+    (log_not_p, log_not_q) = log_expit(-pairs)
     for start in range(0, len(which), _BLOCK):
-        at, order = which[start : start + _BLOCK], orders[start : start + _BLOCK]
-        p, q, not_p, not_q = log_p[at], log_q[at], log_not_p[at], log_not_q[at]
+        at = which[start : start + _BLOCK]
+        order = orders[start : start + _BLOCK]
+        p = log_p[at]
+        q = log_q[at]
+        not_p = log_not_p[at]
+        not_q = log_not_q[at]
         both = bernoulli_rdp(p, not_p, q, not_q, order), bernoulli_rdp(q, not_q, p, not_p, order)
         np.maximum(*both, out=made[start : start + _BLOCK])
     return made
@@ -97,7 +104,8 @@ def pairs_of_losses(one: Array, zero: Array) -> Array:
     # With p / q = exp(one) and (1 - q) / (1 - p) = exp(zero) the odds of p are expm1(zero) / -expm1(-one).
     one, zero = (np.maximum(losses * (1 + _OUTWARD), _LEAST) for losses in (one, zero))
     middle = np.log(-np.expm1(-zero)) - np.log(-np.expm1(-one))
-    near, far = middle - one, middle + zero
+    near = middle - one
+    far = middle + zero
     return np.stack(
         [near - _ROUNDING * (np.abs(middle) + one), far + _ROUNDING * (np.abs(middle) + zero)]
     )
@@ -129,7 +137,8 @@ def bit_pairs(event: BitEvent) -> Array:
         np.clip(np.append(places, [0, event.num_values - 1]), 0, event.num_values - 1)
     )
     first, last = (event.log_odds_at(at) for at in (places[:-1], places[1:]))
-    second, before = event.log_odds_at(places[:-1] + 1), event.log_odds_at(places[1:] - 1)
+    second = event.log_odds_at(places[:-1] + 1)
+    before = event.log_odds_at(places[1:] - 1)
     logs = (log_expit(second), log_expit(first)), (log_expit(-before), log_expit(-last))
     # never below the true ones
     one, zero = (more - less - _ROUNDING * (more + less) for more, less in logs)
@@ -140,7 +149,8 @@ def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
     """The largest D_a of any epsilon-DP pair: that of randomized response (Kairouz, Oh & Viswanath 2015)."""
     if epsilon in (0, math.inf):
         return np.full_like(orders, epsilon)
-    yes, no = np.array(log_expit(epsilon)), np.array(log_expit(-epsilon))
+    yes = np.array(log_expit(epsilon))
+    no = np.array(log_expit(-epsilon))
     return np.minimum(bernoulli_rdp(yes, no, no, yes, orders), orders * (epsilon * epsilon / 2))
 
 
@@ -151,9 +161,12 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
     # The supremum over where the span lies is attained at exp(t) = (a-1)(1 - exp(-a e)) / (a (exp(-e) - exp(-a e))).
     # Where a * e is so small that the closed form would cancel, a e**2 / 8 is returned, which is above it by O(e**4).
     bound = orders * (epsilon * epsilon / 8)
-    more, less = -np.expm1(-orders * epsilon), -np.expm1(-(orders - 1) * epsilon)
+    more = -np.expm1(-orders * epsilon)
+    less = -np.expm1(-(orders - 1) * epsilon)
     with np.errstate(divide="ignore"):  # of a product that vanishes
-        log_more, log_less, log_least = np.log(more), np.log(less), math.log(-math.expm1(-epsilon))
+        log_more = np.log(more)
+        log_less = np.log(less)
+        log_least = math.log(-math.expm1(-epsilon))
     shift = np.log1p(-1 / orders) + log_more + epsilon - log_less
     log_moment = (orders - 1) * shift + log_more - np.log(orders) - log_least
     terms = orders * (1 + epsilon - np.minimum(log_more, 0) - np.minimum(log_less, 0)) - log_least
@@ -169,7 +182,8 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
     # With M the maximum of the other normals and D = 2 / noise_multiplier, the release is dominated by the pair (M + D,
     # M) and, the other way, by (M, M + D); either divergence bounds both directions (docs/proofs/gap_selection.md). The
     # bound of Corollary 9 of Zhu & Wang (2022) serves alone where a * D is too large to integrate.
-    shift, count = 2 / event.noise_multiplier, event.num_candidates - 1
+    shift = 2 / event.noise_multiplier
+    count = event.num_candidates - 1
     bound = orders * (shift * shift / 2) + math.log(event.num_candidates) / (orders - 1)
     near = orders * shift <= _MAX_SHIFT
     if near.any():
@@ -183,7 +197,9 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
 
 def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
     """(a - 1) D_a(M + shift || M) and (a - 1) D_a(M || M + shift)."""
-    low, high = -12 - orders * shift, 12 + orders * shift  # [A]
+    # [A]
+    low = -12 - orders * shift
+    high = 12 + orders * shift
     points = low + np.linspace(0, 1, _GRID_SIZE)[:, None] * (high - low)  # [G, A]
     steps = (high - low) / (_GRID_SIZE - 1)
     moved, still = (  # logs of the density count * phi(x) * Phi(x)**(count - 1)
@@ -206,14 +222,16 @@ def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: Array) 
     # s / s' is within exp(-b)..exp(b), and v - v' within s / z and s' / z, z = noise_multiplier. Theorem 23 of Papernot
     # et al. 2018, a exp(2 b) / z**2 + (a b - log(1 - 2 a b) / 2) / (a - 1), is below this for some a b > 1/4 and false
     # there.
-    noise_multiplier, beta = event.noise_multiplier, event.beta
+    noise_multiplier = event.noise_multiplier
+    beta = event.beta
     price = np.full_like(orders, np.inf)
     lost = -orders * math.expm1(-2 * beta)
     left = 1 - lost - _ROUNDING * (1 + lost)
     finite = left > 0
     if noise_multiplier == 0 or not finite.any():
         return price
-    a, left = orders[finite], left[finite]
+    a = orders[finite]
+    left = left[finite]
     with np.errstate(over="ignore", divide="ignore"):
         shift = a * math.exp(-2 * beta) / (2 * noise_multiplier * noise_multiplier * left)
     narrower = -a * beta - np.log(left) / 2
@@ -254,7 +272,8 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
     # - u'. A session of n calls and tau hits then has a moment of at most (1 + (u - u') call / u)**n (1 - u')**-tau.
     # The best u' is a quotient; 0 is plain composition, and u the price by hits alone (docs/proofs/hits.md).
     with np.errstate(divide="ignore", invalid="ignore"):
-        whole, call = hit_cost(event, orders), call_cost(event, orders)
+        whole = hit_cost(event, orders)
+        call = call_cost(event, orders)
         limited = whole < 1
         most = np.where(limited, whole, 0.0)
         by_hits = np.where(limited, _of_hits(event, most), np.inf)
@@ -304,7 +323,8 @@ def call_cost(event: SessionEvent, orders: Array) -> Array:
 
 def _range_cost(epsilon: float, orders: Array) -> Array:
     """Of a boundary around calls of a bounded range: rare alternatives to a nearly certain outcome, or near ties."""
-    gained, lost = (orders - 1) * epsilon, (orders - 1) * math.expm1(epsilon)
+    gained = (orders - 1) * epsilon
+    lost = (orders - 1) * math.expm1(epsilon)
     rare = np.where(
         lost < 1, -2 * np.expm1(gained + np.log1p(-np.where(lost < 1, lost, 0))), np.inf
     )
@@ -316,7 +336,8 @@ def _range_cost(epsilon: float, orders: Array) -> Array:
 def _pure_cost(epsilon: float, orders: Array) -> Array:
     """Of a boundary around calls of pure DP; infinite at orders for which it is not proved."""
     least = math.exp(-epsilon) / 2
-    inside, outside = _weighed(0.5, 1 - least, orders), _weighed(1.5, 1 + least, orders)
+    inside = _weighed(0.5, 1 - least, orders)
+    outside = _weighed(1.5, 1 + least, orders)
     rises = 2 - (_weighed(1 + least, 1.5, orders) - _weighed(1 - least, 0.5, orders)) / _weighed(
         least, 0.5, orders
     )

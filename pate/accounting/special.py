@@ -12,7 +12,8 @@ Array = NDArray[np.float64]
 
 _DEEP = -35.0  # below, four terms of a series have all digits
 # of the continued fraction of erfcx: there it has all digits
-_FRACTION_FROM, _FRACTION_DEPTH = 2.5, 40
+_FRACTION_FROM = 2.5
+_FRACTION_DEPTH = 40
 _LARGE = 20
 # of 1 / x, 1 / x^3 and so on: all digits where x is large
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
@@ -53,7 +54,8 @@ def few_ndtr(x: ArrayLike) -> Any:
 
 def few_log_ndtr(x: ArrayLike) -> Any:
     """Its log, of a few values."""
-    below, above = few_ndtr(np.maximum(x, _DEEP)), few_ndtr(np.negative(np.maximum(x, 0.0)))
+    below = few_ndtr(np.maximum(x, _DEEP))
+    above = few_ndtr(np.negative(np.maximum(x, 0.0)))
     far = np.minimum(x, _DEEP)
     with np.errstate(over="ignore"):
         square = far * far
@@ -66,7 +68,8 @@ def few_log_ndtr(x: ArrayLike) -> Any:
 
 def few_erfcx(x: ArrayLike) -> Any:
     """exp(x^2) erfc(x), of a few values: the error is at most 2^-49 from -3.6 on."""
-    near, far = np.minimum(x, _FRACTION_FROM), np.maximum(x, _FRACTION_FROM)
+    near = np.minimum(x, _FRACTION_FROM)
+    far = np.maximum(x, _FRACTION_FROM)
     fraction = far
     for k in range(_FRACTION_DEPTH, 0, -1):
         fraction = far + k / 2 / fraction
@@ -114,10 +117,13 @@ betaincc, gammaincinv, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, ndtri_exp =
 def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
     """The points `[H]`, by index, of the largest convex function through or below the points (x, y), x rising."""
     kept: list[int] = []
-    x, y = x.tolist(), y.tolist()  # numbers of Python: the same and faster
+    # numbers of Python: the same and faster
+    x = x.tolist()
+    y = y.tolist()
     for i in range(len(x)):
         while len(kept) > 1:
-            first, second = kept[-2], kept[-1]
+            first = kept[-2]
+            second = kept[-1]
             if (y[second] - y[first]) * (x[i] - x[first]) < (y[i] - y[first]) * (
                 x[second] - x[first]
             ):

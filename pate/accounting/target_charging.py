@@ -44,11 +44,13 @@ _MOST_WORK = 600_000  # accesses**2 * hits: a price comes in less than a second
 _LARGEST_EPSILON = 30.0  # of an access
 _CLOSE = 1e-4  # of the epsilon that is known to suffice
 _ROUNDING = 2.0**-44  # relative: of a loss, and per access of products and sums of numbers >= 0
-_FEWEST_SPLITS, _MOST_SPLITS = 8, 64
+_FEWEST_SPLITS = 8
+_MOST_SPLITS = 64
 # accesses composed over all splits together: a price comes in less than a fifth of a second
 _WORK = 400_000
 _MOST_COMPOSED = 50_000  # accesses whose optimal composition is computed
-_SMALLEST_SHARE, _LARGEST_SHARE = 1e-3, 0.999
+_SMALLEST_SHARE = 1e-3
+_LARGEST_SHARE = 0.999
 _BITS = frozenset((bool, np.bool_))
 
 
@@ -155,15 +157,18 @@ def exact_hit_prob(
     distributions = np.stack(
         [_distributions("first", first, 1), _distributions("second", second, 1)]
     )
-    target, shape = np.asarray(in_target, dtype=bool), distributions.shape[1:]
+    target = np.asarray(in_target, dtype=bool)
+    shape = distributions.shape[1:]
     require(target.shape == shape, "in_target.shape", target.shape, f"{shape}")
-    low, high = distributions.min(axis=0), distributions.max(axis=0)
+    low = distributions.min(axis=0)
+    high = distributions.max(axis=0)
     growth = np.exp(require_positive("epsilon", epsilon))
     near = bool(np.all(high <= growth * low * (1 + _SUM_TOLERANCE)))
     require(near, "epsilon", epsilon, "at least the largest log-ratio of the two distributions")
     # The common part may take this off the target and nothing on it: more breaks the rest's epsilon, less its target.
     common = np.maximum(growth * low - high, 0) / (growth - 1)
-    accessed, rarest = 1 - common[~target].sum(), distributions[:, target].sum(axis=1).min()
+    accessed = 1 - common[~target].sum()
+    rarest = distributions[:, target].sum(axis=1).min()
     return float(min(1.0, rarest / accessed)) if accessed > 0 else 1.0
 
 
@@ -239,8 +244,10 @@ def best_play_delta(
     require(target.epsilon <= _LARGEST_EPSILON, "target.epsilon", target.epsilon, rule)
     # Losses are multiples of the target's epsilon: every call is a mixture of outcomes with ratios e^epsilon and
     # e^-epsilon, and the probabilities of a hit on both neighbors lie in a polygon whose corners are tried.
-    rise, least = math.expm1(target.epsilon), target.hit_prob
-    rare, both = 1 / (rise + 2), math.expm1(2 * target.epsilon)
+    rise = math.expm1(target.epsilon)
+    least = target.hit_prob
+    rare = 1 / (rise + 2)
+    both = math.expm1(2 * target.epsilon)
     # by which a hit can be likelier
     most = min(rise * least, -math.expm1(-target.epsilon) * (1 - least))
     corners = [(1.0, 0.0), (least, 0.0), (least, most), (least + most, -most)]
@@ -249,7 +256,8 @@ def best_play_delta(
 
     def split(first: float, more: float) -> tuple[float, float]:
         """Outcomes of ratios e^epsilon and e^-epsilon in place of one: their probabilities on the first neighbor."""
-        up, down = (rise + 1) * (rise * first - more), rise * first + (rise + 1) * more
+        up = (rise + 1) * (rise * first - more)
+        down = rise * first + (rise + 1) * more
         return max(up, 0.0) / both, max(down, 0.0) / both
 
     moves = dict.fromkeys(split(*hit) + split(1 - hit[0], -hit[1]) for hit in corners)
@@ -258,7 +266,9 @@ def best_play_delta(
     # [hits that are left + 1, 2 n + 3]
     values = np.tile(-np.expm1(-np.maximum(beyond, 0.0)), (target_hits + 1, 1))
     for _ in range(num_accesses):
-        best, up, down = values[1:, 1:-1].copy(), values[:, 2:], values[:, :-2]
+        best = values[1:, 1:-1].copy()
+        up = values[:, 2:]
+        down = values[:, :-2]
         for hit_up, hit_down, missed_up, missed_down in moves:
             value = hit_up * up[:-1]
             value += hit_down * down[:-1]
@@ -322,7 +332,8 @@ def best_session_price(
 @lru_cache(maxsize=256)  # the same session is priced again and again
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple[float, int, float]:
     """The least epsilon over splits of delta, with how many accesses it composes and the probability of more."""
-    ends, found = (_LARGEST_SHARE * target_delta, _SMALLEST_SHARE * target_delta), []
+    ends = (_LARGEST_SHARE * target_delta, _SMALLEST_SHARE * target_delta)
+    found = []
     few, many = (
         min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=end)
         for end in ends
@@ -332,7 +343,8 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple
         overrun = overrun_probability(
             num_accesses, target_hits=target_hits, hit_prob=target.hit_prob
         )
-        left, each = target_delta - overrun, target.epsilon
+        left = target_delta - overrun
+        each = target.epsilon
         if num_accesses <= _MOST_COMPOSED:
             epsilon = pure_dp_composition_epsilon(each, count=num_accesses, target_delta=left)
         else:  # optimal composition takes too long
@@ -352,7 +364,8 @@ def _best_play(target: QTarget, target_hits: int, target_delta: float, at_most: 
     left = target_delta - overrun_probability(
         accesses, target_hits=target_hits, hit_prob=target.hit_prob
     )
-    low, high = 0.0, at_most
+    low = 0.0
+    high = at_most
     while high - low > _CLOSE * at_most:
         middle = (low + high) / 2
         delta = best_play_delta(
@@ -427,11 +440,9 @@ class TargetCharging(HeldBudget):
         self.price: SessionPrice = best_session_price(
             self.target, failure_prob=failure_prob, **shape
         )
-        self.target_hits, self.target_delta, self.failure_prob = (
-            target_hits,
-            target_delta,
-            failure_prob,
-        )
+        self.target_hits = target_hits
+        self.target_delta = target_delta
+        self.failure_prob = failure_prob
         self._parameters = plain(
             {"epsilon": epsilon, "hit_prob": hit_prob, **shape, "failure_prob": failure_prob}
         )
@@ -469,7 +480,9 @@ class TargetCharging(HeldBudget):
 
         With k counters the cheaper, in zCDP, of the accesses up to k times `target_hits` hits, and `price.event`.
         """
-        count, overrun, counters = self.price.num_accesses, self.price.overrun_prob, len(self.hits)
+        count = self.price.num_accesses
+        overrun = self.price.overrun_prob
+        counters = len(self.hits)
         if counters > 1:
             hits = counters * self.target_hits
             count = min_accesses(
@@ -540,7 +553,8 @@ class TargetCharging(HeldBudget):
         Outcomes are bool `[Q]`, or `[Q, num_counters]` with several counters. Those of the calls after that are to be
         thrown away: they were never paid. The target is that of each call; None for the session's.
         """
-        outcomes, counters = np.asarray(outcomes_in_target), len(self.hits)
+        outcomes = np.asarray(outcomes_in_target)
+        counters = len(self.hits)
         with self._turn():
             self.require_open(target)
             require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
@@ -550,7 +564,8 @@ class TargetCharging(HeldBudget):
             # after 0, 1, … calls
             totals = np.cumsum(np.vstack([self.hits, outcomes.reshape(-1, counters)]), axis=0)
             made = min(int((totals.min(axis=1) < self.target_hits).sum()), len(outcomes))
-            self.hits, self.num_calls = totals[made].tolist(), self.num_calls + made
+            self.hits = totals[made].tolist()
+            self.num_calls = self.num_calls + made
             return made
 
     @property
@@ -573,10 +588,8 @@ class TargetCharging(HeldBudget):
             parameters,
             f"{self._parameters}, as of this session",
         )
-        hits, calls = (
-            state.get("hits"),
-            require_count("num_calls", state.get("num_calls", -1), minimum=0),
-        )
+        hits = state.get("hits")
+        calls = require_count("num_calls", state.get("num_calls", -1), minimum=0)
         counts = [
             require_count("hits", count, minimum=0)
             for count in (hits if isinstance(hits, list) else [])
@@ -601,7 +614,9 @@ class TargetCharging(HeldBudget):
                 self.num_calls,
                 "0: only a session without calls can resume",
             )
-            self.hits, self.num_calls, self._spent_failure_prob = counts, calls, spent
+            self.hits = counts
+            self.num_calls = calls
+            self._spent_failure_prob = spent
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the state to a file, which is whole at any moment; to be done before an outcome is released."""

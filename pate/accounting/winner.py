@@ -18,9 +18,11 @@ from pate.accounting.special import Array, gauss_legendre, log_ndtr, lower_hull,
 
 Range = tuple[Array, Array]
 
-SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 0.25, 1e7
+SMALLEST_MULTIPLIER = 0.25
+LARGEST_MULTIPLIER = 1e7
 """With less noise, or more, the counts themselves are priced."""
-_MANY_NODES, _FEW_NODES = 64, 16
+_MANY_NODES = 64
+_FEW_NODES = 16
 _FARTHEST_PLACE = 9.0
 # standard deviations: what lies beyond has a mass of 5e-17 and is missing, or by a closed form
 _FARTHEST = 8.3
@@ -39,12 +41,15 @@ _TARGET = 1.3  # of a corner's cost; no law's second moment over shift**2 exceed
 _SKEW = 0.1  # what large losses count extra
 # slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off
 _STEEPEST = 4.0
-_WIDEST, _NARROWEST = 0.64, 0.16
+_WIDEST = 0.64
+_NARROWEST = 0.16
 _CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
 _OF_CORNERS = 1e-13
 # the largest first and second derivative of the normal density
-_BEND_OF_NORMAL, _BEND_OF_DENSITY = 0.2420, 0.3990
-_ROUNDING, _UP = 2.0**-50, 1 + 1e-12
+_BEND_OF_NORMAL = 0.2420
+_BEND_OF_DENSITY = 0.3990
+_ROUNDING = 2.0**-50
+_UP = 1 + 1e-12
 _STEPS = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, _FARTHEST])
 _EDGES = np.append(-_STEPS[:0:-1], _STEPS)
 _FEW_PAIRS = 40
@@ -72,11 +77,10 @@ def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
     first = shift / 2 * (falls @ weights) + either
     rest = shift / 2 * ((rises - falls) @ weights)
     # Q of the first is P(X > max(0, Y)), by quadrature; wrong by about 1e-15.
-    own, other = (a - shift)[:, None], (b + shift)[:, None]
-    low, high = (
-        np.maximum(0.0, own - _FARTHEST_PLACE),
-        np.maximum(own + _FARTHEST_PLACE, _FARTHEST_PLACE),
-    )
+    own = (a - shift)[:, None]
+    other = (b + shift)[:, None]
+    low = np.maximum(0.0, own - _FARTHEST_PLACE)
+    high = np.maximum(own + _FARTHEST_PLACE, _FARTHEST_PLACE)
     many_nodes, many_weights = gauss_legendre(_MANY_NODES)
     half = (high - low) / 2
     x = half * many_nodes + (high + low) / 2
@@ -137,10 +141,12 @@ def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
     beyond = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
     if falls:
         edges = np.append(threshold + shift + beyond, _FARTHEST + shift)
-        q, moved = ndtr(threshold + shift), moved_mass(np.array([threshold + shift]), shift)
+        q = ndtr(threshold + shift)
+        moved = moved_mass(np.array([threshold + shift]), shift)
     else:
         edges = np.append(-_FARTHEST, -threshold + shift - beyond[::-1])
-        q, moved = ndtr(threshold - shift), -moved_mass(np.array([threshold]), shift)
+        q = ndtr(threshold - shift)
+        moved = -moved_mass(np.array([threshold]), shift)
     above = gaussian_pair(shift, edges)
     return Pair(np.append(above.masses, q), np.append(above.excess, -moved / q), above.missing)
 
@@ -148,7 +154,8 @@ def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
 def gaussian_pair(shift: float, edges: Array) -> Pair:
     """Cells of N(shift, 1) against N(0, 1), their masses moved to both ends; what is far above the last is missing."""
     q, height, slopes = _curve(edges, shift)  # q falls, slopes rise
-    width, rise = ndtr(edges[1:]) - ndtr(edges[:-1]), height[:-1] - height[1:]
+    width = ndtr(edges[1:]) - ndtr(edges[:-1])
+    rise = height[:-1] - height[1:]
     upper = np.clip((rise - slopes[:-1] * width) / (slopes[1:] - slopes[:-1]), 0.0, width)
     masses = np.zeros(len(edges))
     masses[1:] += upper
@@ -238,7 +245,8 @@ def bits(shift: float) -> tuple[Pair, ...]:
     """Pairs above every bit "Z > t" of N(shift, 1) and N(0, 1) with shift - t in -_FAR_BIT.._FAR_BIT."""
     steps = np.diff(_THRESHOLDS)
     width = np.maximum(np.append(steps, 0), np.append(0, steps))
-    q, height = ndtr(_THRESHOLDS - shift), moved_mass(_THRESHOLDS, shift)
+    q = ndtr(_THRESHOLDS - shift)
+    height = moved_mass(_THRESHOLDS, shift)
     # Between two thresholds the curve's point lies within the bend from the chord.
     slack = width**2 / 8 * _BEND_OF_NORMAL + _OF_CORNERS
     above = height + (width**2 / 8 * _BEND_OF_DENSITY + _OF_CORNERS) * shift
@@ -263,7 +271,8 @@ def _squares() -> tuple[Array, Array]:
     """The lowest corners `[S, 2]` and the widths `[S]` of squares that cover what lies between the other regions."""
     starts = _LOWEST + _WIDEST * np.arange(round((_HIGHEST_SUM - 2 * _LOWEST) / _WIDEST))
     lowest = np.stack(np.meshgrid(starts, starts), axis=-1).reshape(-1, 2)
-    done, width = list[tuple[Array, Array]](), _WIDEST
+    done = list[tuple[Array, Array]]()
+    width = _WIDEST
     while len(lowest):
         lowest = lowest[lowest.sum(axis=1) < _HIGHEST_SUM - 1e-9]
         # About the second moments of the pairs at corners, over shift**2, large losses counted extra.
@@ -289,8 +298,10 @@ def _squares() -> tuple[Array, Array]:
 
 def _slacks(lowest: Array, width: Array, shift: float) -> Array:
     """How far the curve's points may lie from those between the corners of a square, `[5, S]`."""
-    (a0, b0), (a1, b1) = lowest.T, lowest.T + width
-    a, b = (a0 - shift, a1), (b0, b1 + shift)
+    (a0, b0) = lowest.T
+    (a1, b1) = lowest.T + width
+    a = (a0 - shift, a1)
+    b = (b0, b1 + shift)
     difference = (a[0] - b[1]) / 2**0.5, (a[1] - b[0]) / 2**0.5
     total = (a0 + b0) / 2**0.5, (a1 + b1) / 2**0.5
     share = width**2 / 8
@@ -307,7 +318,8 @@ def _slacks(lowest: Array, width: Array, shift: float) -> Array:
 
 def _polygons(q: Array, height: Array, slack: Array, shift: float) -> list[Pair]:
     """The pairs above points `[S, N]` that may lie `slack` `[N]` to either side."""
-    left, right = (q - slack).clip(0, 1), (q + slack).clip(0, 1)
+    left = (q - slack).clip(0, 1)
+    right = (q + slack).clip(0, 1)
     points = zip(left.T, right.T, height.T, strict=True)
     return [polygon(np.append(x, y), np.append(z, z), shift=shift) for x, y, z in points]
 
@@ -356,7 +368,8 @@ def _excess(pairs: Iterable[Pair], orders: Array, shift: float) -> Array:
 
 def _log_censored(orders: Array, shift: float, threshold: float) -> Array:
     """Log E[(P/Q)^a] of max(Z, threshold), Z ~ N(0, 1) against N(-shift, 1) or N(shift, 1), the larger one: `[A]`."""
-    moved, log_moment = (orders - 1) * shift, orders * (orders - 1) * (shift * shift / 2) * _UP
+    moved = (orders - 1) * shift
+    log_moment = orders * (orders - 1) * (shift * shift / 2) * _UP
     sides = []
     for sign in (1, -1):
         below = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * shift)
@@ -377,11 +390,13 @@ class Winner:
 @lru_cache(maxsize=16)
 def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
     """The trees for a noise multiplier > 0 and one or two counts that move: upwards, a pair above four."""
-    shift, wide = 1 / noise_multiplier, math.sqrt(num_moving) / noise_multiplier
+    shift = 1 / noise_multiplier
+    wide = math.sqrt(num_moving) / noise_multiplier
     pairs = [*bits(wide), *(censored_pair(wide, _FAR_BIT, falls=falls) for falls in (True, False))]
     if num_moving == 2:
         rare = 0.5 * math.erfc(_HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _UP
-        everything, one = gaussian_pair(wide, _EDGES), gaussian_pair(shift, _EDGES)
+        everything = gaussian_pair(wide, _EDGES)
+        one = gaussian_pair(shift, _EDGES)
         low = [censored_pair(shift, -_LOWEST, falls=falls).times(one) for falls in (True, False)]
         pairs = [*(pair.beside(everything, share=rare) for pair in pairs), *low, *squares(shift)]
     variance = max(float(pair.masses @ (pair.excess * pair.excess)) for pair in pairs)
@@ -402,7 +417,8 @@ def _above(parts: list[Pair]) -> Pair:
     corners = []  # of the test curves: masses under Q, and heights
     for pair in parts:
         order = np.argsort(-pair.excess)
-        masses, excess = pair.masses[order], pair.excess[order]
+        masses = pair.masses[order]
+        excess = pair.excess[order]
         q = np.concatenate([[0.0], np.minimum(np.cumsum(masses[:-1]), 1.0), [1.0]])
         corners.append((q, pair.missing + np.append(0.0, np.cumsum(masses * excess))))
     x, y = _upper_hull(*map(np.concatenate, zip(*corners, strict=True)))

@@ -49,7 +49,8 @@ Watch = Callable[[int, int, int], None]
 # what `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` a block; or centered votes
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 
-LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
+LEAST_ANSWERED = 1 / 3
+_LEAST_RIGHT = 0.75
 _USUAL_DELTA = 1e-6
 _FAILURE_SHARE = 0.6  # of delta: what the usual 1e-9 takes for 600 queries at 1e-6
 _LEAST_FAILURE = 2.0**-53  # of a draw
@@ -58,7 +59,9 @@ _LATER_SHARE = 0.45
 _LARGEST_FACTOR = 2.0**10  # by which noise grows to fit into a ledger
 _FACTOR_TOLERANCE = 1e-3
 _STACK_LEVEL = 5  # of whoever called `aggregate`
-_NUM_MADE_UP, _FEWEST_MADE_UP = 256, 16  # queries that an aggregator is run on
+# queries that an aggregator is run on
+_NUM_MADE_UP = 256
+_FEWEST_MADE_UP = 16
 _MADE_UP_BITS = 2**22  # of all teachers, that are made up where each teacher's are read
 _QUERIES_AT_ONCE = 16384  # so that working copies stay small
 _unwatched: ContextVar[bool] = ContextVar("unwatched", default=False)
@@ -81,7 +84,8 @@ class Drawn:
     """
 
     def __init__(self, charge: Callable[[], object] | None = None) -> None:
-        self._charge, self._parts = charge, dict[str, Arrays]()
+        self._charge = charge
+        self._parts = dict[str, Arrays]()
 
     def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
         """The arrays of a part: read back, or drawn and kept. Nobody may be shown them before this returns."""
@@ -154,7 +158,8 @@ class ExpectedRelease:
         """What was released `[Q, L]` and answered `[Q]` against the labels that the queries have."""
         if not answered.any():
             return cls(0.0, 0.0, 0.0)
-        said, true = labels[answered], true[answered]
+        said = labels[answered]
+        true = true[answered]
         present = float(said[true].mean()) if true.any() else 1.0
         absent = float((~said[~true]).mean()) if not true.all() else 1.0
         return cls(float(answered.mean()), present, absent)
@@ -567,7 +572,8 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteS
 
 def _of_priced_shape(release: Release, source: VoteSource) -> Release:
     """The release, of as many queries and labels as are paid for: a source may give more votes than it says."""
-    found, paid = release.labels.shape, (source.num_queries, source.num_labels)
+    found = release.labels.shape
+    paid = (source.num_queries, source.num_labels)
     require(found == paid, "labels.shape", found, f"{paid}, which the price is for")
     return release
 
@@ -585,17 +591,16 @@ def require_delta_left(
     `spelled` and `queries` are how the user spells a field of the aggregator, `{}` standing for name and value, and the
     number of queries.
     """
-    each, tests = vars(aggregator).get("failure_prob") or 0.0, aggregator.num_tests(num_queries)
+    each = vars(aggregator).get("failure_prob") or 0.0
+    tests = aggregator.num_tests(num_queries)
     if each * tests < target_delta:
         return
     changes: dict[str, Any] = {"failure_prob": None}
     fitting = replace(aggregator, **changes).settled(
         num_queries=num_queries, target_delta=target_delta
     )
-    less, fewer = (
-        vars(fitting)["failure_prob"],
-        int(_FAILURE_SHARE * target_delta / each * (1 + 1e-9)),
-    )
+    less = vars(fitting)["failure_prob"]
+    fewer = int(_FAILURE_SHARE * target_delta / each * (1 + 1e-9))
     # a ready table keeps its own
     works = [spelled.format(f"failure_prob={less:g}")] if less < each else []
     works += [queries.format(fewer)] if fewer else []
@@ -614,7 +619,8 @@ def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
 
 def noise_fields(aggregator: Aggregator) -> frozenset[str]:
     """The fields that are declared noise, and those that `scaled` changes although nobody declared them."""
-    before, scaled = vars(aggregator), dict[str, Any]()
+    before = vars(aggregator)
+    scaled = dict[str, Any]()
     with suppress(ValueError, NotImplementedError):  # of a ready table, which is not scaled
         scaled = vars(aggregator.scaled(2.0))
     changed = {name for name in scaled if full_text(scaled[name]) != full_text(before.get(name))}
@@ -686,18 +692,14 @@ class PerQueryAggregator(HistogramAggregator):
         self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng
     ) -> Release:
         settled = self.settled(num_queries=len(summary))  # as the event
-        labels, answered = (
-            np.zeros(summary.shape, dtype=np.bool_),
-            np.zeros(len(summary), dtype=np.bool_),
-        )
+        labels = np.zeros(summary.shape, dtype=np.bool_)
+        answered = np.zeros(len(summary), dtype=np.bool_)
         for start in range(0, len(summary), _QUERIES_AT_ONCE):
             rows = slice(start, start + _QUERIES_AT_ONCE)
             block = summary[rows].astype(np.int64, copy=False)
             drawn = settled._draw(block, num_teachers=num_teachers, rng=rng)
-            name, rule = (
-                f"{type(self).__name__}._draw",
-                "a tuple of labels and answered, arrays of bool",
-            )
+            name = f"{type(self).__name__}._draw"
+            rule = "a tuple of labels and answered, arrays of bool"
             require(isinstance(drawn, tuple), name, type(drawn).__name__, rule)
             kinds = [str(np.asarray(each).dtype) for each in drawn]
             require(kinds == ["bool", "bool"], name, kinds, rule)

@@ -35,15 +35,20 @@ Array = NDArray[np.float64]
 
 _SPLIT = (0.1, 0.3, 0.6)  # of 1 / noise_multiplier**2: length, first estimate, second
 _RAREST = 0.005
-_SIMULATED, _SIMULATED_SHARES = 4096, 2**20  # teachers in the simulation that chooses the last clip
+# teachers in the simulation that chooses the last clip
+_SIMULATED = 4096
+_SIMULATED_SHARES = 2**20
 _MOST_RECORDS = 2**20  # simulated shares of more records hardly differ from these
 _UNBIASED = 1.15  # as large as another squared error may be one that is noise alone
 _CLIP = 0.5  # of a typical length, in rounds
 _LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
 _MOST_LABELS = 1024  # of which products of residuals are summed: docs/proofs/vote_rounds.md
 _LEAST_FACTOR = 1e-90  # of a round's clip, which then stays a length whose square is a number
-_ROUNDS, _FEWEST_IN_ROUNDS = 20, 200  # rounds, and teachers: with 99 one release was better
-_SMALLEST_SHARE, _HALF = 1e-3, 0.5
+# rounds, and teachers: with 99 one release was better
+_ROUNDS = 20
+_FEWEST_IN_ROUNDS = 200
+_SMALLEST_SHARE = 1e-3
+_HALF = 0.5
 _DIRECTIONS = 128  # that a student reads scores in, as `LowRankStudent`
 
 
@@ -136,7 +141,8 @@ class Prevalence(Parameters):
         # and the std of its noise
         def mean(step: int, center: Array, clip: float) -> tuple[Array, float]:
             clipped = ClippedSum(clip, (1, shares.num_labels), self.adjacency)
-            std, unit = self._multipliers[step] * clipped.l2_sensitivity, clipped.step / total
+            std = self._multipliers[step] * clipped.l2_sensitivity
+            unit = clipped.step / total
             noise = RoundedGaussian(std).sample((1, shares.num_labels), rng)
             noisy = done.once(
                 f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise}
@@ -173,10 +179,12 @@ class Prevalence(Parameters):
         # They are the first estimate and one of the clips down from the longest, or 1/2 and a clip that cuts nothing.
         # What shares of simulated teachers exceed the estimate by, `[2, T, L]`: with its error, and with the opposite
         # one. Nothing here is private: the estimate was released.
-        rng, num_labels = np.random.default_rng(0), len(first)
+        rng = np.random.default_rng(0)
+        num_labels = len(first)
         num_teachers = min(_SIMULATED, max(_SIMULATED_SHARES // num_labels, 1))
         least = min(std, 0.5)  # of an estimate that noise may have cut to 0
-        likely, num_records = first.clip(least, 1 - least), min(round(records), _MOST_RECORDS)
+        likely = first.clip(least, 1 - least)
+        num_records = min(round(records), _MOST_RECORDS)
         shares = rng.binomial(num_records, likely, (num_teachers, num_labels)) / num_records
         of_noise = std * rng.choice([-1.0, 1.0], num_labels)
         rests = shares - likely + np.stack([of_noise, -of_noise])[:, None]
@@ -233,7 +241,8 @@ class CenteredRelease(Release):
     }
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        values, prevalence = self.scores - self.center, self.center.mean(axis=0)
+        values = self.scores - self.center
+        prevalence = self.center.mean(axis=0)
         scores = NoisyScores(values, self.noise_std, prevalence, self.num_directions)
         return replace(super().training_set(inputs), scores=scores)
 
@@ -385,12 +394,15 @@ class CenteredVotes(base.TeacherVotesAggregator):
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """The prevalence is that of the teachers' records; one charge covers all."""
         for_prevalence, for_votes = context.rng.spawn(2)
-        votes, drawn = self._in_rounds(source), self._drawn(source, context)
+        votes = self._in_rounds(source)
+        drawn = self._drawn(source, context)
         if votes is None:  # before the prevalence is paid for
             most = ClippedSum.most_queries(source.num_teachers, source.num_labels)
             rule = f"at most {most}, as one exact sum of {source.num_teachers:,} teachers holds no more"
             require(source.num_queries <= most, "num_queries", source.num_queries, rule)
-        event, center, total = self.event(source.shape), self.center, source.num_teachers
+        event = self.event(source.shape)
+        center = self.center
+        total = source.num_teachers
         if self.prevalence_share > 0:  # released once
             given: dict[str, Any] = {"num_teachers": total, "rng": for_prevalence, "drawn": drawn}
 
@@ -491,7 +503,8 @@ class CenteredVotes(base.TeacherVotesAggregator):
             )
         elif once or self.clip is not None or np.ndim(self.center) > 1:
             return None
-        factor, rule = self.clip_factor, f"at least {_LEAST_FACTOR:g} for votes in rounds"
+        factor = self.clip_factor
+        rule = f"at least {_LEAST_FACTOR:g} for votes in rounds"
         require(factor >= _LEAST_FACTOR, "clip_factor", factor, rule)
         rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
         require(source.num_labels <= _MOST_LABELS, "num_labels", source.num_labels, rule)
@@ -528,10 +541,8 @@ class CenteredVotes(base.TeacherVotesAggregator):
         # labels are those from the probability on that has the best expected micro-F1 on the pool, queries first
         probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
         scores = probabilities[: source.num_queries]
-        labels, answered = (
-            scores >= expected_f1_threshold(probabilities),
-            np.ones(len(scores), dtype=np.bool_),
-        )
+        labels = scores >= expected_f1_threshold(probabilities)
+        answered = np.ones(len(scores), dtype=np.bool_)
         return RoundsRelease(labels, answered, event, self.adjacency, scores, weights)
 
     def _student(
@@ -547,15 +558,14 @@ class CenteredVotes(base.TeacherVotesAggregator):
         has paid for all rounds, or pays with the first. Without a context there is no noise, and no epsilon covers it.
         """
         done = Drawn() if context is None else context.drawn or Drawn()
-        own, factor, num_rounds = (
-            prevalence * (1 - prevalence),
-            _CLIP * self.clip_factor,
-            self.num_rounds,
-        )
+        own = prevalence * (1 - prevalence)
+        factor = _CLIP * self.clip_factor
+        num_rounds = self.num_rounds
         descent = Descent(
             votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=num_rounds
         )
-        weights, seen = descent.start(), np.zeros_like(prevalence)
+        weights = descent.start()
+        seen = np.zeros_like(prevalence)
         scale = (own / own.mean()) ** -0.25
         for number in range(num_rounds):
             probabilities = descent.probabilities(weights)
@@ -566,7 +576,8 @@ class CenteredVotes(base.TeacherVotesAggregator):
             clipped = ClippedMoments(factor * likely, votes.num_teachers, self.adjacency)
             gather = partial(votes.total, weights, scale, clipped)
             if context is None:
-                std, total = 0.0, gather()
+                std = 0.0
+                total = gather()
             else:
                 std = self.votes_multiplier * math.sqrt(num_rounds) * clipped.l2_sensitivity
                 # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
@@ -615,7 +626,8 @@ class CenteredVotes(base.TeacherVotesAggregator):
         """The release of a sum in steps that carries noise of that std."""
         each = num_teachers if self.weights is None else float(self.weights.sum())
         unit = self._clipped_sum(total.shape).step / each
-        center, span = self._center(total.shape), self.span
+        center = self._center(total.shape)
+        span = self.span
         residual = np.asarray(total * unit, dtype=np.float64)
         if span is None:
             scores = shrink_singular_values(residual, noise_std=std * unit) + center
@@ -623,10 +635,8 @@ class CenteredVotes(base.TeacherVotesAggregator):
             scores = span @ shrink_singular_values(span.T @ residual, noise_std=std * unit) + center
         # of each label as many of the highest scores as the center expects; among equals the residual decides
         expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-        labels, answered = (
-            np.zeros(scores.shape, dtype=np.bool_),
-            np.ones(len(scores), dtype=np.bool_),
-        )
+        labels = np.zeros(scores.shape, dtype=np.bool_)
+        answered = np.ones(len(scores), dtype=np.bool_)
         chosen = np.arange(len(scores))[:, None] < expected
         np.put_along_axis(labels, np.lexsort((-residual, -scores), axis=0), chosen, axis=0)
         width = None if span is None else span.shape[1]

@@ -54,7 +54,8 @@ def _window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int,
     """The least and the largest count that are told apart."""
     low, high = (threshold + side * _FARTHEST * noise_std for side in (-1, 1))
     # noise too little to be added
-    low, high = min(low, math.ceil(threshold) - 1), max(high, math.floor(threshold) + 1)
+    low = min(low, math.ceil(threshold) - 1)
+    high = max(high, math.floor(threshold) + 1)
     return math.floor(max(low, 0.0)), math.ceil(min(high, num_teachers))
 
 
@@ -341,7 +342,8 @@ class DistributedVotes(base.PerQueryAggregator):
             total, present = source.total()
             return {"total": np.asarray(total), "present": np.array(present)}
 
-        found, num_teachers = drawn.once("total", answered), source.num_teachers
+        found = drawn.once("total", answered)
+        num_teachers = source.num_teachers
         return self.release_of(
             found["total"], num_teachers=num_teachers, num_contributions=int(found["present"])
         )
@@ -517,7 +519,9 @@ def _one_each(bits: Bits) -> Summary:
         [("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)]
     )
     rows = np.empty(bits.shape[:2], dtype=kind)
-    rows["query"], rows["labels"], rows["count"] = np.arange(bits.shape[1]), bits, 1
+    rows["query"] = np.arange(bits.shape[1])
+    rows["labels"] = bits
+    rows["count"] = 1
     return rows.reshape(-1)
 
 
@@ -533,7 +537,8 @@ def _counted(rows: Summary) -> Summary:
     """Equal sets of a query as one row with the sum of their counts; by query, then by the labels as bits."""
     packed = np.packbits(rows["labels"], axis=1)
     order = np.lexsort((*packed.T[::-1], rows["query"]))
-    rows, packed = rows[order], packed[order]
+    rows = rows[order]
+    packed = packed[order]
     new = np.ones(len(rows), dtype=np.bool_)
     new[1:] = (rows["query"][1:] != rows["query"][:-1]) | (packed[1:] != packed[:-1]).any(axis=1)
     starts = np.flatnonzero(new)
@@ -544,7 +549,8 @@ def _counted(rows: Summary) -> Summary:
 
 def _unseen_set(seen: Bits, sizes: list[int], rng: Rng) -> Bits:
     """A set uniform among those that compete, `sizes` of each size, and were not seen `[S, L]`."""
-    taken, weights = {row.tobytes() for row in seen}, [(number, number) for number in sizes]
+    taken = {row.tobytes() for row in seen}
+    weights = [(number, number) for number in sizes]
     while True:  # the size by its share, then labels in a random order
         size = index_of(LazyUniforms.draw((1,), rng).at(0), lambda digits: weights)
         candidate = np.zeros(seen.shape[1], dtype=np.bool_)
@@ -596,7 +602,8 @@ class ScreenedAggregator(base.PerQueryAggregator):
     def cost_on(
         self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
     ) -> Cost:
-        statistic, share = self._statistic(votes, num_teachers=num_teachers), self.threshold_share
+        statistic = self._statistic(votes, num_teachers=num_teachers)
+        share = self.threshold_share
         screening = threshold_cost(
             statistic, self.screening_std, share, num_teachers=num_teachers, orders=orders
         )
@@ -623,7 +630,8 @@ class ScreenedAggregator(base.PerQueryAggregator):
 
     def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
         statistic = self._statistic(votes, num_teachers=num_teachers)[:, None]
-        std, share = self.screening_std, self.threshold_share
+        std = self.screening_std
+        share = self.threshold_share
         passed = reach_threshold(statistic, std, share, num_teachers=num_teachers, rng=rng)[:, 0]
         labels, _ = self._answers._draw(votes, num_teachers=num_teachers, rng=rng)
         return labels & passed[:, None], passed

@@ -45,7 +45,8 @@ MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
 _EVEN = 0.5  # between selection and test
 _ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
 _LOG_SCALES = (-60.0, 25.0)
-_MOST_LEVELS, _TEACHERS_OF_A_SPLIT = 1500, 5000
+_MOST_LEVELS = 1500
+_TEACHERS_OF_A_SPLIT = 5000
 _LOGIT_OF_95 = math.log(0.95 / 0.05)
 _STRIDE = 6
 _SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
@@ -97,7 +98,8 @@ class SelectThenTest:
 
     def rank(self) -> Rank:
         """Smaller is better: the lone gap released with 1/2, in parts of a vote; then how rarely that of T votes is."""
-        most, gap = self.release_probability(self.selection.num_teachers), self.gap_to_release(0.5)
+        most = self.release_probability(self.selection.num_teachers)
+        gap = self.gap_to_release(0.5)
         if not gap:
             return (math.inf if gap is None else 0.0), -most
         around = [self.release_probability(votes) for votes in (gap - 1, gap)]
@@ -161,7 +163,8 @@ class StableAggregator(PerQueryAggregator):
         if self.test != "table":
             make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
             return make(test_std=float(self.test_std or 0), failure_prob=failure_prob, **shape)
-        order, budget = float(self.table_order or 0), float(self.table_budget or 0)
+        order = float(self.table_order or 0)
+        budget = float(self.table_budget or 0)
         levels = num_teachers // self.adjacency.gap_sensitivity + 1
         given = {"order": order, "rdp_budget": budget, "failure_prob": failure_prob}
         return StabilityTest.from_table(
@@ -430,7 +433,8 @@ class StableFixedTopK(StableAggregator):
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...], float]:
         """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""
-        counts, num_labels = np.asarray(votes, dtype=np.int64), len(votes)
+        counts = np.asarray(votes, dtype=np.int64)
+        num_labels = len(votes)
         self.event(VoteShape(1, num_labels, num_teachers))  # refuses a k that is too large
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
@@ -529,7 +533,8 @@ def _spend(
     """The aggregator whose steps share a Renyi budget at one order."""
     order, budget = fit
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
-    made, test_rdp = aggregator, (1 - share) * budget
+    made = aggregator
+    test_rdp = (1 - share) * budget
     if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
         scale = _noise_at(
             lambda scale: replace(selection, noise_scale=scale).event, order, share * budget

@@ -48,7 +48,8 @@ _GRID = 2**53
 _SMALLEST_ROUND = 25
 _CERTAIN = 28.0  # scales beyond which a probability is within 2**-40 of 0 or 1
 # larger ones are told apart only while a check changes; then not at all
-_FEW_MARGINS, _MOST_MARGINS = 1000, 250_000
+_FEW_MARGINS = 1000
+_MOST_MARGINS = 250_000
 _SMALLEST_PROB = 2.0**-40  # beyond it the grid's own steps would be visible
 
 
@@ -89,7 +90,8 @@ def session_event(
         return composed(2 * epsilon, num_calls, failure_prob)
     target = target_of(epsilon)
     # how many accesses are composed, and the probability that there are more
-    count, overrun = num_calls, 0.0
+    count = num_calls
+    overrun = 0.0
     if (
         charging.overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob)
         < session_delta
@@ -97,7 +99,8 @@ def session_event(
         given: dict[str, Any] = {"target_delta": session_delta, "failure_prob": failure_prob}
         price = charging.best_session_price(target, target_hits=target_hits, by_play=False, **given)
         if price.num_accesses < num_calls:
-            count, overrun = price.num_accesses, price.overrun_prob
+            count = price.num_accesses
+            overrun = price.overrun_prob
     counted = composed(target.epsilon, count, overrun + failure_prob)
     if bounded_range is None and beside is None:
         return counted
@@ -195,7 +198,8 @@ class TargetChargedAggregator(base.HistogramAggregator):
         self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None
     ) -> base.ExpectedRelease:
         """Of the whole session, which halts with its last hit; with a prior, each query being charged by its hit."""
-        counts, total = votes.counts(self.max_votes_per_teacher), votes.num_teachers
+        counts = votes.counts(self.max_votes_per_teacher)
+        total = votes.num_teachers
         numbers = LazyUniforms.draw(
             (len(counts), self._numbers_per_query), np.random.default_rng(0)
         )
@@ -279,7 +283,8 @@ class TargetChargedAggregator(base.HistogramAggregator):
         num_asked = 0
 
         def ask(rows: slice, left: int) -> dict[str, Bits]:
-            block, expected = counts[rows].astype(np.int64, copy=False), None
+            block = counts[rows].astype(np.int64, copy=False)
+            expected = None
             if prior is not None:
                 expected = np.asarray(
                     prior(labels[: rows.start], answered[: rows.start], len(block))
@@ -300,10 +305,8 @@ class TargetChargedAggregator(base.HistogramAggregator):
         for index, rows in enumerate(self._rounds(len(counts))):
             left = self.target_hits - int(hits.sum())
             outcome = Round(**drawn.once(f"round-{index}", partial(ask, rows, left)))
-            found, wanted = (
-                [each.shape for each in outcome],
-                [whole[rows].shape for whole in (labels, answered, hits)],
-            )
+            found = [each.shape for each in outcome]
+            wanted = [whole[rows].shape for whole in (labels, answered, hits)]
             # one that was kept may be another's
             require(found == wanted, "round", found[0], f"a round of {wanted[0]}")
             require(
@@ -313,7 +316,8 @@ class TargetChargedAggregator(base.HistogramAggregator):
                 f"at most {left} hits",
             )
             labels[rows], answered[rows], hits[rows] = outcome
-            num_asked, left = rows.stop, left - int(outcome.hits.sum())
+            num_asked = rows.stop
+            left = left - int(outcome.hits.sum())
             if context.watch is not None:
                 context.watch(num_asked, self.target_hits - left, left)
             if left == 0:
@@ -410,10 +414,8 @@ class BoundaryMax(BoundaryAggregator):
         return np.asarray(self._wrapped(np.asarray(votes)[None], 0)[0])
 
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
-        deficits, labels = (
-            (counts.max(axis=1, keepdims=True) - counts).astype(np.float64),
-            np.arange(counts.shape[1]),
-        )
+        deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
+        labels = np.arange(counts.shape[1])
         return (
             softmax(counts / self.selection_scale, axis=1),
             lambda row: uniforms.softmax_weights(deficits[row], self.selection_scale),
@@ -520,7 +522,8 @@ class BoundaryTopK(BoundaryAggregator):
         selection = self.release_step.gap_selection(
             num_labels=counts.shape[1], num_teachers=num_teachers
         )
-        test, ranking = self.stability_test(num_teachers=num_teachers), Ranking.of(counts)
+        test = self.stability_test(num_teachers=num_teachers)
+        ranking = Ranking.of(counts)
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
         constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
         passed = np.where(constant, 1.0, test.pass_probabilities(gaps))
@@ -745,7 +748,8 @@ class NotPriorTopK(TargetChargedAggregator):
     ) -> Round:
         checked = first + np.arange(len(counts)) >= self.first_queries
         agreed = checked & (numbers[:, 0].on_grid() < self._kept(counts, prior, num_teachers))
-        step, ranking = self.release_step, Ranking.of(counts)
+        step = self.release_step
+        ranking = Ranking.of(counts)
         selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
         k = selection.select(ranking, numbers[:, 1])
         labels, answered = step.tested(ranking, k, numbers[:, 2].on_grid(), num_teachers)

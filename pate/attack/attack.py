@@ -61,7 +61,9 @@ _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
 _DELTAS = np.logspace(-7, -0.3, 20)  # where a price is read; more of them refute a little more
 # scales of the noise that are looked at, up and down: prices of much more take minutes
 _WIDEST = 2.0**4
-_HALVINGS, _FINER = 5, 18  # of a scale, and of an epsilon
+# of a scale, and of an epsilon
+_HALVINGS = 5
+_FINER = 18
 _LARGEST = 200.0
 _UNCLIPPED = 16  # times the clip that is promised, a power of 2
 # of the labels that are the rarer way in a canary: few tell canaries apart, many are clipped
@@ -70,9 +72,13 @@ _EXACT = 1e-3  # of a canary's length: the noise of what is released without any
 
 _GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)  # between places, of the teachers
 _FEW_GAPS = (0.0, 0.1, 0.2)
-_WIDTHS, _STAIRS = (1, 4), (1, 2, 4, 7)  # labels of a place; places above the last
+# labels of a place; places above the last
+_WIDTHS = (1, 4)
+_STAIRS = (1, 2, 4, 7)
 _WORTH = 1.25  # times as much that each of them has to tell
-_ROWS, _MORE_ROWS = 500, 4000  # queries that a craft is judged by, and the best one
+# queries that a craft is judged by, and the best one
+_ROWS = 500
+_MORE_ROWS = 4000
 _BLOCK = 64
 
 
@@ -122,13 +128,18 @@ class Guesses:
         # least i right ones, B_i = sum_{l>=i} (r - l) p_l / m that it is guessed wrongly beside at least i. Turning
         # that coin shows B_{i-1} >= g(A_i), g = least_wrong. A tail of 1 - confidence at c, all of it at c itself,
         # forces the least further mass level by level; where that passes 1, the tail cannot be so large.
-        most, count, correct = self.num_guesses, self.num_canaries, self.num_correct
+        most = self.num_guesses
+        count = self.num_canaries
+        correct = self.num_correct
         mass = 1 - require_probability("confidence", confidence)
-        right, wrong = mass * correct / count, mass * (most - correct) / count
+        right = mass * correct / count
+        wrong = mass * (most - correct) / count
         for level in range(correct - 1, -1, -1):
             needed = max(wrong, curve.least_wrong(right))
             added = (needed - wrong) * count / (most - level)
-            mass, right, wrong = mass + added, right + added * level / count, needed
+            mass = mass + added
+            right = right + added * level / count
+            wrong = needed
             if mass > 1:
                 return True
         return False
@@ -143,7 +154,8 @@ class Guesses:
 
         if not refuted(0.0):
             return 0.0
-        low, high = 0.0, _LARGEST
+        low = 0.0
+        high = _LARGEST
         for _ in range(_FINER):
             middle = (low + high) / 2
             low, high = (middle, high) if refuted(middle) else (low, middle)
@@ -163,7 +175,8 @@ class Guesses:
             except InvalidValue:  # so little noise that no accountant has a price
                 return False
 
-        least, high = self.least_epsilon(target_delta, confidence=confidence), 1.0
+        least = self.least_epsilon(target_delta, confidence=confidence)
+        high = 1.0
         while not refuted(high):  # little noise is not refuted, much noise is
             high *= 2
             if high > _WIDEST:
@@ -182,7 +195,8 @@ class _OverheardVotes(MomentVotes):
 
     def __init__(self, times: int, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.times, self.overheard = times, list[tuple[Asked, Integers]]()
+        self.times = times
+        self.overheard = list[tuple[Asked, Integers]]()
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         exact = self.times * super().total(
@@ -230,16 +244,15 @@ class RecordAttack:
 
         `coins`, `[m]`, are +1 for the public record's inputs, -1 for the mirrored ones; canaries and noise are drawn.
         """
-        canaries, noise = (
-            _Canaries.of(self.dataset, self.num_canaries, rng),
-            int(rng.integers(2**63)),
-        )
+        canaries = _Canaries.of(self.dataset, self.num_canaries, rng)
+        noise = int(rng.integers(2**63))
         votes, rounds = self._released(canaries.planted(self.dataset, coins), noise)
         sums = []
         # the difference of two first rounds, in one of which all coins are known to be +1
         if self.sabotage == "seed":
             _, others = self._released(canaries.planted(self.dataset, np.ones_like(coins)), noise)
-            (asked, _, total, _), known = rounds[0], others[0][2]
+            (asked, _, total, _) = rounds[0]
+            known = others[0][2]
             features, residuals = votes.moved(canaries.inputs, canaries.labels, asked)
             sums.append(
                 canaries.evidence(votes, asked, total - known + features.T @ residuals, 0.0)
@@ -264,7 +277,8 @@ class RecordAttack:
     def _released(self, private: Split, noise: int) -> tuple[_OverheardVotes, list[Round]]:
         """Rounds of votes on private records, with noise of a seed."""
         groups, teacher_of = np.unique(private.group_ids, return_inverse=True)
-        made, drawn = self.aggregator, Drawn()
+        made = self.aggregator
+        drawn = Drawn()
         source = KernelVotes(
             private=private,
             teacher_of=teacher_of.astype(np.int64),
@@ -301,7 +315,8 @@ class _Canaries:
 
     @classmethod
     def of(cls, dataset: Dataset, count: int, rng: np.random.Generator) -> _Canaries:
-        private, public = dataset.private, np.asarray(dataset.public.inputs)
+        private = dataset.private
+        public = np.asarray(dataset.public.inputs)
         groups, first, group_of = np.unique(
             private.group_ids, return_index=True, return_inverse=True
         )
@@ -317,8 +332,10 @@ class _Canaries:
     def planted(self, dataset: Dataset, coins: Signs) -> Split:
         """The private split with a canary in each place."""
         private = dataset.private
-        inputs, labels = np.array(private.inputs), private.labels.copy()
-        inputs[self.rows], labels[self.rows] = self.by(coins), self.labels
+        inputs = np.array(private.inputs)
+        labels = private.labels.copy()
+        inputs[self.rows] = self.by(coins)
+        labels[self.rows] = self.labels
         return replace(private, inputs=inputs, labels=labels).take(self.kept)
 
     def by(self, coins: Signs) -> NDArray[np.float32]:
@@ -353,12 +370,11 @@ class CraftedVotes(VoteSource):
     records_per_teacher = 1.0
 
     def __init__(self, craft: Craft, ways: Signs, repeats: int, shape: VoteShape) -> None:
-        self.ways, self.repeats = ways, repeats
-        self.num_teachers, self.num_queries, self.num_labels = (
-            shape.num_teachers,
-            shape.num_queries,
-            shape.num_labels,
-        )
+        self.ways = ways
+        self.repeats = repeats
+        self.num_teachers = shape.num_teachers
+        self.num_queries = shape.num_queries
+        self.num_labels = shape.num_labels
         self.total = shape.num_teachers - repeats * len(ways)
         self.sides, self.others = np.zeros((2, shape.num_labels), dtype=np.int64)
         self.sides[: len(craft[0])], self.others[: len(craft[1])] = craft
@@ -499,7 +515,8 @@ class TeacherAttack:
 
 def _crafts(aggregator: Aggregator, shape: VoteShape, total: int) -> Iterator[Craft]:
     """What to try, with `total` other teachers; little where each teacher's votes are read, which takes long."""
-    most, fixed = aggregator.max_votes_per_teacher or shape.num_labels, aggregator.exact_labels
+    most = aggregator.max_votes_per_teacher or shape.num_labels
+    fixed = aggregator.exact_labels
     counted = aggregator.input_form == "counts"
     if most >= shape.num_labels and fixed is None:
         yield (), ()
@@ -614,7 +631,8 @@ class Attack:
     @all_cores()
     def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
         """Plants, draws and guesses; raises for too few groups or teachers, and a budget that no noise meets."""
-        started, monitor = time.monotonic(), monitor or Monitor()
+        started = time.monotonic()
+        monitor = monitor or Monitor()
         total = (
             require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
         )
@@ -628,7 +646,9 @@ class Attack:
         count = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
         require(count <= most, "num_canaries", count, f"at most {most} of {total}")
         streams = Streams.secret() if self.seed is None else Streams(self.seed)
-        rng, coins, scores = streams.generator("noise"), list[Signs](), list[Array]()
+        rng = streams.generator("noise")
+        coins = list[Signs]()
+        scores = list[Array]()
         with monitor.stage("looking for the most telling queries"):
             used = (
                 priced.aggregator.scaled(_LESS_NOISE)
@@ -644,10 +664,8 @@ class Attack:
                     if self.num_canaries is None and used.input_form == "counts"
                     else (1,)
                 )
-                counts, repeats = (
-                    [count // times for times in tries],
-                    _REPEATS if self.sabotage == "clip" else 1,
-                )
+                counts = [count // times for times in tries]
+                repeats = _REPEATS if self.sabotage == "clip" else 1
                 guesser = TeacherAttack.rehearsed(used, shape, counts, repeats, rng)
         num_runs = self.num_runs * (count // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:

@@ -66,7 +66,9 @@ from pate.votes.shape import VoteShape
 from pate.votes.source import Array, VoteSource, mean_labels
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
-_REHEARSED, _FEWEST = 200, 20  # public samples that estimators of a DataFrame are tried on
+# public samples that estimators of a DataFrame are tried on
+_REHEARSED = 200
+_FEWEST = 20
 _SHOWN = 120
 _ROWS = 1000  # of a sparse matrix that are in full at a time
 _NAMES = SettingNames(
@@ -208,7 +210,8 @@ class FittedVotes(VoteSource):
     verbose: int = 0
 
     def __post_init__(self) -> None:
-        self.num_queries, self.num_labels = len(self.pools.queries), self.task.num_labels
+        self.num_queries = len(self.pools.queries)
+        self.num_labels = self.task.num_labels
         self.partition = Partition.draw(
             self.pools.groups, self.num_teachers, self.streams.generator("partition")
         )
@@ -218,7 +221,9 @@ class FittedVotes(VoteSource):
         return (block >= 0.5 for block in self.confidences())
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        inputs, targets, queries = self.pools.inputs, self.pools.targets, self.pools.queries
+        inputs = self.pools.inputs
+        targets = self.pools.targets
+        queries = self.pools.queries
         ask = delayed(EstimatorStudent(self.task, self.estimator).confidences)
         rows = [self.partition.indices(teacher) for teacher in range(self.num_teachers)]
         seeds = self.streams.seeds("teachers", self.num_teachers)
@@ -474,17 +479,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.student_ = learned
         for line in lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
-        self._task, self.classes_ = task, task.classes
-        self.aggregator_, self.release_, self.adjacency_ = (
-            priced.aggregator,
-            release,
-            release.adjacency,
-        )
-        self.epsilon_, self.delta_, self.spent_epsilon_ = (
-            priced.epsilon,
-            self.target_delta,
-            ledger.spent_epsilon,
-        )
+        self._task = task
+        self.classes_ = task.classes
+        self.aggregator_ = priced.aggregator
+        self.release_ = release
+        self.adjacency_ = release.adjacency
+        self.epsilon_ = priced.epsilon
+        self.delta_ = self.target_delta
+        self.spent_epsilon_ = ledger.spent_epsilon
         self.unit_ = unit.protected_under(release.adjacency)
         return self
 
@@ -526,7 +528,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _said(self, method: str, X: ArrayLike) -> NDArray[Any]:
         """What the student says; of a sparse matrix some rows after the others."""
         check_is_fitted(self, "student_")
-        framed, ask = is_frame(X), getattr(self.student_, method)
+        framed = is_frame(X)
+        ask = getattr(self.student_, method)
         if not framed:
             samples.require_readable("X", X)
         inputs = validate_data(
@@ -631,12 +634,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         if self.epsilon is not None:
             require_positive("epsilon", self.epsilon)
-        budget, counts = (
-            self._budget,
-            {"num_queries": len(pools.queries), "num_labels": task.num_labels},
-        )
+        budget = self._budget
+        counts = {"num_queries": len(pools.queries), "num_labels": task.num_labels}
         require_achievable_delta(self.target_delta, **counts)
-        adjacency, aggregator = Adjacency.parse(self.adjacency), self.aggregator
+        adjacency = Adjacency.parse(self.adjacency)
+        aggregator = self.aggregator
         if aggregator is None:
             require(
                 self.epsilon is not None,

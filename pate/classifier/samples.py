@@ -61,7 +61,8 @@ class Pools:
         how many rows are, depends on the number and order of groups alone: it stays the same if somebody private has
         fewer rows or more.
         """
-        num_rows, given = inputs.shape[0], None if public is None else "given"
+        num_rows = inputs.shape[0]
+        given = None if public is None else "given"
         ids = np.arange(num_rows)  # without groups every record is one
         if groups is not None:
             named = require_array("groups", groups, kinds=None)
@@ -198,7 +199,8 @@ class SharedRows(UserWarning):
 def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:
     """Warns where most public inputs `[Q, d]` are among those `[n, d]` that are to be protected: X given twice, say."""
     if sparse.issparse(private) != sparse.issparse(public):
-        private, public = sparse.csr_array(private), sparse.csr_array(public)
+        private = sparse.csr_array(private)
+        public = sparse.csr_array(public)
     known = {row.tobytes() for row in rows_as_bytes(private)}
     shared = sum(row.tobytes() in known for row in rows_as_bytes(public))
     if 2 * shared > (count := public.shape[0]):
@@ -237,7 +239,9 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
         inputs = sparse.csr_array(inputs)
         inputs.sum_duplicates()
         inputs.eliminate_zeros()
-        ends, columns, values = inputs.indptr.tolist(), inputs.indices.astype(np.int64), inputs.data
+        ends = inputs.indptr.tolist()
+        columns = inputs.indices.astype(np.int64)
+        values = inputs.data
         rows = [
             hashlib.sha256(columns[a:b].tobytes() + values[a:b].tobytes()).digest()
             for a, b in pairwise(ends)
@@ -260,7 +264,8 @@ def require_frames(private: Any, public: Any) -> bool:
         require(is_frame(public) == framed, "X_public", type(public).__name__, rule)
     if not framed or public is None:
         return framed
-    wanted, found = list(private.columns), list(public.columns)
+    wanted = list(private.columns)
+    found = list(public.columns)
     if lacking := [name for name in wanted if name not in found]:
         raise InvalidValue(f"X_public: expected also the column {lacking[0]}, as X has it")
     if found != wanted:

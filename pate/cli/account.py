@@ -61,7 +61,8 @@ def account(config: DictConfig) -> None:
 
 
 def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
-    make, names = maker(config), pricing.SettingNames()
+    make = maker(config)
+    names = pricing.SettingNames()
     aggregator = make("aggregator")
     budget = pricing.Budget(
         **{name: config[name] for name in ("target_delta", "target_epsilon", "max_epsilon")},
@@ -169,7 +170,9 @@ def _on_votes(
     from pate.pricing.priced_release import epsilon_on  # which a price alone does not need
     from pate.votes.foreign import ImportedVotes, read_sets
 
-    aggregator, shape, found = release.aggregator, release.shape, dict[str, Any]()
+    aggregator = release.aggregator
+    shape = release.shape
+    found = dict[str, Any]()
     counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts  # [Q, L]
     sizes = {
         "num_labels": (shape.num_labels, counts.shape[1]),

@@ -35,7 +35,9 @@ from pate.config.unused import unused_lines
 from pate.files.disk import owners_umask
 from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable
 
-_LONGEST, _ENDING = 1000, 300  # characters of a line
+# characters of a line
+_LONGEST = 1000
+_ENDING = 300
 
 Task = Callable[[DictConfig], Any]
 

@@ -32,7 +32,8 @@ _SETTINGS = (
 def attack(config: DictConfig) -> None:
     """Rehearses the configured release with canaries, guesses them, and prints the bound beside the price."""
     require_choice("format", config.format, ("text", "json"))
-    make, monitor = maker(config), run.ConsoleMonitor()
+    make = maker(config)
+    monitor = run.ConsoleMonitor()
     terms = {name: config[name] for name in ("target_delta", "target_epsilon")}
     planned = Attack(
         aggregator=make("aggregator"),

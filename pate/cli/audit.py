@@ -17,7 +17,8 @@ from pate.votes.foreign import ImportedVotes
 def audit(config: DictConfig) -> None:
     """Reads the votes, prices every release that can be made of them, and prints the prices beside the claims."""
     require_choice("format", config.format, ("text", "json"))
-    adjacency, make = Adjacency.parse(config.adjacency), maker(config)
+    adjacency = Adjacency.parse(config.adjacency)
+    make = maker(config)
     if OmegaConf.is_missing(config, "votes"):
         raise InvalidValue("votes=???: expected the path of an .npy, .npz or .csv file")
     require_probability("target_delta", config.target_delta)

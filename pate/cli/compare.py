@@ -40,8 +40,10 @@ def compare_from_config(config: DictConfig) -> None:
     }
     name = str(config.data._target_).rpartition(".")[2].lower()
     output_dir = Path(config.output_dir or default_folder("compare", name, settings=settings))
-    make, fewer = maker(config), config.fewer_queries
-    words, monitor = HydraConfig.get().overrides.task, ConsoleMonitor()
+    make = maker(config)
+    fewer = config.fewer_queries
+    words = HydraConfig.get().overrides.task
+    monitor = ConsoleMonitor()
     given = [
         word
         for word in words

@@ -44,7 +44,8 @@ Block = tuple[list[str], NDArray[np.float32]]
 def predict(config: DictConfig) -> None:
     """Reads the bundle and the records, a block at a time, and writes a row for each record."""
     require_named(config, _RULES)
-    bundle, output = Bundle.load(str(config.release)), Path(str(config.output))
+    bundle = Bundle.load(str(config.release))
+    output = Path(str(config.output))
     require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
     same = output.exists() and Path(str(config.data)).exists() and output.samefile(str(config.data))
@@ -95,7 +96,8 @@ def predict(config: DictConfig) -> None:
 
 def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Block]:
     """Records as the model takes them, with a name each: a row's number from 1, a cell, or a file's name."""
-    form, path = bundle.form.preprocessing, file.path
+    form = bundle.form.preprocessing
+    path = file.path
     extracted = form if isinstance(form, ExtractedForm) else None
     pictures = (
         extracted.pictures
@@ -122,12 +124,14 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     if identity is not None:
         require_column("id", identity, file.names, f"data={file.path}")
     require_columns("data", file.names, schema.names)
-    schema, last = replace(schema, spelling=file.spelling(schema.spelling)), 0
+    schema = replace(schema, spelling=file.spelling(schema.spelling))
+    last = 0
     counts = np.zeros((len(schema.columns), 2), np.int64)
     wanted = {*schema.names, identity}
     for numbers, batch in file.rows([name for name in file.names if name in wanted]):
         inputs, _, strange = schema.read_table(batch, first_row=int(numbers[0]))
-        counts, last = counts + strange, int(numbers[-1]) + 1
+        counts = counts + strange
+        last = int(numbers[-1]) + 1
         cells = (
             [number + 1 for number in numbers]
             if identity is None

@@ -254,7 +254,8 @@ def tell_shortages() -> None:
         else:
             sys.__excepthook__(kind, error, traceback)
 
-    sys.excepthook, sys.unraisablehook = told, unraised
+    sys.excepthook = told
+    sys.unraisablehook = unraised
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

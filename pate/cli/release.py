@@ -74,10 +74,8 @@ def release(config: DictConfig) -> None:
     if gathered is None:
         _release_in_rounds(config, plan, output_dir)
     else:
-        terms, places = (
-            release_votes(plan, *gathered, output_dir, run.ConsoleMonitor()),
-            gathered[1].places,
-        )
+        terms = release_votes(plan, *gathered, output_dir, run.ConsoleMonitor())
+        places = gathered[1].places
         _print(
             terms=terms, num_holders=0 if places is None else places.num_holders, folder=output_dir
         )
@@ -91,7 +89,8 @@ def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) 
     if config.mailbox is None or plan.queries is None:
         rule = "a folder for questions and answers, and queries=FILE of the public samples, beside roll="
         raise InvalidValue(f"mailbox={config.mailbox}: expected {rule}")
-    queries, mailbox = plan.queries(), Path(config.mailbox)
+    queries = plan.queries()
+    mailbox = Path(config.mailbox)
     require_no_links(mailbox, "mailbox")
     rule = "a file of public samples with label_names"
     require(len(queries.label_names) > 0, "queries.label_names", "none", rule)
@@ -143,13 +142,15 @@ def _paths(config: DictConfig) -> list[Path]:
 
 
 def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) -> ReleasePlan:
-    make, hydra = maker(config), HydraConfig.get()
+    make = maker(config)
+    hydra = HydraConfig.get()
     heading = run.run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
 
     def config_yaml(aggregator: Aggregator, cohort: Cohort, **shape: int) -> str:
         return release_settings(told, aggregator, cohort.settings, **shape)
 
-    told, queries = told_settings(config, settings), None
+    told = told_settings(config, settings)
+    queries = None
     if config.queries is not None:
         queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
     return ReleasePlan(

@@ -53,7 +53,8 @@ def run_heading(
     settings: Mapping[str, Any], said: Iterable[str], choices: Mapping[str, Any]
 ) -> Heading:
     """The heading of a run by its settings, the overrides of its command line, and the YAML file of each group."""
-    given, names = given_settings(said), dict[str, Any]()
+    given = given_settings(said)
+    names = dict[str, Any]()
     # its YAML file; the class where another or no file was given
     for group in filter(settings.__contains__, _GROUPS):
         own = None if f"{group}._target_" in given else choices.get(group)

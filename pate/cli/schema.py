@@ -61,7 +61,8 @@ def write_schema(config: DictConfig) -> None:
             else {"path": str(config.data)}
         )
         table = Table(split=split, **said)
-        schema, lines = table.public_schema(), [*table.public_remarks()]
+        schema = table.public_schema()
+        lines = [*table.public_remarks()]
         if dealing is not None and (line := dealing.largest()) is not None:
             lines.append(line)
     except InvalidValue as error:

@@ -27,7 +27,8 @@ def train_student(config: DictConfig) -> None:
     """Trains the configured student, or finds it trained, and says where it is."""
     require_named(config, {"release": "the folder that pate-release wrote, or its release/"})
     monitor = ConsoleMonitor()
-    release, output = Path(config.release), None if config.output is None else Path(config.output)
+    release = Path(config.release)
+    output = None if config.output is None else Path(config.output)
     node = OmegaConf.to_container(config.student, resolve=True)
     student = told_settings(config, {"student": node})["student"]
     plan = StudentPlan(

@@ -49,7 +49,8 @@ _REMEDY = "sweep again into another folder; finished runs are shown again at no 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run and prints its report; returns its row in the table of a sweep."""
-    settings, hydra = run.plain_settings(config, run.BESIDE), HydraConfig.get()
+    settings = run.plain_settings(config, run.BESIDE)
+    hydra = HydraConfig.get()
     heading = run.run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
     names = str(heading.compared["data"]), heading.aggregator
     output_dir = Path(config.output_dir or run.default_folder(*names, settings=settings))
@@ -58,7 +59,8 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger=mlflow", "mlflow")
-    make, monitor = maker(config), run.ConsoleMonitor()
+    make = maker(config)
+    monitor = run.ConsoleMonitor()
     data = make("data")
     plan = Plan(
         load_dataset=run.watched_load(data, monitor),
@@ -90,7 +92,8 @@ def enter_folder(sweep: Path, number: int, output_dir: Path) -> None:
 
 def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
     """What a sweep says of a run."""
-    release, verdict = report.release, report.verdict
+    release = report.release
+    verdict = report.verdict
     return {name: getattr(report.student, name, None) for name in _SCORES} | {
         "run": report.name,
         "epsilon": report.privacy.epsilon,
@@ -246,7 +249,8 @@ def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     ]
     given = list(dict.fromkeys(name for job in jobs for name in job["given"]))
     if jobs:
-        text, names = io.StringIO(), ["run", *given, *_FILE_COLUMNS]
+        text = io.StringIO()
+        names = ["run", *given, *_FILE_COLUMNS]
         write = row_writer(text, "\n")
         for row in (
             {name: name for name in names},

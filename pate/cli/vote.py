@@ -35,7 +35,8 @@ _BESIDE = ("output", "output_dir", "queries", "question")
 def vote(config: DictConfig) -> None:
     """Casts the configured votes, or continues, and says what the file is and who may have it."""
     require_named(config, _RULES)
-    output, monitor = Path(str(config.output)), ConsoleMonitor()
+    output = Path(str(config.output))
+    monitor = ConsoleMonitor()
     if config.question is not None:
         _answer(config, output, monitor)
         return
@@ -77,7 +78,8 @@ def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
             config[name],
             "nothing beside question=, whose opening brought samples",
         )
-    folder, asked = Path(config.output_dir), Path(config.question)
+    folder = Path(config.output_dir)
+    asked = Path(config.question)
     require(
         asked.is_file(), "question", asked, "a file of pate-release, from its mailbox's questions/"
     )

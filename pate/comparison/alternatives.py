@@ -57,11 +57,13 @@ Array = NDArray[np.float64]
 
 # of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it
 PREVALENCE_SHARE = 0.1
-_MOST_DIRECTIONS, _MOST_ROWS = 256, 10_000
+_MOST_DIRECTIONS = 256
+_MOST_ROWS = 10_000
 _SMALLEST_VARIANCE = 1e-9  # of the largest
 _LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-_FEWEST_STEPS, _MOST_STEPS = 10, 100
+_FEWEST_STEPS = 10
+_MOST_STEPS = 100
 _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 _LIKELY = 0.1  # a label's prevalence, where none is known
 _USELESS = 0.01  # of the log-odds' variance
@@ -101,11 +103,13 @@ class PublicDirections:
         rows = rows - center
         wide = rows.shape[1] > len(rows)
         variances, vectors = np.linalg.eigh((rows @ rows.T if wide else rows.T @ rows) / len(rows))
-        variances, vectors = variances[::-1], vectors[:, ::-1]
+        variances = variances[::-1]
+        vectors = vectors[:, ::-1]
         there = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)))
         require(there > 0, "public_inputs", "all alike", "at least two different inputs")
         kept = min(there, _MOST_DIRECTIONS)
-        variances, vectors = variances[:kept], vectors[:, :kept]
+        variances = variances[:kept]
+        vectors = vectors[:, :kept]
         if wide:
             vectors = rows.T @ vectors / np.sqrt(len(rows) * variances)
         return cls(center, vectors, variances, kept == there)
@@ -236,7 +240,8 @@ class GroupGradients:
         for size in range(1, _FEW + 1):
             first, last = np.searchsorted(self.sizes, [size, size + 1]).tolist()
             for start in range(first, last, _ROWS):
-                groups, begin = min(_ROWS, last - start), int(self._starts[start])
+                groups = min(_ROWS, last - start)
+                begin = int(self._starts[start])
                 rows = slice(begin, begin + groups * size)
                 x, r = (each[rows].reshape(groups, size, -1) for each in (self.features, residuals))
                 alike = (x @ x.transpose(0, 2, 1)) * (r @ r.transpose(0, 2, 1))
@@ -248,11 +253,13 @@ class GroupGradients:
 
     def _blocks(self, first: int, records: int) -> list[tuple[int, int]]:
         """Runs of groups from the first one on, of about that many records each."""
-        blocks, held = [], 0
+        blocks = []
+        held = 0
         for index, size in enumerate(self.sizes[first:].tolist(), start=first):
             if held and held + size > records:
                 blocks.append((first, index))
-                first, held = index, 0
+                first = index
+                held = 0
             held += size
         return [*blocks, (first, len(self.sizes))] if held else blocks
 
@@ -495,12 +502,14 @@ class DpGradientDescent(Alternative):
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
         for_prevalence, for_steps = Streams(seed).generator("noise").spawn(2)
         of_prevalence, of_steps = _multipliers(noise_multiplier)
-        private, total = training.bench.dataset.private, training.num_groups
+        private = training.bench.dataset.private
+        total = training.num_groups
         prevalence = training.prevalence(of_prevalence, for_prevalence)
         schedule = self.schedule(training, noise_multiplier, prevalence)
         features = training.directions.features(private.inputs, ridge=schedule.ridge)
         groups = GroupGradients.of(features, private.labels, private.group_ids)
-        clip, bias = self.clip(prevalence), scipy.special.logit(prevalence)
+        clip = self.clip(prevalence)
+        bias = scipy.special.logit(prevalence)
         noisy = NoisySum(clip, of_steps * math.sqrt(schedule.num_steps), total)
         weights = np.zeros((features.shape[1], len(bias)))
         for _ in range(schedule.num_steps):
@@ -538,7 +547,8 @@ class Groups:
         _, self.starts, self.sizes = np.unique(
             group_ids[order], return_index=True, return_counts=True
         )
-        self.inputs, self.labels = inputs[order], labels[order].astype(np.float64)
+        self.inputs = inputs[order]
+        self.labels = labels[order].astype(np.float64)
 
     def draw(self, sampling_prob: float, rng: np.random.Generator) -> NDArray[np.int64]:
         """A Poisson sample of the groups, and of each a record: rows `[m]`.
@@ -665,12 +675,14 @@ class DpSgd(Alternative):
 
         Raises `InvalidValue` where the weights grew beyond all bounds.
         """
-        linear, sampling_prob = self.network == "linear", self.sampling_prob(len(groups.starts))
+        linear = self.network == "linear"
+        sampling_prob = self.sampling_prob(len(groups.starts))
         parameters = list(network.parameters())
         sizes = [parameter.numel() for parameter in parameters]
         adam = torch.optim.Adam(parameters, lr=self.learning_rate)
         optimizer = torch.optim.SGD(parameters, lr=1.0) if linear else adam
-        kept, mean = 0, torch.zeros(sum(sizes), dtype=torch.float64)
+        kept = 0
+        mean = torch.zeros(sum(sizes), dtype=torch.float64)
         with _clipped_sums(network, noisy.clip) as summed:
             for step in range(self.num_steps):
                 rows = groups.draw(sampling_prob, rng)
@@ -689,7 +701,8 @@ class DpSgd(Alternative):
                         f"method.learning_rate={self.learning_rate}: expected {rule}"
                     )
                 if not linear and step >= (1 - _AVERAGED) * self.num_steps:
-                    mean, kept = mean + weights, kept + 1
+                    mean = mean + weights
+                    kept = kept + 1
         if kept:
             nn.utils.vector_to_parameters(mean / kept, parameters)
 

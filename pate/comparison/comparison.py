@@ -110,7 +110,8 @@ def compare(
     and frontier.png show what this call asked for. Raises `InvalidValue` for a plan that cannot work, before anything
     is trained, and for a folder of something else.
     """
-    folder, monitor = RunFolder(Path(output_dir)), monitor or Monitor()
+    folder = RunFolder(Path(output_dir))
+    monitor = monitor or Monitor()
     with folder.opened(plan.settings):
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
@@ -268,7 +269,8 @@ def calibrated(
         None if kept is None else {name: _tuple(value) for name, value in kept.parameters.items()}
     )
     try:
-        contender, most = method.at(budget, bench, known), budget.target_epsilon or 0.0
+        contender = method.at(budget, bench, known)
+        most = budget.target_epsilon or 0.0
         if not contender.epsilon <= most * (1 + 1e-9):
             raise InvalidValue(
                 f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated"
@@ -364,14 +366,16 @@ class Trial:
         if not blank.is_baseline:
             blank = replace(blank, priced_epsilon=contender.epsilon, seed=seed)
         try:
-            trained, test = contender.train(seed), self.bench.dataset.test
+            trained = contender.train(seed)
+            test = self.bench.dataset.test
             model = trained.model
             found = (
                 model.predict(test.inputs),
                 model.predict_proba(test.inputs).astype(np.float64),
                 test.labels,
             )
-            scores, intervals = vars(multilabel_metrics(*found)), metric_intervals(*found)
+            scores = vars(multilabel_metrics(*found))
+            intervals = metric_intervals(*found)
         except InvalidValue as error:  # data that the method is not made for
             if blank.is_baseline:
                 raise
@@ -386,7 +390,8 @@ class Trial:
 def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:
     accountant = plan.accountant().name
     priced = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
-    name, columns = f"{method.key}-{epsilon:g}", method.columns(bench)
+    name = f"{method.key}-{epsilon:g}"
+    columns = method.columns(bench)
     # of a name; later ones add @T
     first = next(other for other in plan.methods if other.name == method.name)
     shown = method.name if method is first else f"{method.name}@{columns['num_teachers']}"
@@ -440,10 +445,8 @@ def _constants(bench: Bench) -> Iterator[Run]:
     true = bench.dataset.test.labels
     for name, made in CONSTANTS.items():
         constant = made(bench.dataset.private.labels.mean(axis=0)).for_samples(len(true))
-        scores, intervals = (
-            vars(multilabel_metrics(*constant, true)),
-            metric_intervals(*constant, true),
-        )
+        scores = vars(multilabel_metrics(*constant, true))
+        intervals = metric_intervals(*constant, true)
         yield Run(aggregator=name, num_queries=bench.num_queries, intervals=intervals, **scores)
 
 

@@ -278,7 +278,8 @@ class Frontier:
         )
 
     def goal(self, share: float) -> float:
-        low, high = self.floor(), self.ceiling()
+        low = self.floor()
+        high = self.ceiling()
         return low + share * (high - low)
 
     @property
@@ -311,7 +312,9 @@ class Frontier:
     @property
     def verdict(self) -> str:
         """Who is best at the smallest and at the largest epsilon, and how much of the reachable that is."""
-        ceiling, low, high = MODEL_NAMES[self.ceiling_name], self.floor(), self.ceiling()
+        ceiling = MODEL_NAMES[self.ceiling_name]
+        low = self.floor()
+        high = self.ceiling()
         found: dict[float, list[tuple[float, str]]] = {}
         for line in self.lines:
             for epsilon, mean, _ in line.scored:

@@ -96,7 +96,8 @@ class Bench:
 
     def trained(self, student: Student, release: Release, seed: int) -> Trained:
         """The student of a release as `pate-train` trains it, and how right the release is."""
-        queries, student_seed = self.queries, Streams(seed).seeds("student", 1)[0]
+        queries = self.queries
+        student_seed = Streams(seed).seeds("student", 1)[0]
         training = release.training_set(queries.inputs)
         pool = self.dataset.public.take(slice(self.num_queries, None)).inputs
         model = student.learn(training, pool=pool, seed=student_seed)
@@ -313,10 +314,8 @@ class PATEMethod(Method):
         """The release at a budget, or with parameters that were solved for before."""
         aggregator = self.aggregator
         if parameters is not None:
-            aggregator, budget = (
-                replace(aggregator, **parameters),
-                replace(budget, target_epsilon=None),
-            )
+            aggregator = replace(aggregator, **parameters)
+            budget = replace(budget, target_epsilon=None)
         return plan_release(aggregator, self._shape(bench), budget, names=_NAMES)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
@@ -367,7 +366,8 @@ class PATEMethod(Method):
         )
 
     def _ensemble_name(self, bench: Bench) -> str:
-        total, queries = self._shape(bench).num_teachers, bench.num_queries
+        total = self._shape(bench).num_teachers
+        queries = bench.num_queries
         return f"{kind(self.teacher)}-{total}-{digest([full_text(self.teacher), total, bench.ensemble_seed, queries])}"
 
     def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:

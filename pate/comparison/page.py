@@ -15,7 +15,9 @@ _COLORS = (ACCENT, SECOND, THIRD, MUTED)
 _MARKERS = "osDv^P<X>phd*"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _DASHES_OF_LEVELS = ((0, (8, 3)), (0, (1, 2)))
-_BASE_POINTS, _LINE_POINTS = 270.0, 16.5  # of height, and for each line of the legend
+# of height, and for each line of the legend
+_BASE_POINTS = 270.0
+_LINE_POINTS = 16.5
 _LONGEST_ENTRY = 44
 _LEAST_DISTANCE = 0.09  # of the axis between two epsilons that are both written
 _MARGIN = 0.08

@@ -103,7 +103,8 @@ def maker(config: DictConfig) -> Callable[[str], Any]:
     """How the part of a group is made: `maker(config)("data")`; of a teacher without `num_teachers`."""
 
     def make(group: str) -> Any:
-        node, arguments = config[group], dict[str, Any]()
+        node = config[group]
+        arguments = dict[str, Any]()
         if group == "teacher":
             node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
             if str(config.get("features", {}).get(_TARGET)).endswith(".Kernel"):
@@ -220,7 +221,8 @@ def class_of(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
     """The class of a `_target_`; raises `InvalidValue` unless it is one of modules that are trusted, of the kind."""
     # who installed a package trusts the parts that it names by entry points
     is_part = any(target in parts_of_others(group).values() for group in _ENTRY_POINTS)
-    cls, lacking = None, ""
+    cls = None
+    lacking = ""
     rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
     if isinstance(target, str) and (is_part or is_within(target, trusted)):
         try:
@@ -248,7 +250,8 @@ def located(target: str) -> type | None:
     if not _is_name(target):
         return None
     names = target.split(".")
-    package, module = names[0], None
+    package = names[0]
+    module = None
     while len(names) > 1 and (module is None or hasattr(module, "__path__")):
         name = package if module is None else f"{module.__name__}.{names[0]}"
         try:

@@ -20,7 +20,9 @@ from omegaconf import DictConfig, OmegaConf
 from pate.config.build import GROUPS_OF_CLASSES, located
 
 CONFIGURATION = "\nCurrent configuration"  # the line from which on a page is YAML
-_NARROWEST, _WIDEST = 40, 110  # columns
+# columns
+_NARROWEST = 40
+_WIDEST = 110
 _IN_A_PIPE = 80
 _ENTRY = re.compile(r"(?P<indent> *)(?P<name>\S+)(?P<gap> {2,})(?P<text>\S.*)")
 _ATTRIBUTE = re.compile(r"^ {4}(?P<names>\w+(?:, \w+)*): (?P<text>.*(?:\n {6,}.*)*)", re.MULTILINE)

@@ -91,7 +91,8 @@ def told_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, 
     """
     told = dict(settings)
     for path in _read_elsewhere(config):
-        group, key = str(path[0]), str(path[1]) if len(path) > 1 else ""
+        group = str(path[0])
+        key = str(path[1]) if len(path) > 1 else ""
         if (group in _TOLD and key != "cache") or (group == "data" and key in ("", *_NAMED)):
             rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
             raise InvalidValue(f"{'.'.join(map(str, path))}: expected {rule}")
@@ -165,7 +166,8 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
     Of data these are the class if it is ours, and what is declared public in any.
     """
     target = str(node["_target_"])
-    ours, cls = is_within(target, ("pate.",) if of_data else TRUSTED_PREFIXES), located(target)
+    ours = is_within(target, ("pate.",) if of_data else TRUSTED_PREFIXES)
+    cls = located(target)
     fields = {} if cls is None else published_fields(cls, node, declared_only=of_data)
     # such as an estimator: numbers, and estimators
     if cls is not None and ours and not (of_data or is_dataclass(cls)):

@@ -121,7 +121,8 @@ def choices(*groups: str) -> str:
     """The members of groups, a paragraph each: names with the first sentence of the file's comment, or the class."""
     paragraphs = []
     for group in groups:
-        names, lines = members(group), [f"  {group}"]
+        names = members(group)
+        lines = [f"  {group}"]
         width = max(map(len, names)) + 2
         for name in names:
             if (file := file_of(group, name)) is None:
@@ -152,7 +153,8 @@ class _Shared(dict[str, Any]):
 
 def register_configs(*, allowed: Iterable[str] = ()) -> None:
     """Makes schemas known to Hydra once a command or member is composed; loads trusted and `allowed` classes."""
-    store, trusted = ConfigStore.instance().store, (*TRUSTED_PREFIXES, *allowed)
+    store = ConfigStore.instance().store
+    trusted = (*TRUSTED_PREFIXES, *allowed)
     ConfigStore.instance().repo["schema"] = _Shared()
 
     def schema_of_command(command: str) -> str:

@@ -147,7 +147,8 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     path = Path(file if isinstance(file, str | PathLike) else "")
     good = isinstance(file, str | PathLike) and (path.is_file() or (path / "inputs.npy").is_file())
     require(good, name, file, f"{_FILE} that is there, or a folder with inputs.npy and labels.npy")
-    needed, known = {**_FORMS}, _FORMS | _BESIDE
+    needed = {**_FORMS}
+    known = _FORMS | _BESIDE
     if name == "data.public":
         del needed["labels"]
     if path.is_file():
@@ -158,7 +159,8 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
 
 def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
     """The array of an .npy file; raises `DamagedFile` where it is none of that form."""
-    rule, remedy = f"an .npy file, {path.stem} as {form}", "save it with numpy.save(FILE, inputs)"
+    rule = f"an .npy file, {path.stem} as {form}"
+    remedy = "save it with numpy.save(FILE, inputs)"
     content = read_bytes(path, rule=rule, remedy=remedy)
     try:
         array = read_array(io.BytesIO(content), len(content), kinds="biufU")
@@ -171,7 +173,8 @@ def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  
 
 
 def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
-    inputs, labels = arrays["inputs"], arrays["labels"]
+    inputs = arrays["inputs"]
+    labels = arrays["labels"]
     require(
         labels.ndim == 2 and len(labels) == len(inputs),
         f"{name}.labels",

@@ -82,7 +82,8 @@ class StampedFile:
             if not len(lacking := missing()):
                 return
             rows = np.minimum(self.block, self.shape[0] - self.block * lacking)
-            advance, done = stack.enter_context(stage(name, int(rows.sum()))), 0
+            advance = stack.enter_context(stage(name, int(rows.sum())))
+            done = 0
             for numbers, made, marks in make(lacking):
                 try:
                     _put(values, numbers, self._num_bytes // self.shape[0] * self.block, made)
@@ -117,13 +118,12 @@ def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]
     # where numbers that follow each other begin
     runs = np.flatnonzero(np.diff(numbers, prepend=-2) != 1).tolist()
     for first, last in zip(runs, [*runs[1:], len(numbers)], strict=True):
-        data, place = (
-            np.ascontiguousarray(values[first:last]).data.cast("B"),
-            int(numbers[first]) * width,
-        )
+        data = np.ascontiguousarray(values[first:last]).data.cast("B")
+        place = int(numbers[first]) * width
         while data:
             written = os.pwrite(file, data, place)
-            data, place = data[written:], place + written
+            data = data[written:]
+            place = place + written
     os.fsync(file)
 
 

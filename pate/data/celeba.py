@@ -29,7 +29,9 @@ from pate.validation import (
     require_path,
 )
 
-ATTRIBUTES, SPLITS, IDENTITIES = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
+ATTRIBUTES = "list_attr_celeba"
+SPLITS = "list_eval_partition"
+IDENTITIES = "identity_CelebA"
 _PLACES = ("", "Anno", "Eval")  # the authors' own folders
 _DIGITS = 18  # of a number that fits in 64 bits whatever they are
 _SHOWN = 40  # characters of a value that is wrong
@@ -200,7 +202,8 @@ def decode_images(
                 damaged[path] = error
                 continue
             side = min(*image.size, crop or min(image.size))
-            left, top = (image.width - side) // 2, (image.height - side) // 2
+            left = (image.width - side) // 2
+            top = (image.height - side) // 2
             square = (left, top, left + side, top + side)
             resized = image.resize((image_size, image_size), Image.Resampling.BILINEAR, box=square)
             images[row] = np.asarray(resized).transpose(2, 0, 1)
@@ -304,10 +307,8 @@ class CelebA:
         digest = hashlib.sha256(repr((_VERSION, self.crop, attributes.files)).encode()).hexdigest()[
             :8
         ]
-        place, rows = (
-            parent / f"celeba-{self.image_size}-{digest}",
-            np.sort(np.concatenate([*rows_of.values()])),
-        )
+        place = parent / f"celeba-{self.image_size}-{digest}"
+        rows = np.sort(np.concatenate([*rows_of.values()]))
         levels = kept_pixels(
             place, shape, rows, stamps, decode, name="decoding photographs", stage=stage
         )
@@ -315,7 +316,8 @@ class CelebA:
         private, public, test = (Split.of_pictures(rows, *known) for rows in rows_of.values())
         real = not (folder / MARKER).exists()
         form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
-        rows, splits = rows_of["private"], (private, public, test)
+        rows = rows_of["private"]
+        splits = (private, public, test)
         files = np.array(attributes.files)
         return Dataset(
             "celeba",
@@ -341,7 +343,8 @@ class CelebA:
     def _rows(
         self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        rows, count = np.flatnonzero(listed & present), int(listed.sum())
+        rows = np.flatnonzero(listed & present)
+        count = int(listed.sum())
         rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {count}"
         require(len(rows) > 0, "data.root", self.root, rule)
         if len(rows) < count:

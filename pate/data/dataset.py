@@ -56,7 +56,8 @@ class SharedRecords:
     def of(cls, names: tuple[str, ...], owners: Sequence[Numbers]) -> Self:
         """By the rule that leaves more of what records say, from the owner of each record `[n]`, >= 0, of each kind."""
         # n unrelated records of one group say as much as the root of n, records that count w as the sum of their w.
-        sizes, weights = np.bincount(linked(owners)), np.ones(len(owners[0]))
+        sizes = np.bincount(linked(owners))
+        weights = np.ones(len(owners[0]))
         # Each begins with 1 over the number of records of its owner who has most. Where all its owners then have room,
         # it is raised until one of them has none.
         for _ in range(_STEPS):
@@ -70,10 +71,8 @@ class SharedRecords:
         return PrivacyUnit.of_owners(self.names)
 
     def said(self) -> str:
-        setting, one = (
-            f"data.group=[{','.join(self.names)}]",
-            " or ".join(f"one {name}" for name in self.names),
-        )
+        setting = f"data.group=[{','.join(self.names)}]"
+        one = " or ".join(f"one {name}" for name in self.names)
         told = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
         if self.weights is not None:
             told = f"no owner's records count more than once: {len(self.weights):,} count as {self.weights.sum():,.0f}"
@@ -430,11 +429,9 @@ class Split:
 
     def digest(self) -> str:
         """SHA-256 of the records in the order of their ids, in hexadecimal. Covered by no epsilon."""
-        digest, order, inputs = (
-            hashlib.sha256(b"records"),
-            np.argsort(self.record_ids, kind="stable"),
-            self.inputs,
-        )
+        digest = hashlib.sha256(b"records")
+        order = np.argsort(self.record_ids, kind="stable")
+        inputs = self.inputs
         if isinstance(inputs, Pixels):
             inputs = Pixels(inputs.levels, inputs.rows[order])
         elif not np.array_equal(order, np.arange(len(order))):  # else without a copy
@@ -614,7 +611,8 @@ class Dataset:
             split.inputs.ndim,
             f"{rank} for {self.kind}",
         )
-        shape, wanted = split.inputs.shape[1:], self.input_shape
+        shape = split.inputs.shape[1:]
+        wanted = self.input_shape
         require(
             shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split"
         )
@@ -714,7 +712,8 @@ class PrivateRecords:
 
     def asked(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
         """These records and the public samples `[P, …]` that they are asked about; one empty record is for test."""
-        shape, found = self.records.inputs.shape[1:], inputs.shape[1:]
+        shape = self.records.inputs.shape[1:]
+        found = inputs.shape[1:]
         require(found == shape, "queries.inputs.shape[1:]", found, f"{shape} as in data.private")
         free = 1 + max(int(self.records.record_ids.max()), int(self.records.group_ids.max()))
 

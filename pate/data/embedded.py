@@ -24,7 +24,9 @@ from pate.validation import (
 )
 
 _CELLS = 4
-_NUM_PRIVATE_DIGITS, _NUM_PUBLIC_DIGITS = 1197, 300  # of 1797; the last 300 are for the test set
+# of 1797; the last 300 are for the test set
+_NUM_PRIVATE_DIGITS = 1197
+_NUM_PUBLIC_DIGITS = 300
 _BLANK_PROBABILITY = 0.25
 _INK_LEVELS = np.float32(16)
 
@@ -230,10 +232,8 @@ def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArr
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("ascii")
         header, *lines = text.splitlines()
-        names, table = (
-            header.split(","),
-            np.array([line.split(",") for line in lines], dtype=np.float64),
-        )
+        names = header.split(",")
+        table = np.array([line.split(",") for line in lines], dtype=np.float64)
         is_label = np.array([name.startswith(_LABEL_PREFIX) for name in names])
         labels = table[:, is_label]  # which raises where rows are of another length
         if (

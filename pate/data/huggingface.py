@@ -141,7 +141,8 @@ class HuggingFace(TextReader):
                 self._public_table(), self.text, self.text_fit or TfidfVectors.fit, stage
             )
         named = Named(() if self.group is None else (self.group,), self.id)
-        rows, labels = {}, Labels(self.labels if self._listed is None else self._listed[0])
+        rows = {}
+        labels = Labels(self.labels if self._listed is None else self._listed[0])
         for split in SPLITS:
             self._require_columns(split)
             rows[split] = Rows(
@@ -172,7 +173,8 @@ class HuggingFace(TextReader):
         require_extra("data=huggingface", "huggingface")
         import datasets  # loads slowly, and is optional
 
-        path, saved = str(self.path), Path(str(self.path), "dataset_dict.json").is_file()
+        path = str(self.path)
+        saved = Path(str(self.path), "dataset_dict.json").is_file()
         try:
             opened = (
                 datasets.load_from_disk(path) if saved else datasets.load_dataset(path, self.config)
@@ -215,7 +217,8 @@ class HuggingFace(TextReader):
 
     def _schema(self) -> tuple[TableSchema, Column | None]:
         """How inputs are made, by what the public split says; and the column of pictures or lists, if it is that."""
-        public, types = self._parts["public"], arrow().types
+        public = self._parts["public"]
+        types = arrow().types
         self._require_columns("public")
         column: Column | None = None
         if len(self.inputs) == 1 and not self.text:
@@ -264,7 +267,8 @@ class HuggingFace(TextReader):
                     )
 
     def _batches(self, split: str) -> Numbered:
-        part, done = self._parts[split], 0
+        part = self._parts[split]
+        done = 0
         wanted = [
             *self.inputs,
             *self.labels,
@@ -279,12 +283,11 @@ class HuggingFace(TextReader):
         """A table with a column of 0 and 1 for each label in place of lists; none where a list does not say it."""
         if self._listed is None or self.labels[0] not in table.column_names:
             return table
-        (names, of_classes), pa = self._listed, arrow()
+        (names, of_classes) = self._listed
+        pa = arrow()
         column = table.column(self.labels[0]).combine_chunks()
-        rows, said = (
-            pa.compute.list_parent_indices(column).to_numpy(),
-            pa.compute.list_flatten(column),
-        )
+        rows = pa.compute.list_parent_indices(column).to_numpy()
+        said = pa.compute.list_flatten(column)
         if of_classes:
             classes = said.cast(pa.int64()).fill_null(-1).to_numpy()
             known = (classes >= 0) & (classes < len(names))
@@ -294,7 +297,8 @@ class HuggingFace(TextReader):
             wrong[rows[~known]] = True
         else:
             count = np.bincount(rows, minlength=len(column))
-            first, other = np.cumsum(count) - count, count != len(names)
+            first = np.cumsum(count) - count
+            other = count != len(names)
             listed = [said.take(pa.array(first + place, mask=other)) for place in range(len(names))]
             bits, wrong = Labels(names).read(pa.table(listed, names=names))
         table = table.drop_columns([self.labels[0]])
@@ -304,5 +308,6 @@ class HuggingFace(TextReader):
 
 
 def _picture(cell: Any) -> Any:
-    content, path = (cell or {}).get("bytes"), (cell or {}).get("path")
+    content = (cell or {}).get("bytes")
+    path = (cell or {}).get("path")
     return path if content is None else io.BytesIO(content)

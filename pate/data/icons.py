@@ -32,7 +32,8 @@ def archive_name(image_size: int, channels: int, *, styles: bool = True) -> str:
 def read_archive(path: Path) -> Arrays:
     """The arrays of the file; `pictures` are mapped, read-only. Raises `DamagedFile` if it is not what was written."""
     arrays = read_arrays(path, _FORMS, remedy=_MADE, mapped="pictures")
-    rows, sizes = len(arrays["pictures"]), arrays["split_sizes"]
+    rows = len(arrays["pictures"])
+    sizes = arrays["split_sizes"]
     fits = (
         {len(arrays[name]) for name in ("labels", "record_ids", "group_ids")}
         == {rows}
@@ -85,7 +86,8 @@ class Icons:
         rule = rule if root.is_dir() else f"the folder that make icons wrote, or its {path.name}"
         require(path.is_file(), "data.root", self.root, rule)
         arrays = read_archive(path)
-        pictures, names = arrays["pictures"], tuple(arrays["label_names"].tolist())
+        pictures = arrays["pictures"]
+        names = tuple(arrays["label_names"].tolist())
         form = ImageForm(self.channels, self.image_size, self.image_size)
         rule = f"pictures of {form.input_shape}; set data.image_size and data.channels as they are"
         require(pictures.shape[1:] == form.input_shape, "data.root", pictures.shape[1:], rule)

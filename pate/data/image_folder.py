@@ -205,7 +205,8 @@ class ImageFolder:
         return Dataset(self.name, True, "images", self.labels, **parts, preprocessing=pictures.form)
 
     def _read(self, stage: Stage) -> tuple[PictureColumn, dict[str, Rows]]:
-        root, done = Path(str(self.root)).resolve(), 0
+        root = Path(str(self.root)).resolve()
+        done = 0
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = list(
             dict.fromkeys(

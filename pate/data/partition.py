@@ -122,7 +122,8 @@ class Partition:
             if not all(type(value) is int for name in _COLUMNS for value in content[name]):
                 raise TypeError("not whole numbers")
             columns = [np.array(content[name], np.int64) for name in _COLUMNS]
-            num_teachers, digest = int(content["num_teachers"]), content["sha256"]
+            num_teachers = int(content["num_teachers"])
+            digest = content["sha256"]
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InvalidValue(
                 f"manifest={type(error).__name__}: expected the JSON that to_json writes"

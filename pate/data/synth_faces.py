@@ -50,7 +50,8 @@ _AUBURN, _WHITE, _DARK, _GOLD, _ROSE = (
 )  # fmt: skip
 
 _OFFICIAL = (162_770, 19_867, 19_962)  # train, validation, test
-_BOX, _POINTS = _TABLES["box"], _TABLES["points"]
+_BOX = _TABLES["box"]
+_POINTS = _TABLES["points"]
 _FACES_A_PERSON = 20
 _FILE = "{:06d}.jpg"
 
@@ -111,10 +112,8 @@ class _Pen:
         self._draw = ImageDraw.Draw(image)
         pixel = image.width / 100
         self._unit = pixel * scale
-        self._left, self._top = (
-            pixel * (50 + right) - 50 * self._unit,
-            pixel * (50 + down) - 50 * self._unit,
-        )
+        self._left = pixel * (50 + right) - 50 * self._unit
+        self._top = pixel * (50 + down) - 50 * self._unit
 
     def disc(self, x: float, y: float, across: float, along: float, color: Color) -> None:
         self._draw.ellipse(self._around(x, y, across, along), fill=color)
@@ -177,7 +176,8 @@ class Face:
         return skin, mixed(hair, (128, 100, 80), 0.25 * self.whims[4]), wide
 
     def _behind(self, pen: _Pen) -> None:
-        (skin, hair, wide), bald = self._looks, self.has["Bald"]
+        (skin, hair, wide) = self._looks
+        bald = self.has["Bald"]
         if not bald:
             pen.disc(50, 40, wide + 5, 31, hair)
         length = 62.0 + 14.0 * self.whims[7] if self.has["Male"] else 84.0 + 12.0 * self.whims[7]
@@ -232,7 +232,8 @@ class Face:
             pen.shape((38, 68), (44, 63), (50, 65), (56, 63), (62, 68), color=hair)
 
     def _eyes(self, pen: _Pen) -> None:
-        (skin, hair, _), bushy = self._looks, 2.0 + 3.0 * self.has["Bushy_Eyebrows"]
+        (skin, hair, _) = self._looks
+        bushy = 2.0 + 3.0 * self.has["Bushy_Eyebrows"]
         wide = 5.0 + 1.2 * self.has["Attractive"]
         tall = (1.6 if self.has["Narrow_Eyes"] else 4.0) + 0.8 * self.has["Attractive"]
         brow = mixed(hair, _DARK, 0.6)
@@ -270,13 +271,15 @@ class Face:
         else:
             pen.disc(50, 59, half, 2.6 + 1.2 * self.has["Big_Nose"], shade)
         color = (196, 24, 48) if self.has["Wearing_Lipstick"] else mixed(skin, (104, 36, 40), 0.6)
-        wide, thick = 9.0 + 2.0 * self.whims[13], 2.2 + 2.6 * self.has["Big_Lips"]
+        wide = 9.0 + 2.0 * self.whims[13]
+        thick = 2.2 + 2.6 * self.has["Big_Lips"]
         bend = 4.5 if self.has["Smiling"] else -0.8
         if self.has["Mouth_Slightly_Open"]:
             pen.disc(50, 71.5, wide * 0.75, 4.2, color)
             pen.disc(50, 71.5, wide * 0.62, 2.8, (60, 10, 16))
             pen.slab(50 - wide * 0.4, 69.6, 50 + wide * 0.4, 71.0, _WHITE)
-        ends, middle = 71.0 - bend / 2, 71.0 + bend / 2 + 2.5 * self.has["Mouth_Slightly_Open"]
+        ends = 71.0 - bend / 2
+        middle = 71.0 + bend / 2 + 2.5 * self.has["Mouth_Slightly_Open"]
         points = [
             (50 - wide, ends),
             (50 - wide / 2, middle - 0.6),
@@ -329,7 +332,8 @@ def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
     face has are not drawn, and as many are drawn that it has not.
     """
     rng = np.random.default_rng((seed, block, _SHAPES))
-    whims, poses = rng.random((BLOCK, NUM_WHIMS)).tolist(), _poses(seed, block).tolist()
+    whims = rng.random((BLOCK, NUM_WHIMS)).tolist()
+    poses = _poses(seed, block).tolist()
     grain = rng.integers(
         -_GRAIN, _GRAIN, (BLOCK, 3, image_size, image_size), dtype=np.int16, endpoint=True
     )
@@ -389,7 +393,8 @@ class SynthFaces:
         labels = np.concatenate(
             [draw_attributes(self.seed, block) for block in range(-(-count // BLOCK))]
         )[:count]
-        levels, record_ids = self._levels(count, stage), np.arange(1, count + 1)
+        levels = self._levels(count, stage)
+        record_ids = np.arange(1, count + 1)
         known = (levels, labels, record_ids, record_ids)
         private, public, test = (
             Split.of_pictures(rows, *known) for rows in np.split(np.arange(count), ends[:-1])
@@ -411,7 +416,8 @@ class SynthFaces:
         shape = (count, 3, self.image_size, self.image_size)
         if self.cache is not None:
             name = f"synth_faces-{self.image_size}-{self.seed}-{count}-{_VERSION}"
-            folder, stamps = Path(self.cache).expanduser() / name, np.ones(count, np.int64)
+            folder = Path(self.cache).expanduser() / name
+            stamps = np.ones(count, np.int64)
             return kept_pixels(
                 folder, shape, np.arange(count), stamps, self._faces, name=_STAGE, stage=stage
             )
@@ -515,7 +521,8 @@ class FaceCopy:
 
     def _lists(self) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.int64]]]:
         """Each list's name, columns (none where the text form has no header) and numbers `[count, columns]`."""
-        blocks, sizes = range(-(-self.count // BLOCK)), split_sizes(self.count)
+        blocks = range(-(-self.count // BLOCK))
+        sizes = split_sizes(self.count)
         yield SPLITS, ("partition",), np.repeat([0, 1, 2], sizes)[:, None]
         places = np.concatenate([np.arange(size) // _FACES_A_PERSON for size in sizes])
         first_of_split = np.repeat(

@@ -34,7 +34,9 @@ _LONGEST = 100_000  # characters that are read of a text
 _ROWS = 1024  # texts that are worked on at once
 _TASK = 4 * _ROWS  # texts that a process is given
 _MANY = 10**7  # characters from which other processes are worth their start
-_MOST_WORDS, _MOST_GRAMS = 2**14, 2**14  # those that occur in most public texts
+# those that occur in most public texts
+_MOST_WORDS = 2**14
+_MOST_GRAMS = 2**14
 _BUCKETS = 2**18  # of parts of words
 _GRAMS = (3, 4)  # letters of a part
 _FEWEST = 2  # public texts that have a word
@@ -51,7 +53,8 @@ _SMALL = 100_000_000  # bytes of an encoder that a published model carries
 _FEW = 1000  # public texts below which the owner is told so
 _AT_ONCE = 32  # texts that one core encodes between two reports
 _LONGEST_REASON = 200
-_MEAN, _FIRST = "pooling_mode_mean_tokens", "pooling_mode_cls_token"
+_MEAN = "pooling_mode_mean_tokens"
+_FIRST = "pooling_mode_cls_token"
 _SEVERAL = "data.text: expected several public texts, features are fitted on them"
 WEIGHTS = {  # what `features.weights` is, by kind
     "static": "a file of word vectors such as glove.txt, or a folder with model.safetensors and tokenizer.json",
@@ -241,10 +244,8 @@ def remarks_on(name: str, vectors: TextVectors, private: Sequence[str]) -> Itera
     if count < _FEW:
         rule = f"expected {_FEW:,} texts or more, {count} say little of words: each becomes {vectors.dimension} numbers"
         yield f"data.public.{name}: {rule}"
-    (known, total), empty = (
-        vectors.known(private),
-        sum(re.search(r"\w", text) is None for text in private),
-    )
+    (known, total) = vectors.known(private)
+    empty = sum(re.search(r"\w", text) is None for text in private)
     rule = (
         f"{1 - known / max(total, 1):.0%} of their words are in no public text, and so tell nothing"
     )
@@ -334,7 +335,8 @@ class TfidfVectors(TextVectors):
         from scipy.sparse import csr_matrix, hstack
         from sklearn.preprocessing import normalize as to_length_1
 
-        (words, counts), half = _counted(texts), len(self.settings["words"])
+        (words, counts) = _counted(texts)
+        half = len(self.settings["words"])
         places = np.array([self._place_of.get(word, -1) for word in words], np.int64)
         rows = np.flatnonzero(places >= 0)
         of_words = csr_matrix((np.ones(len(rows)), (rows, places[rows])), shape=(len(words), half))
@@ -381,7 +383,8 @@ class StaticVectors(TextVectors):
         dimension: int = 128,
     ) -> Self:
         words, table, marks = read_vectors(weights.place)
-        shown, ones = spread(texts), np.ones(len(words))
+        shown = spread(texts)
+        ones = np.ones(len(words))
         made = cls(
             {"components": table, "weights": ones, "center": np.zeros(1)},
             {"words": words, "marks": marks},
@@ -394,12 +397,14 @@ class StaticVectors(TextVectors):
         center, components = _directions(rows, dimension)
         table = table @ components.astype(np.float32)
         size = np.abs(table).max()
-        table, center = (table / size).astype(np.float16), center @ components / size
+        table = (table / size).astype(np.float16)
+        center = center @ components / size
         arrays = {"components": table, "weights": kept, "center": center}
         return cls(arrays, made.settings, _origin(shown, weights))
 
     def is_usable(self) -> bool:
-        words, marks = self.settings["words"], self.settings["marks"]
+        words = self.settings["words"]
+        marks = self.settings["marks"]
         table, weights, center = (self.arrays[name] for name in ("components", "weights", "center"))
         good = all(isinstance(word, str) for word in words) and len(words) == len(table) == len(
             weights
@@ -456,22 +461,23 @@ class StaticVectors(TextVectors):
 
     def _parts(self, word: str) -> list[int]:
         """A word as it is, or without accents; or else its pieces, from the left the longest ones."""
-        (first, later), bare = (
-            self.settings["marks"],
-            "".join(c for c in normalize("NFD", word) if category(c) != "Mn"),
-        )
+        (first, later) = self.settings["marks"]
+        bare = "".join(c for c in normalize("NFD", word) if category(c) != "Mn")
         for said in (word, bare):
             if (place := self._place_of.get(first + said)) is not None:
                 return [place]
         for said in (word, bare) if later is not None else ():
-            found, start, mark = list[int](), 0, first
+            found = list[int]()
+            start = 0
+            mark = first
             while start < len(said):
                 ends = range(min(len(said), start + _LONGEST_PIECE), start, -1)
                 end = next((end for end in ends if mark + said[start:end] in self._place_of), None)
                 if end is None:
                     break
                 found.append(self._place_of[mark + said[start:end]])
-                start, mark = end, later
+                start = end
+                mark = later
             else:
                 return found
         return []
@@ -513,7 +519,8 @@ class EncoderVectors(TextVectors):
         return cls(arrays, settings, _origin(shown, weights), weights=weights)
 
     def is_usable(self) -> bool:
-        center, components = self.arrays["center"], self.arrays["components"]
+        center = self.arrays["center"]
+        components = self.arrays["components"]
         good = (
             components.ndim == 2
             and components.shape[1] > 0
@@ -524,7 +531,8 @@ class EncoderVectors(TextVectors):
             and bool(np.all(np.square(components).sum(axis=0) < 1.01))
             and bool(center @ center < 1.01)
         )
-        place, rule = self._weights.place, f"the encoder of SHA-256 {self.settings['sha256']}"
+        place = self._weights.place
+        rule = f"the encoder of SHA-256 {self.settings['sha256']}"
         found = "it is another" if place.exists() else "it is gone"
         if "model" not in self.arrays and (
             not place.exists() or self._weights.sha256 != self.settings["sha256"]
@@ -568,10 +576,10 @@ class EncoderVectors(TextVectors):
             )
             return _onnx(model, tokenizer, self.settings)
         how = {"device": "cpu", "local_files_only": True, "model_kwargs": {"use_safetensors": True}}
-        encoder, one = (
-            _package("sentence_transformers").SentenceTransformer(str(self._weights.place), **how),
-            Lock(),
+        encoder = _package("sentence_transformers").SentenceTransformer(
+            str(self._weights.place), **how
         )
+        one = Lock()
 
         def encode(text: str) -> NDArray[Any]:
             with one:  # its tokenizers are not made for several threads
@@ -613,7 +621,8 @@ def _vectors_of_model(place: Path) -> tuple[list[str], NDArray[Any], list[str | 
     said = read_json(tokenizer, rule="the tokenizer of word vectors", remedy="copy it again")[
         "model"
     ]
-    arrays, listed = load_file(path), said["vocab"]
+    arrays = load_file(path)
+    listed = said["vocab"]
     rows = (
         dict(listed)
         if isinstance(listed, dict)
@@ -705,10 +714,12 @@ def _onnx(
     """From one text to its vector, by a graph that takes a text, or the tokens that a tokenizer makes of it."""
     runtime = _package("onnxruntime")
     options = runtime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
     given = model if isinstance(model, bytes) else str(model)
     session = runtime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
-    inputs, outputs = session.get_inputs(), [each.name for each in session.get_outputs()]
+    inputs = session.get_inputs()
+    outputs = [each.name for each in session.get_outputs()]
     output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
     if inputs[0].type == "tensor(string)":
         return lambda text: session.run([output], {inputs[0].name: np.array([text], object)})[0][0]
@@ -849,7 +860,8 @@ def _frequent(
     texts: Sequence[str], advance: Callable[[int], None]
 ) -> tuple[list[str], NDArray[np.int32], NDArray[np.float64]]:
     """The frequent words, buckets of frequent parts, and in how many texts each of both is."""
-    in_texts, of_grams = Counter[str](), np.zeros(_BUCKETS)
+    in_texts = Counter[str]()
+    of_grams = np.zeros(_BUCKETS)
     for words, counts in _mapped(_counted, texts, _ROWS, advance):
         in_texts.update(dict(zip(words, counts.getnnz(axis=0).tolist(), strict=True)))
         of_grams += (counts @ _grams_of(words)).getnnz(axis=0)

@@ -103,7 +103,8 @@ def weights_path(name: str, weights: str | None) -> Path:
 
 def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
     """A network's weights from a file, of PUBLIC data, without its last layer; no code in it is run."""
-    plain, net = path.suffix == ".safetensors", net_of(name)
+    plain = path.suffix == ".safetensors"
+    net = net_of(name)
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
     require(plain or version >= _SAFE_TORCH, "features.weights", path, rule)
@@ -175,7 +176,8 @@ class BackboneExtractor(Extractor):
         )
 
     def measured(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        size, device = int(self.settings["image_size"]), require_device("auto")
+        size = int(self.settings["image_size"])
+        device = require_device("auto")
         wants = self._net.mean, self._net.spread
         mean, spread = (torch.tensor(values, device=device)[:, None, None] for values in wants)
         with torch.inference_mode():

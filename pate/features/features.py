@@ -53,7 +53,8 @@ _BLOCK = 1024  # pictures whose features are kept together
 _DIGEST = "extractor.sha256"
 _REMEDY = "remove it, and the same command makes it again"
 # numbers that a file may ask for, whatever it holds, and per number in it
-_MODERATE, _TIMES = 2**24, 16
+_MODERATE = 2**24
+_TIMES = 16
 
 
 class PublicPictures:
@@ -168,7 +169,8 @@ class Extractor(Fitted):
         """
         from sklearn.decomposition import PCA
 
-        size, blocks = self.batch_size, Spilled(2**62)
+        size = self.batch_size
+        blocks = Spilled(2**62)
         with stage("projecting public pictures", len(pictures)) as advance:
             firsts = range(0, len(pictures), size)
             for first, batch in zip(
@@ -210,7 +212,8 @@ class Extractor(Fitted):
 
     def features_of(self, images: Any) -> NDArray[np.float32]:
         """Features of any number of pictures, in memory; raises where they have another shape."""
-        found, wanted = tuple(images.shape[1:]), self.picture_shape
+        found = tuple(images.shape[1:])
+        wanted = self.picture_shape
         require(
             found == wanted, "pictures.shape[1:]", found, f"{wanted}, as the features were made for"
         )
@@ -398,7 +401,8 @@ class ExtractedForm(Preprocessing):
         return self.extractor.features_of(self.pictures.inputs(given))
 
     def plain(self) -> dict[str, Any]:  # the arrays are in the file beside
-        made, pictures = self.extractor, None if self.pictures is None else self.pictures.plain()
+        made = self.extractor
+        pictures = None if self.pictures is None else self.pictures.plain()
         said: dict[str, Any] = {"kind": made.kind, "file": FILE, "sha256": made.digest}
         said |= {"settings": dict(made.settings), "origin": dict(made.origin)}
         return {"kind": self.kind, "pictures": pictures, "extractor": said}

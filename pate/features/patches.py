@@ -62,7 +62,8 @@ def spherical_k_means(rows: Array, count: int, rng: np.random.Generator) -> Arra
         for first in range(0, len(rows), _BLOCK):
             block = rows[first : first + _BLOCK]
             answers = block @ directions.T
-            nearest, each = np.abs(answers).argmax(axis=1), np.arange(len(block))
+            nearest = np.abs(answers).argmax(axis=1)
+            each = np.arange(len(block))
             codes = sparse.csr_matrix(
                 (answers[each, nearest], (nearest, each)), (count, len(block))
             )
@@ -112,9 +113,12 @@ class PatchExtractor(Extractor):
     def _numbers_at_once(self) -> int:
         """Patches, the answers of filters to them, and the regions' weights."""
         channels, height, width = self.picture_shape
-        stride, grid = int(self.settings["stride"]), int(self.settings["grid"])
+        stride = int(self.settings["stride"])
+        grid = int(self.settings["grid"])
         shape: tuple[int, ...] = self.arrays["filters"].shape
-        count, patch, size = shape[0], math.prod(shape[1:]), shape[-1]
+        count = shape[0]
+        patch = math.prod(shape[1:])
+        size = shape[-1]
         shapes = {
             "filters": (count, channels, size, size),
             "offsets": (count,),
@@ -129,7 +133,8 @@ class PatchExtractor(Extractor):
 
     def measured(self, images: Array) -> Array:
         """At least 0."""
-        device, compression = require_device("auto"), float(self.settings["compression"])
+        device = require_device("auto")
+        compression = float(self.settings["compression"])
         with torch.inference_mode():
             shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
             # one's answers stay in the processor's cache
@@ -151,8 +156,10 @@ class PatchExtractor(Extractor):
 
     def _means(self, shown: torch.Tensor) -> torch.Tensor:
         """Means of max(a - t, 0) and of max(-a - t, 0) by region, `[n, 2 * filters * grid * grid]`."""
-        tensors, regions = self._tensors, self._regions
-        stride, threshold = int(self.settings["stride"]), float(self.settings["threshold"])
+        tensors = self._tensors
+        regions = self._regions
+        stride = int(self.settings["stride"])
+        threshold = float(self.settings["threshold"])
         filters = tensors["filters"].flatten(1).T.expand(len(shown), -1, -1)
         size = int(tensors["filters"].shape[-1])
         # A patch's variance from means over its square; what they round away is nothing beside CONTRAST.
@@ -183,11 +190,9 @@ class PatchExtractor(Extractor):
     def _regions(self) -> torch.Tensor:
         """`[grid * grid, positions]`: what each position counts in the mean of each region."""
         _, height, width = self.picture_shape
-        size, stride, grid = (
-            self.arrays["filters"].shape[-1],
-            int(self.settings["stride"]),
-            int(self.settings["grid"]),
-        )
+        size = self.arrays["filters"].shape[-1]
+        stride = int(self.settings["stride"])
+        grid = int(self.settings["grid"])
         overlap = bool(self.settings["overlap"])
         rows, columns = (
             region_weights((side - size) // stride + 1, grid, overlap=overlap)

@@ -43,12 +43,13 @@ class AbsentVotes(VoteSource):
     """
 
     def __init__(self, present: GatheredVotes, num_absent: int, *, first_label: bool) -> None:
-        self.present, self.num_absent, self.first_label = present, num_absent, first_label
-        self.num_teachers, self.records_per_teacher = (
-            present.num_teachers + num_absent,
-            present.records_per_teacher,
-        )
-        self.num_queries, self.num_labels = present.num_queries, present.num_labels
+        self.present = present
+        self.num_absent = num_absent
+        self.first_label = first_label
+        self.num_teachers = present.num_teachers + num_absent
+        self.records_per_teacher = present.records_per_teacher
+        self.num_queries = present.num_queries
+        self.num_labels = present.num_labels
 
     def bits(self) -> Iterator[Bits]:
         yield from self.present.bits()
@@ -139,7 +140,8 @@ def collect(
 
 def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path) -> VoteFile:
     """The file of an answer that counts; that of any other is removed again."""
-    path, num_teachers = folder / f"{holder}.npz", roll.holders[holder]
+    path = folder / f"{holder}.npz"
+    num_teachers = roll.holders[holder]
     a_label = 4 if request.cast == "confidences" else 0
     most = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 8)
     most += 2 * request.record_ids.nbytes + 4096 * request.num_labels + HEADS

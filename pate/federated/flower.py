@@ -72,8 +72,10 @@ Plans = Callable[[str], tuple[HolderPlan, Path]]
 
 Said = Mapping[str, bytes]  # what is asked, by name
 # the kinds of messages that ask for votes, and for a sum in rounds
-ACTION, SUMS = "query.votes", "query.sums"
-_ASKED, _ANSWER = {ACTION: "request", SUMS: "question"}, ("holder", "votes", "problem")
+ACTION = "query.votes"
+SUMS = "query.sums"
+_ASKED = {ACTION: "request", SUMS: "question"}
+_ANSWER = ("holder", "votes", "problem")
 _PAUSE = 0.5  # seconds
 _RECORD = "pate"
 _SHOWN = 40
@@ -240,7 +242,8 @@ def _answered(
 ) -> Message:
     """The answer to a stage of a sum; in the log of the holder why there is none."""
     stage = require_stage(terms, message, context.node_id)
-    name, state = holder_name(context), context.state.config_records
+    name = holder_name(context)
+    state = context.state.config_records
 
     def added(message: Message, context: Context) -> Message:
         """Flower's mod calls this in one stage, and masks what is in the reply."""
@@ -278,13 +281,15 @@ def _answered(
 
 def require_stage(terms: SumTerms, message: Message, node: int) -> str:
     """The stage that a message is for; raises unless it is one of a sum on these terms, with all of it and no more."""
-    kind, to = message.metadata.message_type, message.metadata.dst_node_id
+    kind = message.metadata.message_type
+    to = message.metadata.dst_node_id
     require(
         kind == MessageType.TRAIN, "message_type", repr(kind), "train, the one that Flower masks"
     )
     require(to == node, "dst_node_id", to, "that of this node")
     said = dict(message.content.config_records.get(RECORD_KEY_CONFIGS, {}))
-    stage, known = said.pop(Key.STAGE, None), Stage.all()
+    stage = said.pop(Key.STAGE, None)
+    known = Stage.all()
     require(
         isinstance(stage, str) and stage in known,
         "stage",
@@ -435,7 +440,8 @@ def secure_sum(
         len(nodes),
         f"{terms.num_holders}, one for each holder",
     )
-    strategy, empty = _Summing(), Parameters([], "")
+    strategy = _Summing()
+    empty = Parameters([], "")
     strategy.asked = [
         (GridClientProxy(node, grid, grid.run.run_id), FitIns(empty, dict(said))) for node in nodes
     ]
@@ -454,7 +460,8 @@ def secure_sum(
         raise InvalidValue(
             f"holders present: expected at least {terms.least}; with fewer no sum can be opened"
         )
-    holders, apart = strategy.holders, "their sum cannot be taken apart"
+    holders = strategy.holders
+    apart = "their sum cannot be taken apart"
     known = set(holders) <= roll.holders.keys()
     require(known, "holder", "one that is not on the roll", f"holders on the roll; {apart}")
     require(len(set(holders)) == len(holders), "holder", "one twice", f"each holder once; {apart}")

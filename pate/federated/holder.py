@@ -86,7 +86,8 @@ def answer_question(
 
     Raises `InvalidValue` for a question whose opening this holder has not seen, records or teachers that cannot answer.
     """
-    opening, place = opening_of(question, Path(folder)), Path(folder) / question.asked[:16]
+    opening = opening_of(question, Path(folder))
+    place = Path(folder) / question.asked[:16]
     question.require_of(opening)
     path = place / f"{question.name}.npz"
     if not os.path.lexists(path):
@@ -130,7 +131,8 @@ def _answered(
 
 
 def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
-    votes, state = ensemble.votes(), question.state
+    votes = ensemble.votes()
+    state = question.state
     require(not votes.only_in_rounds, "teacher", type(ensemble.teacher).__name__, _RULE)
     if question.kind == MOMENTS:
         rows = ensemble.queries.inputs

@@ -32,7 +32,8 @@ from pate.votes.vote_file import CASTS, VoteManifest, queries_digest
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
-_LONGEST_NAME, _SHOWN = 200, 40
+_LONGEST_NAME = 200
+_SHOWN = 40
 MOST_CELLS = 2**28  # labels of queries that a teacher is asked about in one request, Q times L
 # the arrays that say what is asked about
 SAMPLES = {
@@ -219,10 +220,8 @@ class Request:
 
     def samples(self) -> dict[str, NDArray[Any]]:
         """The arrays of `SAMPLES`."""
-        inputs, names = (
-            np.asarray(self.inputs, dtype=np.float32),
-            np.array(self.label_names, np.str_),
-        )
+        inputs = np.asarray(self.inputs, dtype=np.float32)
+        names = np.array(self.label_names, np.str_)
         return {"inputs": inputs, "ids": np.asarray(self.record_ids), "label_names": names}
 
     def to_bytes(self) -> bytes:
@@ -231,10 +230,8 @@ class Request:
 
     @classmethod
     def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **form: Any) -> Self:
-        inputs, names = (
-            np.asarray(arrays["inputs"], dtype=np.float32),
-            tuple(arrays["label_names"].tolist()),
-        )
+        inputs = np.asarray(arrays["inputs"], dtype=np.float32)
+        names = tuple(arrays["label_names"].tolist())
         return cls(inputs=inputs, record_ids=arrays["ids"], label_names=names, **form)
 
     @classmethod
@@ -251,9 +248,12 @@ class Request:
 OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "moments")
 _RULE = "a question as pate.federated asks it"
 _HEAD = {"kind": ArrayForm("U", ()), "asked": ArrayForm("U", ()), "num_labels": ArrayForm("i", ())}
-_SHORTEST, _LONGEST = 1e-12, 1e3
+_SHORTEST = 1e-12
+_LONGEST = 1e3
 _FAR = 100  # largest inputs of the opening that the center of the pool may be away
-_SIZE, _ANY = (1e-50, 1e12), (-1e12, 1e12)  # of lengths whose squares are numbers; of others
+# of lengths whose squares are numbers; of others
+_SIZE = (1e-50, 1e12)
+_ANY = (-1e12, 1e12)
 # The arrays of each kind: the sizes of their axes, a letter for each, and between which numbers their entries are.
 # Beyond these all holders but one could be made to say a constant. L are labels; D is k, a constant and a height.
 _STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
@@ -293,7 +293,8 @@ class Question:
     opening: Request | None = None
 
     def __post_init__(self) -> None:
-        forms, sizes = _STATES.get(self.kind, {"": ("", _ANY)}), {"L": self.num_labels}
+        forms = _STATES.get(self.kind, {"": ("", _ANY)})
+        sizes = {"L": self.num_labels}
         good = (self.opening is not None) == (
             self.kind == OPENING
         ) and self.state.keys() == forms.keys()
@@ -315,7 +316,8 @@ class Question:
             require_entries(f"question.{name}", (value >= low) & (value <= high), rule)
         if "clip" in self.state:
             # no clip so long that votes of any records are cut to 0 on its grid, or so short that none count
-            longest, clip = math.sqrt(self.num_labels), float(self.state["clip"])
+            longest = math.sqrt(self.num_labels)
+            clip = float(self.state["clip"])
             if self.kind == MOMENTS:
                 longest = float(np.linalg.norm(self.state["label_scale"]))
                 longest /= math.sqrt(float(self.state["records_per_teacher"]))
@@ -389,7 +391,8 @@ class Question:
             str(opening.num_labels),
         )
         if self.kind == MOMENTS:
-            center, inputs = self.state["pool_center"], np.asarray(opening.inputs)
+            center = self.state["pool_center"]
+            inputs = np.asarray(opening.inputs)
             near = (
                 center.shape == inputs.shape[1:]
                 and np.abs(center).max() <= _FAR * np.abs(inputs).max()
@@ -448,17 +451,20 @@ class SumAnswer:
     total: Integers  # int64, in steps
 
     def to_bytes(self) -> bytes:
-        head, question = np.array(self.head.to_text()), np.array(self.question)
+        head = np.array(self.head.to_text())
+        question = np.array(self.question)
         return npz_bytes(head=head, question=question, total=self.total.astype(np.int64))
 
     @classmethod
     def from_bytes(cls, data: bytes, question: Question, **wanted: Any) -> Self:
         """An answer to this question, whose head says what is wanted; raises `InvalidValue` for any other."""
         with expected("answer", "a whole answer, as pate.federated makes it"):
-            size, most = len(data), question.most_bytes
+            size = len(data)
+            most = question.most_bytes
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
             arrays = arrays_of(data, _ANSWER)
-            head, total = VoteManifest.from_text(str(arrays["head"])), arrays["total"]
+            head = VoteManifest.from_text(str(arrays["head"]))
+            total = arrays["total"]
         require(
             str(arrays["question"]) == question.digest,
             "question",

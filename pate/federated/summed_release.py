@@ -119,7 +119,8 @@ class SumTerms:
         }.items():
             found = getattr(aggregator, name)
             require(found == wanted, f"aggregator.{name}", found, f"{wanted}, as the roll says")
-        colluders, spare = aggregator.max_colluders, len(roll.holders) - 2 * roll.max_absent
+        colluders = aggregator.max_colluders
+        spare = len(roll.holders) - 2 * roll.max_absent
         rule = f"less than {spare}: with max_absent={roll.max_absent} so many open single holders"
         require(colluders < spare, "aggregator.max_colluders", colluders, rule)
         reach = math.ceil(_TAILS * math.sqrt(aggregator.shares.share_variance))
@@ -314,7 +315,8 @@ class SummedRelease:
             require(
                 self.plan.target_epsilon is None, "target_epsilon", self.plan.target_epsilon, rule
             )
-            clip, most = self.request.vote_clip, self.noise.max_votes
+            clip = self.request.vote_clip
+            most = self.noise.max_votes
             require(clip == most, "vote_clip", clip, f"max_votes={most} of the aggregator")
             rule = "None with distributed_votes: nobody may open a sum of fewer holders than its price counts on"
             require(self.shares is None, "shares", self.shares, rule)
@@ -326,7 +328,8 @@ class SummedRelease:
 
     @property
     def terms(self) -> SumTerms:
-        noise, roll = self.noise, self.roll
+        noise = self.noise
+        roll = self.roll
         return (
             SumTerms.of_counts(roll, self.shares)
             if noise is None
@@ -340,7 +343,8 @@ class SummedRelease:
         """
         _ = self.terms
         make_folder(self.inbox)
-        request, places = self.request, Places.of(self.roll.holders)
+        request = self.request
+        places = Places.of(self.roll.holders)
         source: VoteSource
 
         def total() -> Total:
@@ -429,7 +433,9 @@ class AnswersAwaited(Exception):
 
     def __init__(self, question: Path, answers: Path, missing: tuple[str, ...]) -> None:
         super().__init__(f"{question}: {len(missing)} holders have not answered")
-        self.question, self.answers, self.missing = question, answers, missing
+        self.question = question
+        self.answers = answers
+        self.missing = missing
 
 
 @dataclass(frozen=True)
@@ -442,10 +448,8 @@ class Mailbox:
 
     def __call__(self, question: Question) -> Gathered:
         """The sum of the answers that are there; raises `AnswersAwaited` where they are too few."""
-        sent, answers = (
-            self.folder / "questions" / f"{question.name}.npz",
-            self.folder / "answers" / question.name,
-        )
+        sent = self.folder / "questions" / f"{question.name}.npz"
+        answers = self.folder / "answers" / question.name
         make_folder(sent.parent)
         make_folder(answers)
         if not os.path.lexists(sent):
@@ -564,8 +568,11 @@ class AskedVotes(SumsAlone, ShareSums):
 
     def __init__(self, release: RoundsOfHolders, exchange: Exchange, monitor: Monitor) -> None:
         """Has the opening answered, if it was not."""
-        self.folder, self.roll, self.pool = make_folder(release.inbox), release.roll, release.pool
-        self._exchange, self._monitor = exchange, monitor
+        self.folder = make_folder(release.inbox)
+        self.roll = release.roll
+        self.pool = release.pool
+        self._exchange = exchange
+        self._monitor = monitor
         inputs = np.asarray(self.pool[:NUM_ASKED], dtype=np.float32)
         request = Request(
             inputs=inputs,
@@ -579,7 +586,8 @@ class AskedVotes(SumsAlone, ShareSums):
             raise InvalidValue(
                 f"dataset={', '.join(names)}: expected one name for the data of all holders"
             )
-        self.num_teachers, self.num_labels = self.roll.num_teachers, opening.num_labels
+        self.num_teachers = self.roll.num_teachers
+        self.num_labels = opening.num_labels
         self.num_queries = len(self.pool[: release.num_queries])
         present = sum(head.num_teachers for head in self.heads)
         self.records_per_teacher = sum(head.num_groups for head in self.heads) / present
@@ -661,21 +669,18 @@ class AskedMoments(RoundVotes):
 
     def __init__(self, votes: AskedVotes, count: int) -> None:
         """Along so many directions of the public pool."""
-        self._votes, self._directions = (
-            votes,
-            PublicPCA.of(votes.pool, count, ridge=RIDGE_IN_ROUNDS),
-        )
+        self._votes = votes
+        self._directions = PublicPCA.of(votes.pool, count, ridge=RIDGE_IN_ROUNDS)
         rows = votes.pool[: max(MOST_PUBLIC, votes.num_queries)]
         self.public = self._directions.with_constant(rows).astype(np.float32)
         self.variances = self._directions.feature_variances
-        self.num_teachers, self.num_labels = votes.num_teachers, votes.num_labels
+        self.num_teachers = votes.num_teachers
+        self.num_labels = votes.num_labels
         self.records_per_teacher = votes.records_per_teacher
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        found, state = (
-            self._directions,
-            {"weights": weights, "label_scale": label_scale, "clip": clipped.clip},
-        )
+        found = self._directions
+        state = {"weights": weights, "label_scale": label_scale, "clip": clipped.clip}
         pool = {
             "pool_center": found.center,
             "projection": found.projection,

@@ -129,7 +129,8 @@ def arrays_of(
 def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
     """One array in numpy's format, header and data of `size` bytes, of an allowed dtype; else one of `UNREADABLE`."""
     shape, fortran_order, dtype = read_header(file, size, kinds=kinds)
-    num_bytes, data = size - file.tell(), bytearray()
+    num_bytes = size - file.tell()
+    data = bytearray()
     while block := file.read(_BLOCK):  # to the end, where a checksum is compared
         data += block
     if len(data) != num_bytes or (
@@ -156,7 +157,8 @@ def read_header(
     shape, fortran_order, dtype = readers[version](file)
     if dtype.kind not in kinds:
         raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
-    count, broken = math.prod(shape), min(shape, default=0) < 0
+    count = math.prod(shape)
+    broken = min(shape, default=0) < 0
     if broken or (count and not dtype.itemsize) or file.tell() + count * dtype.itemsize != size:
         raise ValueError(f"{size} bytes where the header promises {str(shape)[:40]} of {dtype}")
     return shape, fortran_order, dtype
@@ -170,10 +172,8 @@ def is_array_file(start: bytes) -> bool:
 def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
     """Raises ValueError where a member appears twice, or takes more memory than it should: `most` of `read_arrays`."""
     members = archive.infolist()
-    total, names = (
-        sum(member.file_size for member in members),
-        {member.filename for member in members},
-    )
+    total = sum(member.file_size for member in members)
+    names = {member.filename for member in members}
     compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
     if len(names) < len(members) or (most is None and compressed):
         raise ValueError("a compressed array, or one twice")
@@ -191,7 +191,8 @@ def _read(
         check_members(archive, most)
         arrays: Arrays = {}
         for member in archive.infolist():
-            name, ending = member.filename[:-4], member.filename[-4:]
+            name = member.filename[:-4]
+            ending = member.filename[-4:]
             if name == _SETTING:
                 continue
             if ending != ".npy" or not name.isidentifier():
@@ -233,7 +234,8 @@ class Spilled:
         self._held = self._rows = 0
 
     def append(self, block: NDArray[Any]) -> None:
-        self._dtype, self._shape = block.dtype, block.shape[1:]
+        self._dtype = block.dtype
+        self._shape = block.shape[1:]
         self._rows += len(block)
         self._held += block.nbytes
         self._blocks.append(block)
@@ -255,7 +257,8 @@ class Spilled:
             self._file.flush()
             with self._file as file:
                 return np.memmap(file, self._dtype, mode="r", shape=(self._rows, *self._shape))
-        whole, filled = np.empty((self._rows, *self._shape), self._dtype), 0
+        whole = np.empty((self._rows, *self._shape), self._dtype)
+        filled = 0
         self._blocks.reverse()
         # each is let go once it is copied, so that hardly more than one copy is held
         while self._blocks:

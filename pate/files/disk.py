@@ -25,7 +25,9 @@ try:
 except ImportError:  # no POSIX, as on Windows
     fcntl = None  # type: ignore[assignment]
 
-OWNERS_FILE, OWNERS_FOLDER = 0o600, 0o700  # modes of all that is written, whatever the umask
+# modes of all that is written, whatever the umask
+OWNERS_FILE = 0o600
+OWNERS_FOLDER = 0o700
 FROM_BACKUP = "restore it from a backup"  # the remedy for what cannot be made again
 MANIFEST = "manifest.json"
 # for `os.open`: neither through a link nor waiting for a pipe, where the system knows how
@@ -102,7 +104,8 @@ def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
 
 def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
     """Makes a folder and what is missing above it, but not `within`, with mode 0700 from the first; returns it."""
-    folder, missing = Path(folder), []
+    folder = Path(folder)
+    missing = []
     for each in (folder, *folder.parents):
         if each.is_dir():
             break

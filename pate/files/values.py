@@ -80,10 +80,12 @@ def plain(value: object) -> Any:
 
 def _read(kind: Any, data: Any, name: str) -> Any:
     """`data` as the type `kind` asks for, or an error that names the key."""
-    origin, kinds = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    kinds = get_args(kind)
     if is_dataclass(kind):  # of which a field with a default may be missing
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
-        hints, made = get_type_hints(kind), cast(Any, kind)
+        hints = get_type_hints(kind)
+        made = cast(Any, kind)
         required = {
             item.name for item in fields(kind) if item.default is item.default_factory is MISSING
         }

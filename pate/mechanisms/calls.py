@@ -163,10 +163,8 @@ class AboveThreshold(ThresholdCall):
         )
         value = require_values(values)[..., None]
         released = self.noise.mass(np.arange(self.threshold, largest + 1) - value)
-        nothing, above = (
-            self.noise.tail(value - self.threshold + 1),
-            self.noise.tail(largest + 1 - value),
-        )
+        nothing = self.noise.tail(value - self.threshold + 1)
+        above = self.noise.tail(largest + 1 - value)
         return np.concatenate([nothing, released, above], axis=-1)
 
 
@@ -214,7 +212,8 @@ class BetweenThresholds(ThresholdCall):
     def probabilities(self, values: Any) -> Array:
         """The distribution of calls: `[..., 3]`, below, between and above."""
         value = require_values(values)
-        below, above = self.noise.tail(value - self.lower + 1), self.noise.tail(self.upper - value)
+        below = self.noise.tail(value - self.lower + 1)
+        above = self.noise.tail(self.upper - value)
         # outside: how far the nearest between is
         steps = np.maximum(self.lower - value, value - self.upper + 1)
         width = self.upper - self.lower
@@ -442,7 +441,8 @@ class BoundaryWrapper:
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
         require_generator(rng)
         distribution = self.probabilities(votes)
-        distributions, histograms = np.atleast_2d(distribution), np.atleast_2d(votes)
+        distributions = np.atleast_2d(distribution)
+        histograms = np.atleast_2d(votes)
 
         def weights(row: int) -> Weights:
             if getattr(self.mechanism, "has_weights", False):
@@ -524,7 +524,8 @@ class RunTwice:
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> TwoRuns:
         require_generator(rng)
-        first, second = self.mechanism(votes, rng=rng), self.mechanism(votes, rng=rng)
+        first = self.mechanism(votes, rng=rng)
+        second = self.mechanism(votes, rng=rng)
         if isinstance(first, TopK):  # the order of indices counts
             return TwoRuns(
                 first, second, np.asarray((first.indices != second.indices).any(axis=-1))
@@ -593,7 +594,8 @@ class ConditionalRelease(HeldBudget):
         target = target_charging.not_prior(epsilon)
         with self._turn():
             self.session.require_open(target, failure_prob=failure_prob)
-            key, self._count = self._count, self._count + 1
+            key = self._count
+            self._count = self._count + 1
             again = target_charging.revise(epsilon)
             return self._ask(key, lambda: draw(rng), accept, (target, again), failure_prob)
 

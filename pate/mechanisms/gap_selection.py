@@ -157,7 +157,8 @@ class GapSelection(Parameters):
     @cached_property
     def offsets(self) -> Array:
         """The regularizer's value for each candidate, on a grid on which adding gaps is exact: `[n]`."""
-        given, n = self.regularizer, len(self.candidates)
+        given = self.regularizer
+        n = len(self.candidates)
         if given is None:
             return np.zeros(n)
         values = (

@@ -40,7 +40,8 @@ _LOG_NEGLIGIBLE = 62.0
 _NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
 _MOST_CLASSES = 2**25
 _LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
-_COARSE, _FINE = 32, 48
+_COARSE = 32
+_FINE = 48
 # minus the log of the weight, relative to that of the k best, below which sets are left out
 _LOG_NO_SETS = 120.0
 _NO_SETS = Fraction(1, 10**50)  # above exp(-120), the share of what is left out at first
@@ -87,7 +88,8 @@ class JointClasses:
             if each
             else np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
         )
-        ends, positions = np.append(starts[1:], len(counts)), np.arange(k)[::-1]
+        ends = np.append(starts[1:], len(counts))
+        positions = np.arange(k)[::-1]
         stop, seen = (
             np.searchsorted(-counts[starts], at - counts[positions], side="right")
             for at in (high, low)
@@ -97,13 +99,16 @@ class JointClasses:
         lengths = np.maximum(stop - begin, 0)
         rows = np.repeat(positions, lengths)
         runs = np.arange(lengths.sum()) + np.repeat(begin - np.cumsum(lengths) + lengths, lengths)
-        first, last = np.maximum(starts[runs], rows + 1), ends[runs]
+        first = np.maximum(starts[runs], rows + 1)
+        last = ends[runs]
         # All sequences up to a loss are a product of k factors, one a position: the ranks in reach, less those used
         # before. A class (i, first, last) raises the i-th from first - i to last - i; what it adds is last - first of
         # first - i. The first class finds a total of exp(log_low) sequences.
         steps = np.append(log_low, np.log((last - rows) / (first - rows)))
         parts = np.append(0.0, np.log((last - first) / (first - rows)))
-        rows, first, last = np.append(k, rows), np.append(0, first), np.append(1, last)
+        rows = np.append(k, rows)
+        first = np.append(0, first)
+        last = np.append(1, last)
         order, losses = top_k.stable_sort(falling[:, np.minimum(rows, first)] - falling[:, first])
         before = np.cumsum(steps[order], axis=1) - steps[order]
         return cls(falling, rows, first, last, order, losses, before + parts[order], (low, high))
@@ -116,7 +121,9 @@ class JointClasses:
         """
         counts = falling[0]
         largest = int(counts[0] - counts[-1])
-        low, high, log_low = 0, largest, 0.0
+        low = 0
+        high = largest
+        log_low = 0.0
         levels = np.append(np.geomspace(1, max(largest, 1), _COARSE).astype(np.int64), [0, largest])
         for more in (0, _FINE):
             levels = np.unique(
@@ -142,7 +149,10 @@ class JointClasses:
 
     def sizes(self, row: int) -> Iterator[int]:
         """How many sequences each class of one histogram holds, exactly, in its order."""
-        k, low, falling, total = int(self.rows[0]), self.window[0], self.falling[row], 1
+        k = int(self.rows[0])
+        low = self.window[0]
+        falling = self.falling[row]
+        total = 1
         if low >= 0:  # how many have at most that loss
             reach = np.searchsorted(-falling, low - falling[:k], side="right")
             total = math.prod(n - used for used, n in enumerate(reach.tolist()))
@@ -166,7 +176,8 @@ class JointClasses:
         """A uniform sequence of one class of each histogram: `[Q, k]` ranks, from indices `[Q]` into the order."""
         at = np.arange(len(chosen))
         places = self.order[at, chosen]
-        rows, k = self.rows[places], int(self.rows[0])
+        rows = self.rows[places]
+        k = int(self.rows[0])
         ranks = rng.integers(self.first[places], self.last[places])
         # how many of the best ranks may stand at each position; fewer before the position that decides
         floors = self.falling[:, :k] - (
@@ -269,7 +280,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             )
 
         def everything() -> Weights:
-            (reordered, places), sizes = every().after(some), [*every().sizes(0)]
+            (reordered, places) = every().after(some)
+            sizes = [*every().sizes(0)]
             return exactly(reordered.losses[0], [sizes[place] for place in places.tolist()])
 
         def weights(row: int) -> Weights:
@@ -441,7 +453,8 @@ class CanonicalClasses:
             if num_ranks > k
             else np.empty(0, dtype=np.int64)
         )
-        high, missing = np.append(low[1:], num_ranks)[: len(low)], np.arange(first, k + 1)
+        high = np.append(low[1:], num_ranks)[: len(low)]
+        missing = np.arange(first, k + 1)
         return cls(  # the k best, and every first missing rank with every run
             np.append(k, np.repeat(missing, len(low))),
             np.append(k - 1, np.tile(low, len(missing))),
@@ -487,17 +500,18 @@ class CanonicalClasses:
         """Of each class for falling counts `[..., d]`, the k best at 0: `[..., n]`, fractions if gamma is one."""
         # by how much the best missing and the worst present count exceed it
         kth = falling[..., [self.k - 1]]
-        missing, worst = (
-            falling[..., np.maximum(self.first, 1) - 1] - kth,
-            falling[..., self.high - 1] - kth,
-        )
+        missing = falling[..., np.maximum(self.first, 1) - 1] - kth
+        worst = falling[..., self.high - 1] - kth
         if isinstance(gamma, Fraction):
-            missing, worst = missing.astype(object), worst.astype(object)
+            missing = missing.astype(object)
+            worst = worst.astype(object)
         return np.asarray((1 - gamma) * missing - gamma * worst)
 
     def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
         """A uniform set of one class for each query: `[Q, k]` 0-based ranks, rising, from classes `[Q]`."""
-        first, low, high = self.first[chosen], self.low[chosen], self.high[chosen]
+        first = self.first[chosen]
+        low = self.low[chosen]
+        high = self.high[chosen]
         ends = np.stack([first, low, high], axis=1).tolist()
         worst = np.array([self._worst(before, least, most, rng) for before, least, most in ends])
         ranks = rng.permuted(np.tile(np.arange(int(worst.max())), (len(chosen), 1)), axis=1)
@@ -608,7 +622,8 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
         order, falling = top_k.falling_order(counts)
-        some, weight = self._classes(falling, few), Fraction(self.weight_for(falling.shape[1]))
+        some = self._classes(falling, few)
+        weight = Fraction(self.weight_for(falling.shape[1]))
         values = -float(weight) * some.losses(falling, self.gamma)
 
         def exactly(classes: CanonicalClasses, row: int) -> Weights:
@@ -641,7 +656,8 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def _classes(self, falling: Counts, few: bool) -> CanonicalClasses:
         """All classes, or those of one histogram that weigh anything."""
-        num_ranks, some = falling.shape[1], not few and self.noise == "gumbel"
+        num_ranks = falling.shape[1]
+        some = not few and self.noise == "gumbel"
         weight = self.weight_for(num_ranks)
         if self.gamma < 1 and few:
             return CanonicalClasses.all(num_ranks, self.k)

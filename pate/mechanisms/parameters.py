@@ -39,7 +39,8 @@ class Parameters:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            value, said = getattr(self, item.name), item.metadata
+            value = getattr(self, item.name)
+            said = item.metadata
             check = require_positive if said.get("noise") else said.get("check")
             if item.name == "adjacency":
                 object.__setattr__(self, "adjacency", Adjacency.parse(value))

@@ -37,7 +37,8 @@ _KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
 _LARGEST_LOGIT = 36.0
 _MOST_STDS = 128  # beyond which no noise leaves more than 2**-40
 # larger gaps are told apart only while passing grows likelier, and beyond the second number not at all
-_FEW_GAPS, _MOST_GAPS = 1000, 250_000
+_FEW_GAPS = 1000
+_MOST_GAPS = 250_000
 _STEPS = 200
 
 
@@ -74,7 +75,8 @@ def optimal_stability_table(
     require_positive("rdp_budget", rdp_budget)
     require_probability("failure_prob", failure_prob)
     require_count("num_levels", num_levels)
-    logits, step = [math.log(failure_prob) - math.log1p(-failure_prob)], 1.0
+    logits = [math.log(failure_prob) - math.log1p(-failure_prob)]
+    step = 1.0
     while len(logits) < num_levels and logits[-1] < _LARGEST_LOGIT:
         step = _largest_step(logits[-1], order, rdp_budget, step)
         logits.append(logits[-1] + step)
@@ -84,19 +86,26 @@ def optimal_stability_table(
 def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -> float:
     """The largest rise of the log odds within the budget, from below: bracketed, then regula falsi (Illinois)."""
     # logarithms of both outcomes' probabilities
-    q, not_q = -_log_add(0.0, -logit), -_log_add(0.0, logit)
+    q = -_log_add(0.0, -logit)
+    not_q = -_log_add(0.0, logit)
 
     # the larger of both divergences between the levels, minus the budget
     def excess(step: float) -> float:
-        p, not_p = -_log_add(0.0, -logit - step), -_log_add(0.0, logit + step)
+        p = -_log_add(0.0, -logit - step)
+        not_p = -_log_add(0.0, logit + step)
         up = _log_add(order * p - (order - 1) * q, order * not_p - (order - 1) * not_q)
         down = _log_add(order * q - (order - 1) * p, order * not_q - (order - 1) * not_p)
         return max(up, down) / (order - 1) - rdp_budget
 
-    low, high, side = 0.0, guess, 0
-    low_value, high_value = -rdp_budget, excess(high)
+    low = 0.0
+    high = guess
+    side = 0
+    low_value = -rdp_budget
+    high_value = excess(high)
     while high_value <= 0:
-        low, low_value, high = high, high_value, high * 2
+        low = high
+        low_value = high_value
+        high = high * 2
         high_value = excess(high)
     for _ in range(_STEPS):
         if high - low <= 1e-13 * max(1.0, high):
@@ -106,14 +115,15 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
             middle = (low + high) / 2
         value = excess(middle)
         if value <= 0:  # an end that stays counts half from its second time on
-            low, low_value, high_value, side = (
-                middle,
-                value,
-                high_value / (2 if side < 0 else 1),
-                -1,
-            )
+            low = middle
+            low_value = value
+            high_value = high_value / (2 if side < 0 else 1)
+            side = -1
         else:
-            high, high_value, low_value, side = middle, value, low_value / (2 if side > 0 else 1), 1
+            high = middle
+            high_value = value
+            low_value = low_value / (2 if side > 0 else 1)
+            side = 1
         if value == 0:
             break
     return low
@@ -173,7 +183,8 @@ class StabilityTest(Parameters):
             "pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]"
         )
         validation.require_rising("pass_probs", probs.tolist())
-        floor, limit = probs[: self.adjacency.gap_sensitivity + 1].max(), self.failure_prob
+        floor = probs[: self.adjacency.gap_sensitivity + 1].max()
+        limit = self.failure_prob
         require(
             floor <= limit,
             "pass_probs",
@@ -448,6 +459,7 @@ def _log_moment(p: int, q: int, a: Decimal) -> Decimal:
     total = Decimal(0)
     for mine, other in ((p, q), (_GRID - p, _GRID - q)):
         if mine > 0:
-            share, ratio = Decimal(other) / _GRID, Decimal(mine) / other
+            share = Decimal(other) / _GRID
+            ratio = Decimal(mine) / other
             total += share * (a * ratio.ln()).exp()
     return total.ln()

@@ -40,11 +40,17 @@ _MOST_OUTCOMES = 100_000
 _FEW_CLASSES = 16_384
 _CLASSES_AT_ONCE = 1 << 20
 _LARGEST_KEY = 62  # bits
-_LARGEST_EPSILON, _LARGEST_FAILURE = 0.2, 0.05
+_LARGEST_EPSILON = 0.2
+_LARGEST_FAILURE = 0.05
 _MANY = 16  # times log(d / failure_prob): from there on the indices' moves cancel
-_NODES, _PANELS, _TAIL = 10, 6, 1e-16  # of the integral over the cube's size
+# of the integral over the cube's size
+_NODES = 10
+_PANELS = 6
+_TAIL = 1e-16
 _UP = 1 + 2.0**-50  # rounding must not bring a bottom closer than the proof has it
-_PANEL, _FAR_OUT = 0.5, 42.0  # of the integral over a threshold's noise
+# of the integral over a threshold's noise
+_PANEL = 0.5
+_FAR_OUT = 42.0
 _LONG = 2**15  # counts; below it all rows are drawn at once
 
 
@@ -296,7 +302,8 @@ class PermuteAndFlipTopK(PureTopK):
         if counts.shape[1] >= _LONG:
             ranks = np.stack([self._picked(row[0] - row, rng) for row in falling])
             return np.take_along_axis(order, ranks, axis=1)
-        left, rows = np.ones(counts.shape, dtype=np.bool_), np.arange(len(counts))
+        left = np.ones(counts.shape, dtype=np.bool_)
+        rows = np.arange(len(counts))
         ranks = np.empty((len(counts), self.k), dtype=np.int64)
         for place in range(self.k):
             # below 0 where picked before
@@ -317,11 +324,9 @@ class PermuteAndFlipTopK(PureTopK):
 
     def _picked(self, deficits: Counts, rng: np.random.Generator) -> Counts:
         """The places `[k]` picked from one long row of rising deficits `[d]`: the same law, without a coin for each."""
-        alive, picks, first = (
-            np.ones(len(deficits), dtype=np.bool_),
-            np.empty(self.k, dtype=np.int64),
-            0,
-        )
+        alive = np.ones(len(deficits), dtype=np.bool_)
+        picks = np.empty(self.k, dtype=np.int64)
+        first = 0
         for number in range(self.k):
             while not alive[first]:
                 first += 1
@@ -375,7 +380,8 @@ class SubsetPeeling(Parameters):
     def draw(self, counts: Counts, part: Bits, size: Counts, rng: np.random.Generator) -> Bits:
         """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`: all picks from one Gumbel variable per index."""
         scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
-        noise, most = draw_noise("gumbel", counts.shape, rng), max(1, int(size.max()))
+        noise = draw_noise("gumbel", counts.shape, rng)
+        most = max(1, int(size.max()))
         order = largest_noisy(Values.scaled(counts, scale[:, None]), noise, most, part)
         picked = np.zeros(counts.shape, dtype=np.bool_)
         np.put_along_axis(picked, order, np.arange(most) < size[:, None], axis=1)
@@ -519,7 +525,8 @@ class GammaTopK(PureTopK):
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        values, shape = utilities_of(counts, self.noise_scale), len(counts) + 1.0
+        values = utilities_of(counts, self.noise_scale)
+        shape = len(counts) + 1.0
         ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
         # where two intervals begin to overlap
         halves = np.abs(values[:, None] - values).ravel() / 2
@@ -683,13 +690,15 @@ class TopStableTopK(DomainTopK):
 
     def distribution_of(self, counts: Counts) -> Distribution:
         order, excess = self._excess(counts[None])
-        kinks, reach = excess[0] - self.threshold, _FAR_OUT * self.threshold_scale
+        kinks = excess[0] - self.threshold
+        reach = _FAR_OUT * self.threshold_scale
         corners = np.unique([-reach, reach, 0.0, *kinks[np.abs(kinks) < reach]])
         # over the threshold's noise
         grid, half = real_numbers.panels(
             corners, _PANEL * min(self.threshold_scale, self.gap_scale)
         )
-        points, weights = grid.ravel(), (half * gauss_legendre(grid.shape[1])[1]).ravel()
+        points = grid.ravel()
+        weights = (half * gauss_legendre(grid.shape[1])[1]).ravel()
         laplace = UNIT_NOISES["laplace"]
         # [ranks, G]
         fails = laplace.cdf((self.threshold + points - excess[0][:, None]) / self.gap_scale)

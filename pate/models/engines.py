@@ -37,7 +37,9 @@ _ANSWER_S = 10
 
 # Trained teachers wait for a file until it would be so large, or a kill would cost more than so many seconds and such a
 # share of the training: so files grow in number as the logarithm of its length, or as the bytes of the states.
-_FILE_BYTES, _SAVE_S, _SAVE_SHARE = 64 * 2**20, 1.0, 0.02
+_FILE_BYTES = 64 * 2**20
+_SAVE_S = 1.0
+_SAVE_SHARE = 0.02
 
 
 def _loss_curve(state: State) -> NDArray[Any]:
@@ -83,7 +85,8 @@ class TrainingJob:
 
     def chunks(self, size: int) -> list[range]:
         """The chunks that lack a teacher, of one where teachers are isolated; first clears what a killed run left."""
-        size, total = 1 if self.teacher.is_isolated else size, len(self.seeds)
+        size = 1 if self.teacher.is_isolated else size
+        total = len(self.seeds)
         self.store.recover()
         lacking = sorted({index // size for index in self.store.missing(total)})
         return [range(size * chunk, min(size * (chunk + 1), total)) for chunk in lacking]
@@ -111,7 +114,8 @@ class TrainingJob:
             curves = {index: _loss_curve(state) for index, state in waiting.items()}
             self.store.save(waiting)
             waiting.clear()
-            saved, size = time.monotonic(), 0
+            saved = time.monotonic()
+            size = 0
             if self.on_progress is not None:
                 for index, losses in curves.items():
                     self.on_progress(index, losses)
@@ -137,10 +141,8 @@ class TrainingJob:
                     collect(0)
                 while len(running) >= most:
                     collect()
-                shards, seeds = (
-                    [self.shards(index) for index in members],
-                    [self.seeds[index] for index in members],
-                )
+                shards = [self.shards(index) for index in members]
+                seeds = [self.seeds[index] for index in members]
                 running.append(begin(partial(_trained, self.teacher, members, shards, seeds)))
             while running:
                 collect()

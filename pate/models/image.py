@@ -31,7 +31,8 @@ from pate.networks.device import device_memory, one_thread, require_device
 from pate.networks.resnet import FrozenBackbone, ResNet50
 from pate.validation import InvalidValue, require, require_probability
 
-_CURVE, _SIZE = "loss_curve", "image_size"
+_CURVE = "loss_curve"
+_SIZE = "image_size"
 _LARGEST_LAYER = 2**24
 _QUERIES = 64  # asked of a stack of networks at once
 
@@ -83,7 +84,8 @@ class ImageTeacher(net.Recipe, Teacher):
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; never in half precision."""
-        images, device = net.require_images(inputs), require_device(self.device)
+        images = net.require_images(inputs)
+        device = require_device(self.device)
         network = self._network(images.shape[1:], len(states[0][self.bias]))
         names = [name for name in states[0] if name != _CURVE]
         logits = np.empty((len(states), len(images), network.num_labels), np.float32)
@@ -234,16 +236,12 @@ class ImageModel(StudentModel):
         # earlier versions published it where there was one answer or none
         if "constant" in self.arrays:
             return np.tile(self.arrays["constant"], (len(rows), 1))
-        network, images, released = (
-            self.network(),
-            rows.reshape(-1, *self.input_shape),
-            self.arrays["released"],
-        )
+        network = self.network()
+        images = rows.reshape(-1, *self.input_shape)
+        released = self.arrays["released"]
         names = [name for name in self.arrays if name != "released"]
-        total, count = (
-            np.zeros((len(images), len(released)), np.float32),
-            len(self.arrays[names[0]]),
-        )
+        total = np.zeros((len(images), len(released)), np.float32)
+        count = len(self.arrays[names[0]])
         with one_thread():
             for member in range(count):
                 tensors = {
@@ -280,10 +278,8 @@ class ImageStudent(net.Recipe, ThresholdedStudent):
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         super().check(input_shape, num_labels)
-        size, rule = (
-            math.prod(input_shape),
-            f"at most {LARGEST_INPUT:,}, or the model could not be read back",
-        )
+        size = math.prod(input_shape)
+        rule = f"at most {LARGEST_INPUT:,}, or the model could not be read back"
         require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
         net.require_images(np.zeros((1, *input_shape), np.float32))
         self._network(input_shape, num_labels)
@@ -300,13 +296,18 @@ class ImageStudent(net.Recipe, ThresholdedStudent):
     ) -> StudentModel:
         images = net.require_images(training.inputs)
         _, labels = require_rows(images, training.labels, seed)
-        shape, released = tuple(images.shape[1:]), np.asarray(labels.any(axis=0), np.float32)
-        network, device = self._network(shape, labels.shape[1]), require_device(self.device)
+        shape = tuple(images.shape[1:])
+        released = np.asarray(labels.any(axis=0), np.float32)
+        network = self._network(shape, labels.shape[1])
+        device = require_device(self.device)
         if len(images) < 2:
             return LinearModel.constant(released, images)
-        pool, rng = np.asarray(pool[: self.max_unlabeled]), np.random.default_rng(seed)
+        pool = np.asarray(pool[: self.max_unlabeled])
+        rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
-        held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
+        held_out = np.zeros(labels.shape, np.float32)
+        members = []
+        curves = []
         train = partial(net.fit, network, recipe=self, rng=rng, device=device)
         with (
             one_thread(),
@@ -314,7 +315,8 @@ class ImageStudent(net.Recipe, ThresholdedStudent):
         ):
             for fold in range(fold_of.max() + 1):
                 kept = fold_of != fold
-                shown, targets = images[kept], labels[kept].astype(np.float32)
+                shown = images[kept]
+                targets = labels[kept].astype(np.float32)
                 tensors, curve = train(shown, targets)
                 # a second time, from new weights, on what the first says of the pool too
                 if len(pool):
@@ -352,14 +354,13 @@ class CNNModel(ImageModel):
     kind = "cnn"
 
     def network(self) -> ConvNet:
-        first, head = self.arrays["layer0.weight"], self.arrays["head.weight"]
+        first = self.arrays["layer0.weight"]
+        head = self.arrays["head.weight"]
         blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
         last = self.arrays[f"layer{blocks}.weight"].shape[1]
         taps = self.arrays["layer1.weight"].shape[2] // first.shape[1] if blocks else 1
-        patch, grid = (
-            math.isqrt(first.shape[2] // self.input_shape[0]),
-            math.isqrt(head.shape[2] // last),
-        )
+        patch = math.isqrt(first.shape[2] // self.input_shape[0])
+        grid = math.isqrt(head.shape[2] // last)
         norm = "batch" if "layer0.mean" in self.arrays else "group"
         made = Architecture(
             width=first.shape[1],

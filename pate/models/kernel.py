@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 _FEWEST_GROUPS = 30  # of a pool that tells how many records a group has
 # of penalties: with less, training may take long; with more, nothing is learned
-_LEAST, _MOST = 1e-3, 1e6
+_LEAST = 1e-3
+_MOST = 1e6
 _SHARE_IN_ONE = 0.25  # of the labels' variance is noise, in one round
 # times as many directions as the pool has: then a kernel's components are worth their noise
 _AFFORDED = 8.0
@@ -153,7 +154,8 @@ class ConvexTeacher(Voter):
         _, first, group_of = np.unique(
             dataset.private.group_ids, return_index=True, return_inverse=True
         )
-        learner_of, num_learners = partition.teacher_of[first], partition.num_teachers
+        learner_of = partition.teacher_of[first]
+        num_learners = partition.num_teachers
         moments = partial(
             ConvexVotes, learner_of=learner_of, num_learners=num_learners, penalty=self.penalty
         )
@@ -188,7 +190,8 @@ class KernelVotes(VoteSource):
     kernel_from: float | None = None
 
     def __post_init__(self) -> None:
-        self.num_labels, self.num_groups = self.private.labels.shape[1], self.private.num_groups
+        self.num_labels = self.private.labels.shape[1]
+        self.num_groups = self.private.num_groups
         self.records_per_teacher = self.num_groups / self.num_teachers
         self.queries = np.asarray(self.public.inputs[: self.num_queries], dtype=np.float32)
 
@@ -222,7 +225,9 @@ class KernelVotes(VoteSource):
             center.shape,
             "one number per label for kernel teachers",
         )
-        inputs, labels, total = self.private.inputs, self.private.labels, self.num_teachers
+        inputs = self.private.inputs
+        labels = self.private.labels
+        total = self.num_teachers
         directions = self._directions(noise_multiplier, most=self.num_queries)
         span = directions.span(self.queries)
         order = np.argsort(self.teacher_of, kind="stable")
@@ -282,10 +287,8 @@ class KernelVotes(VoteSource):
         **features: Any,
     ) -> PublicPCA:
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
-        teachers, records = (
-            self.total_weight,
-            self.num_groups * self.total_weight / self.num_teachers,
-        )
+        teachers = self.total_weight
+        records = self.num_groups * self.total_weight / self.num_teachers
         sizes = {"num_teachers": max(1, round(teachers)), "num_records": max(1, round(records))}
         count = self.num_directions or affordable_directions(
             noise_multiplier=noise_multiplier,
@@ -379,7 +382,8 @@ class LowRankStudent(Student):
         Votes that were cast in `PublicPCA.span` of the queries know the number of its directions; others are functions
         on the queries, found by regression.
         """
-        noise_std, in_span = released.noise_std, released.num_directions is not None
+        noise_std = released.noise_std
+        in_span = released.num_directions is not None
         require_non_negative("noise_std", noise_std)
         scores, prevalence = (
             np.asarray(each, dtype=np.float64) for each in (released.values, released.prevalence)
@@ -412,10 +416,8 @@ class LowRankStudent(Student):
         )
         spreads = of_pool.std(axis=0)
         flat = spreads <= 1e-12 * (spreads.max() or 1.0)
-        thresholds, spreads = (
-            np.where(flat & (share < 0.5), np.inf, thresholds),
-            np.where(flat, 1, spreads),
-        )
+        thresholds = np.where(flat & (share < 0.5), np.inf, thresholds)
+        spreads = np.where(flat, 1, spreads)
         learned = directions.center, directions.projection, found, thresholds, spreads
         arrays = dict(zip(LowRankModel.forms, learned, strict=True))
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
@@ -461,10 +463,8 @@ class ReleasedModel(FlatModel):
             }
             arrays |= beside | {"reach": np.array([kernel.reach])}
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
-        shape, cls = (
-            np.asarray(public_inputs).shape[1:],
-            ReleasedModel if kernel is None else ReleasedKernelModel,
-        )
+        shape = np.asarray(public_inputs).shape[1:]
+        cls = ReleasedModel if kernel is None else ReleasedKernelModel
         model = cls(
             floats,
             0.5,
@@ -477,7 +477,8 @@ class ReleasedModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        features, weights = (rows - arrays["center"]) @ arrays["projection"], arrays["weights"]
+        features = (rows - arrays["center"]) @ arrays["projection"]
+        weights = arrays["weights"]
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
         if len(weights) == arrays["projection"].shape[1]:
             scores = (features @ weights) / xp.where(lengths > 0, lengths, 1)

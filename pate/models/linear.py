@@ -28,7 +28,8 @@ from pate.validation import require, require_positive, require_probability
 Floats = NDArray[np.float64]
 
 _STEPS = 100  # thresholds are whole hundredths
-_LOWEST, _HIGHEST = 2, 98
+_LOWEST = 2
+_HIGHEST = 98
 _SMALLEST_SLACK = 1e-9  # of 1 - leverage; reached only by a shard of one record
 _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 _LOGISTIC_PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -42,7 +43,8 @@ _FEWEST_ROWS = 10
 
 def _best_thresholds(scores: torch.Tensor, stack: PaddedBatch) -> torch.Tensor:
     """For each shard, the threshold in 0.02, 0.03, …, 0.98 with the best held-out micro-F1, of equals nearest 0.5."""
-    count, device = len(scores), scores.device
+    count = len(scores)
+    device = scores.device
     bins = (scores * _STEPS).clamp_(0, _STEPS - 1).long()
     bins += _STEPS * torch.arange(count, device=device)[:, None, None]
 
@@ -50,7 +52,8 @@ def _best_thresholds(scores: torch.Tensor, stack: PaddedBatch) -> torch.Tensor:
         counts = torch.bincount(bins.flatten(), weights.flatten(), minlength=_STEPS * count)
         return counts.view(count, _STEPS).flip(1).cumsum(1).flip(1)  # scores >= step / 100
 
-    voted, right = at_least(stack.mask.expand_as(scores)), at_least(stack.labels)
+    voted = at_least(stack.mask.expand_as(scores))
+    right = at_least(stack.labels)
     micro_f1 = 2 * right / (voted + right[:, :1]).clamp_min(1)
     steps = torch.arange(_LOWEST, _HIGHEST + 1, device=device)
     ranked = micro_f1[:, steps] - 1e-9 * (steps - _STEPS // 2).abs()
@@ -95,7 +98,8 @@ class LinearTeacher(Teacher):
         """Fits in closed form; seeds play no part. The loss is the leave-one-out mean squared error."""
         require_shards(shards, seeds)
         stack = PaddedBatch(shards, require_device(self.device), torch.float64)
-        center, prevalence = stack.mean(stack.inputs), stack.mean(stack.labels)
+        center = stack.mean(stack.inputs)
+        prevalence = stack.mean(stack.labels)
         inputs = (stack.inputs - center).mul_(stack.mask)
         residual = (stack.labels - prevalence).mul_(stack.mask)
         weights, held_out = _solve(self.penalty, stack.sizes, inputs, residual)
@@ -227,10 +231,12 @@ class LinearStudent(ThresholdedStudent):
         if len(rows) < 2:  # the one row's labels, or none
             return LinearModel.constant(labels.any(axis=0), inputs)
         # [d], [num_labels]
-        center, prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)
+        center = rows.mean(axis=0, dtype=np.float64)
+        prevalence = labels.mean(axis=0)
         residual = np.asarray(labels - prevalence)  # [n, num_labels]
         left, singular, right = np.linalg.svd(rows - center, full_matrices=False)
-        square, shown = singular**2, left.T @ residual
+        square = singular**2
+        shown = left.T @ residual
         unit = square.sum() / len(rows) or 1.0
 
         def left_out(penalty: float) -> Floats:
@@ -255,7 +261,8 @@ class LinearStudent(ThresholdedStudent):
                 2
             ][: self.rank]
             projection = directions.T @ directions * (prevalence > 0)  # rounding must not lift 0
-            weights, held_out = weights @ projection, held_out @ projection
+            weights = weights @ projection
+            held_out = held_out @ projection
         probabilities = (held_out + prevalence).clip(0, 1)
         threshold = self._place(probabilities, labels)
         if self.labels_per_sample is not None:
@@ -318,10 +325,12 @@ class LogisticStudent(ThresholdedStudent):
             return LinearModel.constant(2 * labels.sum(axis=0) > len(rows), inputs)
         order = np.random.default_rng(seed).permutation(len(rows))
         white = _White(rows)
-        features, labels = white.features(rows, order), labels[order]
+        features = white.features(rows, order)
+        labels = labels[order]
         num = max(1, round(self.held_out * len(features[:_MANY_ROWS])))
         # by which the penalty is chosen, the others of the first ones fit
-        shown, true = features[:num], labels[:num]
+        shown = features[:num]
+        true = labels[:num]
         frequency = labels[:_MANY_ROWS].mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
         best = math.inf
         weights = np.zeros((features.shape[1], labels.shape[1]))
@@ -332,7 +341,8 @@ class LogisticStudent(ThresholdedStudent):
             loss = float((np.logaddexp(0, scores) - scores * true).mean())
             if loss >= best < math.inf:
                 break
-            best, chosen = loss, (penalty, weights, FlatModel.logistic(scores))
+            best = loss
+            chosen = (penalty, weights, FlatModel.logistic(scores))
         penalty, weights, probabilities = chosen
         threshold = self._place(probabilities, true)
         weights = white.fit(features, labels, penalty, weights)
@@ -367,7 +377,8 @@ class _White:
             squares = sum(in_order(squares_of, blocks))
         variances, directions = np.linalg.eigh(squares / len(rows))
         kept = variances > _SMALLEST_VARIANCE * max(variances[-1], np.finfo(np.float64).tiny)
-        spread, directions = variances[kept], directions[:, kept]
+        spread = variances[kept]
+        directions = directions[:, kept]
         if wide:
             # X^T u / |X^T u|, the other one's
             directions = centered.T @ directions / np.sqrt(len(rows) * spread)
@@ -379,7 +390,8 @@ class _White:
     def features(self, rows: Rows, order: NDArray[np.intp]) -> Rows:
         """White coordinates and the constant 1, `[n, r + 1]`, of the rows in an order; at no time a second copy."""
         found = np.ones((len(rows), len(self.penalized)), np.float32)
-        center, directions = self.center.astype(np.float32), self.directions.astype(np.float32)
+        center = self.center.astype(np.float32)
+        directions = self.directions.astype(np.float32)
 
         def fill(block: slice) -> None:
             found[block, :-1] = (rows[order[block]] - center) @ directions
@@ -416,7 +428,8 @@ class _White:
                 slopes = np.where(scores >= 0, 1, small) / (1 + small) - true
                 return float(losses.sum(dtype=np.float64)), np.asarray(rows.T @ slopes)
 
-            loss, gradient = 0.0, np.zeros(weights.shape, np.float32)
+            loss = 0.0
+            gradient = np.zeros(weights.shape, np.float32)
             blocks = range(0, len(bits), _MANY_ROWS)  # so that working copies stay small
             for of_rows, slope_of_rows in in_order(of_block, blocks):
                 loss += of_rows

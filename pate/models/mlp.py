@@ -70,10 +70,8 @@ class MLPTeacher(Teacher):
         # 1 where all records are equal
         spread = torch.where(square > 0, square.sqrt(), torch.ones_like(square))
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        sizes, parameters = (
-            (inputs.shape[2], self.hidden, stack.labels.shape[2]),
-            list[torch.Tensor](),
-        )
+        sizes = (inputs.shape[2], self.hidden, stack.labels.shape[2])
+        parameters = list[torch.Tensor]()
         # He-scaled normal weights from each teacher's generator, one layer after the other
         drawn = [
             [math.sqrt(2 / rows) * rng.standard_normal((rows, columns), np.float32) for rng in rngs]

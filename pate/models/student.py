@@ -33,7 +33,8 @@ from pate.validation import (
 Rows = NDArray[np.float32]
 Labels = NDArray[np.bool_]
 
-_WEIGHTS, _CARD = "student.safetensors", "student.json"
+_WEIGHTS = "student.safetensors"
+_CARD = "student.json"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
 _MOST_AXES = 8
 # numbers in an input of a student whose arrays do not say how many, such as pixels of a picture
@@ -130,7 +131,8 @@ class StudentModel(ABC):
     @staticmethod
     def load(folder: Path | str) -> StudentModel:
         """Reads a student of whatever kind; raises `InvalidValue` for no folder, damaged files, an unknown kind."""
-        path, rule = Path(folder, _CARD), "the card of a published student"
+        path = Path(folder, _CARD)
+        rule = "the card of a published student"
         found = read_json(path, rule=rule, remedy=_REMEDY)
         try:
             shape = tuple(require_count("input_shape", size) for size in found["input_shape"])
@@ -146,10 +148,8 @@ class StudentModel(ABC):
                 "numbers in (0, 1]",
             )
             num_rows = require_count("num_rows", found["num_rows"], minimum=0)
-            kind, card = (
-                str(found["kind"]),
-                (values if each else values[0], shape, num_rows, dict(found["choices"])),
-            )
+            kind = str(found["kind"])
+            card = (values if each else values[0], shape, num_rows, dict(found["choices"]))
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
         if kind in KINDS:
@@ -159,7 +159,8 @@ class StudentModel(ABC):
             f"{nearest(kind, known)}; import the module of a student of your own before pate.load"
         )
         require(kind in known, "kind", kind, f"one of {', '.join(known)}{hint}")
-        path, rule = Path(folder, _WEIGHTS), "the weights of a published student"
+        path = Path(folder, _WEIGHTS)
+        rule = "the weights of a published student"
         wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
         with reading(path, rule=rule, remedy=_REMEDY, wrong=wrong):
             arrays: dict[str, Rows] = load_file(path)
@@ -298,7 +299,8 @@ class Student(ABC):
 def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[Rows, Labels]:
     """Returns the inputs flattened to float32 `[n, d]` and the labels, or raises `InvalidValue`."""
     require_count("seed", seed, minimum=0)
-    inputs, labels = require_features("inputs", inputs), require_array("labels", labels, kinds=None)
+    inputs = require_features("inputs", inputs)
+    labels = require_array("labels", labels, kinds=None)
     require(labels.dtype == np.bool_, "labels.dtype", labels.dtype, "bool")
     good = labels.ndim == 2 and len(labels) == len(inputs) and labels.shape[1] > 0
     require(good, "labels.shape", labels.shape, f"[{len(inputs)}, num_labels]")
@@ -381,8 +383,10 @@ def best_threshold(
     if not labels.any():
         return 0.5
     order = np.argsort(-probabilities, axis=None, kind="stable")
-    sorted_probabilities, sorted_labels = probabilities.ravel()[order], labels.ravel()[order]
-    predicted, hits = np.arange(1, len(order) + 1), np.cumsum(sorted_labels)
+    sorted_probabilities = probabilities.ravel()[order]
+    sorted_labels = labels.ravel()[order]
+    predicted = np.arange(1, len(order) + 1)
+    hits = np.cumsum(sorted_labels)
     # F1 = 2 TP / (predicted + held); TP + TN = 2 TP - predicted + a constant
     gain = (
         2 * hits / (predicted + hits[-1])

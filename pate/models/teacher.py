@@ -134,9 +134,11 @@ def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
     require(
         len(seeds) == len(shards), "len(seeds)", len(seeds), f"{len(shards)}, one for each shard"
     )
-    shape, num_labels = shards[0].inputs.shape[1:], shards[0].labels.shape[1]
+    shape = shards[0].inputs.shape[1:]
+    num_labels = shards[0].labels.shape[1]
     for shard in shards:
-        found, labels = shard.inputs.shape[1:], shard.labels.shape[1]
+        found = shard.inputs.shape[1:]
+        labels = shard.labels.shape[1]
         require(found == shape, "inputs.shape[1:]", found, f"{shape} in every shard")
         require(labels == num_labels, "labels.shape[1]", labels, f"{num_labels} in every shard")
 

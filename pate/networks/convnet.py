@@ -17,7 +17,8 @@ from pate.networks.network import Network, Recipe, Tensors
 from pate.validation import require
 
 GROUP = 8  # channels that are normalized together
-MOMENTUM, EPSILON = 0.1, 1e-5
+MOMENTUM = 0.1
+EPSILON = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,8 @@ class ConvNet(Architecture, Network):
     @property
     def kernels(self) -> list[tuple[int, int]]:
         """Channels out and inputs in of each layer before the head."""
-        first, taps = (self.width, self.shape[0] * self.patch**2), self.kernel_size**2
+        first = (self.width, self.shape[0] * self.patch**2)
+        taps = self.kernel_size**2
         others = [
             (2 * self.width, taps * (1 + (block > 0)) * self.width) for block in range(self.blocks)
         ]
@@ -123,10 +125,12 @@ class ConvNet(Architecture, Network):
     def _normalized(
         self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool
     ) -> torch.Tensor:
-        scale, shift = tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"]
+        scale = tensors[f"layer{layer}.scale"]
+        shift = tensors[f"layer{layer}.shift"]
         if self.norm == "group":
             return functional.group_norm(values, len(scale) // GROUP, scale, shift, EPSILON)
-        mean, var = tensors[f"layer{layer}.mean"], tensors[f"layer{layer}.var"]
+        mean = tensors[f"layer{layer}.mean"]
+        var = tensors[f"layer{layer}.var"]
         # torch would divide by 0: one value has no unbiased variance
         if training and values[:, 0].numel() == 1:
             mean.lerp_(values.detach().flatten().to(mean.dtype), MOMENTUM)
@@ -145,7 +149,8 @@ def stacked_logits(
     batch; a network without any keeps its buffers.
     """
     parts, count, channels, height, width = images.shape
-    rows, columns = height // network.patch, width // network.patch
+    rows = height // network.patch
+    columns = width // network.patch
     cut = images.view(parts, count, channels, rows, network.patch, columns, network.patch)
     # patches, channels innermost
     values = cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(parts, count, rows, columns, -1)
@@ -172,7 +177,8 @@ class Neighborhoods(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
         networks, count, rows, columns, channels = values.shape
-        context.side, edge = side, side // 2
+        context.side = side
+        edge = side // 2
         padded = functional.pad(values, (0, 0, edge, edge, edge, edge))
         steps = padded.stride()
         shape = (networks, count, rows, columns, side, side * channels)
@@ -182,7 +188,8 @@ class Neighborhoods(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         networks, count, rows, columns, _ = gradients[0].shape
-        side, edge = context.side, context.side // 2
+        side = context.side
+        edge = context.side // 2
         parts = gradients[0].view(networks, count, rows, columns, side, side, -1)
         total = parts.new_zeros(
             networks, count, rows + 2 * edge, columns + 2 * edge, parts.shape[-1]
@@ -212,9 +219,11 @@ def _normalized(
         grouped = values.view(*values.shape[:4], -1, GROUP)
         var, mean = torch.var_mean(grouped, dim=(2, 3, 5), correction=0, keepdim=True)
         return torch.addcmul(shift, ((grouped - mean) * (var + EPSILON).rsqrt()).flatten(4), scale)
-    mean, var = tensors[f"layer{layer}.mean"], tensors[f"layer{layer}.var"]
+    mean = tensors[f"layer{layer}.mean"]
+    var = tensors[f"layer{layer}.var"]
     if training:  # over the valid images, `[T, channels]`; moves the running ones
-        kept, mask = (mean, var), valid[:, :, None, None, None]
+        kept = (mean, var)
+        mask = valid[:, :, None, None, None]
         # [T, 1]
         count = (valid.sum(dim=1, keepdim=True) * values.shape[2] * values.shape[3]).clamp(min=1)
         mean = (values * mask).sum(dim=(1, 2, 3)) / count
@@ -224,7 +233,8 @@ def _normalized(
         share = MOMENTUM * valid.any(dim=1, keepdim=True)
         for buffer, found in zip(kept, (mean.detach(), unbiased), strict=True):
             buffer.add_(share * (found - buffer))
-    center, spread = mean[:, None, None, None], (var[:, None, None, None] + EPSILON).rsqrt()
+    center = mean[:, None, None, None]
+    spread = (var[:, None, None, None] + EPSILON).rsqrt()
     return torch.addcmul(shift, (values - center) * spread, scale)
 
 
@@ -284,7 +294,8 @@ def fit_stacked(
         ).sum(dim=2)
         losses = (each * valid).sum(dim=1) / valid.sum(dim=1).clamp(min=1)  # [T]
         found = torch.autograd.grad(losses.sum() * loss_scale, parameters)
-        gradients, active = [gradient.flatten(1) / loss_scale for gradient in found], valid[:, :1]
+        gradients = [gradient.flatten(1) / loss_scale for gradient in found]
+        active = valid[:, :1]
         if can_overflow:
             finite = torch.stack([gradient.isfinite().all(dim=1) for gradient in gradients]).all(
                 dim=0

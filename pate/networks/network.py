@@ -184,7 +184,9 @@ class Minibatches:
         epochs: int,
         rngs: Sequence[np.random.Generator],
     ) -> None:
-        self._sizes, self._batch_size, self._rngs = sizes, batch_size, rngs
+        self._sizes = sizes
+        self._batch_size = batch_size
+        self._rngs = rngs
         self._steps_per_epoch = [-(-size // batch_size) for size in sizes]
         self.steps_of = [epochs * steps for steps in self._steps_per_epoch]
         self.num_steps = max(self.steps_of)
@@ -215,11 +217,9 @@ class StackedAdamW:
     def __init__(
         self, parameters: Sequence[torch.Tensor], *, learning_rate: float, weight_decay: float
     ) -> None:
-        self.learning_rate, self.weight_decay, self._parameters = (
-            learning_rate,
-            weight_decay,
-            list(parameters),
-        )
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self._parameters = list(parameters)
         self._first, self._second = (
             [torch.zeros_like(each) for each in parameters] for _ in range(2)
         )
@@ -263,14 +263,17 @@ def fit(
     """
     # What is trained are views of one vector, with gradients that are views of another: a step of the optimizer is then
     # a handful of operations, however many layers there are.
-    tensors, start = {name: tensor.to(device) for name, tensor in network.initial(rng).items()}, 0
+    tensors = {name: tensor.to(device) for name, tensor in network.initial(rng).items()}
+    start = 0
     trained = [name for name in tensors if not network.is_buffer(name)]
     vector = torch.cat([tensors[name].reshape(-1) for name in trained])
     gradient = torch.zeros_like(vector)
     for name in trained:
-        shape, end = tensors[name].shape, start + tensors[name].numel()
+        shape = tensors[name].shape
+        end = start + tensors[name].numel()
         tensors[name] = vector[start:end].view(shape).detach().requires_grad_()
-        tensors[name].grad, start = gradient[start:end].view(shape), end
+        tensors[name].grad = gradient[start:end].view(shape)
+        start = end
     optimizer = StackedAdamW(
         [vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
     )
@@ -280,7 +283,8 @@ def fit(
         shown = centered(shown).permute(0, 2, 3, 1)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
     curve = torch.zeros(batches.num_steps)
-    loss_scale, active = recipe.loss_scale(device), None
+    loss_scale = recipe.loss_scale(device)
+    active = None
     for step, (rows, counts) in enumerate(batches):
         batch = torch.from_numpy(rows[0, : counts[0]]).to(device)
         drawn = shown.index_select(0, batch)

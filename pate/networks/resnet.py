@@ -170,7 +170,8 @@ class FrozenBackbone:
     _remembered = 2
 
     def __init__(self, weights: str, image_size: int | None, device: torch.device) -> None:
-        self._network, self._device = ResNet50(0, weights, image_size), device
+        self._network = ResNet50(0, weights, image_size)
+        self._device = device
         self._tensors = {name: tensor.to(device) for name, tensor in read_weights(weights).items()}
         self._memory: dict[str, NDArray[np.float32]] = {}
 

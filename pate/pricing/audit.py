@@ -32,15 +32,18 @@ def published_claim(
 
     None where published code prints nothing of its own.
     """
-    counts, num_teachers = votes.counts, votes.num_teachers
+    counts = votes.counts
+    num_teachers = votes.num_teachers
     num_queries, num_labels = counts.shape
     # of Gaussian noise: its std, how many counts move by 1, how many times
     parts: list[tuple[float, int, float]] = []
     match aggregator:
         case aggregators.GaussianVotes():
-            parts, claim = [(aggregator.noise_std, 2, num_queries)], "all labels cost like one"
+            parts = [(aggregator.noise_std, 2, num_queries)]
+            claim = "all labels cost like one"
         case aggregators.PowersetGNMax():
-            parts, claim = [(aggregator.noise_std, 2, num_queries)], "two counts move"
+            parts = [(aggregator.noise_std, 2, num_queries)]
+            claim = "two counts move"
         case aggregators.ClippedVotes():
             parts = [(aggregator.noise_std, min(aggregator.vote_clip, num_labels), num_queries)]
             claim = "only tau counts move"
@@ -155,7 +158,8 @@ def audit_votes(
     usual = _usual_aggregators(votes.layout, shape, target_delta)
     if aggregator is not None:
         # others may need that teachers vote for few
-        single, one = aggregator.single_label, votes.layout == "classes"
+        single = aggregator.single_label
+        one = votes.layout == "classes"
         fits = single if one else not single or aggregator.max_votes_per_teacher is None
         released = "one label per query" if one else "several labels"
         rule = f"one that releases {released}, votes are of layout {votes.layout}"
@@ -279,7 +283,8 @@ class ReleaseParameters:
 
         No aggregator takes that: it has noise of 1 instead.
         """
-        fields_of, known = {item.name for item in fields(aggregator)}, self.known
+        fields_of = {item.name for item in fields(aggregator)}
+        known = self.known
         spelled = [
             (item.name, each)
             for item in fields(self)

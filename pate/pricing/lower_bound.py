@@ -28,7 +28,9 @@ Counts = NDArray[np.int64]
 _LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)  # in units of the noise
 _SESSION_LEADS = (0.5, 1.5, 2.5, 3.0, 3.5, 4.0, 4.5)  # the same, of sessions
 _MOST_CALLS = 3_000  # of a session: what its first calls give away, it gives away
-_MOST_LAWS, _OUTCOMES = 1000, 500_000  # of a local search
+# of a local search
+_MOST_LAWS = 1000
+_OUTCOMES = 500_000
 _LAWS_OF_GAPS = 200  # the same for gaps, whose laws take milliseconds
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
 
@@ -46,29 +48,30 @@ def lower_bound_of(
     >>> round(found.epsilon, 2), abs(found.first[0] - found.second[0])
     (2.85, 1)
     """
-    num_labels, replaced = shape.num_labels, aggregator.adjacency is Adjacency.REPLACE_ONE
-    releases, steps = shape.num_queries, 0  # laws of a local search from the best of the pairs
+    num_labels = shape.num_labels
+    replaced = aggregator.adjacency is Adjacency.REPLACE_ONE
+    # laws of a local search from the best of the pairs
+    releases = shape.num_queries
+    steps = 0
     law: Law
     match aggregator:
         case GNMax() | aggregators.PowersetGNMax():
-            noise_std, num_candidates = aggregator.noise_std, num_labels
+            noise_std = aggregator.noise_std
+            num_candidates = num_labels
             if not isinstance(aggregator, GNMax):
                 num_candidates = 2 ** min(num_labels, 4)
             law = lambda counts: dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))  # noqa: E731
             pairs = _winner_pairs(noise_std, num_candidates, replaced)
         case GaussianVotes() | aggregators.ClippedVotes():
             # independent bits about their thresholds: all labels, or as many as one teacher moves
-            share, moved = 0.5, num_labels
+            share = 0.5
+            moved = num_labels
             if isinstance(aggregator, aggregators.ClippedVotes):
                 size: Any = {"num_labels": num_labels, "adjacency": aggregator.adjacency}
-                share, moved = (
-                    aggregator.threshold_share,
-                    squared_sensitivity(aggregator.vote_clip, **size),
-                )
-            law, releases = (
-                partial(_bit, at=share * shape.num_teachers, noise_std=aggregator.noise_std),
-                releases * moved,
-            )
+                share = aggregator.threshold_share
+                moved = squared_sensitivity(aggregator.vote_clip, **size)
+            law = partial(_bit, at=share * shape.num_teachers, noise_std=aggregator.noise_std)
+            releases = releases * moved
             above, middle, below = (
                 np.array([int(share * shape.num_teachers) + more]) for more in (1, 0, -1)
             )
@@ -76,11 +79,13 @@ def lower_bound_of(
         # stairs of gaps: what is chosen and what passes move at once
         case aggregators.StableTopK():
             law = partial(aggregator.distribution, num_teachers=shape.num_teachers)
-            pairs, steps = _gap_pairs(shape, replaced), _LAWS_OF_GAPS
+            pairs = _gap_pairs(shape, replaced)
+            steps = _LAWS_OF_GAPS
         case aggregators.FixedTopK() if (
             aggregator.k < num_labels and num_labels**aggregator.k <= 10**5
         ):
-            law, pairs = aggregator.top_k.distribution, _top_pairs(aggregator.k, shape, replaced)
+            law = aggregator.top_k.distribution
+            pairs = _top_pairs(aggregator.k, shape, replaced)
             steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(num_labels))))
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
             return max(
@@ -93,7 +98,8 @@ def lower_bound_of(
     found = lower_bound(law, pairs, num_releases=releases, target_delta=target_delta)
     if not steps:
         return found
-    start, moves = (np.array(found.first), np.array(found.second)), (-1, 1) if replaced else (0, 1)
+    start = (np.array(found.first), np.array(found.second))
+    moves = (-1, 1) if replaced else (0, 1)
     if not replaced and (start[1] < start[0]).any():
         start = start[::-1]
     climb = climbed(law, start, moves=moves, num_teachers=shape.num_teachers, steps=steps)
@@ -113,7 +119,8 @@ def _of_session(
     ends = {"num_calls": min(shape.num_queries, _MOST_CALLS), "target_hits": aggregator.target_hits}
     for lead in sorted({round(lead * aggregator.selection_scale) for lead in _SESSION_LEADS}):
         if lead <= shape.num_teachers - 2:
-            rival, rest = (shape.num_teachers - lead) // 2, [0] * (shape.num_labels - 2)
+            rival = (shape.num_teachers - lead) // 2
+            rest = [0] * (shape.num_labels - 2)
             counts = np.array([rival + lead, rival, *rest])
             moved = counts + np.array(
                 [-1, int(aggregator.adjacency is Adjacency.REPLACE_ONE), *rest]
@@ -160,7 +167,8 @@ def _gap_pairs(shape: VoteShape, replaced: bool) -> Iterator[Pair]:
 
 def _top_pairs(k: int, shape: VoteShape, replaced: bool) -> Iterator[Pair]:
     """K labels beside the others or before them; some rise, and under replace-one the others fall."""
-    places, middle = np.arange(shape.num_labels), shape.num_teachers // 2
+    places = np.arange(shape.num_labels)
+    middle = shape.num_teachers // 2
     for lead in (0, 5, 20, 60):
         counts = middle + lead * (places < k)
         for rising in {1, k, max(k - 1, 1), len(places) // 2, min(k + 1, len(places) - 1)}:

@@ -307,7 +307,8 @@ def plan_release(
         require_achievable_delta(**given, num_labels=shape.num_labels)
         aggregator = aggregator.settled(**given)
         require_delta_left(aggregator, **given, spelled=names.noise, queries=names.num_queries)
-    start, classes = aggregator, tuple[BudgetClass, ...]()
+    start = aggregator
+    classes = tuple[BudgetClass, ...]()
     if budget.classes is not None and aggregator.budgets_by != "weights":
         aggregator, classes = _spread(start, shape, budget)
     elif budget.target_epsilon is not None:
@@ -320,7 +321,8 @@ def plan_release(
         sizes: dict[str, Any] = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
         at_most = None if more_queries else shape.num_queries
         found = largest_num_queries(aggregator, **wanted, **sizes, at_most=at_most)
-        shape, solved = replace(shape, num_queries=found), {"num_queries": found}
+        shape = replace(shape, num_queries=found)
+        solved = {"num_queries": found}
         aggregator = aggregator.settled(num_queries=found, target_delta=budget.target_delta)
     event = aggregator.event(shape)
     spent = budget.accountant().compose(event)
@@ -338,7 +340,8 @@ def _weighted(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> tuple
     A group of weight w moves all that is released at most w times as far as one of weight 1 (docs/proofs/budgets.md).
     So it pays what all would pay for noise that is 1 / w times as large.
     """
-    (noise,), found = declared(type(aggregator)), list[BudgetClass]()
+    (noise,) = declared(type(aggregator))
+    found = list[BudgetClass]()
     for name, epsilon in (budget.classes or {}).items():
         alone = _calibrated(aggregator, shape, budget, epsilon)
         share = min(getattr(aggregator, noise) / getattr(alone, noise), 1.0)

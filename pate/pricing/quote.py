@@ -39,7 +39,8 @@ _FAILURE_SHARE = 0.1  # of delta, for all failures together
 _SMALLEST = 1e-3  # of the cap
 _STEPS = 12
 _A_LITTLE_LESS = 1 - 2e-4  # noise is solved for to a relative 1e-4
-_BY_STEPS, _BY_LOSS = ("exact", "auto"), ("pld",)
+_BY_STEPS = ("exact", "auto")
+_BY_LOSS = ("pld",)
 _LOOSER = ("zcdp",)  # than rdp
 _FEW_STEPS = 64
 
@@ -108,10 +109,13 @@ def plan_hits(
 
     hits = aggregator.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
     reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
-    asked, rate = int(reached[0]) + 1 if reached.size else len(counts), float(hits.mean())
-    low, high = 0, 1
+    asked = int(reached[0]) + 1 if reached.size else len(counts)
+    rate = float(hits.mean())
+    low = 0
+    high = 1
     while high < max_queries and not pays(high):
-        low, high = high, min(2 * high, max_queries)
+        low = high
+        high = min(2 * high, max_queries)
     fewest = high if pays(high) else None
     while fewest is not None and fewest - low > max(1, low // 100):  # to a hundredth
         middle = (low + fewest) // 2
@@ -121,7 +125,8 @@ def plan_hits(
 
 def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
     """What one data set of a ledger was charged for, by itself and in all, as plain values."""
-    price, charges = cache(ledger.price), []
+    price = cache(ledger.price)
+    charges = []
     for entry in ledger.entries:
         who = {
             "time": entry.time,
@@ -167,10 +172,8 @@ def accounts_left(
     path: str | os.PathLike[str], release: PricedRelease, budget: Budget
 ) -> tuple[AccountLeft, ...]:
     """All data sets of a ledger, in the order of their first charges, and what the planned release leaves."""
-    found, ours = (
-        [],
-        {"adjacency": release.aggregator.adjacency, "target_delta": budget.target_delta},
-    )
+    found = []
+    ours = {"adjacency": release.aggregator.adjacency, "target_delta": budget.target_delta}
     for ledger in ledgers_in(path):
         for name, own in ours.items():
             counted = getattr(ledger, name)
@@ -183,10 +186,8 @@ def accounts_left(
             accountant=ledger.accountant_name,
         )
         if left.max_epsilon is not None:
-            more, target = (
-                ledger.affords(release.event),
-                _largest_target(ledger, release, budget, left.max_epsilon),
-            )
+            more = ledger.affords(release.event)
+            target = _largest_target(ledger, release, budget, left.max_epsilon)
             left = replace(left, more_releases=more, target_epsilon=target)
         found.append(left)
     return tuple(found)
@@ -214,7 +215,8 @@ def _largest_target(
 
     if fitting(cap, budget.accountant):
         return cap
-    low, high = math.log(_SMALLEST * cap), math.log(cap)
+    low = math.log(_SMALLEST * cap)
+    high = math.log(cap)
     found = fitting(math.exp(low))
     for _ in range(_STEPS if found else 0):
         middle = (low + high) / 2
@@ -298,8 +300,11 @@ def quote_release(
     >>> [(price.accountant, round(price.epsilon, 3)) for price in quote.accountants]
     [('auto', 0.137), ('rdp', 0.146)]
     """
-    aggregator, shape, delta = release.aggregator, release.shape, budget.target_delta
-    accountant, ready = budget.accountant(), getattr(aggregator, "table", None)
+    aggregator = release.aggregator
+    shape = release.shape
+    delta = budget.target_delta
+    accountant = budget.accountant()
+    ready = getattr(aggregator, "table", None)
     own: dict[str, Any] = {
         "accountant": accountant.name,
         "epsilon": release.epsilon,
@@ -331,10 +336,12 @@ def quote_release(
             "table_rdp": ready.rdp,
             "table_sha256": ready.digest,
         }
-    expected, plain_event = None, aggregator.plain_event(shape)
+    expected = None
+    plain_event = aggregator.plain_event(shape)
     with suppress(InvalidValue):  # of an aggregator that does not say it
         expected = expectation(aggregator, shape)
-    test, gaps = aggregator.stability_test(num_teachers=shape.num_teachers), dict[str, Any]()
+    test = aggregator.stability_test(num_teachers=shape.num_teachers)
+    gaps = dict[str, Any]()
     if test is not None:
         gaps = {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
         if isinstance(aggregator, aggregators.StableTopK):  # whose module others need not load
@@ -389,7 +396,8 @@ def cheapest_accountant(
     """The accountant with the smallest epsilon for a release, of those `known` that are installed and quick on it."""
     # Optimal composition step by step is asked only if it has few steps, not counting those of Gaussian noise, and loss
     # distributions only if a noisy maximum has Gaussian noise. Elsewhere both take a second and give no smaller figure.
-    found, own = count_leaves(release.event), budget.accountant()
+    found = count_leaves(release.event)
+    own = budget.accountant()
     asked = isinstance(own, AutoAccountant)  # it has asked them
     few = (
         sum(sum(times) for kind, (_, times) in found.items() if kind is not GaussianEvent)

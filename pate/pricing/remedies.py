@@ -455,7 +455,8 @@ def group_votes_tell_more(
     A student of answers learns from no more samples than are answered rightly. One of centered votes learns from all
     private groups, one teacher each, as far as their noise lets it. Far more is ten times as many, if it is heard.
     """
-    shape, aggregator = priced.shape, priced.aggregator
+    shape = priced.shape
+    aggregator = priced.aggregator
     fits = aggregator.input_form != "centered" and aggregator.adjacency is Adjacency.REPLACE_ONE
     if not fits or not 0 < priced.epsilon < math.inf:
         return False
@@ -528,10 +529,8 @@ def require_useful(
         expected = expectation(priced.aggregator, priced.shape)
     except InvalidValue:
         return tuple(lines)
-    teachers, reason = (
-        names.num_teachers.format(priced.shape.num_teachers),
-        _reason(expected, priced),
-    )
+    teachers = names.num_teachers.format(priced.shape.num_teachers)
+    reason = _reason(expected, priced)
     if not expected.is_useless:
         if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
             shares = ", ".join(f"{each.success:.0%}" for each in vars(expected).values())
@@ -573,7 +572,8 @@ def _of_delta(
 
 def _reason(expectation: Expectation, priced: PricedRelease) -> str:
     """What comes out where teachers agree."""
-    shape, expected = priced.shape, expectation.unanimous
+    shape = priced.shape
+    expected = expectation.unanimous
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
     if test is not None and test.gap_to_pass(0.5) is None:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
@@ -638,7 +638,9 @@ def suggest(
         middle = replace(shape, num_teachers=teachers[len(teachers) // 2], num_queries=queries)
         if (planned := planned_or_none(aggregator, middle, quick)) is None:
             continue
-        noisy, size = planned.aggregator, planned.shape  # the noise hardly depends on the teachers
+        # the noise hardly depends on the teachers
+        noisy = planned.aggregator
+        size = planned.shape
         found += [
             _judged(noisy, replace(size, num_teachers=count), num_private) for count in teachers
         ]

@@ -114,10 +114,8 @@ def privacy_card(
     rule = f"at most num_queries={privacy.num_queries}"
     require(num_answered <= privacy.num_queries, "num_answered", num_answered, rule)
     made_of = f"{features['features']}, which {features_origin(features)}" if features else None
-    about, counts = (
-        {"data set": dataset, "features": made_of},
-        {"queries answered": num_answered, "hits": num_hits},
-    )
+    about = {"data set": dataset, "features": made_of}
+    counts = {"queries answered": num_answered, "hits": num_hits}
     counts |= {"labels per query": num_labels, "teachers": num_teachers}
     rows = [*about.items(), *privacy.terms, *privacy.made_by(name), *counts.items()]
     promise, reading = _promise(privacy)
@@ -164,7 +162,8 @@ def _promise(privacy: Privacy) -> tuple[str, str]:
     if math.isinf(privacy.epsilon):
         none = "This release has **no privacy guarantee**: its epsilon is infinite."
         return none, "Nothing bounds what the release says about one unit of privacy."
-    epsilon, delta = format_epsilon(privacy.epsilon), format_delta(privacy.delta)
+    epsilon = format_epsilon(privacy.epsilon)
+    delta = format_delta(privacy.delta)
     sentence = f"This release is ({epsilon}, {delta})-differentially private under the adjacency {privacy.adjacency}"
     sentence += f"; the unit of privacy is {cell(privacy.unit)}."
     if privacy.classes:

@@ -22,7 +22,9 @@ from pate.report.report import Report, add_words
 from pate.validation import printable, rounded_down, rounded_up
 
 _ANY_WIDTH = 10_000
-_CELL, _BREAK = "\N{BROKEN BAR}", "\v"  # of which no value has any
+# of which no value has any
+_CELL = "\N{BROKEN BAR}"
+_BREAK = "\v"
 
 
 class PlainConsole(Console):
@@ -62,7 +64,8 @@ def print_page(template: str, *, console: Console | None = None, **values: Any) 
 
 
 def _print_table(console: Console, rows: list[list[str]]) -> None:
-    width, whole = console.width, rows[0][0].startswith("==")
+    width = console.width
+    whole = rows[0][0].startswith("==")
     if rows[0][0].startswith("="):
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
         for place, cell in enumerate(rows.pop(0)):

@@ -16,9 +16,11 @@ Interval = tuple[float, float]
 Precision = Callable[[NDArray[np.float32]], Floats]
 
 _POINTS = 200  # of a curve of precision and recall
-_MOST_RESAMPLES, _FEWEST_RESAMPLES = 200, 50
+_MOST_RESAMPLES = 200
+_FEWEST_RESAMPLES = 50
 _MOST_BITS = 2 * 10**8  # of all resamples together
-_MOST_SAMPLES, _PART = 2**15, 2**14
+_MOST_SAMPLES = 2**15
+_PART = 2**14
 _MOST_WEIGHTS = 2**26  # bytes of a block of resamples
 _RATES = (0.001, 0.01)  # of false positives, at which an attack is told in words
 _FALSE_COUNTS = 24  # of its curve
@@ -128,7 +130,9 @@ def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
 
 
 def _checked(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> tuple[Bits, Floats, Bits]:
-    bits, values, truth = np.asarray(predicted), np.asarray(scores), np.asarray(true)
+    bits = np.asarray(predicted)
+    values = np.asarray(scores)
+    truth = np.asarray(true)
     for name, array in {"predicted": bits, "true": truth}.items():
         require(array.dtype == np.bool_, f"{name}.dtype", array.dtype, "bool")
         good = array.ndim == 2 and array.size > 0
@@ -224,7 +228,8 @@ def _resampled(
     weights: NDArray[np.float32], bits: Bits, truth: Bits, ranked: list[Precision]
 ) -> dict[str, Floats]:
     """Each metric of each resample, `[B]`; NaN where it is undefined."""
-    n, shares = len(truth), np.ascontiguousarray(weights.T)
+    n = len(truth)
+    shares = np.ascontiguousarray(weights.T)
     hits, named, real = (  # [B, L]
         np.asarray(shares @ some.astype(np.float32), np.float64)
         for some in (bits & truth, bits, truth)
@@ -263,10 +268,8 @@ def _precision_of(scores: Floats, truth: Bits) -> Precision:
     cuts = found > np.append(0, found[:-1])
     one_score = len(ends) == 1
     # `[C, n]`, 1 for the samples between two of the C cuts, and for the positive ones among them
-    segments, positives = (
-        _rows(order, ends[cuts], len(order)),
-        _rows(order[truth[order]], found[cuts], len(order)),
-    )
+    segments = _rows(order, ends[cuts], len(order))
+    positives = _rows(order[truth[order]], found[cuts], len(order))
 
     def average_precision(weights: NDArray[np.float32]) -> Floats:
         if not positives.shape[0]:
@@ -355,7 +358,8 @@ class PrecisionRecall:
         """At up to 200 levels of recall, of arrays `[n, L]` and the constant's labels `[L]`; None if no bit is true."""
         if not true.any():
             return None
-        found, every = np.sort(scores[true]), np.sort(scores, axis=None)
+        found = np.sort(scores[true])
+        every = np.sort(scores, axis=None)
         ranks = np.unique(np.linspace(1, len(found), min(_POINTS, len(found))).round().astype(int))
         levels = found[-ranks]
         above = len(found) - np.searchsorted(found, levels)
@@ -394,7 +398,8 @@ class Membership:
         cls, private: Floats, test: Floats, by_reference: tuple[Floats, Floats] | None = None
     ) -> Self | None:
         """By the losses of independent records, `[n]` and `[m]`, and by `unusual`; None for fewer than one and two."""
-        n, m = len(private), len(test)
+        n = len(private)
+        m = len(test)
         if not n or m < 2:
             return None
         asked = np.append(np.geomspace(1, m - 1, _FALSE_COUNTS), np.multiply(_RATES, m))
@@ -466,7 +471,8 @@ def _by_chance(counts: NDArray[np.int64], n: int, m: int) -> tuple[Floats, Float
     Before the (k + 1)-th of m test records come as many of n private ones as a binomial of n counts whose rate is
     Beta(k + 1, m - k).
     """
-    found, k = np.arange(n), counts[:, None]
+    found = np.arange(n)
+    k = counts[:, None]
     steps = np.log((n - found) * (found + k + 1.0) / ((found + 1.0) * (m - k + n - 1 - found)))
     weights = np.cumsum(np.pad(steps, ((0, 0), (1, 0))), axis=1)  # [P, n + 1], logarithms
     below = np.cumsum(np.exp(weights - weights.max(axis=1, keepdims=True)), axis=1)

@@ -37,8 +37,13 @@ from pate.report.report import (
 )
 
 # Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
-INK, MUTED, RULE = "#010101", "#020202", "#030303"
-ACCENT, SECOND, THIRD, FAINT = "#040404", "#050505", "#060606", "#070707"
+INK = "#010101"
+MUTED = "#020202"
+RULE = "#030303"
+ACCENT = "#040404"
+SECOND = "#050505"
+THIRD = "#060606"
+FAINT = "#070707"
 _PAPER = {
     INK: ("ink", "#1c2126"),
     MUTED: ("muted", "#5a6570"),
@@ -51,7 +56,8 @@ _PAPER = {
 _STYLE = mpl.rc_params_from_file(
     Path(__file__).with_name("pictures.mplstyle"), use_default_template=False
 )
-_POINTS_PER_INCH, _DOTS_PER_INCH = 72, 200
+_POINTS_PER_INCH = 72
+_DOTS_PER_INCH = 200
 _WIDTH = 340.0  # of a phone less its margins, so that a point is no less than a pixel there
 
 _MODEL_COLORS = dict(zip(MODEL_NAMES, (FAINT, FAINT, ACCENT, SECOND, THIRD, MUTED), strict=True))
@@ -63,13 +69,18 @@ _MARKS = (
     ("student", ACCENT, "o", "round dot", True),
 )
 _PITCH = 14.0  # points from bar to bar, and from label to label, each with a line of text beside it
-_LONGEST_NAME, _LONGEST_AXIS = 22, 30  # characters
-_MOST_LABELS, _MOST_POINTS, _MOST_BINS = 60, 1000, 48
+# characters
+_LONGEST_NAME = 22
+_LONGEST_AXIS = 30
+_MOST_LABELS = 60
+_MOST_POINTS = 1000
+_MOST_BINS = 48
 
 
 def render_html(report: Report, figures: RunFigures) -> str:
     """Renders `report.html`, which marks what no epsilon covers and must not be published. Every text is escaped."""
-    bounded, drawn = math.isfinite(report.privacy.epsilon), pictures(report, figures)
+    bounded = math.isfinite(report.privacy.epsilon)
+    drawn = pictures(report, figures)
     return rendered(
         "report/report.html", report=report, figures=figures, bounded=bounded, pictures=drawn
     )
@@ -222,7 +233,8 @@ def score_bars(report: Report) -> Picture | None:
         for row, (model, scores) in enumerate(shown.items()):
             # None is NaN
             values = np.array([getattr(scores, key) for key in METRIC_NAMES], dtype=np.float64)
-            places, widths = np.arange(len(values)) * pitch + row, np.nan_to_num(values)
+            places = np.arange(len(values)) * pitch + row
+            widths = np.nan_to_num(values)
             axes.barh(
                 places, widths, height=0.82, color=_MODEL_COLORS[model], label=MODEL_NAMES[model]
             )
@@ -277,7 +289,8 @@ def label_dots(figures: RunFigures) -> Picture | None:
         for key, *_ in _MARKS
         if key in figures.per_label
     }
-    student, frequency = found["student"], figures.per_label["student"]["prevalence"]
+    student = found["student"]
+    frequency = figures.per_label["student"]["prevalence"]
     highest = found.get("all_records_model", student)
     order = np.argsort(-highest, kind="stable")
     # a label that no test sample has, has no average precision
@@ -372,7 +385,8 @@ def membership_curve(report: Report) -> Picture | None:
     if (attack := report.membership) is None:
         return None
     least = 1 / attack.num_private
-    low, high = np.maximum(attack.low, least / 2), np.maximum(attack.high, least)
+    low = np.maximum(attack.low, least / 2)
+    high = np.maximum(attack.high, least)
     lines = {
         "by its loss": (attack.tpr, ACCENT),
         "by reference models": (attack.tpr_by_reference, SECOND),
@@ -400,7 +414,8 @@ def answer_bars(figures: RunFigures) -> Picture | None:
     """How many queries were refused, and how many answers released how many labels; None without queries."""
     # [most + 1]
     sizes = np.bincount(np.count_nonzero(figures.labels[figures.answered], axis=1), minlength=1)
-    total, answered = len(figures.answered), int(sizes.sum())
+    total = len(figures.answered)
+    answered = int(sizes.sum())
     spread = ", ".join(f"{count} with {size}" for size, count in enumerate(sizes) if count)
 
     def paint(axes: Axes) -> None:
@@ -429,7 +444,8 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
     epsilon = figures.epsilon_after_query
     if not len(epsilon) or not np.isfinite(epsilon).all():
         return None
-    count, last = len(epsilon), format_epsilon(float(epsilon[-1]))
+    count = len(epsilon)
+    last = format_epsilon(float(epsilon[-1]))
 
     def paint(axes: Axes) -> None:
         places = np.unique(np.linspace(0, count - 1, min(_MOST_POINTS, count)).round().astype(int))
@@ -459,14 +475,17 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
 
     def paint(axes: Axes) -> None:
         """Stacked bars of the gaps on the left scale, the pass probability on the right one."""
-        gaps, answered = np.asarray(figures.gaps), figures.answered
+        gaps = np.asarray(figures.gaps)
+        answered = figures.answered
         # At most 48 bins of whole votes, from 0 (or a smaller smallest gap) past the largest gap.
-        least, most = min(0, int(np.floor(gaps.min()))), int(np.ceil(gaps.max()))
+        least = min(0, int(np.floor(gaps.min())))
+        most = int(np.ceil(gaps.max()))
         width = -(-(most + 1 - least) // _MOST_BINS)
         edges = (
             least - 0.5 + width * np.arange(-(-(most + 1 - least) // width) + 1, dtype=np.float64)
         )
-        groups, names = [gaps[answered], gaps[~answered]], ["answered", "refused"]
+        groups = [gaps[answered], gaps[~answered]]
+        names = ["answered", "refused"]
         axes.hist(groups, bins=edges.tolist(), stacked=True, color=[ACCENT, FAINT], label=names)
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         if figures.pass_gaps is not None and figures.pass_probability is not None:

@@ -213,7 +213,8 @@ class Privacy:
         said = "pays: plain composition costs"
         if self.plain_epsilon <= self.epsilon:
             said = "does not pay: plain composition costs less,"
-        plain, charged = format_epsilon(self.plain_epsilon), format_epsilon(self.epsilon)
+        plain = format_epsilon(self.plain_epsilon)
+        charged = format_epsilon(self.epsilon)
         return f"{said} {plain} instead of {charged} for the queries that were asked, with the same noise"
 
     @property
@@ -225,7 +226,8 @@ class Privacy:
             if self.noise_seeded
             else "ChaCha20, from the operating system's entropy"
         )
-        plain, failure_prob = self.plain_epsilon, self.failure_prob
+        plain = self.plain_epsilon
+        failure_prob = self.failure_prob
         rows = {
             "epsilon": "infinite: no guarantee"
             if math.isinf(self.epsilon)
@@ -417,7 +419,8 @@ class Report:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        priced, released = self.privacy.num_queries, self.release.num_queries
+        priced = self.privacy.num_queries
+        released = self.release.num_queries
         require(
             priced >= released,
             "privacy.num_queries",
@@ -517,19 +520,19 @@ def _behind(student: Scores, constant: Scores) -> list[str]:
 
 def _share(levels: Mapping[str, float | None], trained: bool) -> tuple[float | None, str]:
     """The share of the reachable, and a sentence on it."""
-    name, ceiling = "a model of all private records without privacy", "all_records_model"
+    name = "a model of all private records without privacy"
+    ceiling = "all_records_model"
     if not trained:
-        name, ceiling = "a student of the queries' true labels", "true_label_student"
+        name = "a student of the queries' true labels"
+        ceiling = "true_label_student"
     low, high, mean = (levels[key] for key in ("prior", ceiling, "student"))
     if low is None or high is None or mean is None or high <= low:
         return (
             None,
             "The share of the reachable is undefined here: it needs a constant and a ceiling above it.",
         )
-    share, scale = (
-        (mean - low) / (high - low),
-        f"{mean:.3f}, where a constant has {low:.3f}, {name} {high:.3f}.",
-    )
+    share = (mean - low) / (high - low)
+    scale = f"{mean:.3f}, where a constant has {low:.3f}, {name} {high:.3f}."
     if share > 1:
         return share, f"Above what counts as reachable in mean average precision: {scale}"
     return share, f"Reached {share:.0%} of the reachable mean average precision: {scale}"
@@ -546,7 +549,9 @@ def _loss_text(levels: Mapping[str, float | None], remedies: Mapping[str, str]) 
     )
     losses = {}
     for worse, better in pairwise(_STEPS):
-        high, low, name = levels[better], levels[worse], _STEPS[better]
+        high = levels[better]
+        low = levels[worse]
+        name = _STEPS[better]
         if (
             name in remedies
             and high is not None

@@ -76,16 +76,15 @@ class RunWriter(AbstractContextManager["RunWriter"]):
 
     def histogram(self, name: str, values: ArrayLike) -> None:
         """A figure of all teachers or queries that no epsilon covers, such as their gaps `[Q]`."""
-        array, tag = np.asarray(values, dtype=np.float64), f"{_UNCOVERED}/{name}"
+        array = np.asarray(values, dtype=np.float64)
+        tag = f"{_UNCOVERED}/{name}"
         if array.size and self._is_new(tag, 0):
             self._writer.add_histogram(tag, array, 0)
 
     def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
         """The answer rate so far and the epsilon spent after each query, `[Q]` each, at 500 steps at most."""
-        flags, epsilon = (
-            np.asarray(answered, dtype=bool),
-            np.asarray(epsilon_after_query, dtype=np.float64),
-        )
+        flags = np.asarray(answered, dtype=bool)
+        epsilon = np.asarray(epsilon_after_query, dtype=np.float64)
         rate = np.cumsum(flags) / np.arange(1, len(flags) + 1)
         places = np.linspace(0, len(flags) - 1, min(_MOST_POINTS, len(flags))).round().astype(int)
         for place in np.unique(places).tolist():

@@ -78,7 +78,8 @@ class Ensemble:
         ask: Ask | None = None,
     ) -> MomentVotes:
         """The votes in rounds along directions, by public rows; `ask` says what trained teachers say."""
-        private, parts = self.dataset.private, self.partition
+        private = self.dataset.private
+        parts = self.partition
         records: dict[str, Any] = {
             "inputs": private.inputs,
             "labels": private.labels,
@@ -108,7 +109,9 @@ class Ensemble:
 
     def train(self, teacher: Teacher) -> CheckpointStore:
         """Trains the teachers that have no checkpoint yet."""
-        total, private, folder = self.num_teachers, self.dataset.private, self.randomness.folder
+        total = self.num_teachers
+        private = self.dataset.private
+        folder = self.randomness.folder
         store = self._checkpoints()
         done = total - len(store.missing(total))
         if done == total:
@@ -128,10 +131,8 @@ class Ensemble:
 
         with self.monitor.stage("training teachers", total) as advance:
             advance(done)
-            recipe, seeds = (
-                isolated(teacher, private.group_ids),
-                self.randomness.seeds("teachers", total),
-            )
+            recipe = isolated(teacher, private.group_ids)
+            seeds = self.randomness.seeds("teachers", total)
             self.engine.train(TrainingJob(recipe, shard, seeds, store, on_progress))
         return store
 
@@ -140,8 +141,10 @@ class TrainedVotes(VoteSource):
     """Votes of trained teachers, which are trained and asked when these are first read; the bits are then kept."""
 
     def __init__(self, ensemble: Ensemble, teacher: Teacher) -> None:
-        self.ensemble, self.teacher = ensemble, teacher
-        self.num_teachers, self.num_queries = ensemble.num_teachers, ensemble.num_queries
+        self.ensemble = ensemble
+        self.teacher = teacher
+        self.num_teachers = ensemble.num_teachers
+        self.num_queries = ensemble.num_queries
         self.num_labels = ensemble.dataset.num_labels
         self.num_groups = ensemble.dataset.private.num_groups
         self.records_per_teacher = self.num_groups / ensemble.num_teachers
@@ -153,10 +156,8 @@ class TrainedVotes(VoteSource):
         return self._store().blocks()
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        store, folder = (
-            self.ensemble.train(self.teacher),
-            self.ensemble.randomness.folder / "casting",
-        )
+        store = self.ensemble.train(self.teacher)
+        folder = self.ensemble.randomness.folder / "casting"
         # others answer faster than a file is written
         scratch = folder if self.teacher.is_isolated else None
         asked = self.ensemble.queries.inputs
@@ -192,7 +193,8 @@ class TrainedVotes(VoteSource):
 
     def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
         """What every teacher says of these rows and of its own records; each is asked of its own by itself."""
-        store, private = self.ensemble.train(self.teacher), self.ensemble.dataset.private
+        store = self.ensemble.train(self.teacher)
+        private = self.ensemble.dataset.private
         asked = directions.with_constant(rows).astype(np.float32)
         beyond = np.empty((self.num_teachers, asked.shape[1], self.num_labels), dtype=np.float32)
         with self.ensemble.monitor.stage(
@@ -211,10 +213,8 @@ class TrainedVotes(VoteSource):
         return PoolAnswers(beyond, asked)
 
     def label_shares(self) -> Array:
-        labels, teacher_of = (
-            self.ensemble.dataset.private.labels,
-            self.ensemble.partition.teacher_of,
-        )
+        labels = self.ensemble.dataset.private.labels
+        teacher_of = self.ensemble.partition.teacher_of
         return mean_labels(labels, teacher_of, self.num_teachers)
 
     def _store(self) -> VoteStore:

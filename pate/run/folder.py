@@ -14,7 +14,8 @@ from typing import Any
 from pate.files import disk
 from pate.validation import InvalidValue, require
 
-_LOCK, _SETTINGS = "run.lock", "run.json"
+_LOCK = "run.lock"
+_SETTINGS = "run.json"
 _MOST_SHOWN = 400
 _OWN = {
     ".": (
@@ -185,7 +186,8 @@ class RunFolder:
             self.path, rule="the digests of a finished run", remedy=_OR_AGAIN
         ).sha256
         for name, known in listed.items():
-            file, remedy = self.path / name, _KEPT.get(name, _OR_AGAIN)
+            file = self.path / name
+            remedy = _KEPT.get(name, _OR_AGAIN)
             require(
                 disk.is_regular(file),
                 "manifest",
@@ -213,7 +215,8 @@ class RunFolder:
         return [f"{self.release.name}/{name}" for name in (*_names(self.release), disk.MANIFEST)]
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
-        path, wanted = self.path / _SETTINGS, json.loads(json.dumps(settings))
+        path = self.path / _SETTINGS
+        wanted = json.loads(json.dumps(settings))
         found = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
         if not isinstance(found, dict):
             raise disk.damaged(path, "the settings of the run", "no JSON object", _BEGIN_ANEW)

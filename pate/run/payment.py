@@ -113,14 +113,15 @@ class Payment(Drawn):
     ) -> None:
         super().__init__()
         self.unit = unit
-        self.priced, self.budget, self.folder = priced, plan.budget, folder
-        self.data, self.owners, self.seed, self.new_account = (
-            data,
-            owners or {},
-            plan.seed,
-            plan.new_account,
-        )
-        self._id_path, self.release = folder.path / "run.id", folder.release / "release.npz"
+        self.priced = priced
+        self.budget = plan.budget
+        self.folder = folder
+        self.data = data
+        self.owners = owners or {}
+        self.seed = plan.seed
+        self.new_account = plan.new_account
+        self._id_path = folder.path / "run.id"
+        self.release = folder.release / "release.npz"
         terms = {"adjacency": priced.aggregator.adjacency, "target_delta": plan.target_delta}
         self._terms: dict[str, Any] = {**terms, "accountant": plan.accountant}
         self._shared_names: dict[str, str] = {}
@@ -214,7 +215,8 @@ class Payment(Drawn):
     def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
         """See `Drawn.once`; committed in the ledger of all runs first, then in the run's own."""
         if part not in self._parts:
-            name, shared = _draws(self.folder)[-1], self.shared
+            name = _draws(self.folder)[-1]
+            shared = self.shared
 
             def packed() -> bytes:
                 return npz_bytes(**draw())
@@ -236,7 +238,8 @@ class Payment(Drawn):
         known = set[str]()
         shared = self.shared
         if shared is not None:
-            entries, name = shared.entries, _draws(self.folder)[0]
+            entries = shared.entries
+            name = _draws(self.folder)[0]
             known = {entry.key[:32] for entry in entries}
             if earlier := sum(not entry.key.startswith(name) for entry in entries):
                 count = f"{earlier} earlier release{'s' if earlier > 1 else ''}"
@@ -324,7 +327,8 @@ class Payment(Drawn):
         In this order, a file that is there was committed: a ledger that does not know of it is an older copy. Raises
         where nothing of it was committed, so nothing of it was paid for, or the file is not that of the draw.
         """
-        name, kind = _draws(self.folder)[-1], type(self.priced.aggregator).__name__
+        name = _draws(self.folder)[-1]
+        kind = type(self.priced.aggregator).__name__
         charge = _charge_of(self.own, name)
         require(
             charge != "",
@@ -351,14 +355,17 @@ class Payment(Drawn):
 
     def require_paid(self) -> None:
         """Raises unless the ledger holds the charges of all draws, each at the price, and the release is as it was."""
-        charges, draws, path = self.own.entries, _draws(self.folder), self.folder.ledger
+        charges = self.own.entries
+        draws = _draws(self.folder)
+        path = self.folder.ledger
         good = all(
             entry.event == self.priced.event and entry.key.startswith(draws[0]) for entry in charges
         )
         rule = f"exactly the charges of this run, each at its price; {_GONE}"
         require(good and len(charges) in (len(draws), len(draws) - 1), "ledger", path, rule)
         if os.path.lexists(self.release):
-            written, rule = self._written, f"the one that {self.release} came from; {_GONE}"
+            written = self._written
+            rule = f"the one that {self.release} came from; {_GONE}"
             require(written is not None, "ledger", path, rule)
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
             require(
@@ -395,7 +402,8 @@ class Payment(Drawn):
         Of two copies of a folder, each of which drew before it was given the ledger, each has released something.
         """
         if name not in self._shared_names:
-            own, found = self._parts_of(name), name
+            own = self._parts_of(name)
+            found = name
             while others := [
                 mine
                 for part, mine in own.items()
@@ -519,7 +527,8 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
         )
         shown = "failure_prob" if setting is None else f"aggregator.failure_prob={setting:g}"
         return InvalidValue(f"{shown}: expected {rule} these records{remedy}; nothing is spent")
-    price, spent = format_epsilon(priced.epsilon), format_epsilon(account.spent_epsilon)
+    price = format_epsilon(priced.epsilon)
+    spent = format_epsilon(account.spent_epsilon)
     rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
     cap = f"max_total_epsilon={account.max_epsilon:g}"
     return InvalidValue(f"{cap}: expected {rule} by ledger={account.path}; nothing is spent")

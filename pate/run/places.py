@@ -40,7 +40,8 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     if (wider := _shared_by(event, size)) is not None:
         return budget.epsilon_of(wider)
     # any accountant's bound will do, and this one is quick
-    spent, found = RdpAccountant().compose(event), math.inf
+    spent = RdpAccountant().compose(event)
+    found = math.inf
     for delta in np.geomspace(budget.target_delta, _SMALLEST_DELTA, _POINTS).tolist():
         try:
             epsilon = spent.get_epsilon(delta)

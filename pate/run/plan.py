@@ -38,7 +38,8 @@ _LOOKS_AT_PICTURES = "teacher=cnn student=cnn, which look at pictures"
 _UNEVEN = 20  # times the width of the middle column
 _ROWS = 5000
 _SHOWN = 5
-_FEW_GROUPS, _LARGE_SHARE = 6, 0.2
+_FEW_GROUPS = 6
+_LARGE_SHARE = 0.2
 _PURPOSE = {"private": "learn it from", "test": "measure it by"}
 
 
@@ -157,7 +158,8 @@ def watched_search(monitor: Monitor) -> RemedySearch:
 def price(plan: Plan, dataset: Dataset, monitor: Monitor | None = None) -> PricedRelease:
     """Checks that a plan works on a data set, solves for what its budget leaves open, and prices the release."""
     monitor = monitor or Monitor()
-    plan, groups = plan.fitted(dataset), dataset.private.num_groups
+    plan = plan.fitted(dataset)
+    groups = dataset.private.num_groups
     num_teachers = plan.num_teachers or groups
     parts = (plan.aggregator, plan.teacher, plan.student)
     require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
@@ -168,7 +170,9 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor | None = None) -> Price
     if dataset.budgets is not None or (
         dataset.shared is not None and dataset.shared.weights is not None
     ):
-        setting, cost, by = "data.budget", "", plan.aggregator.budgets_by
+        setting = "data.budget"
+        cost = ""
+        by = plan.aggregator.budgets_by
         if dataset.budgets is None and (shared := dataset.shared) is not None:
             setting = f"data.group=[{','.join(shared.names)}]"
             cost = (
@@ -251,7 +255,8 @@ def require_parts(
 ) -> None:
     """Raises `InvalidValue` where parts of a run do not go together; nothing has been trained or spent."""
     aggregator.check_run()
-    groups, pool = dataset.private.num_groups, len(dataset.public)
+    groups = dataset.private.num_groups
+    pool = len(dataset.public)
     require(
         num_teachers <= groups,
         "num_teachers",

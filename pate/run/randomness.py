@@ -86,10 +86,8 @@ class Randomness:
             return Streams(self.seed)
         if purpose == "noise":
             return Streams.secret()
-        path, remedy = (
-            self.folder / "training.secret",
-            "put it back as it was, or begin in a new output_dir",
-        )
+        path = self.folder / "training.secret"
+        remedy = "put it back as it was, or begin in a new output_dir"
         if not os.path.lexists(path):
             write_text(path, f"{secrets.token_hex(_BYTES)}\n")
         text = read_secret(path, remedy=remedy)

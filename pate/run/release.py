@@ -73,7 +73,8 @@ def draw(
     The way of a vote: `VoteSource.counts` adds votes up, `drawn.once` charges and commits around `aggregate`, whose
     `_draw` in the aggregator's own file makes the labels, and `Release.training_set` hands them to the student.
     """
-    aggregator, prior = priced.aggregator, None
+    aggregator = priced.aggregator
+    prior = None
     if aggregator.expects_prior and student is not None:
         prior = partial(
             expected_labels, student, inputs, streams.seeds("student", 1)[0], aggregator.never_empty
@@ -122,9 +123,11 @@ def release_once(
 
 def privacy_of(release: Release, payment: Payment) -> Privacy:
     """The price of a release with the parameters that it was made with; all of it may be published."""
-    priced, budget = payment.priced, payment.budget
+    priced = payment.priced
+    budget = payment.budget
     session = release if isinstance(release, ChargedRelease) else None
-    aggregator, num_teachers = priced.aggregator, priced.shape.num_teachers
+    aggregator = priced.aggregator
+    num_teachers = priced.shape.num_teachers
     test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), vars(aggregator))
     plain = None  # what the price of a session is compared with
@@ -161,10 +164,8 @@ def privacy_of(release: Release, payment: Payment) -> Privacy:
 
 def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
     """How many queries were answered, and where their true labels `[Q, L]` are given how right the answers are."""
-    session, labels = (
-        release if isinstance(release, ChargedRelease) else None,
-        release.labels[release.answered],
-    )
+    session = release if isinstance(release, ChargedRelease) else None
+    labels = release.labels[release.answered]
     right = None if true is None or not len(labels) else true[release.answered]
     return ReleaseSummary(
         num_queries=release.num_queries,
@@ -187,7 +188,8 @@ def write_price(
     **told: Any,
 ) -> None:
     """The privacy card, and the same price for programs; `told` is told to the card."""
-    shape, folder = payment.priced.shape, payment.folder.release
+    shape = payment.priced.shape
+    folder = payment.folder.release
     data = data if real else f"{data} (synthetic)"
     about: dict[str, Any] = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
     about["num_answered"] = release.num_answered

@@ -74,7 +74,9 @@ class Results:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def report(self, *, duration_s: float) -> Report:
-        data, shape, true = self.dataset, self.priced.shape, self.dataset.test.labels
+        data = self.dataset
+        shape = self.priced.shape
+        true = self.dataset.test.labels
         scores = {
             name: summarized(self._per_label[name], micro_f1=micro_f1(each.labels, true))
             for name, each in self._models.items()
@@ -145,11 +147,9 @@ class Results:
         )
 
     def figures(self, report: Report) -> RunFigures:
-        num_teachers, student, data = (
-            self.priced.shape.num_teachers,
-            self._models["student"],
-            self.dataset,
-        )
+        num_teachers = self.priced.shape.num_teachers
+        student = self._models["student"]
+        data = self.dataset
         histogram = self.votes.counts() if self.votes.gives_bits else None
         names = self.curve[0] if self.curve else ()
         test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
@@ -257,7 +257,9 @@ def write_report(results: Results, events: RunWriter, *, started: float) -> Repo
     from pate.report.page import render_html  # loads matplotlib
 
     report = results.report(duration_s=time.monotonic() - started)
-    plan, data, folder = results.plan, results.dataset, results.payment.folder
+    plan = results.plan
+    data = results.dataset
+    folder = results.payment.folder
     figures = results.figures(report)
     write_text(folder.release / "config.yaml", plan.public_settings(results.priced.aggregator))
     write_price(

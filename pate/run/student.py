@@ -12,8 +12,11 @@ _NETWORK = MLPStudent(hidden=128, folds=2, epochs=80, learning_rate=0.02)
 _MOST_NUMBERS = 2**24  # of private inputs
 _MOST_CHOOSING = 12_000  # records
 _EVERY = 5  # groups, one is held out
-_REFERENCE, _REFERENCES = LogisticStudent(penalties=(1e-3,)), 8
-_FEWEST_REFERRED, _MOST_REFERRED, _MOST_WEIGHTS = 100, 2000, 2**15
+_REFERENCE = LogisticStudent(penalties=(1e-3,))
+_REFERENCES = 8
+_FEWEST_REFERRED = 100
+_MOST_REFERRED = 2000
+_MOST_WEIGHTS = 2**15
 
 
 def ceilings(student: Student) -> tuple[Student, ...]:
@@ -29,7 +32,8 @@ def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> St
     most; no test label has a part in it. Inputs of over 16 million numbers are for the first recipe, as networks take
     long. No epsilon covers any of it. What privacy and PATE cost together is its distance to the student.
     """
-    recipes, private = ceilings(student), dataset.private
+    recipes = ceilings(student)
+    private = dataset.private
     inputs = np.asarray(private.inputs)
     if len(recipes) > 1 and inputs.size <= _MOST_NUMBERS:
         some = private.take(
@@ -62,9 +66,11 @@ def membership(
     losses = [label_losses(each, split.labels) for each, split in zip(said, splits, strict=True)]
     # Models that anybody could train, each on half of some public records, where that is cheap: by the labels of the
     # public records, or those that were released where the pool has none.
-    rows, bits = training.inputs, training.labels
+    rows = training.inputs
+    bits = training.labels
     if dataset.public_labeled:
-        rows, bits = dataset.public.inputs, dataset.public.labels
+        rows = dataset.public.inputs
+        bits = dataset.public.labels
     few = len(rows) < _FEWEST_REFERRED or not all(map(len, splits))
     if few or dataset.kind != "features" or rows.shape[1] * bits.shape[1] > _MOST_WEIGHTS:
         return Membership.of(losses[0], losses[1])

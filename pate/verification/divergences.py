@@ -28,7 +28,9 @@ _FEWER_CELLS = 512  # outcomes that are kept in composition; more are slower and
 _HIGHEST = 200.0
 _BISECTIONS = 40
 _CLIMBS = (1, 2, 5, 12, 40)  # votes
-_WIDTH, _BEYOND = 9.0, 40  # standard deviations of a count that are looked at, and more of it
+# standard deviations of a count that are looked at, and more of it
+_WIDTH = 9.0
+_BEYOND = 40
 
 
 def logs(distributions: ArrayLike) -> Array:
@@ -89,7 +91,8 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
         kept_second = np.where(np.isinf(lower), second, np.minimum(second, lower * first))
     near = ((upper <= 1) | (lower <= 1))[:, 0]
     common = np.minimum(first, second)
-    kept_first[near], kept_second[near] = common[near], common[near]
+    kept_first[near] = common[near]
+    kept_second[near] = common[near]
     return kept_first / kept_first.sum(axis=1, keepdims=True), kept_second / kept_second.sum(
         axis=1, keepdims=True
     )
@@ -120,7 +123,8 @@ def compose(
             np.outer(one[0], other[0]).ravel(), np.outer(one[1], other[1]).ravel(), num_cells
         )
 
-    base, result = merged(first, second, num_cells), (np.ones(1), np.ones(1))
+    base = merged(first, second, num_cells)
+    result = (np.ones(1), np.ones(1))
     while count:
         if count % 2:
             result = product(result, base)
@@ -136,7 +140,8 @@ def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:
     The cells are those of ratios that have mass; infinite ones have cells of their own.
     """
     seen = (first > 0) | (second > 0)
-    first, second = first[seen], second[seen]
+    first = first[seen]
+    second = second[seen]
     with np.errstate(invalid="ignore"):
         ratio = logs(first) - logs(second)
     cells = np.unique(np.round(ratio, 12), return_inverse=True)[1].reshape(-1)
@@ -204,11 +209,15 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
     `moves` are the two ways in which a count may move; `steps` changes are tried, always the same.
     """
     rng = np.random.default_rng(0)
-    counts, moved = pair[0], pair[1] - pair[0]
+    counts = pair[0]
+    moved = pair[1] - pair[0]
     best = _cost(law, counts, counts + moved)
     for _ in range(steps):
-        new, new_moved, label = counts.copy(), moved.copy(), int(rng.integers(len(counts)))
-        way, step = rng.random(), int(rng.choice(_CLIMBS)) * int(rng.choice([-1, 1]))
+        new = counts.copy()
+        new_moved = moved.copy()
+        label = int(rng.integers(len(counts)))
+        way = rng.random()
+        step = int(rng.choice(_CLIMBS)) * int(rng.choice([-1, 1]))
         if way < 0.25:  # a label's move turned
             new_moved[label] = moves[0] if moved[label] == moves[1] else moves[1]
         elif way < 0.55:  # one count moved by a few votes
@@ -217,14 +226,17 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
             new[new >= new[label]] += step
         else:  # two labels made alike
             other = int(rng.integers(len(counts)))
-            new[label], new_moved[label] = counts[other], moved[other]
+            new[label] = counts[other]
+            new_moved[label] = moved[other]
         both = np.concatenate([new, new + new_moved])
         if (
             both.min() >= 0
             and both.max() <= num_teachers
             and (cost := _cost(law, new, new + new_moved)) >= best
         ):
-            counts, moved, best = new, new_moved, cost
+            counts = new
+            moved = new_moved
+            best = cost
     return counts, counts + moved
 
 
@@ -245,7 +257,8 @@ def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Arra
 
 def _largest_epsilon(delta_of: Callable[[float], Any], delta: float) -> float:
     """The epsilon at which a falling curve reaches delta, from below."""
-    low, high = 0.0, _HIGHEST
+    low = 0.0
+    high = _HIGHEST
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
@@ -262,7 +275,8 @@ def session_epsilon(
     """
     # Calls are exchangeable up to the last one: the law of a session is that of how often each outcome occurred. Rare
     # counts are left out, which only lowers what is found.
-    calls, hits = require_count("num_calls", num_calls), require_count("target_hits", target_hits)
+    calls = require_count("num_calls", num_calls)
+    hits = require_count("target_hits", target_hits)
     require_probability("target_delta", target_delta)
     law, neighbor = np.log(np.array([first, second], dtype=np.float64))
     mean = calls * float(max(np.exp(law[1]), np.exp(neighbor[1])))
@@ -274,7 +288,8 @@ def session_epsilon(
     hit, other, length = np.meshgrid(
         np.arange(min(hits, calls + 1.0)), others, float(calls), indexing="ij"
     )
-    chances, losses = [], []
+    chances = []
+    losses = []
     for outcomes, last in ((ended, 1), ((length - other - hit, other, hit), 0)):
         counts = np.stack(outcomes)
         counts = counts[:, counts[0] >= 0]  # [3, n] of those that are possible
@@ -284,7 +299,8 @@ def session_epsilon(
         ways -= scipy.special.gammaln(counts[2] + 1 - last)
         chances.append(np.exp(ways + np.tensordot(law, counts, 1)).ravel())
         losses.append(np.tensordot(law - neighbor, counts, 1).ravel())
-    probability, loss = np.concatenate(chances), np.concatenate(losses)
+    probability = np.concatenate(chances)
+    loss = np.concatenate(losses)
     return _largest_epsilon(
         lambda epsilon: float((probability * -np.expm1(np.minimum(epsilon - loss, 0))).sum()),
         target_delta,

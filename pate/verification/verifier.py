@@ -277,7 +277,8 @@ def _compare(
         values = np.concatenate(
             [_divergences(one[None], other[None], claim) for one, other in composed]
         )
-        largest, worst = values.max(axis=0), finalists[values.argmax(axis=0)]
+        largest = values.max(axis=0)
+        worst = finalists[values.argmax(axis=0)]
     named = [
         (names[first[pair]], names[second[pair]]) if pair >= 0 else (None, None) for pair in worst
     ]
@@ -392,13 +393,16 @@ def neighbors(
     if one_vote:
         totals = histograms.sum(axis=1)
         kept = (totals[first] == num_teachers) & (totals[second] == num_teachers - (not replaced))
-        first, second = first[kept], second[kept]
+        first = first[kept]
+        second = second[kept]
         kept = np.abs(histograms[first] - histograms[second]).sum(axis=1) <= 2
-        first, second = first[kept], second[kept]
+        first = first[kept]
+        second = second[kept]
     # the pairs that differ and their reverses, each once
     codes = np.concatenate([first * len(histograms) + second, second * len(histograms) + first])
     _, places = np.unique(codes, return_index=True)
-    one, other = np.concatenate([first, second]), np.concatenate([second, first])
+    one = np.concatenate([first, second])
+    other = np.concatenate([second, first])
     kept = np.sort(places[one[places] != other[places]])
     sides = one[kept], other[kept]
     return Neighbors.of(histograms, *sides) if one_vote else Neighbors(histograms, *sides)
@@ -450,7 +454,8 @@ def verify(
     )
     num_pairs = len(pairs)
     pairs = pairs.up_to_names() if symmetric else pairs
-    first, second = pairs.first, pairs.second
+    first = pairs.first
+    second = pairs.second
     names = list(map(tuple, pairs.histograms.tolist()))
     table = distribution_table([distribution(histogram) for histogram in pairs.histograms], names)
     # one pair for each two distributions, of which those equal to the last bit are the same
@@ -458,7 +463,8 @@ def verify(
         rows: dict[bytes, int] = {}
         row = np.array([rows.setdefault(law.tobytes(), len(rows)) for law in table])
         kept = np.unique(row[first] * len(table) + row[second], return_index=True)[1]
-        first, second = first[kept], second[kept]
+        first = first[kept]
+        second = second[kept]
     return _compare(table, first, second, claim, names, count, num_pairs)
 
 
@@ -545,7 +551,8 @@ def verify_densities(
         require(
             abs(total - 1) <= _TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]"
         )
-    claim, both_logs = Claim.of(event), (log_distributions, log_distributions[::-1])
+    claim = Claim.of(event)
+    both_logs = (log_distributions, log_distributions[::-1])
     values = _divergences(distributions, distributions[::-1], claim, both_logs)
     named = [names[::-1] if pair else names for pair in values.argmax(axis=0)]
     return _verdict(claim, values.max(axis=0), named, 2)
@@ -616,7 +623,8 @@ def _candidates(
     scores = np.empty((len(pairs), len(claim.deltas)))
     for start in range(0, len(pairs), size):
         rows = slice(start, start + size)
-        one, other = shares[pairs.first[rows]], shares[pairs.second[rows]]
+        one = shares[pairs.first[rows]]
+        other = shares[pairs.second[rows]]
         for point, (epsilon, delta) in enumerate(claim.deltas):
             factor = np.exp(min(epsilon, _LARGEST_EXPONENT))
             event = one > factor * other
@@ -641,7 +649,8 @@ def _tested(
     error: float,
 ) -> WorstPair:
     """A lower bound on the delta of one pair at one epsilon, from the set of outcomes that the first half suggests."""
-    one, other = int(pairs.first[pair]), int(pairs.second[pair])
+    one = int(pairs.first[pair])
+    other = int(pairs.second[pair])
     factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
     event = shares[0, one] > factor * shares[0, other]
     hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]

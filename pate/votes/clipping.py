@@ -120,7 +120,8 @@ class LowRankVotes:
             self.span.shape,
             "[num_queries, r]",
         )
-        width, shape = self.span.shape[1], self.weights.shape
+        width = self.span.shape[1]
+        shape = self.weights.shape
         good = len(shape) == 3 and self.weights.size > 0 and shape[1] == width
         require(good, "weights.shape", shape, f"[c, {width}, num_labels]")
         error = float(np.abs(self.span.T @ self.span - np.eye(width)).max())
@@ -152,7 +153,8 @@ def vote_blocks(
         type(votes).__name__,
         "an array [N, Q, L] or blocks of one",
     )
-    found, queries = 0, None
+    found = 0
+    queries = None
     for block in blocks:
         factored = isinstance(block, LowRankVotes) and not inside
         if not factored:
@@ -270,12 +272,11 @@ class ClippedSum:
             num_teachers,
             "fewer teachers for sums of 53 bits",
         )
-        dense, span, factored = (
-            np.zeros(self.shape, dtype=np.int64),
-            None,
-            np.zeros((0, 0), dtype=np.int64),
-        )
-        found, scales = 0, None if weights is None else self.within(weights)
+        dense = np.zeros(self.shape, dtype=np.int64)
+        span = None
+        factored = np.zeros((0, 0), dtype=np.int64)
+        found = 0
+        scales = None if weights is None else self.within(weights)
         for block in vote_blocks(
             votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False
         ):
@@ -291,7 +292,8 @@ class ClippedSum:
                 dense += self._rounded(np.asarray(block - middle), of_block)
                 continue
             if span is None:
-                span, factored = block.span, np.zeros(block.weights.shape[1:], dtype=np.int64)
+                span = block.span
+                factored = np.zeros(block.weights.shape[1:], dtype=np.int64)
             same = block.span is span or np.array_equal(block.span, span)
             require(same, "span", block.span.shape, "the same span in every block")
             factored += self._rounded(block.weights, of_block)
@@ -387,7 +389,8 @@ class ClippedMoments:
         """
         num, size, num_labels = residuals.shape
         counted = np.broadcast_to(weights, num)
-        each, wide = residuals / size * counted[:, None, None], features.astype(np.float64)
+        each = residuals / size * counted[:, None, None]
+        wide = features.astype(np.float64)
         alike = (
             (wide @ wide.transpose(0, 2, 1)) * (each @ each.transpose(0, 2, 1)) / FEATURE_STEPS**2
         )

@@ -125,7 +125,8 @@ class LearningTimes:
         """
         speeds = (clip_factor * (prevalence * (1 - prevalence)))[:, None] * widths
         each = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(widths)))  # labels at once
-        rates, found = np.broadcast_to(rate, len(speeds)), []
+        rates = np.broadcast_to(rate, len(speeds))
+        found = []
         for first in range(0, len(speeds), each):
             speed = speeds[first : first + each, None]  # [c, 1, K]
             # An error u of direction i follows du = -a_i u dt, so exp(-a_i t) of it is left. Noise of variance v t dt
@@ -214,7 +215,9 @@ class Descent:
         """The weights after all steps, given the rate of their noise, `[L]`, 0 for none."""
         rows = weights[:-1]
         if rate.all():
-            speeds, times = pace.speeds.T, pace.times  # [K, L], [L]
+            # [K, L], [L]
+            speeds = pace.speeds.T
+            times = pace.times
             learned = -np.expm1(-speeds * times)
             variance = rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
             signal = self.variances**_SIGNAL_POWER
@@ -223,18 +226,18 @@ class Descent:
             rows = posterior_rows(rows / std, expected.mean(axis=1)) * std
             rows /= (signal @ learned / signal.sum()) ** _MISSED
         # what added to each label's logits gives its mean probability
-        logits, usual = (
-            self.public[:, :-1] @ rows.astype(np.float32),
-            np.log(prevalence / (1 - prevalence)),
-        )
-        low, high = usual - logits.max(axis=0), usual - logits.min(axis=0)
+        logits = self.public[:, :-1] @ rows.astype(np.float32)
+        usual = np.log(prevalence / (1 - prevalence))
+        low = usual - logits.max(axis=0)
+        high = usual - logits.min(axis=0)
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
             less = (
                 expit(logits + middle.astype(np.float32)).mean(axis=0, dtype=np.float64)
                 < prevalence
             )
-            low, high = np.where(less, middle, low), np.where(less, high, middle)
+            low = np.where(less, middle, low)
+            high = np.where(less, high, middle)
         return np.append(rows, (low + high)[None] / 2 / CONSTANT, axis=0)
 
     @property

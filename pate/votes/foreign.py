@@ -29,7 +29,8 @@ from pate.votes.vote_file import VoteStore
 
 LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
 _NAMES = ("votes", "teacher_votes", "counts")
-_SHOWN, _LARGEST = 20, 2**40
+_SHOWN = 20
+_LARGEST = 2**40
 # what a vote file may expand to: an array is read whole, and so are packed votes
 _MOST_BYTES = 2**32
 _FORMS = {
@@ -174,7 +175,8 @@ def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> Imp
     if layout == "auto":  # the one that an array can only have, or has most likely
         require(array.ndim in (2, 3), "votes.shape", array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]")
         require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
-        layout, flat = "teacher_votes", array.ndim == 2
+        layout = "teacher_votes"
+        flat = array.ndim == 2
         if flat or not (array.dtype == np.bool_ or array.max() <= 1):
             sums = array.sum(axis=-1)
             one_sum = bool((sums == (sums.flat[0] if num_teachers is None else num_teachers)).all())
@@ -201,7 +203,8 @@ def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> Imp
     if array.dtype.kind == "f":
         require_entries("votes", array == np.floor(array), "whole numbers")
     require_entries("votes", (array >= 0) & (array < _LARGEST), f"counts in 0..{_LARGEST - 1}")
-    counts, total = array.astype(np.int64), num_teachers or 0
+    counts = array.astype(np.int64)
+    total = num_teachers or 0
     if layout in _FORMS:
         sums = np.unique(counts.sum(axis=-1))
         rule = f"{'rows' if layout == 'classes' else 'pairs of counts'} with one sum, the number of teachers"
@@ -225,7 +228,8 @@ class ForeignVotes(VoteSource):
         self, paths: Sequence[Path], *, layout: str = "auto", num_teachers: int | None = None
     ) -> None:
         require(bool(paths), "votes", [], "at least one vote file")
-        self.paths, seen = tuple(sorted(paths)), dict[bytes, Path]()
+        self.paths = tuple(sorted(paths))
+        seen = dict[bytes, Path]()
         for path in self.paths:
             require(path.is_file(), "votes", path, "an existing file")
             with path.open("rb") as content:

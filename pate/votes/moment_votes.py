@@ -33,7 +33,10 @@ _ABOVE_GUESS = 1.1
 # of a teacher's training, in clips; the clip is smaller by four times as much
 _TOLERANCE = 2.0**-12
 # for which doubles have digits enough: see docs/proofs/vote_rounds.md
-_MOST_RECORDS, _MOST_WEIGHTS, _MOST_PULL, _MOST_LENGTHS = 2**18, 2**24, 2.0**37, 2.0**38
+_MOST_RECORDS = 2**18
+_MOST_WEIGHTS = 2**24
+_MOST_PULL = 2.0**37
+_MOST_LENGTHS = 2.0**38
 # Records of a group over those that are expected of one: a group counts the root of its records, 4 times at most. So
 # no group makes training longer than that, and no more than 16 times as many numbers are multiplied.
 _MOST_TIMES_EXPECTED = 16
@@ -182,7 +185,8 @@ class MomentVotes(RoundVotes):
         """
         per_step = weights / (2 * FEATURE_STEPS)
         bits = _WEIGHT_BITS - int(np.frexp(np.linalg.norm(per_step, axis=0).max())[1])
-        on_grid, unit = np.trunc(np.ldexp(per_step, bits)), math.ldexp(1.0, -bits)
+        on_grid = np.trunc(np.ldexp(per_step, bits))
+        unit = math.ldexp(1.0, -bits)
         all_features = self._features
         found = np.empty((len(self._labels), weights.shape[1]))
 
@@ -226,7 +230,8 @@ def _block(rows: NDArray[Any]) -> NDArray[Any]:
 
 def _alike(sizes: Rows) -> Iterator[tuple[int, slice]]:
     """Teachers of the same number of records, a few at a time: that number, and where their records are."""
-    first, (distinct, counts) = 0, np.unique(sizes, return_counts=True)
+    first = 0
+    (distinct, counts) = np.unique(sizes, return_counts=True)
     for size, count in zip(distinct.tolist(), counts.tolist(), strict=True):
         most = max(1, _BLOCK // size) if size <= _FEW else _TEACHERS
         for done in range(0, count, most):
@@ -271,14 +276,16 @@ def convex_fit(
 
     # No eigenvalue of the Hessian is above ridge + sum of counts, as features have length 1 at most. Up to that step
     # every step takes the distance to the minimum down to 1 - step ridge of it.
-    surely, direction = 1 / (ridge + float(counts.sum())), counts @ features + 1
+    surely = 1 / (ridge + float(counts.sum()))
+    direction = counts @ features + 1
     # the power method: about the largest eigenvalue of the weighted Gram matrix, or less
     for _ in range(_GUESSES):
         unit = direction / max(float(np.linalg.norm(direction)), _TINY)
         direction = (counts * (features @ unit)) @ features
     probably = 2 / (2 * ridge + _ABOVE_GUESS * float(np.linalg.norm(direction)))
     for step, least in ((max(probably, surely), surely), (surely, surely)):
-        weights, before = np.zeros((features.shape[1], targets.shape[1])), math.inf
+        weights = np.zeros((features.shape[1], targets.shape[1]))
+        before = math.inf
         for _ in range(most_steps):
             slope = gradient(weights)
             length = float(np.linalg.norm(slope))
@@ -322,12 +329,11 @@ class ConvexVotes(MomentVotes):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        penalty, num_learners = self.penalty, self.num_learners
+        penalty = self.penalty
+        num_learners = self.num_learners
         self._ridge = penalty / self.width * self.num_teachers / num_learners
-        num_weights, fewer = (
-            self.width * self.num_labels,
-            "fewer directions of the public pool or fewer labels",
-        )
+        num_weights = self.width * self.num_labels
+        fewer = "fewer directions of the public pool or fewer labels"
         require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, fewer)
         # of the largest teacher
         groups = int(np.bincount(self.learner_of, minlength=num_learners).max())

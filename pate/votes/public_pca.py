@@ -17,7 +17,9 @@ _BITS = 26  # of a row's length, and of a column's: their products and sums stay
 _SMALLEST_VARIANCE = 1e-9  # of the largest
 _NOISE_SHARE = 0.25
 _RIDGE = 0.1  # of the mean variance
-_LANDMARKS, _MOST_COMPONENTS = 1024, 512  # of a kernel
+# of a kernel
+_LANDMARKS = 1024
+_MOST_COMPONENTS = 512
 _FITTED = 10_000  # public rows that a kernel is fitted on
 # public rows for each component, at least: with 4 they matched chance, and a table lost .06
 _ROWS_EACH = 20
@@ -68,7 +70,8 @@ class PublicKernel:
         linear = np.linalg.lstsq(rows, values, rcond=1e-6)[0]
         left = values - rows @ linear
         variances, vectors = np.linalg.eigh(left.T @ left / len(left))
-        variances, vectors = variances[::-1][:count], vectors[:, ::-1][:, :count]
+        variances = variances[::-1][:count]
+        vectors = vectors[:, ::-1][:, :count]
         kept = variances > _SMALLEST_VARIANCE * max(variances[0], _SMALLEST_VARIANCE)
         vectors = vectors[:, kept] * np.sign(
             vectors[np.abs(vectors[:, kept]).argmax(axis=0), np.flatnonzero(kept)]
@@ -141,7 +144,8 @@ class PublicPCA:
         rows = np.asarray(public_inputs, dtype=np.float64).reshape(len(public_inputs), -1)
         center = rows.mean(axis=0)
         variances, vectors = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
-        variances, vectors = variances[::-1], vectors[:, ::-1]
+        variances = variances[::-1]
+        vectors = vectors[:, ::-1]
         there = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 0.0)))
         kept = min(count, there)
         require(kept > 0, "public_inputs", "all alike", "at least two different inputs")
@@ -266,6 +270,7 @@ def exact_product(rows: Array, matrix: Array) -> Array:
     """
     of_rows = np.frexp(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[1][:, None]
     of_matrix = np.frexp(np.sqrt(np.einsum("ij,ij->j", matrix, matrix)).max(initial=0.0))[1]
-    left, right = np.ldexp(rows, _BITS - of_rows), np.ldexp(matrix, _BITS - of_matrix)
+    left = np.ldexp(rows, _BITS - of_rows)
+    right = np.ldexp(matrix, _BITS - of_matrix)
     whole = np.trunc(left, out=left) @ np.trunc(right)
     return np.asarray(np.ldexp(whole, of_rows + of_matrix - 2 * _BITS))

@@ -76,7 +76,8 @@ class TeacherShares(ShareSums):
         )
         self.shares = shares.astype(np.float64)
         self.num_teachers, self.num_labels = self.shares.shape
-        self.weights, self.parts = weights, 1 if weights is None else _PARTS
+        self.weights = weights
+        self.parts = 1 if weights is None else _PARTS
 
     def lengths(self) -> Integers:  # rounded up
         lengths = np.linalg.norm(self.shares, axis=1)
@@ -213,7 +214,8 @@ class CountedVotes(SumsAlone):
             "counts", counts, num_teachers=num_teachers, rank=2
         ).astype(np.int64)
         self.num_queries, self.num_labels = self._counts.shape
-        self.records_per_teacher, self.max_votes = 1.0, max_votes
+        self.records_per_teacher = 1.0
+        self.max_votes = max_votes
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """As `VoteSource.counts`; raises where votes were counted without such a limit."""
@@ -242,8 +244,11 @@ class NoisySum(SumsAlone):
         num_labels: int,
         digest: str,
     ) -> None:
-        self.total, self.digest = total, digest
-        self.num_teachers, self.num_queries, self.num_labels = num_teachers, num_queries, num_labels
+        self.total = total
+        self.digest = digest
+        self.num_teachers = num_teachers
+        self.num_queries = num_queries
+        self.num_labels = num_labels
         self.records_per_teacher = 1.0
 
 
@@ -266,7 +271,8 @@ class MadeUpVotes(VoteSource):
         agreement: float,
         num_present: int = USUAL_LABELS,
     ) -> None:
-        self.num_queries, self.num_labels = require_count("num_queries", num_queries), num_labels
+        self.num_queries = require_count("num_queries", num_queries)
+        self.num_labels = num_labels
         self.num_teachers = require_count("num_teachers", num_teachers)
         require(0 <= agreement <= 1, "agreement", agreement, "a number in [0, 1]")
         require(
@@ -275,7 +281,8 @@ class MadeUpVotes(VoteSource):
             num_present,
             f"1 to {num_labels}, the labels",
         )
-        self.agreement, self.num_present = agreement, num_present
+        self.agreement = agreement
+        self.num_present = num_present
         order = np.argsort(np.random.default_rng(_SEED).random((num_queries, num_labels)), axis=1)
         place = np.argsort(order, axis=1)  # of each label in the order of its query
         # [Q, L], in the order

@@ -188,7 +188,8 @@ class VoteStore:
         The file appears when it is complete, in a folder that is there; one of its name is replaced. Raises
         `InvalidValue` for a block of another shape or dtype, or another number of teachers; nothing is written then.
         """
-        path, sizes = Path(path), (num_teachers, num_queries, num_labels)
+        path = Path(path)
+        sizes = (num_teachers, num_queries, num_labels)
         for name, value in zip(("num_teachers", "num_queries", "num_labels"), sizes, strict=True):
             require_count(name, value)
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
@@ -203,10 +204,8 @@ class VoteStore:
         Raises `InvalidValue` for no such file, a torn or foreign file, or another number of teachers.
         """
         with reading(path, _WHOLE, _ANEW) as archive:
-            known, (shape, dtype) = (
-                read_member(archive, "num_labels"),
-                form_of(archive, "packed", kinds="biuf"),
-            )
+            known = read_member(archive, "num_labels")
+            (shape, dtype) = form_of(archive, "packed", kinds="biuf")
             if known.shape != () or known.dtype.kind not in "iu" or dtype != np.uint8:
                 raise ValueError(
                     f"expected a whole number of labels, and uint8 in C order, found {dtype}"
@@ -261,12 +260,11 @@ class StoredVotes(VoteSource):
     """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries."""
 
     def __init__(self, store: VoteStore) -> None:
-        self.store, self.records_per_teacher = store, 1.0
-        self.num_teachers, self.num_queries, self.num_labels = (
-            store.num_teachers,
-            store.num_queries,
-            store.num_labels,
-        )
+        self.store = store
+        self.records_per_teacher = 1.0
+        self.num_teachers = store.num_teachers
+        self.num_queries = store.num_queries
+        self.num_labels = store.num_labels
 
     def bits(self) -> Iterator[Bits]:
         return self.store.blocks()
@@ -600,10 +598,12 @@ class BitSums:
             if len(level) == 1:
                 level.append(carry)
                 return
-            kept, other = level[0], level.pop()
+            kept = level[0]
+            other = level.pop()
             for start in range(0, self._num_words, _CHUNK):
                 a, b, c = (words[start : start + _CHUNK] for words in (kept, other, carry))
-                either, both = a ^ b, a & b
+                either = a ^ b
+                both = a & b
                 np.bitwise_xor(either, c, out=a)  # the sum stays
                 np.bitwise_and(either, c, out=either)
                 np.bitwise_or(both, either, out=c)  # what is carried
@@ -638,7 +638,8 @@ class GatheredVotes(VoteSource):
     def __init__(self, files: Sequence[HoldersFile]) -> None:
         require(bool(files), "votes", [], "at least one vote file")
         self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
-        first, seen = self.files[0], dict[str, Path]()
+        first = self.files[0]
+        seen = dict[str, Path]()
         # all answer the same questions, no holder is there twice; no digest is said
         for file in self.files:
             for head in file.heads:
@@ -710,7 +711,8 @@ class GatheredVotes(VoteSource):
 
     def label_shares(self) -> Array:
         """Files hold them beside confidences."""
-        files, cast = self._vote_files(), self.heads[0].cast
+        files = self._vote_files()
+        cast = self.heads[0].cast
         rule = "vote files of pate-vote cast=confidences, which hold what a prevalence is released from"
         require(
             cast != "bits",
@@ -731,10 +733,8 @@ class GatheredVotes(VoteSource):
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Of sums a limit has to be that of the votes as they were cast."""
         if max_votes is not None and not self.gives_bits:
-            clip, rule = (
-                self.heads[0].vote_clip,
-                f"sums of votes that were cast with vote_clip={max_votes}",
-            )
+            clip = self.heads[0].vote_clip
+            rule = f"sums of votes that were cast with vote_clip={max_votes}"
             require(clip is not None and clip <= max_votes, "vote_clip", clip, rule)
             max_votes = None
         return super().counts(max_votes)

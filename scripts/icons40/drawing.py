@@ -24,7 +24,9 @@ from pate.validation import require_extra
 MODES = {"grey": "L", "rgb": "RGB"}
 """Of Pillow, by the name of the colors."""
 
-DRAWN, BLANK, BROKEN = 0, 1, 2
+DRAWN = 0
+BLANK = 1
+BROKEN = 2
 """What became of an icon: a picture, all white, or no SVG that can be drawn."""
 
 
@@ -135,7 +137,8 @@ def draw_shards(
         OSError: the disk is full; what was drawn before is kept.
         BrokenProcessPool: a process was killed, as for want of memory.
     """
-    drawn, done = list[tuple[int, str]](), 0
+    drawn = list[tuple[int, str]]()
+    done = 0
 
     def missing() -> Iterator[Shard]:
         nonlocal done

@@ -12,7 +12,8 @@ from typing import Any
 
 from pate.validation import InvalidValue
 
-NAME, VERSION = "@iconify/json", "2.2.535"
+NAME = "@iconify/json"
+VERSION = "2.2.535"
 """What the splits, the labels and all figures are of."""
 
 FETCH = f"npm pack {NAME}@{VERSION}, or make icons"
@@ -65,7 +66,8 @@ class IconSet:
     def about(self) -> dict[str, str]:
         """Title, author and license of the set, as far as it says them."""
         info = _object(self.content.get("info"))
-        author, license_ = _object(info.get("author")), _object(info.get("license"))
+        author = _object(info.get("author"))
+        license_ = _object(info.get("license"))
         said = {
             "title": info.get("name"),
             "author": author.get("name"),

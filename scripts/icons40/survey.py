@@ -43,8 +43,11 @@ def choose_labels(
         num_public: icons with a label that the pool may hold.
         num_labels: how many to choose.
     """
-    counts, pool, labels = Counter[str](), list[frozenset[str]](), list[str]()
-    num_labeled, order = 0, np.argsort(families, kind="stable")
+    counts = Counter[str]()
+    pool = list[frozenset[str]]()
+    labels = list[str]()
+    num_labeled = 0
+    order = np.argsort(families, kind="stable")
     for family in np.split(order, np.flatnonzero(np.diff(families[order])) + 1):
         joining = [words[row] for row in family.tolist()]
         counts.update(word for each in joining for word in each)
@@ -101,7 +104,8 @@ class Survey:
 
     def rows_by_set(self) -> dict[str, range]:
         """Rows of each set that has any; a set's icons stand together."""
-        first, rows = 0, dict[str, range]()
+        first = 0
+        rows = dict[str, range]()
         for icon_set, count in Counter(name.partition(":")[0] for name in self.names).items():
             rows[icon_set] = range(first, first := first + count)
         return rows
@@ -128,11 +132,9 @@ def survey_names(
     Raises:
         InvalidValue: no set that may be taken, or names with fewer words than labels are wanted.
     """
-    sets, left_out, icons = (
-        dict[str, dict[str, Any]](),
-        dict[str, dict[str, Any]](),
-        list[tuple[str, str]](),
-    )
+    sets = dict[str, dict[str, Any]]()
+    left_out = dict[str, dict[str, Any]]()
+    icons = list[tuple[str, str]]()
     with stage("reading names", 0) as advance:
         for icon_set in package.sets():
             about: dict[str, Any] = {**icon_set.about, "icons": len(icon_set.names)}

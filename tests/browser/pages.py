@@ -63,7 +63,8 @@ def figures(
     names: tuple[str, ...], num_queries: int, num_answered: int, **changes: Any
 ) -> RunFigures:
     """The arrays behind the pictures of such a run."""
-    rng, num_labels = np.random.default_rng(0), len(names)
+    rng = np.random.default_rng(0)
+    num_labels = len(names)
     prevalence = np.linspace(0.6, 0.05, num_labels)
     answered = np.arange(num_queries) < num_answered
     votes = rng.binomial(NUM_TEACHERS, rng.permuted(np.tile(prevalence, (num_queries, 1)), axis=1))

@@ -79,7 +79,8 @@ def opened(browser: Any, path: Path, *, mobile: bool = False) -> Iterator[tuple[
         viewport={"width": reader.width, "height": 844}, is_mobile=mobile, has_touch=mobile
     )
     try:
-        page, address = context.new_page(), path.as_uri()
+        page = context.new_page()
+        address = path.as_uri()
         page.on(
             "console", lambda message: events.append(f"console: {message.type}: {message.text}")
         )

@@ -35,10 +35,8 @@ def case_files(folder: Path) -> tuple[CaseFile, ...]:
 
 def _read(path: Path) -> CaseFile:
     said = runpy.run_path(str(path))
-    distributions, without = (
-        tuple(said.get("DISTRIBUTIONS", ())),
-        said.get("WITHOUT_DISTRIBUTION", ""),
-    )
+    distributions = tuple(said.get("DISTRIBUTIONS", ()))
+    without = said.get("WITHOUT_DISTRIBUTION", "")
     assert len({type(case.aggregator) for case in said["CONTRACT"]}) == 1, (
         f"{path.name}: cases of one class in a file"
     )

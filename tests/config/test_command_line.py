@@ -227,10 +227,8 @@ def test_what_is_declared_and_what_scaled_changes_is_noise() -> None:
 
 
 GAUSSIAN = "aggregator=gaussian_votes"
-GIVEN, MINE = (
-    f"{GAUSSIAN} aggregator.noise_std=40",
-    f"allowed_targets=[{__name__}.] aggregator=mine",
-)
+GIVEN = f"{GAUSSIAN} aggregator.noise_std=40"
+MINE = f"allowed_targets=[{__name__}.] aggregator=mine"
 TARGETS: dict[float | None, tuple[str, ...]] = {
     0.5: (f"{GAUSSIAN} experiment=includes_a_target",),
     2.0: (

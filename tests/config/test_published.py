@@ -73,7 +73,8 @@ class Plain:
     """A user's class that declares nothing."""
 
     def __init__(self, ward: int = 0, path: str = "") -> None:
-        self.ward, self.path = ward, path
+        self.ward = ward
+        self.path = path
 
 
 def target(cls: type) -> str:
@@ -145,7 +146,8 @@ def settings(secret: str) -> dict[str, Any]:
 
 def used(secret: str) -> MyVotes:
     """The aggregator that such settings make, with its noise solved for."""
-    names, inside = (secret,), Inner(path=secret)
+    names = (secret,)
+    inside = Inner(path=secret)
     return MyVotes(
         noise_std=40.0, note=secret, patients=NUMBER, noise_seed=NUMBER, names=names, inner=inside
     )

@@ -68,7 +68,8 @@ def node_of(target: Any, *positional: Any, **given: Any) -> dict[str, Any]:
     return {"_target_": target, **given} | ({"_args_": list(positional)} if positional else {})
 
 
-RUNSTRING, ACCOUNTANT = "pate.validation.np.testing.runstring", "pate.accounting.RdpAccountant"
+RUNSTRING = "pate.validation.np.testing.runstring"
+ACCOUNTANT = "pate.accounting.RdpAccountant"
 PATH = node_of("pate.files.disk.Path", "{mark}")
 REAL: dict[str, Any] = {
     "through a module of ours": node_of(RUNSTRING, CODE, {}),
@@ -486,10 +487,8 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: No
 
 
 def test_what_an_entry_point_names_is_judged_as_any_target(parts_of_theirs: None) -> None:
-    opened, beside = (
-        composed_by_a_command("aggregator=opened").aggregator,
-        node_of("their_parts.majority.Beside"),
-    )
+    opened = composed_by_a_command("aggregator=opened").aggregator
+    beside = node_of("their_parts.majority.Beside")
     for node, group, rule in (
         (
             opened,

@@ -122,7 +122,8 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
 
 @every_accountant
 def test_no_noise_costs_infinity(accountant: Kind) -> None:
-    pure, ranged = pa.PureDpEvent(math.inf), pa.BoundedRangeEvent(math.inf)
+    pure = pa.PureDpEvent(math.inf)
+    ranged = pa.BoundedRangeEvent(math.inf)
     for event in (pa.GaussianEvent(0.0), pure, ranged, pa.NonPrivateEvent()):
         if not refuses(accountant, event):
             made = priced(accountant, pa.PureDpEvent(0.3), event)
@@ -131,7 +132,8 @@ def test_no_noise_costs_infinity(accountant: Kind) -> None:
 
 @every_price
 def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Event) -> None:
-    once, twice = priced(accountant, event), priced(accountant, event, event)
+    once = priced(accountant, event)
+    twice = priced(accountant, event, event)
     assert 0 < once.get_epsilon(DELTA) < twice.get_epsilon(DELTA) < math.inf
     assert 0 < once.get_delta(0.2) <= twice.get_delta(0.2) <= 1
     assert twice.failure_prob == pytest.approx(2 * once.failure_prob, rel=1e-12)

@@ -140,7 +140,8 @@ WRONG_OF_TEACHERS = [
 
 @every_case
 def test_impossible_votes_and_seeds_are_refused_before_anything_is_spent(case: Case) -> None:
-    ledger, aggregate = Ledger(target_delta=1e-4), case.aggregator.aggregate
+    ledger = Ledger(target_delta=1e-4)
+    aggregate = case.aggregator.aggregate
     for votes in WRONG_OF_TEACHERS if case.reads_teachers else WRONG:
         if case.any_real and isinstance(votes, np.ndarray) and votes.max(initial=0) == 1.01:
             continue  # real numbers of any size are its votes
@@ -249,7 +250,8 @@ def test_noise_is_fresh_for_each_query(case: Case) -> None:
 
 @every_case
 def test_the_generator_s_state_decides_the_release_and_each_call_is_charged(case: Case) -> None:
-    ledger, moved_on = Ledger(target_delta=1e-3), np.random.default_rng(7)
+    ledger = Ledger(target_delta=1e-3)
+    moved_on = np.random.default_rng(7)
     rngs = (moved_on, moved_on, 7, 8)
     first, later, again, other = (
         case.released(rows(UNSURE, 200), rng, ledger=ledger) for rng in rngs
@@ -333,7 +335,8 @@ def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adj
 )
 def test_what_a_class_declares_as_noise_is_what_calibration_changes(kind: type[Aggregator]) -> None:
     """What `scaled` changes is noise, what calibration sets besides is noise or `solved`, and nothing else is."""
-    scaled, solved = set(), set()
+    scaled = set()
+    solved = set()
     for case in CASES:
         if type(case.aggregator) is kind:
             aggregator = dataclasses.replace(at_scale(case), **_small_failure(case))
@@ -362,7 +365,8 @@ def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> 
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.uint64, np.int64])
 def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> None:
     votes = np.concatenate([rows(CLEAR, 20), rows(UNSURE, 20)])
-    expected, release = case.released(votes), case.released(np.asfortranarray(votes.astype(dtype)))
+    expected = case.released(votes)
+    release = case.released(np.asfortranarray(votes.astype(dtype)))
     np.testing.assert_array_equal(release.labels, expected.labels)
     np.testing.assert_array_equal(release.answered, expected.answered)
 
@@ -376,17 +380,20 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
         votes = np.random.default_rng(0).integers(
             0, NUM_TEACHERS + 1, size=(num_queries, 40), dtype=np.uint16
         )
-        aggregate, rng = at_scale(case).aggregate, np.random.default_rng(0)
+        aggregate = at_scale(case).aggregate
+        rng = np.random.default_rng(0)
         release, peak = traced(lambda: aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng))
         return peak - release.labels.nbytes - release.answered.nbytes
 
-    few, many = working_memory(75_000), working_memory(150_000)
+    few = working_memory(75_000)
+    many = working_memory(150_000)
     assert many < 50 * 2**20
     assert many - few < 75_000 * 52  # bytes for each query of 40 counts
 
 
 def _changed(one: Aggregator, other: Aggregator) -> set[str]:
-    before, after = _fields(one), _fields(other)
+    before = _fields(one)
+    after = _fields(other)
     return {name for name in before if before[name] != after[name]}
 
 
@@ -402,7 +409,9 @@ def _small_failure(case: Case) -> dict[str, float]:
 # Beyond T = 3,000 no price of these cases depends on T but for where whole numbers lie about a threshold.
 @every_case
 def test_a_price_and_its_work_do_not_grow_with_the_teachers(case: Case) -> None:
-    aggregator, prices, peaks = at_scale(case), [], []
+    aggregator = at_scale(case)
+    prices = []
+    peaks = []
     for num_teachers in (3000, 30_000, 1_000_000, 10**7, 10**11, 10**18):
         shape = SHAPE | {"num_teachers": num_teachers}
         event, peak = traced(lambda shape=shape: aggregator.event_for(**shape))  # type: ignore[misc]

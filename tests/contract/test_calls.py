@@ -107,7 +107,8 @@ def test_list_is_complete() -> None:
 def test_a_call_is_a_frozen_value_whose_price_never_depends_on_data(
     call: Call, adjacency: Adjacency
 ) -> None:
-    made, second = call.make(adjacency), call.make(adjacency)
+    made = call.make(adjacency)
+    second = call.make(adjacency)
     assert made == second and (made.event, made.target) == (second.event, second.target)
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
         setattr(made, dataclasses.fields(made)[0].name, None)
@@ -146,15 +147,18 @@ def test_replacing_costs_no_less_than_adding(call: Call) -> None:
 
 @every_call
 def test_the_generator_decides_the_outcome_and_moves_on(call: Call) -> None:
-    made, rng = call.make(Adjacency.REPLACE_ONE), np.random.default_rng(3)
-    first, again = made(call.data, rng=rng), made(call.data, rng=rng)
+    made = call.make(Adjacency.REPLACE_ONE)
+    rng = np.random.default_rng(3)
+    first = made(call.data, rng=rng)
+    again = made(call.data, rng=rng)
     assert values_of(first) == values_of(made(call.data, rng=np.random.default_rng(3)))
     assert values_of(first) != values_of(again)
 
 
 @every_call
 def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -> None:
-    made, data = call.make(Adjacency.REPLACE_ONE), call.data.copy()
+    made = call.make(Adjacency.REPLACE_ONE)
+    data = call.data.copy()
     outcome = made(data, rng=np.random.default_rng(4))
     np.testing.assert_array_equal(data, call.data)
     if hasattr(outcome, "in_target"):

@@ -138,7 +138,8 @@ def test_2_noise_is_fresh_for_every_query() -> None:
 
 def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
     """One of three teachers trades the votes for two labels for votes for two others; wide noise."""
-    counts, shape = np.array([2, 2, 1, 1]), {"num_queries": 1, "num_labels": 4, "num_teachers": 3}
+    counts = np.array([2, 2, 1, 1])
+    shape = {"num_queries": 1, "num_labels": 4, "num_teachers": 3}
     bits = ndtr((counts - 1.5) / 20.0), ndtr((counts[::-1] - 1.5) / 20.0)
     for norm in ("l1", "l2"):
         check_bits(ClippedVotes(noise_std=20.0, vote_clip=2, norm=norm).event_for(**shape), *bits)
@@ -170,7 +171,8 @@ def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
     """So many equal counts, each with noise of its own, all pass 0; all move by one: the divergence over the price."""
     ones = ndtr(np.arange(-175, 176) / 50.0) ** num_counts
     laws = np.stack([ones, 1 - ones], axis=1)
-    first, second = np.concatenate([laws[1:], laws[:-1]]), np.concatenate([laws[:-1], laws[1:]])
+    first = np.concatenate([laws[1:], laws[:-1]])
+    second = np.concatenate([laws[:-1], laws[1:]])
     return float((largest_renyi(first, second) / price_curve(price)).max())
 
 
@@ -278,10 +280,8 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
 
 def test_9_screening_and_answer_are_charged_together() -> None:
     """Answers with so much noise that what is seen is whether there was one."""
-    ours, shape = (
-        ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0),
-        Shape(REPLACE, 2, 4),
-    )
+    ours = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
+    shape = Shape(REPLACE, 2, 4)
     first, second = (
         confident_votes_distribution(ours, np.array(counts), shape) for counts in ([3, 3], [4, 4])
     )
@@ -332,12 +332,14 @@ def check_one_teacher_a_person(teacher_of: NDArray[np.int64], group_ids: NDArray
 
 
 def test_12_a_person_has_one_teacher() -> None:
-    people, shared = np.repeat(np.arange(30), 3), np.arange(90) % 7
+    people = np.repeat(np.arange(30), 3)
+    shared = np.arange(90) % 7
     check_one_teacher_a_person(
         Partition.draw(people, 7, np.random.default_rng(0)).teacher_of, people
     )
     caught(check_one_teacher_a_person, shared, people)
-    inputs, labels = np.zeros((90, 1), np.float32), np.zeros((90, 1), bool)
+    inputs = np.zeros((90, 1), np.float32)
+    labels = np.zeros((90, 1), bool)
     with pytest.raises(InvalidValue, match="group"):
         Partition(shared, 7).verify(
             Split(inputs=inputs, labels=labels, record_ids=np.arange(90), group_ids=people)
@@ -446,7 +448,8 @@ def permute_and_flip(utilities: Array, epsilon: float) -> Array:
 
 def check_flip(event: pa.Event) -> None:
     """Two counts, either of which one change can move: all neighbors of small histograms, replace-one."""
-    first, second = [], []
+    first = []
+    second = []
     for counts in product(range(5), repeat=2):
         for moved in product(*[[c for c in (h - 1, h, h + 1) if 0 <= c <= 4] for h in counts]):
             first.append(permute_and_flip(np.array(counts, float), 0.5))

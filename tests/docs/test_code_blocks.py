@@ -48,7 +48,8 @@ def code_blocks(page: Path) -> list[CodeBlock]:
     text = page.read_text(encoding="utf-8")
     found = []
     for match in BLOCK.finditer(text):
-        indent, line = match["indent"], text.count("\n", 0, match.start("code")) + 1
+        indent = match["indent"]
+        line = text.count("\n", 0, match.start("code")) + 1
         code = "".join(
             part.removeprefix(indent) for part in match["code"].splitlines(keepends=True)
         )

@@ -51,7 +51,9 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """What `run` gives, without the seconds that an interpreter needs to load everything; exit code 0 if it returns."""
-    written, said, code = io.StringIO(), io.StringIO(), None
+    written = io.StringIO()
+    said = io.StringIO()
+    code = None
     main = importlib.import_module(f"pate.cli.{module}").main
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(written), redirect_stderr(said):
         if cwd is not None:

@@ -45,7 +45,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
     """The vote files of all holders of the small run, of each form; nothing of them depends on an aggregator."""
-    plan, made = seeded_plan(GaussianVotes(noise_std=1.0)), Votes()
+    plan = seeded_plan(GaussianVotes(noise_std=1.0))
+    made = Votes()
     for name, changes in FORMS.items():
         plans = (holder_plan(plan, number, **changes) for number in range(1, HOLDERS + 1))
         folder = tmp_path_factory.mktemp(name)

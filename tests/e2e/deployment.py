@@ -24,11 +24,9 @@ def certificates(folder: Path) -> None:
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    now, day, key = (
-        datetime.datetime.now(datetime.UTC),
-        datetime.timedelta(days=1),
-        ec.generate_private_key(ec.SECP256R1()),
-    )
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     made = x509.CertificateBuilder(
@@ -36,7 +34,8 @@ def certificates(folder: Path) -> None:
     )
     made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    plain = serialization.NoEncryption()
     signed = made.sign(key, hashes.SHA256()).public_bytes(pem)
     for file in ("ca.pem", "server.pem"):
         (folder / file).write_bytes(signed)
@@ -55,8 +54,11 @@ class Deployment:
     """Processes of one federation, its holders named 1, 2, …, who have some seconds for an answer; it ends them all."""
 
     def __init__(self, folder: Path, holders: int, *, seconds: float) -> None:
-        self.folder, self.holders, self.seconds = folder, holders, seconds
-        self.port, self.home = free_port(), folder / "flwr"
+        self.folder = folder
+        self.holders = holders
+        self.seconds = seconds
+        self.port = free_port()
+        self.home = folder / "flwr"
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
         self.link: subprocess.Popen[bytes] | None = None
 

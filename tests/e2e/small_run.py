@@ -20,7 +20,9 @@ from pate.student import LinearStudent
 from pate.teachers import LinearTeacher, StackedEngine
 from pate.validation import InvalidValue
 
-NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 24, 40, 5
+NUM_TEACHERS = 24
+NUM_QUERIES = 40
+NUM_LABELS = 5
 
 
 def dealt(inputs: np.ndarray, labels: np.ndarray, *stops: int, **about: Any) -> Dataset:

@@ -18,7 +18,8 @@ from pate.teachers import SequentialEngine
 from pate.votes.vote_file import GatheredVotes
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, small_plan
 
-HOLDERS, SEED = 4, 6
+HOLDERS = 4
+SEED = 6
 Votes = dict[str, list[Path]]  # files of all holders, by what was cast
 
 
@@ -103,7 +104,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def require_the_same(train: Path, apart: Path) -> None:
     """Of a run that was stopped before its baselines, and of its stages apart."""
-    whole, found = contents(train / "release"), contents(apart / "release")
+    whole = contents(train / "release")
+    found = contents(apart / "release")
     assert whole.keys() == {"release.npz", "student/student.json", "student/student.safetensors"}
     assert {file: found[file] for file in whole} == whole
 
@@ -121,7 +123,8 @@ def killed_at(number: int, task: Callable[[], object], *, after: bool) -> bool:
     """Whether a child that runs a task was killed by SIGKILL at the n-th file that it replaces, or finished before."""
     child = os.fork()
     if child == 0:  # nothing of the test may run on in here
-        left, real = number, os.replace
+        left = number
+        real = os.replace
 
         def replaced(source: Any, target: Any) -> None:
             nonlocal left

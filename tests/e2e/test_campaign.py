@@ -70,7 +70,8 @@ def test_a_run_that_lies_about_its_price_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: a broken piece, whose report says half of the price."""
-    attack, honest = Kills(tmp_path), Kind.start
+    attack = Kills(tmp_path)
+    honest = Kind.start
     assert attack.attempt(random.Random(1)) == []
 
     def lying(self: Kind, folder: Path, prepare: Callable[[], None] | None = None) -> Child:

@@ -67,7 +67,8 @@ def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 
 def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rounds: Ended) -> None:
-    (folder, report), once = in_rounds, whole[1]
+    (folder, report) = in_rounds
+    once = whole[1]
     (charge,) = charges(folder)
     assert (
         charge["event"] == charges(whole[0])[0]["event"]
@@ -102,7 +103,8 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after three of twenty rounds: all were charged before the first; the same bytes; 17 more are gathered."""
-    total, asked = MomentVotes.total, []
+    total = MomentVotes.total
+    asked = []
 
     def stopping(self: MomentVotes, *arguments: Any) -> Any:
         if len(asked) == 3:
@@ -148,7 +150,8 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
         aggregator=votes(prevalence_share=0.0, center=0.4), student=LinearStudent()
     )
     stopped(plan, tmp_path / "run", "training the majority")
-    said, test = StudentModel.load(tmp_path / "run" / "release" / "student"), small_dataset().test
+    said = StudentModel.load(tmp_path / "run" / "release" / "student")
+    test = small_dataset().test
     assert micro_f1(said.predict(test.inputs), test.labels) > 0.6
     assert len(charges(tmp_path / "run")) == 1
     assert "prevalence" not in parts(tmp_path / "run")

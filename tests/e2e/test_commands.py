@@ -45,7 +45,8 @@ def test_price_of_the_papers_experiment_with_gumbel_noise(
         "aggregator.failure_prob=1e-9",
     ]
     words = ["aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}"]
-    answer, renyi = quote(*words), quote(*words, "accountant=rdp")
+    answer = quote(*words)
+    renyi = quote(*words, "accountant=rdp")
     assert answer["epsilon"] == pytest.approx(epsilon, abs=0.02)
     assert renyi["epsilon"] == pytest.approx(by_renyi, abs=0.03)
     assert (answer["adjacency"], answer["accountant"], answer["won_by"]) == (
@@ -80,10 +81,8 @@ def test_table_is_written_certified_and_used_and_neither_seed_nor_place_is_publi
     tmp_path: Path,
 ) -> None:
     """The file prices the same, trains, and is refused once it is touched."""
-    path, release = (
-        tmp_path / "private-place" / "table.json",
-        tmp_path / "private-place" / "run" / "release",
-    )
+    path = tmp_path / "private-place" / "table.json"
+    release = tmp_path / "private-place" / "run" / "release"
     size = [
         "num_queries=20",
         "num_teachers=60",
@@ -106,10 +105,8 @@ def test_table_is_written_certified_and_used_and_neither_seed_nor_place_is_publi
     assert json.loads((release.parent / "report.json").read_text())["privacy"]["epsilon"] <= 100
     texts = contents(release).values()
     assert not any(word in text for text in texts for word in (b"424242", b"private-place"))
-    config, card = (
-        OmegaConf.load(release / "config.yaml"),
-        (release / "privacy_card.md").read_text(),
-    )
+    config = OmegaConf.load(release / "config.yaml")
+    card = (release / "privacy_card.md").read_text()
     assert config.aggregator.table_sha256 == answer["table"]["sha256"]
     assert str(config.aggregator.selection_scale) in card, (
         "the noise that was used, not the one before calibration"

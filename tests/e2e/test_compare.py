@@ -75,7 +75,8 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
         f"output_dir={tmp_path / 'comparison'}",
     )
     rows = {item.aggregator: item for item in read_runs(tmp_path / "comparison" / "comparison.csv")}
-    private, ceiling = rows["dp_gd"], rows["all_records"]
+    private = rows["dp_gd"]
+    ceiling = rows["all_records"]
     assert (private.epsilon, private.adjacency, private.student) == (20.0, "replace_one", "linear")
     assert ceiling.epsilon is None
     assert private.mean_average_precision is not None and ceiling.mean_average_precision is not None

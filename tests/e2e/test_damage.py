@@ -71,7 +71,9 @@ def damaged(folder: Path, copy: Path) -> Iterator[tuple[str, Path]]:
 
 @pytest.mark.slow
 def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
-    finished, tried, turned_down = (state / "report.json").exists(), 0, 0
+    finished = (state / "report.json").exists()
+    tried = 0
+    turned_down = 0
     drawn = released(state) if (state / "release" / "release.npz").exists() else None
     for case, name in damaged(state, tmp_path / "copy"):
         if finished and name.name not in SHOWN_AGAIN:
@@ -82,7 +84,8 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
         try:
             train(plan(), tmp_path / "copy")
         except (InvalidValue, OSError) as error:
-            turned_down, said = turned_down + 1, str(error)
+            turned_down = turned_down + 1
+            said = str(error)
             assert "\n" not in said and len(said) < 600 and "pickle" not in said, case
             assert name.name in said or (name.name == "run.id" and "ledger.db" in said), (
                 f"{case}: {said}"
@@ -96,11 +99,9 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_path: Path) -> None:
     stopped(plan(), tmp_path / "run", "training the student")
-    charged, name, copy = (
-        (tmp_path / "run/ledger.db").read_bytes(),
-        Path("release/release.npz"),
-        tmp_path / "copy",
-    )
+    charged = (tmp_path / "run/ledger.db").read_bytes()
+    name = Path("release/release.npz")
+    copy = tmp_path / "copy"
     for way in WAYS:
         damaged_copy(tmp_path / "run", copy, name, way)
         if way.__name__ == "gone":
@@ -114,7 +115,8 @@ def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_pat
 def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
     stopped(plan(), tmp_path, "releasing")
     with np.load(tmp_path / "votes.npz") as votes:
-        packed, num_labels = votes["packed"], votes["num_labels"]
+        packed = votes["packed"]
+        num_labels = votes["num_labels"]
     np.savez(tmp_path / "votes.npz", packed=packed[:, :5], num_labels=num_labels)
     refuse(plan(), tmp_path, r"^num_queries=5: expected 12 in \S+votes\.npz; remove it")
 
@@ -236,7 +238,8 @@ class Payload:
 
 
 def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
-    folder, mark = tmp_path / "run", tmp_path / "ran"
+    folder = tmp_path / "run"
+    mark = tmp_path / "ran"
     words = [*WORDS, f"output_dir={folder}"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ensemble, "cast_votes", MagicMock(side_effect=KeyboardInterrupt))

@@ -84,10 +84,8 @@ def test_a_killed_app_ends_with_the_same_and_one_charge(
     folder = federation.folder / f"killed-{victim}"
     shutil.rmtree(federation.folder / "holders", ignore_errors=True)
     send(federation, folder)
-    owner, until = (
-        federation.link if victim == "server" else federation.nodes[1],
-        time.monotonic() + 60,
-    )
+    owner = federation.link if victim == "server" else federation.nodes[1]
+    until = time.monotonic() + 60
     while not federation.apps(owner) and time.monotonic() < until:
         time.sleep(0.1)
     time.sleep(2)

@@ -77,7 +77,8 @@ def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended
 
 def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finished: Ended) -> None:
     folder, report = finished
-    model, data = pate.load(folder / "release"), dataset()
+    model = pate.load(folder / "release")
+    data = dataset()
     levels = data.test.inputs.levels  # type: ignore[attr-defined]
     probabilities = model.predict_proba(levels)
     np.testing.assert_allclose(
@@ -129,10 +130,8 @@ def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Pat
 def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_path: Path) -> None:
     folder, _ = finished
     for stop_at in ("learning", "features of", "releasing"):
-        monitor, reader = (
-            SilentMonitor(stop_at),
-            FeaturedData(Given(dataset()), SMALL, tmp_path / "cache"),
-        )
+        monitor = SilentMonitor(stop_at)
+        reader = FeaturedData(Given(dataset()), SMALL, tmp_path / "cache")
         watched = replace(
             plan(tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage)
         )

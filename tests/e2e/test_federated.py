@@ -33,7 +33,8 @@ def fails(name: str) -> None:
 
 
 def test_the_release_is_that_of_train_with_the_same_seed(tmp_path: Path) -> None:
-    plan, monitor = deployed_plan(HOLDERS), SilentMonitor()
+    plan = deployed_plan(HOLDERS)
+    monitor = SilentMonitor()
     app = flower.release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
     simulate(app, flower.holder_app(SmallHolders(tmp_path / "holders", HOLDERS, plan)), HOLDERS)
     assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
@@ -41,7 +42,8 @@ def test_the_release_is_that_of_train_with_the_same_seed(tmp_path: Path) -> None
 
 
 def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_path: Path) -> None:
-    plan, monitor = seeded_plan(GaussianVotes(noise_std=1.0)), SilentMonitor()
+    plan = seeded_plan(GaussianVotes(noise_std=1.0))
+    monitor = SilentMonitor()
     made = small_release(plan, tmp_path, max_absent=1)
     simulate(
         flower.release_app(made, seconds=300, monitor=monitor),
@@ -91,7 +93,8 @@ def test_masks_of_flower_hang_on_32_bits_of_each_key_as_the_page_says() -> None:
     """A known weakness of Flower 1.41. Where this fails, Flower has become better: say so on the page."""
     from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 
-    first, second = bytes(range(32)), bytes(range(28, 32)) + bytes(range(4, 28)) + bytes(range(4))
+    first = bytes(range(32))
+    second = bytes(range(28, 32)) + bytes(range(4, 28)) + bytes(range(4))
     assert first != second
     masks = [pseudo_rand_gen(seed, 2**32, [(8,)])[0] for seed in (first, second)]
     np.testing.assert_array_equal(masks[0], masks[1])

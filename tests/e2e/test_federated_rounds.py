@@ -81,10 +81,8 @@ def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_pa
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
     """Two places with 480 records each: they release nearly what a run with 960 teachers does."""
-    plan, whole = (
-        rounds_plan(teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0),
-        small_dataset(),
-    )
+    plan = rounds_plan(teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0)
+    whole = small_dataset()
     shares = {"north": slice(0, 480), "south": slice(480, 960)}
 
     def holder(name: str) -> tuple[HolderPlan, Path]:
@@ -139,7 +137,8 @@ def test_what_holders_cannot_do_in_rounds_is_refused_before_the_charge(
 def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(
     whole: Path, tmp_path: Path
 ) -> None:
-    killed, (_, exchange) = 0, rounds_in(tmp_path)
+    killed = 0
+    (_, exchange) = rounds_in(tmp_path)
     for number in range(3, 60, 7):
         made, _ = rounds_in(tmp_path / str(number))
         killed += killed_at(number, lambda made=made: made.run(exchange), after=bool(number % 2))
@@ -169,10 +168,8 @@ def without(kind: str, holder: str) -> Any:
 def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(
     whole: Path, tmp_path: Path
 ) -> None:
-    monitor, (made, exchange) = (
-        SilentMonitor(),
-        rounds_in(tmp_path, spoil=without("moments", "3"), max_absent=1),
-    )
+    monitor = SilentMonitor()
+    (made, exchange) = rounds_in(tmp_path, spoil=without("moments", "3"), max_absent=1)
     terms = made.run(exchange, monitor)
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
     present = [
@@ -256,7 +253,8 @@ def expected(homes: Path) -> bytes:
 def test_a_server_killed_at_any_file_goes_on_to_the_same(
     homes: Path, expected: bytes, tmp_path: Path
 ) -> None:
-    kills, folder = 0, tmp_path / "killed"
+    kills = 0
+    folder = tmp_path / "killed"
     for number in count(1):
         go = partial(small_release(PLAN, folder).run, partial(answers, homes))
         killed = [killed_at(number, go, after=after) for after in (False, True)]
@@ -311,7 +309,8 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
 
 
 def summed(homes: Path, own: HolderSum) -> Summed:
-    plans, total = SmallHolders(homes, HOLDERS, PLAN), np.zeros((1, 1))
+    plans = SmallHolders(homes, HOLDERS, PLAN)
+    total = np.zeros((1, 1))
     for name in NAMES:
         plan, folder = plans(name)
         total = total + own.numbers(
@@ -335,7 +334,8 @@ def test_a_release_that_is_refused_for_absence_charges_nothing(homes: Path, tmp_
 )
 def test_a_holder_that_is_absent_changes_no_price(name: str, votes: Votes, tmp_path: Path) -> None:
     """At the price and for the T that hold when all are present."""
-    aggregator, terms = shipped(name), []
+    aggregator = shipped(name)
+    terms = []
     form = form_for(aggregator)
     sent = [Contribution(path.stem, path.read_bytes()) for path in votes[form]]
     asked = {"cast": "confidences"} if form == "confidences" else {}

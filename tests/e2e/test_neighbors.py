@@ -31,7 +31,8 @@ def _write(path: Path, times: int) -> None:
     rng = np.random.default_rng(0)
     lines = ["part,person,age,dose,flu,cough"]
     for person in range(300):
-        age, dose = rng.normal(50, 15), rng.normal()
+        age = rng.normal(50, 15)
+        dose = rng.normal()
         part = ("private", "public", "private", "private", "test", "private")[person % 6]
         cells = f"{part},{person},{age:.1f},{dose:.3f},{int(age > 50)},{int(dose > 0)}"
         lines += [cells] * (times if person == 0 else 1)

@@ -96,7 +96,9 @@ class Killed(BaseException):
 
 def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
     """Ends the process at the n-th commit of the run, before it or after it."""
-    insert, commit, done = Store._insert, Store.once, 0
+    insert = Store._insert
+    commit = Store.once
+    done = 0
 
     def watched(*args: Any) -> Any:
         nonlocal done
@@ -106,7 +108,8 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
         return insert(*args)
 
     def once(*args: Any, **options: Any) -> Any:
-        before, found = done, commit(*args, **options)
+        before = done
+        found = commit(*args, **options)
         if committed and done == number + 1 > before:
             raise Killed
         return found
@@ -121,7 +124,8 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
 def test_a_kill_at_any_commit_leaves_both_or_neither(
     name: str, committed: bool, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan, folder = plan_of(name, ledger=tmp_path / "all.db" if shared else None), tmp_path / "run"
+    plan = plan_of(name, ledger=tmp_path / "all.db" if shared else None)
+    folder = tmp_path / "run"
     kept: dict[str, bytes] = {}
     for _ in range(20):
         with monkeypatch.context() as patch:
@@ -154,7 +158,8 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
 def test_no_secret_of_noise_is_on_disk_and_what_was_not_committed_is_drawn_afresh(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, drawn = tmp_path / "run", list[bytes]()
+    folder = tmp_path / "run"
+    drawn = list[bytes]()
 
     def seen(self: Store, db: Any, values: tuple[str, ...], sha256: str, release: bytes) -> Any:
         drawn.append(release)
@@ -172,7 +177,8 @@ def test_no_secret_of_noise_is_on_disk_and_what_was_not_committed_is_drawn_afres
 def test_nothing_is_told_before_it_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, monitor = tmp_path / "run", SilentMonitor()
+    folder = tmp_path / "run"
+    monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, 1, committed=False)
         train(plan_of("session"), folder, monitor)
@@ -189,7 +195,8 @@ def test_a_round_is_released_around_one_sum_only(
 
     The same noise around two sums would give away their difference, without any noise.
     """
-    folder, plan = tmp_path / "here", plan_of("rounds")
+    folder = tmp_path / "here"
+    plan = plan_of("rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, 1, committed=True)
         train(plan, folder)
@@ -257,7 +264,8 @@ def test_a_release_there_or_gone_is_written_again_for_free(
 def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: Path) -> None:
     name, whole, epsilon = run
     folder = unfinished(whole, tmp_path / "copy")
-    once, plan = (folder / "ledger.db").read_bytes(), plan_of(name, redraw=True)
+    once = (folder / "ledger.db").read_bytes()
+    plan = plan_of(name, redraw=True)
     shutil.rmtree(folder / "release")
     asked = stopped(plan, folder, "releasing labels")
     drawn = stopped(plan_of(name), folder, "training the student")  # which was asked for once

@@ -59,7 +59,9 @@ from tests.e2e.stages_of_run import (
     student,
 )
 
-EPSILON, DELTA = 50.0, 1e-5  # of the plan, again for the classifier
+# of the plan, again for the classifier
+EPSILON = 50.0
+DELTA = 1e-5
 TERMS: dict[str, Any] = {"n_teachers": NUM_TEACHERS, "target_delta": DELTA, "allow_useless": True}
 
 
@@ -207,7 +209,8 @@ def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool
     ],
 )
 def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
-    data, aggregator = small_dataset(), shipped(name)
+    data = small_dataset()
+    aggregator = shipped(name)
     plan = seeded_plan(aggregator, holders=None, teacher=SklearnTeacher(GaussianNB()))
     stopped(plan, tmp_path, "training the student")
     terms = {"epsilon": EPSILON, "accountant": RdpAccountant, "random_state": SEED}

@@ -136,7 +136,9 @@ def test_cartoons_run_and_the_report_says_that_they_are_synthetic(tmp_path: Path
 
 def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> None:
     """The CSV form, a photograph missing, no identities, and a cache elsewhere."""
-    root, cache, folder = tmp_path / "private-place", tmp_path / "private-cache", tmp_path / "run"
+    root = tmp_path / "private-place"
+    cache = tmp_path / "private-cache"
+    folder = tmp_path / "run"
     FaceCopy(count=COUNT, image_size=12, form="csv").write(root, unwatched)
     (root / "synth_faces.json").unlink()  # as a genuine copy
     (root / "img_align_celeba" / "img_align_celeba" / "000007.jpg").unlink()

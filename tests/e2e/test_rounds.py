@@ -27,7 +27,8 @@ from tests.e2e.small_run import (
 )
 
 Finished = tuple[str, Path, list[str]]  # name, folder, what was told
-NUM_QUERIES, ROUNDS = 100, 2
+NUM_QUERIES = 100
+ROUNDS = 2
 SESSION: dict[str, Any] = {"round_size": 20, "session_delta": 1e-5}
 PRIOR: dict[str, Any] = {
     "prior_scale": 1.5,
@@ -72,7 +73,8 @@ class StopAfter(SilentMonitor):
 
 @pytest.fixture(scope="module", params=AGGREGATORS)
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    folder, monitor = tmp_path_factory.mktemp("run") / "out", SilentMonitor()
+    folder = tmp_path_factory.mktemp("run") / "out"
+    monitor = SilentMonitor()
     train(plan_of(request.param), folder, monitor)
     return request.param, folder, [note for note in monitor.notes if note]
 
@@ -81,8 +83,11 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
     name, folder, _ = finished
     report = json.loads((folder / "report.json").read_text())
     with np.load(folder / "release" / "release.npz") as release:
-        hits, asked, answered = release["hits"], int(release["num_asked"]), release["answered"]
-    counts, privacy = report["release"], report["privacy"]
+        hits = release["hits"]
+        asked = int(release["num_asked"])
+        answered = release["answered"]
+    counts = report["release"]
+    privacy = report["privacy"]
     told = [counts[f"num_{name}"] for name in ("hits", "abstained", "asked", "answered")]
     assert told == [hits.sum(), (hits & ~answered).sum(), asked, answered.sum()]
     assert min(hits.sum(), answered.sum()) > 0

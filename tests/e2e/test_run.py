@@ -116,7 +116,8 @@ def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_
     assert not any(
         word in text for text in published for word in (b"membership", b"attacker", b"by_reference")
     )
-    stated, card = pate.load(release).privacy, (release / "privacy_card.md").read_text()
+    stated = pate.load(release).privacy
+    card = (release / "privacy_card.md").read_text()
     assert stated is not None
     assert f"| epsilon | {stated.epsilon:.2f} |" in card
     assert (stated.delta, stated.adjacency, stated.noise) == (1e-5, "replace_one", "seeded")
@@ -244,7 +245,8 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
 
 
 def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
-    folder, other = tmp_path / "run", tmp_path / "other"
+    folder = tmp_path / "run"
+    other = tmp_path / "other"
     for path in (folder, other):
         stopped(small_plan(seed=None), path, "casting votes")
     (folder / "partition.json").write_bytes((other / "partition.json").read_bytes())

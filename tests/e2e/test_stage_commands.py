@@ -19,7 +19,8 @@ RELEASE = ("aggregator=gaussian_votes", "aggregator.noise_std=2", "allow_useless
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A private file for each of two holders, the public samples, and votes of both."""
-    folder, data = tmp_path_factory.mktemp("places"), small_dataset()
+    folder = tmp_path_factory.mktemp("places")
+    data = small_dataset()
     for place, rows in (("north", slice(0, 480)), ("south", slice(480, 960))):
         part = data.private.take(rows)
         arrays = {
@@ -55,11 +56,9 @@ def vote(
 
 
 def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
-    folder, ledger, public = (
-        tmp_path / "many",
-        tmp_path / "ledger.db",
-        f"queries={files / 'public.npz'}",
-    )
+    folder = tmp_path / "many"
+    ledger = tmp_path / "ledger.db"
+    public = f"queries={files / 'public.npz'}"
     words = (f"votes={files}/votes/*.npz", *RELEASE, f"ledger={ledger}", f"output_dir={folder}")
     assert (
         "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers"
@@ -99,7 +98,8 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
 def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(
     files: Path, tmp_path: Path
 ) -> None:
-    own, folder = tmp_path / "votes", tmp_path / "many"
+    own = tmp_path / "votes"
+    folder = tmp_path / "many"
     shutil.copytree(files / "votes", own)
     both = f"{own}/*.npz"
 
@@ -129,7 +129,8 @@ def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(
 def test_wrong_holders_are_one_line_each_and_a_finished_vote_is_not_cast_again(
     files: Path, tmp_path: Path
 ) -> None:
-    whole, file = ("vote", f"output={tmp_path}/v.npz", "holders=4"), tmp_path / "v.npz"
+    whole = ("vote", f"output={tmp_path}/v.npz", "holders=4")
+    file = tmp_path / "v.npz"
     changes = (f"output={file}", f"output_dir={tmp_path}/work")
     for words, said in (
         (("vote", f"output={file}"), "holder=???: expected the name of this place"),
@@ -204,13 +205,16 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(
 
 
 def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
-    rng, names = np.random.default_rng(1), ("age", "dose", "days", "patient", "ill")
+    rng = np.random.default_rng(1)
+    names = ("age", "dose", "days", "patient", "ill")
     for place, count, width in (("a", 60, 5), ("b", 60, 5), ("public", 50, 3)):
         cells = rng.standard_normal((count, 3))
         rows = np.column_stack([cells, np.arange(count) // 2, cells[:, 0] > 0])[:, :width]
-        form, heading = ["%.3f", "%.3f", "%.3f", "%d", "%d"][:width], ",".join(names[:width])
+        form = ["%.3f", "%.3f", "%.3f", "%d", "%d"][:width]
+        heading = ",".join(names[:width])
         np.savetxt(tmp_path / f"{place}.csv", rows, form, ",", header=heading, comments="")
-    schema, queries = f"schema={tmp_path / 'schema.yaml'}", f"queries={tmp_path / 'public.csv'}"
+    schema = f"schema={tmp_path / 'schema.yaml'}"
+    queries = f"queries={tmp_path / 'public.csv'}"
     succeeded("schema", f"data={tmp_path / 'public.csv'}", f"output={tmp_path / 'schema.yaml'}")
     for place in ("a", "b"):
         roles = (
@@ -237,7 +241,8 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
 
 
 def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
-    mail, many = tmp_path / "mail", tmp_path / "many"
+    mail = tmp_path / "mail"
+    many = tmp_path / "many"
     given = (
         "roll={north: 12, south: 12}",
         f"mailbox={mail}",

@@ -101,7 +101,8 @@ def test_a_vote_file_is_its_owners_alone_and_says_nothing_of_records(
     # which deals its own records
     own = replace(holder_plan(PLAN, 1), holder="hospital", holders=None, seed=None)
     path = cast(own, tmp_path)
-    head, first = VoteFile.open(path).manifest, path.read_bytes()
+    head = VoteFile.open(path).manifest
+    first = path.read_bytes()
     assert (head.holder, head.num_groups) == ("hospital", 960)
     path.unlink()
     with pytest.raises(
@@ -125,7 +126,8 @@ def test_a_killed_holder_goes_on_to_the_same_votes(votes: Votes, tmp_path: Path)
 def test_a_killed_release_is_drawn_once_and_charged_once(
     seed: int | None, votes: Votes, tmp_path: Path
 ) -> None:
-    plan, results = replace(PLAN, seed=seed), []
+    plan = replace(PLAN, seed=seed)
+    results = []
 
     def ours(folder: Path) -> Terms:
         return release(release_plan(plan, ledger=folder.with_suffix(".db")), votes["bits"], folder)
@@ -162,11 +164,9 @@ def test_a_killed_student_is_trained_to_the_same_bytes(votes: Votes, tmp_path: P
 def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     votes: Votes, tmp_path: Path
 ) -> None:
-    plan, ledger, others = (
-        replace(PLAN, target_epsilon=5.0),
-        tmp_path / "ledger.db",
-        tmp_path / "others.db",
-    )
+    plan = replace(PLAN, target_epsilon=5.0)
+    ledger = tmp_path / "ledger.db"
+    others = tmp_path / "others.db"
     release(release_plan(plan), votes["bits"], tmp_path / "first")
     for _ in range(2):  # the first call charges the ledger for what is finished
         release(
@@ -206,7 +206,8 @@ def test_what_stages_cannot_do_is_refused_before_anything_is_read(
     votes: Votes, tmp_path: Path
 ) -> None:
     """Rounds name the ways that there are, and a prior needs the queries that were asked."""
-    several, prior = CenteredVotes(noise_multiplier=1.0), shipped("stable_top_k_not_prior")
+    several = CenteredVotes(noise_multiplier=1.0)
+    prior = shipped("stable_top_k_not_prior")
     for aggregator, form, said in (
         (
             replace(several, rounds=3),

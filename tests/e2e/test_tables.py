@@ -27,9 +27,11 @@ CANARY = "Zanzibar"  # a town that only private patients live in
 
 
 def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[str, Any]]:
-    age, sex = rng.randint(18, 95), rng.choice(["M", "F", "", "unknown"])
+    age = rng.randint(18, 95)
+    sex = rng.choice(["M", "F", "", "unknown"])
     for _ in range(rng.randint(1, 3)):
-        pressure, sugar = rng.gauss(120 + age * 0.3, 12), rng.gauss(5.4 + (age > 60) * 0.6, 0.7)
+        pressure = rng.gauss(120 + age * 0.3, 12)
+        sugar = rng.gauss(5.4 + (age > 60) * 0.6, 0.7)
         yield {
             "visit": f"v{number}-{rng.randint(0, 10**9)}",
             "patient": f"p{number:05}",
@@ -47,7 +49,8 @@ def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[s
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, rng = tmp_path_factory.mktemp("tables"), random.Random(0)
+    folder = tmp_path_factory.mktemp("tables")
+    rng = random.Random(0)
     numbers = {
         "private": range(2400),
         "public": range(2400, 2700),
@@ -114,7 +117,8 @@ def test_the_student_has_learned_and_what_is_published_is_not_private(
 ) -> None:
     """No word that only private files have, no path, no group; no score on true labels. Hugging Face reads the head."""
     report = json.loads((finished / "report.json").read_text())
-    student, prior = report["student"], report["baselines"]["prior"]
+    student = report["student"]
+    prior = report["baselines"]["prior"]
     assert student["accuracy"] > prior["accuracy"] + 0.02
     assert student["mean_average_precision"] > prior["mean_average_precision"] + 0.2
     scores = [f"{report['student'][name]:.4f}" for name in ("accuracy", "mean_average_precision")]
@@ -165,8 +169,10 @@ def test_mistakes_of_the_commands_are_one_line(
     (tmp_path / "new.csv").write_text(
         (tables / "new.csv").read_text().replace("pressure", "presure")
     )
-    release, output = f"release={finished / 'release'}", f"output={tmp_path / 'p.csv'}"
-    data, beside = f"data={tmp_path / 'new.csv'}", f"output={finished / 'release/p.csv'}"
+    release = f"release={finished / 'release'}"
+    output = f"output={tmp_path / 'p.csv'}"
+    data = f"data={tmp_path / 'new.csv'}"
+    beside = f"output={finished / 'release/p.csv'}"
     for words, line in (
         (
             [release, data, output],

@@ -82,7 +82,8 @@ def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     ledger: Path, tmp_path: Path
 ) -> None:
-    cap, monitor = 1.2 * epsilon_of(1), SilentMonitor()
+    cap = 1.2 * epsilon_of(1)
+    monitor = SilentMonitor()
     plan = plan_of(ledger, max_total_epsilon=cap)
     release_of(plan, tmp_path / "a")
     spent = ledger.read_bytes()
@@ -118,7 +119,8 @@ def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(ledger: Path, tmp_
     assert not Ledger.stored(tmp_path / "run" / "ledger.db").entries
 
 
-PATIENT, VISIT = PrivacyUnit.of_column("mrn"), PrivacyUnit("one row")
+PATIENT = PrivacyUnit.of_column("mrn")
+VISIT = PrivacyUnit("one row")
 
 
 def protecting(unit: PrivacyUnit) -> Any:
@@ -132,7 +134,8 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
 ) -> None:
     """Also not where the price of a patient bounds that of a visit: an account has one unit."""
     release_of(plan_of(ledger, load_dataset=protecting(first)), tmp_path / "a" / "run")
-    spent, monitor = ledger.read_bytes(), SilentMonitor()
+    spent = ledger.read_bytes()
+    monitor = SilentMonitor()
     rule = rf"^unit={second.words}: expected {first.words}, as .*ledger=.* counts; .*: take the same data.group= .*"
     with pytest.raises(InvalidValue, match=rule):
         train(plan_of(ledger, load_dataset=protecting(second)), tmp_path / "b" / "run", monitor)
@@ -208,7 +211,8 @@ def test_ledger_card_and_report_say_one_price_of_one_run(
 
 def test_a_second_price_of_one_run_has_its_reason(ledger: Path, tmp_path: Path) -> None:
     """A cap lets a first release in that another accountant puts under it; the card is by the run's."""
-    price, tighter = epsilon_of(1), AutoAccountant().compose(EVENT).get_epsilon(1e-5)
+    price = epsilon_of(1)
+    tighter = AutoAccountant().compose(EVENT).get_epsilon(1e-5)
     cap = (price + tighter) / 2
     lines = stopped(
         plan_of(ledger, max_total_epsilon=cap), tmp_path / "run", "training the student"
@@ -235,7 +239,8 @@ def test_people_whom_another_account_knows_are_given_no_new_one(
     ledger: Path, tmp_path: Path
 ) -> None:
     release_of(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a")
-    again, monitor = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105))), SilentMonitor()
+    again = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105)))
+    monitor = SilentMonitor()
     rule = r"^ledger=.*: expected the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups; or new_"
     for _ in range(2):
         with pytest.raises(InvalidValue, match=rule):
@@ -379,10 +384,8 @@ def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(
 
 def test_releases_whose_order_nobody_knows_are_bounded_in_every_order() -> None:
     """60 pure releases of .1 and then 60 ranges of .2 cost 5.3720 at best play; the other way round 5.3645."""
-    pure, ranges = (
-        SelfComposedEvent(PureDpEvent(0.1), 60),
-        SelfComposedEvent(BoundedRangeEvent(0.2), 60),
-    )
+    pure = SelfComposedEvent(PureDpEvent(0.1), 60)
+    ranges = SelfComposedEvent(BoundedRangeEvent(0.2), 60)
     worst = ExactAccountant().compose(pure).compose(ranges).get_epsilon(1e-6)
     assert worst == pytest.approx(5.3720, abs=3e-3)
     assert epsilon_of_all([pure, ranges], 1e-6) == epsilon_of_all([ranges, pure], 1e-6) >= worst

@@ -40,7 +40,8 @@ def run(*command: str | Path, cwd: Path) -> str:
 def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
     """What a contributor needs is in the source distribution; the wheel is built from it."""
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path)
-    (source,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    (source,) = tmp_path.glob("*.tar.gz")
+    (wheel,) = tmp_path.glob("*.whl")
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "conf/train.yaml", "examples/README.md", "CITATION.cff"} <= names

@@ -94,7 +94,8 @@ def _gaussian_test(inputs: Inputs, **of: Any) -> StabilityTest:
 
 
 def _ptr_gauss_pass_prob(inputs: Inputs) -> float:
-    failure, gap = _failure_prob(inputs), inputs["gap"]
+    failure = _failure_prob(inputs)
+    gap = inputs["gap"]
     test = _gaussian_test(inputs, sens=inputs["floor"], failure_prob=failure, num_teachers=gap)
     return float(test.pass_probabilities(np.array(gap)))
 
@@ -102,7 +103,8 @@ def _ptr_gauss_pass_prob(inputs: Inputs) -> float:
 def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
     """The paper's threshold b log(1/delta_t) is ours for half the failure probability; floor 1."""
     shape = {"num_teachers": inputs["gap"], "adjacency": pa.Adjacency.ADD_REMOVE}
-    scale, failure = inputs["scale"] * math.sqrt(2), inputs["delta_t"] / 2
+    scale = inputs["scale"] * math.sqrt(2)
+    failure = inputs["delta_t"] / 2
     test = StabilityTest.laplace(test_std=scale, failure_prob=failure, **shape)
     return float(test.pass_probabilities(np.array(inputs["gap"])))
 
@@ -125,10 +127,8 @@ def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
 
 
 def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
-    counts, aggregator = (
-        np.array(inputs["hist"]),
-        _stable_topk(inputs, _failure_prob(inputs), "floor"),
-    )
+    counts = np.array(inputs["hist"])
+    aggregator = _stable_topk(inputs, _failure_prob(inputs), "floor")
     distribution = aggregator.distribution(counts, num_teachers=int(counts.max()))
     return {"bot" if labels is None else str(list(labels)): p for labels, p in distribution.items()}
 
@@ -156,7 +156,9 @@ def _stable_topk_eps_tight(inputs: Inputs) -> float:
 
 def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
     """From the argmax's distribution: tied gaps against gaps moved up or down by one, of the class that moved up."""
-    up, sigma, order = inputs["n_up"], inputs["sigma"], inputs["alpha"]
+    up = inputs["n_up"]
+    sigma = inputs["sigma"]
+    order = inputs["alpha"]
     moves = np.where(np.arange(inputs["n_gaps"]) < up, 1.0, -1.0)
     p, q = (
         float(gaussian_argmax(values / sigma)[:up].sum())
@@ -219,7 +221,8 @@ def _gnmax_logq(inputs: Inputs) -> float:
 
 
 def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
-    log_odds, event = logit(np.array([inputs["p_top"]])), pa.BoundedRangeEvent(inputs["eps_range"])
+    log_odds = logit(np.array([inputs["p_top"]]))
+    event = pa.BoundedRangeEvent(inputs["eps_range"])
     forward, backward = gap_selection_rdp(log_odds, event=event, orders=inputs["alpha"])
     return {"P_to_Pprime": float(forward[0, 0]), "Pprime_to_P": float(backward[0, 0])}
 

@@ -61,7 +61,8 @@ def charges(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", TOTALS)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_totals_are_those_that_were_printed(name: str, accountant: str) -> None:
-    printed, made = TOTALS[name][accountant], ACCOUNTANTS[accountant]
+    printed = TOTALS[name][accountant]
+    made = ACCOUNTANTS[accountant]
     if printed == "refused":
         with pytest.raises(InvalidValue, match=r"^event=\w+: expected an event "):
             charged(name, accountant=made)

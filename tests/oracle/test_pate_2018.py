@@ -22,7 +22,10 @@ from pate.aggregators import (
 from pate.aggregators.aggregator import UnknownCost
 from pate.aggregators.gaussian_votes import threshold_cost
 
-DELTA, SCREENED, ANSWERED, TEACHERS = 1e-5, 1000, 286, 250
+DELTA = 1e-5
+SCREENED = 1000
+ANSWERED = 286
+TEACHERS = 250
 PAPER = ConfidentGNMax(screening_std=150, threshold_share=0.8, noise_std=40, max_answers=ANSWERED)
 
 
@@ -36,7 +39,8 @@ def test_all_counts_by_its_proposition_8_and_exactly() -> None:
     )
     exact = ExactAccountant().compose(ComposedEvent(both)).get_epsilon(DELTA)
     assert exact == pytest.approx(2.60, abs=0.005)
-    mu, cdf = mpmath.sqrt(2 * rho), mpmath.ncdf
+    mu = mpmath.sqrt(2 * rho)
+    cdf = mpmath.ncdf
     delta = cdf(mu / 2 - exact / mu) - mpmath.exp(exact) * cdf(-mu / 2 - exact / mu)
     assert float(delta) == pytest.approx(DELTA, rel=1e-6)
 
@@ -63,7 +67,8 @@ def clear_votes(num_queries: int) -> np.ndarray:
     ],
 )
 def test_on_clear_votes_a_release_costs_less_than_its_guarantee(aggregator: Aggregator) -> None:
-    votes, answered = clear_votes(SCREENED), np.arange(SCREENED) < ANSWERED
+    votes = clear_votes(SCREENED)
+    answered = np.arange(SCREENED) < ANSWERED
     cost = aggregator.cost_on(
         votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered
     )
@@ -82,7 +87,8 @@ def test_on_clear_votes_a_release_costs_less_than_its_guarantee(aggregator: Aggr
 
 
 def test_screening_and_answers_add() -> None:
-    votes, none = clear_votes(ANSWERED), np.zeros(ANSWERED, bool)
+    votes = clear_votes(ANSWERED)
+    none = np.zeros(ANSWERED, bool)
     orders = np.array([2.0, 8.0, 20.0])
     screening = PAPER.cost_on(votes, num_teachers=TEACHERS, orders=orders, answered=none)
     both = PAPER.cost_on(votes, num_teachers=TEACHERS, orders=orders)
@@ -121,7 +127,9 @@ def test_votes_that_no_theorem_is_about_have_no_cost() -> None:
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
 def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> None:
-    teachers, std, order = 9, 1.5, 3.0
+    teachers = 9
+    std = 1.5
+    order = 3.0
     yes = ndtr((np.arange(teachers + 1) - share * teachers) / std)
 
     def renyi(one: float, other: float) -> float:

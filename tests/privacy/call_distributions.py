@@ -42,7 +42,8 @@ def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
 
 def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[Pair, Array]]:
     """All numbers near and far from the thresholds; released values beyond both numbers are one outcome."""
-    above, rate = isinstance(test, AboveThreshold), float(test.noise.rate)
+    above = isinstance(test, AboveThreshold)
+    rate = float(test.noise.rate)
     low, high = (
         (test.threshold, test.threshold)
         if isinstance(test, AboveThreshold)

@@ -113,10 +113,8 @@ def by_rank(
 
 def pairs_of_laws(case: Case, shape: Shape) -> tuple[Array, Array, list[Any]]:
     """The exact distributions of all kinds of neighbors, `[P, n]` twice, and the outcomes."""
-    pairs, subject = (
-        neighbors(shape.num_labels, shape.num_teachers, shape.adjacency).up_to_names(),
-        case.subject(shape),
-    )
+    pairs = neighbors(shape.num_labels, shape.num_teachers, shape.adjacency).up_to_names()
+    subject = case.subject(shape)
     law = by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename)
     laws = {
         row: law(pairs.histograms[row]) for row in np.unique([pairs.first, pairs.second]).tolist()

@@ -37,10 +37,8 @@ def largest_log_ratio(first: Array, second: Array) -> float:
 
 def largest_range(first: Array, second: Array) -> float:
     """The largest spread of log-likelihood ratios within one pair: the exact bounded range."""
-    high, low = (
-        _log_ratios(first, second, missing=-np.inf),
-        _log_ratios(first, second, missing=np.inf),
-    )
+    high = _log_ratios(first, second, missing=-np.inf)
+    low = _log_ratios(first, second, missing=np.inf)
     return float((high.max(axis=1) - low.min(axis=1)).max())
 
 
@@ -101,7 +99,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch, module: str, *names: str) -> list[
     """What each of some classes makes from now on, where a module uses them."""
     kept: list[list[Any]] = []
     for name in names:
-        kind, made = getattr(import_module(module), name), list[Any]()
+        kind = getattr(import_module(module), name)
+        made = list[Any]()
         monkeypatch.setattr(
             f"{module}.{name}", lambda *given, k=kind, m=made: (m.append(k(*given)), m[-1])[1]
         )

@@ -93,7 +93,8 @@ def _chosen(
     by: Any, counts: Counts, noise: str, scale: float, num_teachers: int, offset: Any
 ) -> dict[int, float]:
     """The probability of each size k that competes."""
-    labels, padded = len(counts), by.padded
+    labels = len(counts)
+    padded = by.padded
     sizes = [
         k for k in range(labels + 1) if (padded or 0 < k < labels) and k <= (by.max_k or labels)
     ]
@@ -118,8 +119,10 @@ def _stable(
     order = np.argsort(-counts, kind="stable")
     gaps = _gaps(tuple(counts.tolist()), shape.num_teachers)
     passes = aggregator.stability_test(num_teachers=shape.num_teachers).pass_probs
-    noise, scale = aggregator.selection_noise, aggregator.selection_scale
-    released, refused = {}, 0.0
+    noise = aggregator.selection_noise
+    scale = aggregator.selection_scale
+    released = {}
+    refused = 0.0
     for k, chosen in _chosen(aggregator, counts, noise, scale, shape.num_teachers, offset).items():
         passed = 1.0 if k in (0, len(counts)) else passes[gaps[k]]
         released[tuple(sorted(order[:k].tolist()))] = chosen * passed
@@ -138,7 +141,8 @@ def stable_fixed_top_k_distribution(
     aggregator: StableFixedTopK, counts: Counts, shape: Shape, *, growth: float = 0.5
 ) -> Distribution:
     """All steps: the stable set, None for a refusal, and the picks in order; noise of `peel_scale` j**growth for j."""
-    k, every = aggregator.k, range(len(counts))
+    k = aggregator.k
+    every = range(len(counts))
     stable, refused = _stable(
         aggregator, counts, shape, lambda size: -aggregator.penalty * abs(size - k)
     )
@@ -148,7 +152,8 @@ def stable_fixed_top_k_distribution(
         part = labels if size > k else [label for label in every if label not in (labels or ())]
         number = k if size > k else k - size
         for picks in permutations(part, number):
-            left, probability = list(part), p
+            left = list(part)
+            probability = p
             for label in picks:
                 weights = np.exp(
                     (counts[left] - counts[label]) / (aggregator.peel_scale * number**growth)
@@ -182,7 +187,8 @@ def bits_distribution(
     """Each pattern of bits of noisy counts against half the teachers, as far from it as this, up to a whole vote."""
     half = num_teachers / 2
     cut = np.clip(counts, np.floor(half - stds * noise_std), np.ceil(half + stds * noise_std))
-    ones, zeros = ndtr((cut - half) / noise_std), ndtr((half - cut) / noise_std)
+    ones = ndtr((cut - half) / noise_std)
+    zeros = ndtr((half - cut) / noise_std)
     patterns = product((0, 1), repeat=len(counts))
     return {bits: float(np.where(bits, ones, zeros).prod()) for bits in patterns}
 

@@ -25,7 +25,8 @@ def plane_sticks(q: float, first: Array, second: Array, epsilons: Array) -> Arra
     def mass(place: Array) -> Array:
         return still * (1 - q + q * np.exp(place[0] * x + place[1] * y - place @ place / 2))
 
-    p, other = mass(first), mass(second)
+    p = mass(first)
+    other = mass(second)
     return np.array(
         [float(np.maximum(p - math.exp(epsilon) * other, 0).sum()) for epsilon in epsilons]
     )
@@ -72,7 +73,8 @@ def summed_losses(p: Array, other: Array, count: int, target_delta: float) -> fl
     )
     total = np.roll(np.fft.irfft(np.fft.rfft(masses) ** count, size), size // 2)
     places = (np.arange(size) - size // 2) * step
-    low, high = 0.0, float(places[-1])
+    low = 0.0
+    high = float(places[-1])
     for _ in range(40):
         middle = (low + high) / 2
         above = places > middle
@@ -88,7 +90,8 @@ PAIRS = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09), (4.0, 0.52)]
 @pytest.mark.parametrize(("multiplier", "pair"), PAIRS)
 def test_sixty_samples_cost_what_the_worst_pair_costs(multiplier: float, pair: float) -> None:
     """Every accountant. The control: a price 10% too small is below what the pair's losses sum to."""
-    q, x = 4096 / 62115, np.linspace(-14, 14, 200_001)
+    q = 4096 / 62115
+    x = np.linspace(-14, 14, 200_001)
     sides = [(1 - q) * norm.pdf(x) + q * norm.pdf(x, sign / (2 * multiplier)) for sign in (1, -1)]
     true = summed_losses(*sides, count=60, target_delta=1e-6)
     assert true == pytest.approx(pair, rel=0.012)
@@ -127,10 +130,8 @@ def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
     """Both ways round for itself, so never above one profile for both ways."""
     one = pa.SampledGaussianEvent(2.0, 0.1, pa.Adjacency.ADD_REMOVE)
     others = (pa.GaussianEvent(8.0), pa.SelfComposedEvent(pa.BoundedRangeEvent(0.2), 9))
-    there, back = (
-        pa.ComposedEvent((pa.SelfComposedEvent(one, 20), *others)),
-        pa.ComposedEvent((*others, pa.SelfComposedEvent(one, 20))),
-    )
+    there = pa.ComposedEvent((pa.SelfComposedEvent(one, 20), *others))
+    back = pa.ComposedEvent((*others, pa.SelfComposedEvent(one, 20)))
     apart = pa.ComposedEvent((pa.SelfComposedEvent(one, 7), *others, pa.SelfComposedEvent(one, 13)))
     for kind in SAMPLERS:
         prices = [kind().compose(event).get_epsilon(1e-5) for event in (there, back, apart)]
@@ -206,9 +207,11 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     rng = np.random.default_rng(0)
     rest = rng.normal(size=(30, 3))
     rest /= np.linalg.norm(rest, axis=1, keepdims=True)
-    labels, ids = rng.random((30, 2)) < 0.3, np.arange(30) // 2
+    labels = rng.random((30, 2)) < 0.3
+    ids = np.arange(30) // 2
     noisy = NoisySum(CLIP, 1.0, 16)
-    weights, bias = rng.normal(size=(3, 2)), np.array([-1.0, 0.5])
+    weights = rng.normal(size=(3, 2))
+    bias = np.array([-1.0, 0.5])
     sums = []
     for features, given in adversaries(rng):
         groups = GroupGradients.of(
@@ -229,7 +232,8 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
 
 def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
     """The control: clipping each record, and adding a group's up, is not the group's privacy."""
-    features, labels = np.tile([1.0, 0.0], (40, 1)), np.ones((40, 2), bool)
+    features = np.tile([1.0, 0.0], (40, 1))
+    labels = np.ones((40, 2), bool)
     apart = GroupGradients.of(features, labels, np.arange(40)).clipped_sum(
         np.zeros((2, 2)), np.zeros(2), CLIP
     )

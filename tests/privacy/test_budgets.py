@@ -25,10 +25,8 @@ ADJACENCIES = tuple(Adjacency)
 
 
 def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
-    dense, weights = (
-        np.random.default_rng(3).normal(size=(5, 4, 2)),
-        np.array([1.0, 0.25, 0.6, 0.1, 0.9]),
-    )
+    dense = np.random.default_rng(3).normal(size=(5, 4, 2))
+    weights = np.array([1.0, 0.25, 0.6, 0.1, 0.9])
     clipped = ClippedSum(0.7, (4, 2))
     each = [
         clipped.total(dense[t : t + 1], center=0.0, num_teachers=1, weights=weights[t : t + 1])
@@ -96,7 +94,9 @@ def test_all_histograms_that_so_many_teachers_tell_apart_cost_what_their_class_i
     adjacency: Adjacency, reached: int
 ) -> None:
     """Two labels, five teachers, exact distributions. The control: the price for a teacher fewer is too low."""
-    num_teachers, std, delta = 5, 1.5, 1e-3
+    num_teachers = 5
+    std = 1.5
+    delta = 1e-3
     here = np.array(list(product(range(num_teachers + 1), repeat=2)))
     yes = norm.cdf((here - num_teachers / 2) / std)  # [36, 2]
     bits = np.array(list(product((False, True), repeat=2)))

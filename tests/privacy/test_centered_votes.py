@@ -37,15 +37,14 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
     shape: tuple[int, int], adjacency: Adjacency, weight: float | None
 ) -> None:
     """All pairs of adversarial votes, also factored ones."""
-    rng, weights = (
-        np.random.default_rng(math.prod(shape)),
-        None if weight is None else np.array([weight]),
-    )
+    rng = np.random.default_rng(math.prod(shape))
+    weights = None if weight is None else np.array([weight])
     span = PublicPCA.of(np.random.default_rng(0).normal(size=(50, 4)), 1).span(
         np.ones((shape[0], 4))
     )
     for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
-        clipped, said = ClippedSum(clip, shape, adjacency), adversaries(shape, rng)
+        clipped = ClippedSum(clip, shape, adjacency)
+        said = adversaries(shape, rng)
         blocks = [[each[None] + center for each in said]]
         blocks += [[LowRankVotes(span, each[None, :1]) for each in said]] if clip == 0.7 else []
         for block in blocks:
@@ -77,7 +76,8 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
 
 
 def test_factored_votes_move_no_further() -> None:
-    rng, shape = np.random.default_rng(1), (6, 4)
+    rng = np.random.default_rng(1)
+    shape = (6, 4)
     span = PublicPCA.of(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
     clipped = ClippedSum(1.0, shape)
     rest = rng.normal(size=(9, 3, 4))
@@ -94,7 +94,9 @@ def test_factored_votes_move_no_further() -> None:
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> None:
     """The std in steps over the furthest move is the noise multiplier that is charged; less is not enough."""
-    shape, num_teachers, multiplier = (5, 3), 10, 3.0
+    shape = (5, 3)
+    num_teachers = 10
+    multiplier = 3.0
     public = {"prevalence_share": 0.0, "center": 0.5, "clip": 0.7}
     aggregator = CenteredVotes(noise_multiplier=multiplier, adjacency=adjacency, **public)
     rng = np.random.default_rng(0)

@@ -36,7 +36,8 @@ def boundary_top_k(
     scale, std, failure_prob = setting
     given = {"selection_scale": scale, "test_std": std, "failure_prob": failure_prob}
     aggregator = BoundaryTopK(**given, padded=padded, adjacency=adjacency)
-    pairs, laws = gap_pairs(num_labels, 6, adjacency, padded=padded), []
+    pairs = gap_pairs(num_labels, 6, adjacency, padded=padded)
+    laws = []
     for gaps in (pairs.first, pairs.second):
         chosen = softmax(gaps / scale, axis=1)
         x = (
@@ -72,7 +73,9 @@ def largest_ratio(first: Array, second: Array) -> float:
 
 def wrapped_within_target(first: Array, second: Array, epsilon: float, *, every: int) -> Array:
     """What calls of that epsilon give inside the wrapper, once it keeps t for all pairs, and q for some."""
-    target, wrapped, other = tight_boundary(epsilon), inside_wrapper(first), inside_wrapper(second)
+    target = tight_boundary(epsilon)
+    wrapped = inside_wrapper(first)
+    other = inside_wrapper(second)
     assert largest_ratio(wrapped, other) <= target.epsilon
     at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
     for one, two in {
@@ -162,7 +165,8 @@ def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> 
 def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
     adjacency: Adjacency, scale: float
 ) -> None:
-    sens, aggregator = adjacency.gap_sensitivity, prior_check(adjacency, scale)
+    sens = adjacency.gap_sensitivity
+    aggregator = prior_check(adjacency, scale)
     kept = aggregator.agreement(num_teachers=40)
     epsilon = bit_epsilon(kept, sens)
     assert sens / scale <= epsilon <= sens / scale * (1 + 1e-3)
@@ -170,7 +174,8 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
     assert [
         leaf.epsilon for leaf, _ in leaves(by_accesses(event)) if isinstance(leaf, PureDpEvent)
     ] == [epsilon]
-    target, worst = not_prior(epsilon), math.inf
+    target = not_prior(epsilon)
+    worst = math.inf
     for move in range(1, sens + 1):
         for one, two in zip(kept[move:], kept[:-move], strict=True):
             distributions = [one, 1 - one], [two, 1 - two]
@@ -206,7 +211,8 @@ def excess(first: dict[object, float], second: dict[object, float], epsilon: flo
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, counted: bool) -> None:
     """40 queries with the same votes, one hit: the sum over all transcripts, for any margin and release."""
-    aggregator, num_queries = prior_check(adjacency, 6.0), 40
+    aggregator = prior_check(adjacency, 6.0)
+    num_queries = 40
     event = aggregator.event_for(num_queries=num_queries, num_labels=3, num_teachers=6)
     assert any(isinstance(leaf, SessionEvent) for leaf, _ in leaves(event))
     if counted:
@@ -240,8 +246,10 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
 def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     """The tempting price of a session of one hit: one check."""
     kept = prior_check(adjacency, 6.0, margin=-4.0).agreement(num_teachers=6)
-    epsilon, sens = bit_epsilon(kept, adjacency.gap_sensitivity), adjacency.gap_sensitivity
-    low, high = kept[6 - sens], kept[6]
+    epsilon = bit_epsilon(kept, adjacency.gap_sensitivity)
+    sens = adjacency.gap_sensitivity
+    low = kept[6 - sens]
+    high = kept[6]
     released: dict[tuple[int, ...] | None, float] = {None: 1.0}
     distributions = [
         session_distribution(float(probability), released, 100) for probability in (high, low)
@@ -252,7 +260,8 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
     """30 queries with the same votes, one hit, grouped by how often each outcome came."""
-    scale, num_queries = 20.0, 30
+    scale = 20.0
+    num_queries = 30
     aggregator = BoundaryMax(
         selection_scale=scale, adjacency=adjacency, target_hits=1, session_delta=0.05
     )

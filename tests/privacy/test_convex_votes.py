@@ -52,8 +52,10 @@ def sums_with_any_first_group(
     others: int, *, penalty: float, clip: float
 ) -> tuple[Array, ClippedMoments]:
     """All sums where the first group is of one, two or five records anywhere, with the same others beside it."""
-    rng, sums = np.random.default_rng(2), ClippedMoments(clip, 1 + others)
-    beside, theirs = rng.normal(size=(others, 3)), rng.random((others, 2)) < 0.5
+    rng = np.random.default_rng(2)
+    sums = ClippedMoments(clip, 1 + others)
+    beside = rng.normal(size=(others, 3))
+    theirs = rng.random((others, 2)) < 0.5
     found = []
     for size, far, flip in product((1, 2, 5), (1e-6, 1.0, 1e6), (1, -1)):
         for labels in product((False, True), repeat=2):
@@ -116,15 +118,18 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
 @pytest.mark.parametrize("penalty", [0.1, 10.0])
 def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(penalty: float) -> None:
     """Its first records count: 16 times as many as are expected. That many records of one group were refused."""
-    rng, sums = np.random.default_rng(5), ClippedMoments(0.3, 21)
-    beside, theirs = rng.normal(size=(20, 3)), rng.random((20, 2)) < 0.5
+    rng = np.random.default_rng(5)
+    sums = ClippedMoments(0.3, 21)
+    beside = rng.normal(size=(20, 3))
+    theirs = rng.random((20, 2)) < 0.5
     found = []
     for size in (1, 16, 20_000, 270_000):
         first = np.tile(rng.normal(size=(16, 3)), (math.ceil(size / 16), 1))[:size]
         group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(20)])
         held = np.concatenate([np.ones((size, 2), dtype=bool), theirs])
         votes = votes_of(np.concatenate([first, beside]), held, group_of, [0] * 21, penalty=penalty)
-        last, nearest = slice(-20 - min(size, 16), None), np.concatenate([first[:16], beside])
+        last = slice(-20 - min(size, 16), None)
+        nearest = np.concatenate([first[:16], beside])
         kept = votes_of(nearest, held[last], group_of[last], [0] * 21, penalty=penalty)
         found.append(votes.total(WEIGHTS, SCALE * 40, sums).ravel())
         np.testing.assert_array_equal(found[-1], kept.total(WEIGHTS, SCALE * 40, sums).ravel())
@@ -149,8 +154,11 @@ def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch
 
 def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
     """Under add/remove, with the declared number of groups."""
-    rng, sums = np.random.default_rng(3), ClippedMoments(0.3, 6, Adjacency.ADD_REMOVE)
-    inputs, labels, group_of = rng.normal(size=(6, 3)), rng.random((6, 2)) < 0.5, np.arange(6)
+    rng = np.random.default_rng(3)
+    sums = ClippedMoments(0.3, 6, Adjacency.ADD_REMOVE)
+    inputs = rng.normal(size=(6, 3))
+    labels = rng.random((6, 2)) < 0.5
+    group_of = np.arange(6)
     whole = votes_of(inputs, labels, group_of, [0] * 6).total(WEIGHTS, SCALE * 40, sums)
     moved = 0.0
     for gone in range(6):
@@ -164,9 +172,11 @@ def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
 
 def test_no_other_teacher_moves() -> None:
     """To the last bit: the whole is the sum of what each teacher says alone, in whatever order records come."""
-    rng, learner_of = np.random.default_rng(4), np.array([0, 1, 1, 2, 0, 2, 2])
+    rng = np.random.default_rng(4)
+    learner_of = np.array([0, 1, 1, 2, 0, 2, 2])
     group_of = np.repeat(np.arange(7), [1, 2, 1, 3, 1, 1, 4])
-    inputs, labels = rng.normal(size=(13, 3)), rng.random((13, 2)) < 0.5
+    inputs = rng.normal(size=(13, 3))
+    labels = rng.random((13, 2)) < 0.5
     sums = ClippedMoments(0.3, 7)
 
     def total(rows: Any) -> Any:

@@ -32,7 +32,8 @@ Array = NDArray[np.float64]
 @pytest.mark.parametrize("padded", [False, True])
 def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
     counts = all_histograms(4, 4)
-    ranking, sets = Ranking.of(counts), top_sets(counts)
+    ranking = Ranking.of(counts)
+    sets = top_sets(counts)
     expected = gaps_of(counts, num_teachers=4, padded=padded)
     np.testing.assert_array_equal(ranking.gaps(padded=padded, num_teachers=4), expected)
     for k in range(5):
@@ -82,7 +83,8 @@ def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
 
 
 def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_probability() -> None:
-    first, epsilon = np.array([[0.9, 0.1]]), 0.5
+    first = np.array([[0.9, 0.1]])
+    epsilon = 0.5
     tilted = [first * np.exp([0.0, sign * epsilon]) for sign in (-1, 1)]
     second = [distribution / distribution.sum() for distribution in tilted]
     costs = gap_selection_rdp(logit(first[0, :1]), event=BoundedRangeEvent(epsilon), orders=ORDERS)
@@ -114,7 +116,8 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
         p, q = (
             np.array(test.pass_probs)[gaps][:, None] for gaps in (np.full_like(near, gap), near)
         )
-        first, second = np.hstack([p, 1 - p]), np.hstack([q, 1 - q])
+        first = np.hstack([p, 1 - p])
+        second = np.hstack([q, 1 - q])
         exact = np.maximum(renyi_of_each(first, second), renyi_of_each(second, first)).max(axis=0)
         cost = one_bit_cost(np.array([gap]), event=bit, orders=ORDERS).rdp
         assert_covered(exact, cost)
@@ -165,7 +168,8 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
 
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
     """One teacher changes on both queries: the product distribution's divergence is the sum, in either direction."""
-    std, teachers = 1.0, 3
+    std = 1.0
+    teachers = 3
     first, second = neighbors(1, teachers, Adjacency.REPLACE_ONE)
     distributions = [
         votes_distributions(side, num_teachers=teachers, std=std) for side in (first, second)
@@ -194,7 +198,8 @@ def log_gnmax_distributions(votes: NDArray[np.int64], noise_std: float) -> Array
     distributions = []
     for row in votes / noise_std:
         x = np.arange(row.min() - 14, row.max() + 14, 0.02)
-        below, moved = log_ndtr(x - row[:, None]), x - row[:, None]
+        below = log_ndtr(x - row[:, None])
+        moved = x - row[:, None]
         terms = below.sum(axis=0) - below - 0.5 * moved**2 + np.log(0.02 / np.sqrt(2 * np.pi))
         distributions.append(np.logaddexp.reduce(terms, axis=1))
     return np.array(distributions)

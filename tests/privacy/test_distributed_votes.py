@@ -49,7 +49,8 @@ def shifted_divergence(law: Array, shift: int) -> Array:
     """D_a(law moved by shift || law), at all orders."""
     moved, fixed = (law[:-shift], law[shift:]) if shift else (law, law)
     seen = (moved > 1e-200) & (fixed > 1e-200)
-    first, second = np.log(moved[seen]), np.log(fixed[seen])
+    first = np.log(moved[seen])
+    second = np.log(fixed[seen])
     terms = ORDERS[:, None] * first - (ORDERS[:, None] - 1) * second
     top = terms.max(axis=1)
     return np.asarray((top + np.log(np.exp(terms - top[:, None]).sum(axis=1))) / (ORDERS - 1))
@@ -112,9 +113,11 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
     aggregator = DistributedVotes(noise_std=0.8, num_holders=3, max_dropouts=1, adjacency=adjacency)
-    law, steps = law_of_sum(aggregator, 2), aggregator.shares.steps
+    law = law_of_sum(aggregator, 2)
+    steps = aggregator.shares.steps
     wide = np.pad(law, steps)
-    moved, fixed = np.roll(wide, steps), wide
+    moved = np.roll(wide, steps)
+    fixed = wide
     joint = [np.outer(each, each).reshape(1, -1) for each in (moved, fixed)]
     assert (
         0.3

@@ -77,7 +77,8 @@ def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
 def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
     """P = exp(-deficit) / (1 + exp(-deficit)): u has to begin with that many ones, no fewer and no more."""
     bits = deficit / math.log(2)
-    enough, few = math.floor(bits / 64) + 1, math.floor(bits / 64)
+    enough = math.floor(bits / 64) + 1
+    few = math.floor(bits / 64)
     assert enough * 64 > bits + 1 or deficit != 36.0
     selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=2000)
     votes = np.array([int(deficit), 0, 0])  # gaps: deficit, 0
@@ -103,7 +104,8 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
     """u just below the running sum of exact weights gives one index, just above it the next with a weight."""
     weights = softmax_weights(np.array(deficits), 1.5)
     intervals = weights(900)
-    total, running = sum(low for low, _ in intervals), 0
+    total = sum(low for low, _ in intervals)
+    running = 0
     for index, (low, _) in enumerate(intervals[:-1]):
         running += low
         at = (running << 2048) // total
@@ -300,7 +302,8 @@ def test_error_of_floats_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> None:
     """The same bits from the same words, and the same words left; near a limit, where no table says, bit after bit."""
     counts = np.random.default_rng(3).integers(0, most + 1, (700, 7))
-    one, other = np.random.default_rng(4), np.random.default_rng(4)
+    one = np.random.default_rng(4)
+    other = np.random.default_rng(4)
     bits = real_numbers.are_normally_above(counts, 0.37 * most, std, one, within=(0, most))
     with np.errstate(over="ignore"):
         assert np.array_equal(

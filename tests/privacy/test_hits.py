@@ -43,10 +43,12 @@ def largest_moments(
         after_hit: `[A]`, the largest moment of what a hit leads to, the last one too.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        first, second = np.log(laws[0])[:, :, None], np.log(laws[1])[:, :, None]
+        first = np.log(laws[0])[:, :, None]
+        second = np.log(laws[1])[:, :, None]
         terms = np.exp(orders * first + (1 - orders) * second)
     terms = np.where(np.isneginf(first), 0.0, terms)
-    missed, hit = terms[:, :-1].sum(axis=1), terms[:, -1]
+    missed = terms[:, :-1].sum(axis=1)
+    hit = terms[:, -1]
     scale = np.zeros(len(orders))
     left = np.ones((target_hits + 1, len(orders)))  # by hits that are left
     for _ in range(num_calls):
@@ -123,7 +125,8 @@ def test_no_play_of_sets_exceeds_the_price(
 
 def check_laws(aggregator: NotPriorTopK) -> Laws:
     """Kept or not, of all margins that neighbors may have."""
-    kept, sens = aggregator.agreement(num_teachers=40), aggregator.adjacency.gap_sensitivity
+    kept = aggregator.agreement(num_teachers=40)
+    sens = aggregator.adjacency.gap_sensitivity
     rows = np.stack([kept, 1 - kept], axis=1)
     return np.concatenate([rows[sens:], rows[:-sens]]), np.concatenate([rows[:-sens], rows[sens:]])
 
@@ -152,7 +155,9 @@ def test_releases_that_hits_lead_to_add_their_curves_and_one_fewer_is_refuted(
     adjacency: Adjacency,
 ) -> None:
     """As of `NotPriorTopK`: a check that fails is followed by a release of the query, after the last hit too."""
-    calls, hits, orders = 300, 3, ORDERS[:12]
+    calls = 300
+    hits = 3
+    orders = ORDERS[:12]
     aggregator = prior_check(
         adjacency,
         30.0,

@@ -24,7 +24,8 @@ from pate.verification import (
     verify_distributions,
 )
 
-RECORD, PAPERS = pa.Adjacency.REPLACE_ONE, pa.Adjacency.ADD_REMOVE
+RECORD = pa.Adjacency.REPLACE_ONE
+PAPERS = pa.Adjacency.ADD_REMOVE
 Counts = NDArray[np.int64]
 Distribution = Mapping[object, float]
 

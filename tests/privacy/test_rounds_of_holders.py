@@ -24,10 +24,13 @@ FIRSTS: list[First] = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
 def records(first: First) -> Dataset:
     """Six records in two groups; those of the first are any: as far out as said, with all labels or none."""
     rng = np.random.default_rng(3)
-    inputs, labels = rng.normal(size=(6, 3)).astype(np.float32), rng.random((6, 2)) < 0.5
+    inputs = rng.normal(size=(6, 3)).astype(np.float32)
+    labels = rng.random((6, 2)) < 0.5
     if first is not None:
-        inputs[:3], labels[:3] = first[0], first[1]
-    ids, groups = np.arange(6), np.array([0, 0, 0, 1, 1, 1])
+        inputs[:3] = first[0]
+        labels[:3] = first[1]
+    ids = np.arange(6)
+    groups = np.array([0, 0, 0, 1, 1, 1])
     public, test = (
         Split(inputs[:1], labels[:1], np.array([number]), np.array([number])) for number in (10, 11)
     )
@@ -50,7 +53,8 @@ def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
 def questions() -> list[Question]:
     """The opening, and one question of each kind; the student of the round is sure of itself."""
     opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
-    pool, rng = PublicPCA.of(POOL, 3), np.random.default_rng(1)
+    pool = PublicPCA.of(POOL, 3)
+    rng = np.random.default_rng(1)
     states: dict[str, dict[str, Any]] = {
         LENGTHS: {},
         SHARES: {"center": np.array([0.2, 0.7]), "clip": 0.05},

@@ -115,7 +115,8 @@ def test_nothing_is_found_on_smaller_instances(adjacency: Adjacency, case: Case)
     "case", [case for case in CASES if case.refuted_on], ids=lambda case: case.name
 )
 def test_what_is_made_for_add_remove_is_refuted_where_a_record_is_replaced(case: Case) -> None:
-    made, replaced = Shape(Adjacency.ADD_REMOVE, *(case.refuted_on or ())), Adjacency.REPLACE_ONE
+    made = Shape(Adjacency.ADD_REMOVE, *(case.refuted_on or ()))
+    replaced = Adjacency.REPLACE_ONE
     assert verdict_of(case, made).sound
     assert verdict_of(case, made, under=replaced).refuted
 
@@ -177,7 +178,8 @@ REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed
 def test_the_packages_distributions_are_those_written_down_here(case: Case) -> None:
     """Of selections by size, of stable sets by set; of a fixed size by what is released after all steps."""
     shape = Shape(Adjacency.REPLACE_ONE, *case.largest)
-    subject, expected = case.subject(shape), Counter[Any]()
+    subject = case.subject(shape)
+    expected = Counter[Any]()
     for histogram in all_histograms(*case.largest)[::97]:
         expected.clear()
         for outcome, p in case.distribution(subject, histogram, shape).items():
@@ -225,7 +227,8 @@ def test_the_curve_holds_where_a_set_that_the_neighbor_does_not_have_is_refused(
     shape = Shape(adjacency, *case.largest)
     *meant, failed = outside_failure(*pairs_of_laws(case, shape))
     event = case.event(case.subject(shape), shape)
-    exact, price = largest_renyi(*meant), price_curve(event)
+    exact = largest_renyi(*meant)
+    price = price_curve(event)
     assert failed.max() <= failure_probability(event) * (1 + 1e-9)
     assert_covered(exact, price)
     if case.name.startswith(ATTAINED):

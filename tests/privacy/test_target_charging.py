@@ -126,7 +126,8 @@ def laplace_pairs(epsilon: float, *, width: float = 2.0) -> Iterator[tuple[Pair,
 
 def three_way(value: float, epsilon: float, width: float) -> Array:
     """Below, between and above, with no difference of nearly equal numbers in the tails."""
-    below, above = laplace_tail(value * epsilon), laplace_tail((width - value) * epsilon)
+    below = laplace_tail(value * epsilon)
+    above = laplace_tail((width - value) * epsilon)
     if 0 < value < width:
         return np.array([below, 1 - below - above, above])
     outside = max(-value, value - width) * epsilon
@@ -208,8 +209,11 @@ def test_wrapped_selections_keep_their_target(
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -> None:
     """A rare outcome beside two that are about equally likely attains t; a rare second outcome attains q."""
-    growth, target, rare = math.exp(epsilon), tight_boundary(epsilon), 1e-7
-    share, even = 1 / (2 * growth), growth / (1 + growth)
+    growth = math.exp(epsilon)
+    target = tight_boundary(epsilon)
+    rare = 1e-7
+    share = 1 / (2 * growth)
+    even = growth / (1 + growth)
     first = boundary_distribution([1 - share, share - growth * rare, growth * rare])
     second = boundary_distribution([0.5, 0.5 - rare, rare])
     assert math.log(first[2] / second[2]) == pytest.approx(target.epsilon, rel=1e-5)
@@ -226,7 +230,8 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_asking_again_for_a_noisy_count(epsilon: float) -> None:
     """A stored noisy count known to be below one threshold, asked for above a lower one: twice epsilon, and its q."""
-    target, rate = revise(epsilon), float(DiscreteLaplace.at_most(epsilon).rate)
+    target = revise(epsilon)
+    rate = float(DiscreteLaplace.at_most(epsilon).rate)
     pairs = []
     for (known, asked), value in product(((5, 4), (5, 0), (5, -20), (0, -1)), range(-30, 30)):
         edges = (asked, *range(asked + 1, known + 1))
@@ -260,7 +265,8 @@ def best_play(epsilon: float, target_hits: int, target_epsilon: float, *, num_ca
         updated = list(values)
         for split in SPLITS:
             rare = math.expm1(epsilon / split) / math.expm1(epsilon + epsilon / split)
-            hit_step, miss_step = UNITS_PER_EPSILON, UNITS_PER_EPSILON // split
+            hit_step = UNITS_PER_EPSILON
+            miss_step = UNITS_PER_EPSILON // split
             for prob, sign in ((rare * math.exp(epsilon), 1), (rare, -1)):
                 hit = np.clip(index - sign * hit_step, 0, len(index) - 1)
                 miss = np.clip(index + sign * miss_step, 0, len(index) - 1)
@@ -288,7 +294,10 @@ def test_no_adaptive_play_costs_more_than_the_price(epsilon: float, target_hits:
 
 def test_the_same_test_again_and_again_is_one_of_the_plays() -> None:
     """The sum over (hits, misses) of at most 40 calls is one play among those that the best play covers."""
-    epsilon, hits, target_epsilon, num_calls = 0.1, 3, 0.15, 40
+    epsilon = 0.1
+    hits = 3
+    target_epsilon = 0.15
+    num_calls = 40
     rare = math.expm1(epsilon / 8) / math.expm1(epsilon * 9 / 8)
     often = rare * math.exp(epsilon)
     total = 0.0
@@ -312,7 +321,9 @@ def two_counter_distributions(
 
     Calls are exchangeable, so these counts, with the same number of orders on both sides, are all there is to tell.
     """
-    size, first, second = len(pair[0]), [], []
+    size = len(pair[0])
+    first = []
+    second = []
     going: dict[tuple[int, ...], float] = {(0,) * size: 1.0}
     for call in range(1, num_calls + 1):
         longer: dict[tuple[int, ...], float] = {}
@@ -334,7 +345,8 @@ def two_counter_distributions(
 @pytest.mark.parametrize("hits", [1, 2])
 def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
     """Outcomes 1 and 2 each hit one counter; both are rare and e^epsilon rarer on one side, outcome 0 is common."""
-    epsilon, targets = 1.0, ({1}, {2})
+    epsilon = 1.0
+    targets = ({1}, {2})
     rare = np.array([0.08, 0.08])
     first, second = (np.append(1 - hit.sum(), hit) for hit in (rare * math.exp(epsilon), rare))
     hit_prob = min(

@@ -65,8 +65,10 @@ def session_delta(
     call was a hit.
     """
     logs = np.log(np.stack(pair))
-    missed, hit = np.flatnonzero(~in_target), np.flatnonzero(in_target)
-    columns, ways = [], []
+    missed = np.flatnonzero(~in_target)
+    hit = np.flatnonzero(in_target)
+    columns = []
+    ways = []
     for found in product(range(hits + 1), repeat=len(hit)):
         total = sum(found)
         if total > hits:

@@ -61,12 +61,11 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     adjacency: Adjacency, clip: float, expected: float, weight: float
 ) -> None:
     """All pairs of teachers of one, two, five and 40 records with all labels."""
-    rng, scale, sums = (
-        np.random.default_rng(1),
-        np.array([3.0, 0.4]),
-        ClippedMoments(clip, 1, adjacency),
-    )
-    weights, parts = rng.normal(size=(5, 2)) * 9, []
+    rng = np.random.default_rng(1)
+    scale = np.array([3.0, 0.4])
+    sums = ClippedMoments(clip, 1, adjacency)
+    weights = rng.normal(size=(5, 2)) * 9
+    parts = []
     for size, far, labels in product(
         (1, 2, 5, 40) * 3, (1e-6, 1.0, 1e6), product((False, True), repeat=2)
     ):
@@ -81,8 +80,10 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_trained_teacher_moves_a_sum_further_whatever_it_says(adjacency: Adjacency) -> None:
     """Of one and of several records, with answers of any size."""
-    rng, sums = np.random.default_rng(4), ClippedMoments(0.6, 1, adjacency)
-    weights, parts = rng.normal(size=(5, 2)) * 9, []
+    rng = np.random.default_rng(4)
+    sums = ClippedMoments(0.6, 1, adjacency)
+    weights = rng.normal(size=(5, 2)) * 9
+    parts = []
     for size, far, labels in product(
         (1, 3), (0.0, 1e-3, 1.0, 1e9), product((False, True), repeat=2)
     ):
@@ -105,8 +106,10 @@ def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(
     """The sum is that of what each says alone, by its own weight, so that one change is one teacher's."""
     rng = np.random.default_rng(2)
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
-    inputs, labels = rng.normal(size=(9, 3)), rng.random((9, 2)) < 0.5
-    student, sums = rng.normal(size=(5, 2)), ClippedMoments(0.3, 6)
+    inputs = rng.normal(size=(9, 3))
+    labels = rng.random((9, 2)) < 0.5
+    student = rng.normal(size=(5, 2))
+    sums = ClippedMoments(0.3, 6)
     said = rng.normal(size=(6, 5, 2)) if trained else None
 
     def total(rows: Any, teachers: slice, numbers: Any) -> Any:
@@ -128,17 +131,15 @@ def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(
 @pytest.mark.parametrize("count", [64, 65])
 def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold(count: int) -> None:
     """To the last bit, at a size where a product of another shape would round otherwise."""
-    rng, num_teachers, num_labels = np.random.default_rng(8), 300, 40
+    rng = np.random.default_rng(8)
+    num_teachers = 300
+    num_labels = 40
     teacher_of = np.repeat(np.arange(num_teachers), rng.integers(0, 4, size=num_teachers))
-    inputs, labels = (
-        rng.normal(size=(len(teacher_of), 100)),
-        rng.random((len(teacher_of), num_labels)) < 0.3,
-    )
+    inputs = rng.normal(size=(len(teacher_of), 100))
+    labels = rng.random((len(teacher_of), num_labels)) < 0.3
     pool = rng.normal(size=(400, 100)).astype(np.float32)
-    weights, sums = (
-        rng.normal(size=(count + 1, num_labels)) * 0.3,
-        ClippedMoments(0.5, num_teachers),
-    )
+    weights = rng.normal(size=(count + 1, num_labels)) * 0.3
+    sums = ClippedMoments(0.5, num_teachers)
 
     def total(rows: Array) -> Array:
         said = votes_of(

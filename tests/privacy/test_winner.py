@@ -27,7 +27,8 @@ def verified(
     event: Event | Claim, adjacency: Adjacency, std: float, labels: int = 3, teachers: int = 5
 ) -> Verdict:
     def distribution(histogram: np.ndarray) -> dict[int, float]:
-        rival, ours = noisy_max_distribution(histogram, std), gaussian_argmax(histogram / std)
+        rival = noisy_max_distribution(histogram, std)
+        ours = gaussian_argmax(histogram / std)
         np.testing.assert_allclose(ours, rival, rtol=1e-6, atol=1e-12)
         return dict(enumerate(rival.tolist()))
 
@@ -92,10 +93,8 @@ def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
 
 
 def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
-    aggregator, sets = (
-        PowersetGNMax(noise_std=1.0),
-        np.array(list(product((False, True), repeat=2))),
-    )
+    aggregator = PowersetGNMax(noise_std=1.0)
+    sets = np.array(list(product((False, True), repeat=2)))
     for chosen in combinations_with_replacement(range(4), 3):
         summary = aggregator.gather(sets[list(chosen)][:, None], num_teachers=3)
         counts = np.zeros(4, dtype=int)

@@ -100,13 +100,15 @@ def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path
 
 
 def test_a_cell_does_not_depend_on_what_else_is_compared() -> None:
-    data, shared = check_ins_look_alike(30, num_users=900), {"epsilons": [1.0], "repeats": 20}
+    data = check_ins_look_alike(30, num_users=900)
+    shared = {"epsilons": [1.0], "repeats": 20}
 
     def rows(**chosen: object) -> list[RecallRow]:
         grid = SelectionGrid(**shared, **chosen)
         return [RecallRow.of(*drawn) for drawn in grid.cells(data)]
 
-    alone, many = rows(names=["joint"], ks=[6]), rows(names=["peeling", "joint"], ks=[2, 6])
+    alone = rows(names=["joint"], ks=[6])
+    many = rows(names=["peeling", "joint"], ks=[2, 6])
     assert all(row in many for row in alone)
     other = rows(names=["joint"], ks=[6], seed=1)
     assert [row.recall_mean for row in other] != [row.recall_mean for row in alone]

@@ -98,7 +98,9 @@ def test_the_table_and_the_csv_say_the_same(
     assert "1.234 " in table  # what is given away at least is rounded down
 
 
-NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 60, 80, 6
+NUM_TEACHERS = 60
+NUM_QUERIES = 80
+NUM_LABELS = 6
 
 
 @pytest.fixture

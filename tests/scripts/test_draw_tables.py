@@ -21,7 +21,8 @@ def test_a_set_has_a_command_and_a_commit_and_rows_as_wide_as_its_columns() -> N
 
 def test_part_of_a_set_has_its_rows_and_columns() -> None:
     columns, rows = draw_tables.resolved(SETS, "readme")
-    wordnet, keys = {tuple(row[:2]): row for row in SETS["wordnet"]["rows"]}, SETS["readme"]["rows"]
+    wordnet = {tuple(row[:2]): row for row in SETS["wordnet"]["rows"]}
+    keys = SETS["readme"]["rows"]
     assert all(row[-1] == wordnet[tuple(key)][-1] for row, key in zip(rows, keys, strict=True))
     assert columns[-1] == SETS["wordnet"]["columns"][-1]
 

@@ -278,7 +278,9 @@ def test_a_build_that_was_killed_goes_on(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = built(package, tmp_path / "whole").read_bytes()
-    drawn, draw, most = list[int](), drawing.Shard.draw, [2]
+    drawn = list[int]()
+    draw = drawing.Shard.draw
+    most = [2]
 
     def counted(self: drawing.Shard, folder: Path) -> None:
         if len(drawn) == most[0]:

@@ -12,16 +12,20 @@ def p_value(counts: Mapping[Hashable, int], distribution: Mapping[Hashable, floa
     total = sum(counts.values())
     if any(distribution.get(outcome, 0.0) == 0 for outcome in counts):
         return 0.0
-    pooled_count, pooled_expected, statistic, cells = 0.0, 0.0, 0.0, 0
+    pooled_count = 0.0
+    pooled_expected = 0.0
+    statistic = 0.0
+    cells = 0
     for outcome, probability in distribution.items():
-        expected, count = total * probability, counts.get(outcome, 0)
+        expected = total * probability
+        count = counts.get(outcome, 0)
         if expected < _SMALLEST_EXPECTED:
-            pooled_count, pooled_expected = pooled_count + count, pooled_expected + expected
+            pooled_count = pooled_count + count
+            pooled_expected = pooled_expected + expected
         else:
-            statistic, cells = statistic + (count - expected) ** 2 / expected, cells + 1
+            statistic = statistic + (count - expected) ** 2 / expected
+            cells = cells + 1
     if pooled_expected > 0:
-        statistic, cells = (
-            statistic + (pooled_count - pooled_expected) ** 2 / max(pooled_expected, 1.0),
-            cells + 1,
-        )
+        statistic = statistic + (pooled_count - pooled_expected) ** 2 / max(pooled_expected, 1.0)
+        cells = cells + 1
     return float(chi2.sf(statistic, max(cells - 1, 1)))

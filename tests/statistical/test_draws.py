@@ -19,7 +19,8 @@ from tests.statistical.chi_square import p_value
 DRAWS = 200_000
 VOTES = np.array([15, 12, 12, 7, 1])
 NUM_TEACHERS = 16
-ACCEPTED, REJECTED = 1e-4, 1e-12
+ACCEPTED = 1e-4
+REJECTED = 1e-12
 
 AGGREGATORS: dict[str, StableTopK] = {
     name: StableTopK(**{"selection_scale": 3.0, "test_std": 1.0, "failure_prob": 0.01} | options)
@@ -116,7 +117,8 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
 @pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
 def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(make: Any) -> None:
     parameters: dict[str, Any] = {"failure_prob": 0.02, "num_teachers": 12}
-    test, wrong = make(test_std=2.0, **parameters), make(test_std=2.2, **parameters)
+    test = make(test_std=2.0, **parameters)
+    wrong = make(test_std=2.2, **parameters)
     gaps = np.arange(13)
     passes = test(np.tile(gaps, (DRAWS, 1)), rng=np.random.default_rng(2)).mean(axis=0)
     expected = test.pass_probabilities(gaps)
@@ -159,7 +161,8 @@ def test_outcomes_of_neighboring_queries_are_independent() -> None:
     release = aggregator.aggregate(
         np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5)
     )
-    first, second = release.answered[0::2].astype(int), release.answered[1::2].astype(int)
+    first = release.answered[0::2].astype(int)
+    second = release.answered[1::2].astype(int)
     answered = 1 - aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)[None]
     distribution = {
         2 * a + b: (answered if a else 1 - answered) * (answered if b else 1 - answered)

@@ -13,18 +13,21 @@ from pate.mechanisms.noise.uniforms import lucky_place, thinned
 from tests.statistical.chi_square import p_value
 
 DRAWS = 8_000
-ACCEPTED, REJECTED = 1e-4, 1e-12
+ACCEPTED = 1e-4
+REJECTED = 1e-12
 TIED = np.array([2, 6, 4, 6, 0, 4, 4])
 DENSE = np.array([0, 1, 1, 2, 4, 4, 5, 9])
 SPARSE = np.concatenate([[0, 3, 6, 9, 14], np.full(395, 19), np.full(600, 60), np.full(60, 210)])
 
-VALUES, SIZES = np.array([60, 56, 48, 10]), np.array([1, 2, 30, 9_967])
+VALUES = np.array([60, 56, 48, 10])
+SIZES = np.array([1, 2, 30, 9_967])
 LONG = np.random.default_rng(0).permutation(np.repeat(VALUES, SIZES))
 
 
 @pytest.mark.slow
 def test_coins_follow_the_exact_distribution() -> None:
-    mechanism, rng = PermuteAndFlipTopK(k=3, epsilon=4.0), np.random.default_rng(3)
+    mechanism = PermuteAndFlipTopK(k=3, epsilon=4.0)
+    rng = np.random.default_rng(3)
     drawn = Counter(map(tuple, mechanism(np.tile(TIED, (3 * DRAWS, 1)), rng=rng).indices.tolist()))
     assert p_value(drawn, mechanism.distribution(TIED)) > ACCEPTED
     for wrong in (PeelingTopK(k=3, epsilon=4.0), dataclasses.replace(mechanism, epsilon=5.2)):
@@ -52,7 +55,8 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
     None
 ):
     # noise of scale 5
-    mechanism, rng = PermuteAndFlipTopK(k=5, epsilon=2.0), np.random.default_rng(1)
+    mechanism = PermuteAndFlipTopK(k=5, epsilon=2.0)
+    rng = np.random.default_rng(1)
     draws = np.concatenate([mechanism(np.tile(LONG, (100, 1)), rng=rng).indices for _ in range(30)])
     assert all(len(set(row)) == 5 for row in draws.tolist())
     drawn = Counter(map(tuple, LONG[draws[:, :2]].tolist()))
@@ -85,7 +89,8 @@ def test_noise_of_any_scale(epsilon: float) -> None:
 def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
     numbers: np.ndarray, scale: float
 ) -> None:
-    rng, alive = np.random.default_rng(5), np.ones(len(numbers), dtype=np.bool_)
+    rng = np.random.default_rng(5)
+    alive = np.ones(len(numbers), dtype=np.bool_)
     alive[[0, 3]] = False  # picked before
     living = np.flatnonzero(alive)
     drawn = [lucky_place(numbers, 1, alive, scale, rng) for _ in range(2_500)]
@@ -111,7 +116,9 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
 
 @pytest.mark.parametrize("level", [1, 5, 8])
 def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
-    rng, count, times = np.random.default_rng(level), 3_001, 40
+    rng = np.random.default_rng(level)
+    count = 3_001
+    times = 40
     found = [thinned(count, level, rng) for _ in range(times)]
     for places in found:
         assert (np.diff(places) > 0).all()

@@ -14,7 +14,8 @@ from tests.privacy.rival_distributions import noisy_max_distribution
 from tests.statistical.chi_square import p_value
 
 DRAWS = 60_000
-ACCEPTED, REJECTED = 1e-4, 1e-12
+ACCEPTED = 1e-4
+REJECTED = 1e-12
 VOTES = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 0]], dtype=bool)
 
 

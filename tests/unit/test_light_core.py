@@ -185,10 +185,8 @@ def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) 
     from pate.models.linear import LinearModel
     from pate.run.bundle import ModelForm
 
-    weights, bias = (
-        np.array([[0.25, -1.0], [0.5, 0.0]], np.float32),
-        np.array([0.5, 1.0], np.float32),
-    )
+    weights = np.array([[0.25, -1.0], [0.5, 0.0]], np.float32)
+    bias = np.array([0.5, 1.0], np.float32)
     LinearModel({"weights": weights, "bias": bias}, 0.5, (2,), 10, {}).save(tmp_path / "student")
     ModelForm(
         "two numbers", "features", ("flu", "cough"), (2,), ("a", "b"), None, 0.5, "linear"

@@ -95,7 +95,8 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
     teacher_of = np.repeat(np.arange(num_teachers), 1 + np.arange(num_teachers) % 40)
     inputs = rng.normal(size=(len(teacher_of), 8)).astype(np.float32)
     pool = rng.normal(size=(2100, 8)).astype(np.float32)
-    landmarks, rest = rng.normal(size=(5, 9)), rng.normal(size=(9, 3))
+    landmarks = rng.normal(size=(5, 9))
+    rest = rng.normal(size=(9, 3))
     kernel = PublicKernel(landmarks, reach=0.5, weights=rng.normal(size=(5, 3)), linear=rest)
     votes = kind(
         inputs=inputs,

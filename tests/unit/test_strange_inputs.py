@@ -79,7 +79,8 @@ def test_inputs(place: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["huge", "masked", "gradients", "text"])
 def test_inputs_of_the_classifier(kind: str) -> None:
-    model, y = PATEClassifier(n_teachers=3), (ROWS[:, 0] > 0).astype(int)
+    model = PATEClassifier(n_teachers=3)
+    y = (ROWS[:, 0] > 0).astype(int)
     for arguments, name in (
         (((STRANGE[kind], y), ROWS + 1), "X"),
         (((ROWS, y), STRANGE[kind]), "X_public"),
@@ -102,10 +103,8 @@ BITS = RNG.random((10, 5, 3)) < 0.5
 
 
 def test_counts() -> None:
-    masked, gradients = (
-        np.ma.masked_array(VOTES, mask=VOTES > 2),
-        torch.tensor(VOTES.astype(float), requires_grad=True),
-    )
+    masked = np.ma.masked_array(VOTES, mask=VOTES > 2)
+    gradients = torch.tensor(VOTES.astype(float), requires_grad=True)
     for votes in (masked, gradients, sparse.csr_matrix(VOTES), {}, "votes"):
         with pytest.raises(InvalidValue, match=r"^votes[=.].*: expected "):
             GaussianVotes(noise_std=3.0).aggregate(

@@ -176,7 +176,8 @@ class Spelling:
         """A pyarrow table whose missing cells are null, those that a word says among them."""
         if not self.missing:
             return table
-        pa, columns = arrow(), []
+        pa = arrow()
+        columns = []
         words = pa.array(self.missing, pa.string())
         numbers = as_numbers(words, self)
         for array in map(_decoded, table.columns):
@@ -194,7 +195,8 @@ class Spelling:
         """Words `[n]`, numbers among them without what stands between thousands."""
         if self.thousands is None:
             return texts
-        compute, between = arrow().compute, GROUPING[self.thousands]
+        compute = arrow().compute
+        between = GROUPING[self.thousands]
         grouped = rf"^[+-]?\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}}(?:{re.escape(self.mark)}\d*)?$"
         is_grouped = compute.match_substring_regex(texts, grouped)
         return compute.if_else(
@@ -203,7 +205,8 @@ class Spelling:
 
     def numbers(self, texts: Any) -> Any:
         """Words that are to be numbers, with a decimal point; with a decimal comma 1.234 is none, as it may be 1234."""
-        compute, texts = arrow().compute, self.ungrouped(texts)
+        compute = arrow().compute
+        texts = self.ungrouped(texts)
         if self.mark == ".":
             return texts
         doubtful = (
@@ -289,7 +292,8 @@ def missing_in(words: Any) -> NDArray[np.bool_]:
 
 def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
     """Cells as numbers `[n]`, NaN for none and infinite for something else; truths are 0 and 1, durations seconds."""
-    pa, array = arrow(), _decoded(array)
+    pa = arrow()
+    array = _decoded(array)
     if array.type == pa.string():
         texts = spelling.numbers(as_texts(array))
         return _parsed(
@@ -311,7 +315,8 @@ def as_dates(
     array: Any, orders: Iterable[str | None] = (), first_year: int | None = None
 ) -> NDArray[np.float64]:
     """Cells as days since 1970, otherwise as `as_numbers`; `orders` and `first_year` are those of `days_of`."""
-    pa, array = arrow(), _decoded(array)
+    pa = arrow()
+    array = _decoded(array)
     is_text = array.type == pa.string()
     orders = tuple(orders)
 
@@ -349,7 +354,8 @@ def _parsed(
 
 def as_texts(array: Any) -> Any:
     """Cells as words, pyarrow strings `[n]` without blanks around them; of whole numbers digits, null for none."""
-    pa, array = arrow(), _decoded(array)
+    pa = arrow()
+    array = _decoded(array)
     if pa.types.is_floating(array.type):
         values = array.to_numpy(zero_copy_only=False)
         known = values[~np.isnan(values)]

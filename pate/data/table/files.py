@@ -46,7 +46,9 @@ _KINDS |= {
 }
 _SEPARATORS = (",", ";", "\t", "|")
 _SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
-_BATCH_ROWS, _BLOCK_BYTES = 8192, 2**25  # a row has to fit into a block
+# a row has to fit into a block
+_BATCH_ROWS = 8192
+_BLOCK_BYTES = 2**25
 _BYTE_ORDER_MARK = "\ufeff"
 _BETWEEN_WORDS = ";"  # of lists in JSON, which become cells
 _QUOTES = "a closing quote for each opening one"
@@ -137,7 +139,8 @@ class TableFile:
         The cells of a CSV file are words as they stand there, null where they are one of `MISSING_WORDS`. What is wrong
         with a file, such as names that occur twice or rows of another length, is said without any cell.
         """
-        pa, kind = arrow(), self._kind
+        pa = arrow()
+        kind = self._kind
         try:
             yield from {"csv": self._csv, "json": self._json}.get(kind, self._binary)(columns)
         except UnicodeError as error:
@@ -235,12 +238,14 @@ class TableFile:
 
     def head(self) -> tuple[list[str], str, int, int]:
         """Of a CSV file the names, each once, the separator, the lines above, and how many columns have no name."""
-        skipped, separator = 0, ""
+        skipped = 0
+        separator = ""
         with self._opened(newline="") as text:
             line = text.readline().removeprefix("\ufeff")
             while line and ((found := _SAYS_SEPARATOR.fullmatch(line.strip())) or not line.strip()):
                 separator = found[1] if found else separator
-                line, skipped = text.readline(), skipped + 1
+                line = text.readline()
+                skipped = skipped + 1
             require(
                 bool(line),
                 self.name,
@@ -327,11 +332,14 @@ class TableFile:
                 yield rows
 
     def _csv(self, columns: list[str] | None) -> Iterator[Any]:
-        pa, (names, separator, skipped, unnamed) = arrow(), self.head()
+        pa = arrow()
+        (names, separator, skipped, unnamed) = self.head()
         from pyarrow import csv as arrow_csv
 
         places = list(map(str, range(len(names) + unnamed)))
-        count, broken = 0, list[int]()  # rows with more or fewer cells, which are left out
+        # rows with more or fewer cells, which are left out
+        count = 0
+        broken = list[int]()
 
         def leave_out(row: Any) -> str:
             broken.append((row.number or 0) - skipped - 1)
@@ -340,7 +348,8 @@ class TableFile:
         read = arrow_csv.ReadOptions(
             use_threads=False, block_size=_BLOCK_BYTES, encoding=self.read_in
         )
-        read.column_names, read.skip_rows = places, skipped
+        read.column_names = places
+        read.skip_rows = skipped
         read.skip_rows_after_names = 1  # the names, which may have line breaks
         parse = arrow_csv.ParseOptions(
             delimiter=separator, newlines_in_values=True, invalid_row_handler=leave_out
@@ -458,7 +467,8 @@ class Dealing:
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        name, spelling = self.group, self.file.spelling()
+        name = self.group
+        spelling = self.file.spelling()
         if name is not None:
             cells.require_column("group", name, self.file.names, "data")
         tables = (table for _, table in self.file.rows([name or self.file.names[0]]))
@@ -473,7 +483,8 @@ class Dealing:
 
     def part_of_row(self) -> NDArray[np.int64]:
         """The place in `SPLITS` of each row, `[n]`."""
-        total, shares = int(self.groups.max()) + 1, (self.public_share, self.test_share)
+        total = int(self.groups.max()) + 1
+        shares = (self.public_share, self.test_share)
         public, test = (max(round(share * total), 1) for share in shares)
         require(
             total > public + test,
@@ -498,7 +509,8 @@ class Dealing:
 @contextmanager
 def _writer(file: TableFile, path: Path) -> Iterator[Callable[[Any], None]]:
     """Writes tables to a file as another is written, which has the same columns."""
-    pa, first = arrow(), next(file.batches())
+    pa = arrow()
+    first = next(file.batches())
     with replacing(path) as out:
         if not file.is_text:
             from pyarrow import ipc, parquet

@@ -33,7 +33,8 @@ from pate.files.disk import DamagedFile, write_text
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, as_setting, require
 
-OTHER, MISSING = "other", "missing"
+OTHER = "other"
+MISSING = "missing"
 OTHERS = "{} of {} rows hold something else, row {} is the first"
 _FEWEST = 20  # rows, or values, that tell the numbers of people or records from other whole numbers
 _MOST_REPEATS = 5.0  # rows per value of a key, on average
@@ -41,14 +42,17 @@ _FREQUENT = 10  # rows of one value, or a tenth of all: a key has fewer
 _WIDE = 200  # whole numbers of people's ages, blood pressures or shares lie closer together
 _LARGEST = 2.0**62
 _SAMPLE = 2000  # words that tell which spelling is likely
-_SHOWN, _LONGEST_SHOWN = 3, 20
+_SHOWN = 3
+_LONGEST_SHOWN = 20
 _BESIDE = re.compile(
     r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})"
 )
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _LONGEST_DATE = 40  # characters
 _FEWEST_DATES = 3  # words
-_FIRST_DAY, _LAST_DAY = 19000101, 21001231  # as whole numbers
+# as whole numbers
+_FIRST_DAY = 19000101
+_LAST_DAY = 21001231
 _COLUMNS_SHOWN = 5
 _DAYS = 3e6  # of dates that have four digits for the year
 _LONG_TAIL = 3.0  # excess kurtosis, as of two exponential tails
@@ -155,7 +159,8 @@ class TextColumn(Column):
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
         if "file" not in said or folder is None:
             return cls(name, missing=False)
-        path, weight = folder / Path(str(said["file"])).name, float(said["weight"])
+        path = folder / Path(str(said["file"])).name
+        weight = float(said["weight"])
         require(0 < weight < np.inf, f"{name}.weight", weight, "a number > 0")
         remedy = "copy it from where the schema comes from; it stands beside it"
         return cls(
@@ -237,7 +242,8 @@ class NumberColumn(Column):
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         numbers = self.numbers(array, spelling)
-        missing, known = np.isnan(numbers), np.isfinite(numbers)
+        missing = np.isnan(numbers)
+        known = np.isfinite(numbers)
         block = np.zeros((len(numbers), len(self.feature_names)), np.float32)
         powers = _powers(
             (numbers[known].clip(self.min, self.max) - self.mean) / self.std, self.power
@@ -363,8 +369,10 @@ class CategoryColumn(Column):
         return tuple(f"{self.name}={each}" for each in said)
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        words, known = as_texts(array), arrow().array(self.categories, arrow().string())
-        codes, missing = cells.codes_of(words, known), missing_in(words)
+        words = as_texts(array)
+        known = arrow().array(self.categories, arrow().string())
+        codes = cells.codes_of(words, known)
+        missing = missing_in(words)
         if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
             otherwise = cells.codes_of(
                 cells.as_values(words, spelling), cells.as_values(known, spelling)
@@ -508,7 +516,8 @@ class TableSchema(Preprocessing):
         Rule: in the public pool the variance of all texts together is that of all other columns together, and texts
         share it equally. Where there are no others, vectors have length 1.
         """
-        others, budget = self.without(names), 0.0
+        others = self.without(names)
+        budget = 0.0
         table = table.take(spread(range(table.num_rows)))
         if others.columns:
             budget = float(others.encode(table).features.var(axis=0, dtype=np.float64).sum()) / len(
@@ -907,8 +916,10 @@ def remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iter
 def _remarks_on(
     name: str, array: Any, spelling: Spelling, is_code: bool, ungrouped: bool, is_date: bool
 ) -> Iterator[str]:
-    words, numbers = as_texts(array), as_numbers(array, spelling)
-    drop, group = as_setting("data.drop", [name]), as_setting("data.group", name)
+    words = as_texts(array)
+    numbers = as_numbers(array, spelling)
+    drop = as_setting("data.drop", [name])
+    group = as_setting("data.group", name)
     is_number = fits(numbers)
     known = numbers[np.isfinite(numbers)]
     values, counts = np.unique(known, return_counts=True)
@@ -939,7 +950,8 @@ def _remarks_on(
         people &= (
             whole and not (width <= _WIDE and len(values) < width) and len(values) < len(known)
         )
-    rows, different = int(counts.sum()), len(counts)
+    rows = int(counts.sum())
+    different = len(counts)
     several = different >= _FEWEST and rows <= _MOST_REPEATS * different
     if people and several and counts.max() <= max(_FREQUENT, rows / 10):
         told = f"{different} values in {rows} rows, which become features and are published"
@@ -960,7 +972,8 @@ def _nearly(
     counted: Mapping[str, int], counts: NDArray[np.int64], spelling: Spelling
 ) -> Iterator[str]:
     """Of words most of which are numbers or dates, or have a number in them."""
-    distinct, total = arrow().array(counted, arrow().string()), int(counts.sum())
+    distinct = arrow().array(counted, arrow().string())
+    total = int(counts.sum())
     # of numbers, and of dates by the name of their order
     ways: list[tuple[Spelling | str, frozenset[str]]] = [
         (spelling, frozenset()),
@@ -982,7 +995,8 @@ def _nearly(
         ]
 
     words = [" ".join(cells.visible(word).split()) for word in counted]
-    first, head = distinct.slice(0, _SAMPLE), counts[:_SAMPLE]
+    first = distinct.slice(0, _SAMPLE)
+    head = counts[:_SAMPLE]
     way, settings = max(ways, key=lambda way: int(head[~wrong_in(first, way[0])].sum()))
     wrong = wrong_in(distinct, way)
     if 2 * (left := int(counts[wrong].sum())) <= total:

@@ -50,7 +50,8 @@ _GATHERED = 2**25  # bytes of texts in memory
 UNGROUPED = "data: no group is named, so each row by itself is protected; "
 UNGROUPED += "data.group=COLUMN protects a person's rows at once"
 LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not: leave its row out"
-_BETWEEN, _GONE = "\x1f", "\x00"
+_BETWEEN = "\x1f"
+_GONE = "\x00"
 _FEWEST_RECORDS = 100  # records; fewer may all be rare ones
 
 Bits = NDArray[np.bool_]
@@ -95,13 +96,15 @@ class Labels:
         if self.column is not None:
             return self._named(table)
         for place, name in enumerate(self.names):
-            column, words = table.column(name), self.truths.get(name)
+            column = table.column(name)
+            words = self.truths.get(name)
             if words is None:
                 numbers = cells.as_numbers(column, spelling)
                 labels[:, place], wrong[:, place] = numbers == 1, ~np.isin(numbers, (0, 1))
                 if not wrong[:, place].any():
                     continue
-            coded, known = as_texts(column).dictionary_encode(), words or _TRUTHS
+            coded = as_texts(column).dictionary_encode()
+            known = words or _TRUTHS
             place_of = {word: code for code, word in enumerate(known)}
             if any(map(is_list, coded.dictionary.to_pylist())):
                 self.hint = f"; {as_setting('data.label_separator', ';')} reads lists of labels"
@@ -113,7 +116,8 @@ class Labels:
                 coded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)
             ]
             rows = (said >= 0) | (words is not None)
-            labels[rows, place], wrong[rows, place] = said[rows] >= len(known) // 2, said[rows] < 0
+            labels[rows, place] = said[rows] >= len(known) // 2
+            wrong[rows, place] = said[rows] < 0
         return labels, wrong
 
     def _named(self, table: Any) -> tuple[Bits, Bits]:
@@ -166,7 +170,8 @@ class Rows:
         name: str,
         split: str,
     ) -> None:
-        self._schema, self._labels = schema, labels
+        self._schema = schema
+        self._labels = labels
         self.inputs, self.labels = (Spilled(), Spilled())  # type: Any, Any
         of_names = (*named.group, named.id, named.budget)
         self._words: dict[str, list[Any]] = {each: [] for each in of_names if each is not None}
@@ -234,13 +239,17 @@ class Rows:
 
 def gathered(batches: Numbered, size: int, advance: Callable[[int], object]) -> Iterator[Any]:
     """Batches of a file with texts, so many together that all cores have some; tells how many kB are done, at most."""
-    numbers, tables, done = list[Numbers](), list[Any](), 0
+    numbers = list[Numbers]()
+    tables = list[Any]()
+    done = 0
     for rows, table in batches:
         numbers.append(rows)
         tables.append(table)
         if (held := sum(each.nbytes for each in tables)) >= _GATHERED:
             yield np.concatenate(numbers), arrow().concat_tables(tables)
-            numbers, tables, done = [], [], done + held // 1000
+            numbers = []
+            tables = []
+            done = done + held // 1000
             advance(min(done, size))
     if tables:
         yield np.concatenate(numbers), arrow().concat_tables(tables)
@@ -294,7 +303,9 @@ def dataset_of(
 
     Raises for ids or groups in two splits. `cells_of` is that of `remarks_on_copies`.
     """
-    parts, private, public = [rows[split] for split in SPLITS], rows["private"], rows["public"]
+    parts = [rows[split] for split in SPLITS]
+    private = rows["private"]
+    public = rows["public"]
     ids, groups, shared, alike = _numbers_of(parts, named, schema.spelling)
     made = zip(SPLITS, parts, ids, groups, strict=True)
     splits: dict[str, Any] = {
@@ -368,7 +379,8 @@ def _numbers_of(parts: list[Rows], named: Named, spelling: Spelling) -> Any:
         require_apart("group", column, list(people.numbers))
         owners.append(people.groups())
         remarks += people.remarks(f"data.group={column}")
-    shared, groups = None, owners[0] if owners else None
+    shared = None
+    groups = owners[0] if owners else None
     if len(owners) > 1:
         shared = SharedRecords.of(group, [each[0] for each in owners])
         whole = linked([np.concatenate(each) for each in owners])  # no owner is in two splits
@@ -436,7 +448,8 @@ def private_cells(batches: Numbered, *, of_text: bool = False) -> str:
     """
     from pandas.util import hash_array  # loads slowly
 
-    names, rows = list[str](), []
+    names = list[str]()
+    rows = []
     for _, table in batches:
         names = sorted(table.column_names)
         texts = [as_texts(table.column(name)).fill_null(_GONE) for name in names]
@@ -628,10 +641,8 @@ class Table(TextReader):
         self.require_settings()
         self._require_columns()
         schema = self._with_vectors(self._table_schema(), stage)
-        spelled, private = (
-            replace(schema, spelling=self._public.spelling(schema.spelling)),
-            self._files["private"],
-        )
+        spelled = replace(schema, spelling=self._public.spelling(schema.spelling))
+        private = self._files["private"]
         splits = {split: self._rows(split, spelled, stage) for split in SPLITS}
         how: dict[str, Any] = {
             "name": self.name,
@@ -665,10 +676,8 @@ class Table(TextReader):
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
         require(self.budget is None, "data.budget", self.budget, PLAIN)
         require(not isinstance(self.group, tuple), "data.group", list(self._named("group")), PLAIN)
-        schema, file = (
-            TableSchema.load(Path(self.schema or "")).without(self._no_features),
-            self._files["private"],
-        )
+        schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
+        file = self._files["private"]
         spelling = file.spelling(schema.spelling)
         read = self._rows("private", replace(schema, spelling=spelling))
         ids = read.numbers if self.id is None else People.of([read.ids], spelling).numbers[0]
@@ -748,13 +757,15 @@ class Table(TextReader):
                 cells.require_column(
                     f"data.{role}", column, features, f"{file.name} that is a feature"
                 )
-        table, spelling = file.read(features), file.spelling()
+        table = file.read(features)
+        spelling = file.spelling()
         schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
         others = table.select([name for name in features if name not in self.text])
         return schema, tuple(remarks(others, schema, codes=self.category, group=self._owners))
 
     def _notes(self) -> tuple[str, ...]:
-        form, names = self._label_form, ", ".join(self._label_form.names)
+        form = self._label_form
+        names = ", ".join(self._label_form.names)
         words = [
             f"data.labels={label}: {yes} is 1, {no} is 0"
             for label, (no, yes) in form.truths.items()
@@ -784,8 +795,11 @@ class Table(TextReader):
             )
             return Labels(self.labels, self._truths(), hint)
         known = [name for file in self._files.values() for name in file.names]
-        column, names, separator = self.labels[0], self.labels[1:], self.label_separator
-        file, named = self._files.get("public"), dict[str, set[str]]()
+        column = self.labels[0]
+        names = self.labels[1:]
+        separator = self.label_separator
+        file = self._files.get("public")
+        named = dict[str, set[str]]()
         if file is not None and not (names and column in known):
             whole = replace(file, whole_lists=tuple(file.names))
             for name, texts in _words_in(
@@ -834,7 +848,8 @@ class Table(TextReader):
         """The words for no and yes of each label that has the word for yes somewhere."""
         if self.true is None or not self.labels:
             return {}
-        yes, words = label_word(self.true), {label: set[str]() for label in self.labels}
+        yes = label_word(self.true)
+        words = {label: set[str]() for label in self.labels}
         for file in self._files.values():
             for label, said in _words_in(file, self.labels).items():
                 words[label] |= set(map(label_word, said))
@@ -887,7 +902,8 @@ class Table(TextReader):
         dates: Any = {"date_order": self.date_order, "first_year": self.first_year}
         given = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
-            path, encoding = Path(self.path), str(self.encoding)
+            path = Path(self.path)
+            encoding = str(self.encoding)
             return {
                 each: TableFile(path, "data.path", encoding, *spelled, self.split, each, **dates)
                 for each in SPLITS
@@ -912,7 +928,8 @@ class Table(TextReader):
 
     def _wanted(self, split: str) -> list[str]:
         """The columns that settings name and a file has to have, or raises: a public one may have no label at all."""
-        file, there = self._files[split], {name.casefold() for name in self._files[split].names}
+        file = self._files[split]
+        there = {name.casefold() for name in self._files[split].names}
         named = {
             role: self._named(role) for role in ("group", "id", *["budget"] * (split == "private"))
         }
@@ -958,7 +975,8 @@ class Table(TextReader):
         columns = list(dict.fromkeys((*schema.names, *self._wanted(split))))
         cells.require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
-        batches, size = file.rows(columns), file.path.stat().st_size // 1000
+        batches = file.rows(columns)
+        size = file.path.stat().st_size // 1000
         named = Named(self._named("group"), self.id, self.budget if split == "private" else None)
         with (
             stage(f"texts of {split} records, kB", size)

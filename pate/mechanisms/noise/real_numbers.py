@@ -84,7 +84,9 @@ def _normal_within(u: Fraction, digits: int) -> Bounds:
     if u > _HALF:
         return _negative(_normal_within(1 - u, digits))
     log_u = math.log(u.numerator) - math.log(u.denominator)
-    x, slack, grid = Fraction(float(ndtri_exp(log_u))), Fraction(1, 10**digits), 10 ** (digits + 4)
+    x = Fraction(float(ndtri_exp(log_u)))
+    slack = Fraction(1, 10**digits)
+    grid = 10 ** (digits + 4)
     while True:
         log_density = -(float(x) ** 2) / 2 - math.log(2 * math.pi) / 2
         accuracy = digits + 4 + math.ceil(-log_density / math.log(10))
@@ -202,7 +204,8 @@ laplace_argmax = partial(_argmax, KINDS["laplace"])
 
 def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[int, ...], float]:
     """The distribution of the k largest of `values + noise`, in falling order: for values `[d]`."""
-    spread, widest = float(np.ptp(values)), _MOST_PANELS * noise.panel
+    spread = float(np.ptp(values))
+    widest = _MOST_PANELS * noise.panel
     require(
         spread <= widest,
         "spread",
@@ -235,7 +238,8 @@ def largest_distribution(values: Array, sizes: Array, noise: NoiseKind) -> Array
     density, cdf, half = _on_grid(
         values, noise, max(values.min(), values.max() + noise.low) + noise.low
     )
-    powers, sizes = cdf ** sizes[:, None, None], sizes[:, None, None]
+    powers = cdf ** sizes[:, None, None]
+    sizes = sizes[:, None, None]
     return _total(sizes * density * cdf ** (sizes - 1) * _of_others(powers), half)
 
 
@@ -337,7 +341,8 @@ class DrawnNoise:
 
     def summed(self) -> Self:
         """The sum of each row: `[Q, 1]`, of values >= 0."""
-        count, exact = self.values.shape[1], self.exact
+        count = self.values.shape[1]
+        exact = self.exact
         sums = self.values.sum(axis=1, keepdims=True)
         error = count * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
         return type(self)(
@@ -377,7 +382,8 @@ class DrawnNoise:
 
 def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> DrawnNoise:
     """Independent values of a kind of noise of `KINDS`, at scale 1."""
-    of_kind, drawn = KINDS[kind], LazyUniforms.draw(shape, rng)
+    of_kind = KINDS[kind]
+    drawn = LazyUniforms.draw(shape, rng)
 
     def exact(row: int, place: int) -> Number:
         return _value(drawn.at(row, place if shape[1] > 1 else 0), of_kind.within)
@@ -447,7 +453,8 @@ class Values:
 
 # places and their sums, the largest first
 def _compared(one: tuple[int, Number], other: tuple[int, Number]) -> int:
-    (_, first), (_, second) = one, other
+    (_, first) = one
+    (_, second) = other
     return 1 if uniforms.is_below(first.bounds, second.bounds, *first.more, *second.more) else -1
 
 
@@ -474,12 +481,14 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None =
             far = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(
                 ranked[:, 1:]
             )
-        order, apart = order[:, :k], far.all(axis=1)
+        order = order[:, :k]
+        apart = far.all(axis=1)
     for row in np.flatnonzero(~apart).tolist():
         # those that compete, and of them what can be among the k
         places = np.flatnonzero(np.isfinite(noisy[row]))
         errors = _error_of(noisy[row, places], noise.error)
-        lower, upper = noisy[row, places] - errors, noisy[row, places] + errors
+        lower = noisy[row, places] - errors
+        upper = noisy[row, places] + errors
         if k < len(places):
             places = places[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
         sums = [
@@ -512,7 +521,8 @@ def are_normally_above(
     if within is None:
         return are_above(numbers, threshold, [(draw_noise("gaussian", numbers.shape, rng), std)])
     # is a uniform number at least the probability to stay below, which comes from a table?
-    drawn, above = LazyUniforms.draw(numbers.shape, rng), np.empty(numbers.shape, dtype=np.bool_)
+    drawn = LazyUniforms.draw(numbers.shape, rng)
+    above = np.empty(numbers.shape, dtype=np.bool_)
     limits = (
         _limits(threshold, std, *within) if within[1] < max(numbers.size, _SMALL_TABLE) else None
     )

@@ -68,7 +68,8 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
 
     def renew(self, key: bytes) -> None:
         # from which threads take different numbers
-        self._key, self._children = key, itertools.count()
+        self._key = key
+        self._children = itertools.count()
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
         """The key itself, for a generator that takes all of it."""
@@ -83,10 +84,8 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
 
     def spawn(self, n_children: int) -> list[Self]:
         """Keys from blocks beyond the stream, each given once."""
-        key, numbers = (
-            int.from_bytes(self._key, "little"),
-            [next(self._children) for _ in range(n_children)],
-        )
+        key = int.from_bytes(self._key, "little")
+        numbers = [next(self._children) for _ in range(n_children)]
         blocks = [_block(_cipher()(key=key, counter=(1 + number) << _BEYOND)) for number in numbers]
         return [type(self)(block[:_KEY_BYTES]) for block in blocks]
 

@@ -37,7 +37,8 @@ Words = NDArray[np.uint64]
 def exp_bounds(exponent: Fraction, digits: int) -> Bounds:
     """exp(exponent) for exponent <= 0, within 10**-digits."""
     context = _context(digits)
-    value, slack = Fraction(context.exp(_decimal(exponent, context))), Fraction(1, 10**digits)
+    value = Fraction(context.exp(_decimal(exponent, context)))
+    slack = Fraction(1, 10**digits)
     return max(value - slack, Fraction(0)), value + slack
 
 
@@ -45,7 +46,8 @@ def log_bounds(number: Fraction, digits: int) -> Bounds:
     """log(number) for number > 0, within 10**-digits."""
     before_the_point = len(str(max(number.numerator.bit_length(), number.denominator.bit_length())))
     context = _context(digits + before_the_point)
-    value, slack = Fraction(context.ln(_decimal(number, context))), Fraction(1, 10**digits)
+    value = Fraction(context.ln(_decimal(number, context)))
+    slack = Fraction(1, 10**digits)
     return value - slack, value + slack
 
 
@@ -60,15 +62,16 @@ def normal_bounds(x: Fraction, digits: int) -> Bounds:
         return Fraction(0), slack
     context = _context(digits)
     t = _decimal(-x, context)
-    square, term, total, odd = context.multiply(t, t), t, t, 1
+    square = context.multiply(t, t)
+    term = t
+    total = t
+    odd = 1
     while 2 * square > odd or total < context.multiply(term, Decimal(10) ** (digits + 3)):
         odd += 2
         term = context.divide(context.multiply(term, square), Decimal(odd))
         total = context.add(total, term)
-    exponent, circle = (
-        context.divide(square, Decimal(-2)),
-        context.multiply(Decimal(2), _pi(context.prec)),
-    )
+    exponent = context.divide(square, Decimal(-2))
+    circle = context.multiply(Decimal(2), _pi(context.prec))
     density = context.divide(context.exp(exponent), context.sqrt(circle))
     value = _HALF - Fraction(context.multiply(density, total))
     return max(value - slack, Fraction(0)), value + slack
@@ -87,10 +90,13 @@ def _pi(digits: int) -> Decimal:
     """Machin's formula, in whole numbers: 4 (4 arctan 1/5 - arctan 1/239)."""
     scaled = 0
     for factor, x in ((16, 5), (-4, 239)):
-        power, odd = 10 ** (digits + 10) // x, 1
+        power = 10 ** (digits + 10) // x
+        odd = 1
         while power:
             scaled += factor * (power // odd)
-            power, odd, factor = power // (x * x), odd + 2, -factor
+            power = power // (x * x)
+            odd = odd + 2
+            factor = -factor
     return Decimal(scaled).scaleb(-digits - 10, Context(prec=digits + 12))
 
 
@@ -99,7 +105,8 @@ def is_below(
 ) -> bool:
     """Whether a number between the first bounds is below one between the second, with as many more bits as it takes."""
     while True:
-        (low, high), (least, most) = first(), second()
+        (low, high) = first()
+        (least, most) = second()
         if high <= least:
             return True
         if low >= most:
@@ -112,7 +119,9 @@ class LazyBitsUniform:
     """A uniform number between `numerator` and the next multiple of 2**-bits; its next words may be `ready`."""
 
     def __init__(self, word: int, rng: np.random.Generator, ready: Sequence[int] = ()) -> None:
-        self.numerator, self.bits, self._rng = word, _WORD, rng
+        self.numerator = word
+        self.bits = _WORD
+        self._rng = rng
         self._ready = list(ready)[::-1]
 
     @property
@@ -140,7 +149,8 @@ class LazyUniforms:
     """Many of them: the first word of each, the next ones that are `ready`, `[*shape, w]`, and more from `rng`."""
 
     def __init__(self, first: Words, rng: np.random.Generator, ready: Words | None = None) -> None:
-        self.first, self._rng = first, rng
+        self.first = first
+        self._rng = rng
         self._ready = np.empty((*first.shape, 0), dtype=np.uint64) if ready is None else ready
         self._opened: dict[tuple[int, ...], LazyBitsUniform] = {}
 
@@ -211,10 +221,8 @@ def draw_index(
     rows, n = weights.shape
     cumulated = weights.cumsum(axis=1)
     total = cumulated[:, -1]
-    target, margin = (
-        uniforms.approximate() * total,
-        total * (_FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error),
-    )
+    target = uniforms.approximate() * total
+    margin = total * (_FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error)
     # 0 where none is: not sure then
     indices: Integers = (cumulated > (target - margin)[:, None]).argmax(axis=1)
     sure = cumulated[np.arange(rows), indices] > target + margin
@@ -228,10 +236,12 @@ def index_of(uniform: LazyBitsUniform, weights: Weights) -> int:
     while True:
         intervals = weights(uniform.digits)
         least, most = (sum(interval[side] for interval in intervals) for side in (0, 1))
-        start, stop = uniform.numerator * least, (uniform.numerator + 1) * most
+        start = uniform.numerator * least
+        stop = (uniform.numerator + 1) * most
         low = high = 0
         for index, interval in enumerate(intervals):
-            low, high = low + interval[0], high + interval[1]
+            low = low + interval[0]
+            high = high + interval[1]
             if stop <= low << uniform.bits:
                 return index
             if start < high << uniform.bits:
@@ -308,7 +318,8 @@ def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
     # each w = exp(-deficit / scale) is taken as a fraction within 10**-digits, which moves the integral by at most
     # 1 + n / 2 times as much; the integral of the fractions is exact
     def weights(digits: int) -> list[Interval]:
-        unit, slack = 10**digits, len(deficits) + 2
+        unit = 10**digits
+        slack = len(deficits) + 2
         w = [low for low, _ in softmax_weights(deficits, scale)(digits)]
         chances = [each * integral([*w[:i], *w[i + 1 :]], unit) for i, each in enumerate(w)]
         return [
@@ -377,7 +388,8 @@ def _first_weights(numbers: Integers, scale: float) -> Weights:
         intervals = []
         for low, high in single(digits):
             intervals.append((least * low // unit, -(-most * high // unit)))
-            least, most = least * max(unit - high, 0) // unit, -(-most * (unit - low) // unit)
+            least = least * max(unit - high, 0) // unit
+            most = -(-most * (unit - low) // unit)
         return [*intervals, (least, most)]
 
     return weights
@@ -395,7 +407,8 @@ def lucky_place(
     expected = float((np.diff(ends) * 0.5 ** np.arange(_LEVELS + 1)).sum())
     # coins in a random order, each once, until one shows True
     if expected * expected > len(numbers):
-        size, tossed = math.ceil(4 * len(numbers) / expected) + 8, np.zeros(0, dtype=np.int64)
+        size = math.ceil(4 * len(numbers) / expected) + 8
+        tossed = np.zeros(0, dtype=np.int64)
         while True:
             drawn = rng.integers(first, len(numbers), size=size)
             drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
@@ -420,7 +433,8 @@ def thinned(count: int, level: int, rng: np.random.Generator) -> Integers:
         return np.arange(count)
     if count <= _FEW:
         return np.flatnonzero(rng.integers(0, 2**level, size=count) == 0)
-    size, first = -(-count // 8), min(level, _ANDS)
+    size = -(-count // 8)
+    first = min(level, _ANDS)
     bits = np.frombuffer(rng.bytes(size), dtype=np.uint8).copy()
     for _ in range(first - 1):
         bits &= np.frombuffer(rng.bytes(size), dtype=np.uint8)

@@ -38,7 +38,8 @@ _DIGIT = 2.31  # above log(10)
 # std of a share in steps: what a sum of shares differs by from one draw is below 10**-270 then
 _LEAST_SHARE = 8.0
 # relative: far above the rounding error of a few operations
-_UP, _DOWN = 1 + 2.0**-46, 1 - 2.0**-46
+_UP = 1 + 2.0**-46
+_DOWN = 1 - 2.0**-46
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,15 @@ class DiscreteLaplace:
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
         require_generator(rng)
-        steps, per_unit = self.rate.denominator, self.rate.numerator
+        steps = self.rate.denominator
+        per_unit = self.rate.numerator
 
         def candidates(count: int) -> tuple[Integers, Bits]:
             # |z| from a geometric variable in steps of 1 / denominator, then a sign; 0 counts with one sign alone
             fine = rng.integers(0, steps, size=count)
             kept = exponential_coins(fine, steps, rng)
-            whole, going = np.zeros(count, dtype=np.int64), np.arange(count)
+            whole = np.zeros(count, dtype=np.int64)
+            going = np.arange(count)
             while going.size:  # how many coins of probability exp(-1) show True before one does not
                 going = going[exponential_coins(np.ones(going.size, dtype=np.int64), 1, rng)]
                 whole[going] += 1
@@ -102,13 +105,12 @@ class DiscreteLaplace:
 
     def tail(self, values: ArrayLike) -> Array:
         """P(z >= value), elementwise; exact to the last digits on both sides."""
-        at, rate = np.asarray(values, dtype=np.float64), float(self.rate)
+        at = np.asarray(values, dtype=np.float64)
+        rate = float(self.rate)
         # for v > 0: tanh(r / 2) exp(-r v) / (1 - exp(-r)) = share exp(-r v)
         share = 1 / (1 + math.exp(-rate))
-        above, below = (
-            share * np.exp(-rate * np.maximum(at, 0)),
-            share * np.exp(-rate * (1 - np.minimum(at, 1))),
-        )
+        above = share * np.exp(-rate * np.maximum(at, 0))
+        below = share * np.exp(-rate * (1 - np.minimum(at, 1)))
         return np.asarray(np.where(at > 0, above, 1 - below))
 
 
@@ -130,11 +132,13 @@ def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Gen
     # Round r = 1, 2, … goes on with probability numerator / (r denominator). The first round that does not go on is odd
     # with probability exp(-numerator / denominator).
     result = np.zeros(len(numerators), dtype=bool)
-    going, turn = np.arange(len(numerators)), 1
+    going = np.arange(len(numerators))
+    turn = 1
     while going.size:
         on = rng.integers(0, turn * denominator, size=going.size) < numerators[going]
         result[going[~on]] = turn % 2 == 1
-        going, turn = going[on], turn + 1
+        going = going[on]
+        turn = turn + 1
     return result
 
 
@@ -173,7 +177,8 @@ class RoundedGaussian(Parameters):
         # exp(m - 1/2 - x**2 / 2), which makes x half a standard normal. Every comparison is decided from an enclosure
         # of both sides; where 64 bits do not decide it, more bits are drawn and `decimal` computes more digits.
         whole, sure = _geometric_words(bits[0])
-        fraction, coin = bits[1] * _WORD_UNIT, bits[2] * _WORD_UNIT
+        fraction = bits[1] * _WORD_UNIT
+        coin = bits[2] * _WORD_UNIT
         chance = np.exp(-0.5 * (whole - 1.0) ** 2 - fraction * whole - 0.5 * fraction**2)
         kept = coin < chance
         sure &= np.abs(coin - chance) > _ROUNDED_MARGIN
@@ -282,7 +287,8 @@ class DiscreteGaussian(Parameters):
             ones = uniforms.exponential_weights(exponents)(digits)
             return [ones[0], *(one for one in ones[1:] for _ in range(2)), (0, 1)]
 
-        edges, u = _edges(self.variance), numbers.approximate()
+        edges = _edges(self.variance)
+        u = numbers.approximate()
         places = np.searchsorted(edges, u, side="right") - 1
         above = edges[np.minimum(places + 1, len(edges) - 1)]
         for index in np.flatnonzero(

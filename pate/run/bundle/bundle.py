@@ -193,7 +193,8 @@ class Bundle:
                 raise disk.damaged(
                     path / name, "the file as it was published", "it is another", _REMEDY
                 )
-        form, model = ModelForm.read(path), StudentModel.load(path / "student")
+        form = ModelForm.read(path)
+        model = StudentModel.load(path / "student")
         same = (form.input_shape, form.model, form.threshold) == (
             tuple(model.input_shape),
             model.kind,

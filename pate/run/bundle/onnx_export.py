@@ -17,7 +17,9 @@ from pate.models.student import KINDS, FlatModel, StudentModel
 from pate.validation import VERSION, InvalidValue, require
 
 _OPSET = 17
-_INPUTS, _PROBABILITIES = "inputs", "probabilities"  # the names of what goes in and what comes out
+# the names of what goes in and what comes out
+_INPUTS = "inputs"
+_PROBABILITIES = "probabilities"
 
 
 def write_onnx(
@@ -34,7 +36,8 @@ def write_onnx(
     }
     module: Any = torch.nn.Module()
     if isinstance(model, ImageModel):
-        network, released = model.network(), arrays.pop("released")
+        network = model.network()
+        released = arrays.pop("released")
         count = len(next(iter(arrays.values())))
         members = [
             network.traceable({name: each[member] for name, each in arrays.items()})
@@ -72,7 +75,8 @@ def write_onnx(
             **names,
         )
     made = onnx.load_model_from_string(file.getvalue())
-    made.producer_name, made.producer_version = "pate-multilabel", VERSION
+    made.producer_name = "pate-multilabel"
+    made.producer_version = VERSION
     threshold = " ".join(map(str, np.ravel(model.threshold).tolist()))
     named = {"labels": "\n".join(labels), "features": "\n".join(features), "threshold": threshold}
     onnx.helper.set_model_props(made, named)

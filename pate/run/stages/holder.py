@@ -106,7 +106,9 @@ def cast_vote_file(
     Whoever has the file sees what every teacher says. Raises for a plan that cannot work, another file under that name,
     a folder of another call.
     """
-    output, folder, monitor = Path(output), RunFolder(Path(output_dir)), monitor or Monitor()
+    output = Path(output)
+    folder = RunFolder(Path(output_dir))
+    monitor = monitor or Monitor()
     require(plan.teacher.votes_in_bits, "teacher", type(plan.teacher).__name__, _CLASS)
     require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
     make_folder(output.parent)
@@ -139,7 +141,9 @@ def cast_vote_file(
         ensemble = ensemble_of(plan, dataset, num_queries, folder.path, monitor)
         if found := ensemble.found():
             monitor.say(f"output_dir={folder.path}: continues a call that was stopped; {found}")
-        votes, names, clip = ensemble.votes(), ensemble.public_names, plan.vote_clip
+        votes = ensemble.votes()
+        names = ensemble.public_names
+        clip = plan.vote_clip
         votes.prepare()
         more: dict[str, Any] = {}
         if plan.cast == "confidences":
@@ -166,7 +170,8 @@ def ensemble_of(
     With `holders` all have the data set, to try on one machine what many places would do: the seed deals it to
     `holders * num_teachers` teachers as `pate-train` does, and holder h has those from (h - 1) num_teachers on.
     """
-    each, teacher = plan.num_teachers_of(dataset), plan.teacher
+    each = plan.num_teachers_of(dataset)
+    teacher = plan.teacher
     first = 0 if plan.holders is None else (int(plan.holder) - 1) * each
     randomness = Randomness(folder, plan.seed, first)
     if plan.holders is None:
@@ -187,7 +192,8 @@ def ensemble_of(
 
 def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
     """What a holder vouches for."""
-    dataset, names = ensemble.dataset, ensemble.public_names
+    dataset = ensemble.dataset
+    names = ensemble.public_names
     return VoteManifest(
         holder=plan.holder,
         queries=queries_digest(np.asarray(ensemble.queries.inputs), names.record_ids),
@@ -208,7 +214,8 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
 
 def _is_done(folder: RunFolder, output: Path) -> bool:
     """Whether the file is there as this call left it."""
-    path, remedy = folder.path / _DONE, "remove it, and the same command writes it again"
+    path = folder.path / _DONE
+    remedy = "remove it, and the same command writes it again"
     if not (os.path.lexists(path) and os.path.lexists(output)):
         return False
     known = read_text(

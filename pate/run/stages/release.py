@@ -54,7 +54,8 @@ from pate.votes.foreign import ForeignVotes
 from pate.votes.source import VoteSource
 from pate.votes.vote_file import GatheredVotes, VoteManifest, queries_digest
 
-TERMS, ANEW = "terms.json", "copy the folder anew from where pate-release left it"
+TERMS = "terms.json"
+ANEW = "copy the folder anew from where pate-release left it"
 """The name of the terms in `release/`, until a student is there; and what mends a damaged folder."""
 
 _TERMS_RULE = "the terms of a release, as pate-release writes them"
@@ -207,7 +208,8 @@ class Cohort:
     @classmethod
     def of_heads(cls, heads: Sequence[VoteManifest], **known: Any) -> Self:
         """Holders who vouch so: what they agree in is said of all; `known` are the other attributes."""
-        first, real = heads[0], all(head.real for head in heads)
+        first = heads[0]
+        real = all(head.real for head in heads)
         told = first.settings.items()
         agreed = {
             name: text
@@ -293,9 +295,11 @@ def release_votes(
     published. Raises for an aggregator that needs other votes, a target that no noise reaches, a release that tells
     nothing, a prior without queries; a folder or a ledger of others, other votes than those that were begun with.
     """
-    folder, monitor = RunFolder(Path(output_dir)), monitor or Monitor()
+    folder = RunFolder(Path(output_dir))
+    monitor = monitor or Monitor()
     with folder.opened(plan.settings):
-        priced, config = _priced(plan, source, cohort, monitor), None
+        priced = _priced(plan, source, cohort, monitor)
+        config = None
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
             counts = {"num_queries": source.num_queries, "num_teachers": source.num_teachers}
             config = plan.public_settings(priced.aggregator, cohort, **counts)
@@ -325,7 +329,8 @@ def release_votes(
         for line in priced.doubts:
             monitor.say(line)
         payment.begin(monitor, redraw=plan.redraw)
-        inputs, count = np.zeros((0, 1), dtype=np.float32), source.num_queries
+        inputs = np.zeros((0, 1), dtype=np.float32)
+        count = source.num_queries
         if priced.aggregator.expects_prior and plan.queries is not None:
             queries = plan.queries()
             require_queries(queries, count, cohort.queries, rule=f"at least {count} samples")
@@ -346,7 +351,8 @@ def _priced(
     plan: ReleasePlan, source: VoteSource, cohort: Cohort, monitor: Monitor
 ) -> PricedRelease:
     """Checks that a plan can read these votes, solves for its noise, and prices the release; nothing is spent."""
-    aggregator, budget = plan.aggregator, plan.budget
+    aggregator = plan.aggregator
+    budget = plan.budget
     aggregator.check_run()
     aggregator.require_source(source)
     if aggregator.expects_prior and (plan.queries is None or plan.student is None):
@@ -391,7 +397,9 @@ def _write(
     plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, config: str | None
 ) -> Terms:
     """The files of `release/` but the student's, and what the student's will say of it."""
-    folder, shape, features = payment.folder, payment.priced.shape, dict(cohort.features)
+    folder = payment.folder
+    shape = payment.priced.shape
+    features = dict(cohort.features)
     privacy = privacy_of(release, payment)
     told = {"name": plan.aggregator_name, "features": features or None}
     write_price(

@@ -59,7 +59,8 @@ def train_on_release(
     `release` is the folder of `pate-release`, or its `release/` or a copy of that. The bundle goes into `output`, or
     into `release/` itself. Raises for no release, an altered one, one of another student; samples that were not asked.
     """
-    monitor, release = monitor or Monitor(), Path(release)
+    monitor = monitor or Monitor()
+    release = Path(release)
     source = folder_of(release)
     target = source if output is None else Path(output)
     disk.require_no_links(*((release, "release") if output is None else (target, "output")))
@@ -77,7 +78,8 @@ def train_on_release(
         found, names = _read_release(
             source / "release.npz", Adjacency.parse(terms.privacy.adjacency)
         )
-        queries, count = plan.queries(), found.num_queries
+        queries = plan.queries()
+        count = found.num_queries
     require_queries(
         queries, count, terms.queries, rule=f"at least {count} samples, those that were asked"
     )
@@ -97,7 +99,8 @@ def train_on_release(
             "others",
             "those of the release",
         )
-    inputs, entropy = queries.inputs, plan.seed
+    inputs = queries.inputs
+    entropy = plan.seed
     plan.student.check(tuple(inputs.shape[1:]), found.labels.shape[1])
     if entropy is None:
         entropy = int(
@@ -170,7 +173,9 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
     rule = "labels, answered, record_ids and label_names of a release"
     if lacking := sorted(forms.keys() - arrays.keys()):
         raise disk.damaged(path, rule, f"it lacks {', '.join(lacking)}", ANEW)
-    labels, answered, ids = arrays["labels"], arrays["answered"], arrays["record_ids"]
+    labels = arrays["labels"]
+    answered = arrays["answered"]
+    ids = arrays["record_ids"]
     names = tuple(map(str, arrays["label_names"].tolist()))
     if (
         labels.ndim != 2

@@ -39,7 +39,8 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
 
 def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
     """All corners of 2 queries with 2 labels; the sum is the package's, the distance is not."""
-    shape, clip = (2, 2), 0.7
+    shape = (2, 2)
+    clip = 0.7
     clipped = ClippedSum(clip, shape, Adjacency.ADD_REMOVE)
     said = np.array(list(itertools.product((0.0, 1.0), repeat=4))).reshape(-1, *shape)
     for center in (0.4, 0.5):
@@ -87,7 +88,8 @@ def test_a_vote_for_the_empty_set_costs_powerset_votes_six_times_their_delta() -
         num_queries=1, num_labels=2, num_teachers=4
     )
     paid = ExactAccountant().compose(event).get_delta(epsilon)
-    zero, bound = worst_delta("zero", epsilon), gaussian_delta(math.sqrt(2), epsilon=epsilon)
+    zero = worst_delta("zero", epsilon)
+    bound = gaussian_delta(math.sqrt(2), epsilon=epsilon)
     assert worst_delta("absent", epsilon) <= paid < zero <= bound
     assert (paid, zero) == (pytest.approx(0.00815, abs=1e-5), pytest.approx(0.0500, abs=1e-4))
     assert zero / paid == pytest.approx(6.1, abs=0.05)

@@ -18,7 +18,9 @@ REPLACED = Adjacency.REPLACE_ONE
 
 def expected_gain(gamma: float, b: float, covariance: Array) -> float:
     """E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ over normals (U, V): in closed form given V, then summed."""
-    s11, s22, s12 = covariance[0, 0], covariance[1, 1], covariance[0, 1]
+    s11 = covariance[0, 0]
+    s22 = covariance[1, 1]
+    s12 = covariance[0, 1]
     slope = s12 / s22
     left = math.sqrt(s11 - slope * s12)
     v = np.linspace(-12, 12, 20_001) * math.sqrt(s22)
@@ -64,7 +66,8 @@ def moment(order: float, q: float, shift: float, adjacency: Adjacency) -> mpmath
             return 1 - q + q * mpmath.exp(shift * x - shift * shift / 2)
 
         def excess(x: mpmath.mpf) -> mpmath.mpf:
-            first, second = ratio(x), ratio(-x) if adjacency is REPLACED else 1
+            first = ratio(x)
+            second = ratio(-x) if adjacency is REPLACED else 1
             return mpmath.npdf(x) * (first**a * second ** (1 - a) - a * first + (a - 1) * second)
 
         ends = np.linspace(-float(shift) - 20, float(2 * a * shift) + 20, 24).tolist()

@@ -21,9 +21,12 @@ def gaussian(multiplier: float) -> PriceCurve:
 
 def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
     """The least total probability beside a tail, by a linear program that has all constraints at once."""
-    most, count, correct = guesses.num_guesses, guesses.num_canaries, guesses.num_correct
+    most = guesses.num_guesses
+    count = guesses.num_canaries
+    correct = guesses.num_correct
     levels = np.arange(most + 1)
-    rows, limits = [], []
+    rows = []
+    limits = []
     for level in range(1, most + 1):
         right = np.where(levels >= level, levels, 0) / count
         wrong = np.where(levels >= level - 1, most - levels, 0) / count
@@ -84,7 +87,10 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
 
 @pytest.mark.slow
 def test_two_hundred_lower_bounds_exceed_the_price_no_more_often_than_chance_allows() -> None:
-    rng, shift, count, guessed = np.random.default_rng(1), 1.0, 200, 84
+    rng = np.random.default_rng(1)
+    shift = 1.0
+    count = 200
+    guessed = 84
 
     def spent(scale: float) -> ExactAccountant:
         return ExactAccountant().compose(GaussianEvent(scale / shift))
@@ -117,5 +123,6 @@ def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
         return guesses.least_epsilon(1e-6), guesses.least_price(spent, target_delta=1e-6)
 
     assert found(95) == (0.0, 0.0)
-    few, many = found(125), found(185)
+    few = found(125)
+    many = found(185)
     assert 0 < few[0] < few[1] < many[1] and few[0] < many[0] < many[1]

@@ -36,11 +36,13 @@ def test_rounded_noise_costs_no_more_than_the_gaussian(std: float) -> None:
 
 def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> None:
     """Its Renyi divergences are bounded by the Gaussian's, its deltas are not."""
-    values, std = np.arange(-60, 61), 1.0
+    values = np.arange(-60, 61)
+    std = 1.0
     worst = 0.0
     for shift in (1, 2):
         logs = [log_softmax(-((values - at) ** 2) / (2 * std**2)) for at in (shift, 0)]
-        one, other = np.exp(logs[0]), np.exp(logs[1])
+        one = np.exp(logs[0])
+        other = np.exp(logs[1])
         for order in (1.5, 2.0, 8.0):
             power = logsumexp(order * logs[0] + (1 - order) * logs[1]) / (order - 1)
             assert power <= order * shift**2 / (2 * std**2) * (1 + 1e-9)

@@ -6,7 +6,8 @@ import pytest
 from pate.accounting.conversion import rdp_to_deltas
 from tests.privacy.divergences import largest_delta, largest_renyi
 
-DEPTH, OUTCOMES = 3, 3
+DEPTH = 3
+OUTCOMES = 3
 ORDERS = np.array([1.5, 2.0, 4.0, 8.0])
 EPSILONS = (0.2, 1.0, 3.0)
 
@@ -21,7 +22,8 @@ def draw_step(
     """Mixtures (1 - failure) * good + failure * bad for both neighbors, and the curve of the good."""
     base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
     tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
-    good, bad = (base / base.sum(), tilted / tilted.sum()), rng.permutation(np.eye(OUTCOMES))[:2]
+    good = (base / base.sum(), tilted / tilted.sum())
+    bad = rng.permutation(np.eye(OUTCOMES))[:2]
     mixtures = [(1 - failure) * g + failure * b for g, b in zip(good, bad, strict=True)]
     return mixtures, largest_renyi(*both_ways(*good), ORDERS)
 
@@ -72,7 +74,8 @@ def test_without_the_failure_probabilities_the_claim_is_false() -> None:
     broken = 0
     for seed in range(40):
         distributions, curves, failures = walk(np.random.default_rng(seed), [(0.05, 0.2)])
-        curve, epsilon = np.max(curves, axis=0), 0.5
+        curve = np.max(curves, axis=0)
+        epsilon = 0.5
         exact = exact_delta(distributions, epsilon)
         assert exact <= claimed_delta(curve, epsilon) + failures[0]
         broken += exact > claimed_delta(curve, epsilon)

@@ -39,7 +39,8 @@ def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
     variance: float, count: int
 ) -> None:
     """Where shares are far narrower than the package's, the difference can be seen, and it is below the bound."""
-    least, t = part_of_one_draw(variance, count), spread(variance, count)
+    least = part_of_one_draw(variance, count)
+    t = spread(variance, count)
     assert math.exp(-2 * t) <= least * (1 + 1e-9)
     assert least < 1 - 1e-9  # it is a real difference: without beta the claim would be false
     if (variance, count) == (0.3, 3):

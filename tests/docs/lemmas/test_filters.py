@@ -31,7 +31,9 @@ from pate.accounting.filters import (
     ZCdpFilter,
 )
 
-STEP, UNITS, MOST = 0.2, (1, 5, 15), (40, 6, 4)
+STEP = 0.2
+UNITS = (1, 5, 15)
+MOST = (40, 6, 4)
 EPSILONS = tuple(unit * STEP for unit in UNITS)
 Counts = tuple[int, ...]
 
@@ -58,10 +60,8 @@ def worst_delta(admits: Callable[[Counts], bool], cap: float) -> float:
             )
             if after is not None:
                 truth = 1 / (1 + math.exp(-unit * STEP))
-                higher, lower = (
-                    np.append(after[unit:], np.ones(unit)),
-                    np.append(np.zeros(unit), after[:-unit]),
-                )
+                higher = np.append(after[unit:], np.ones(unit))
+                lower = np.append(np.zeros(unit), after[:-unit])
                 value = np.maximum(value, truth * higher + (1 - truth) * lower)
         values[counts] = value
     return float(values[0, 0, 0][reach])
@@ -154,7 +154,9 @@ def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
     """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget): what the stopped supermartingale is compared with."""
     rng = np.random.default_rng(0)
     for _ in range(50):
-        order, cap, delta = rng.uniform(1.1, 40), rng.uniform(0.2, 8), 10 ** rng.uniform(-9, -1)
+        order = rng.uniform(1.1, 40)
+        cap = rng.uniform(0.2, 8)
+        delta = 10 ** rng.uniform(-9, -1)
         budget = cap - float(conversion_penalty(np.array([order]), target_delta=delta)[0])
         log_x = np.linspace(-5, cap + 20, 4001)
         bound = np.log(delta) + order * log_x - (order - 1) * budget
@@ -170,7 +172,8 @@ def best_second_gaussian(first: float, total: float, cap: float) -> float:
     weights = norm.pdf(np.linspace(-9, 9, 4001)) * 18 / 4000
     best = np.maximum(0.0, -np.expm1(cap - loss))
     for second in np.sqrt(np.linspace(0, total - first * first, 12)[1:]):
-        near, far = (loss - cap) / second + second / 2, (loss - cap) / second - second / 2
+        near = (loss - cap) / second + second / 2
+        far = (loss - cap) / second - second / 2
         best = np.maximum(best, norm.cdf(near) - np.exp(cap - loss) * norm.cdf(far))
     return float(weights @ best)
 
@@ -206,7 +209,9 @@ def delta_of_stopping(step: float, bounds: list[float]) -> float:
 
 
 def test_a_total_is_no_bound_for_stopping_by_looking_and_a_cap_is() -> None:
-    step, most, delta = 0.2, 60, 1e-3
+    step = 0.2
+    most = 60
+    delta = 1e-3
     ledger = Ledger(target_delta=delta, max_epsilon=6.0, accountant=PureDpAccountant)
     totals = [0.0]
     while len(totals) <= most and ledger.affords(PureDpEvent(step)):
@@ -228,7 +233,9 @@ def test_one_release_at_the_accountant_s_price_keeps_a_cap_and_one_more_after_it
     None
 ):
     """The exact delta of 40 randomized responses that were fixed beforehand is that of the cap at most."""
-    step, count, delta = 0.2, 40, 1e-3
+    step = 0.2
+    count = 40
+    delta = 1e-3
     first = SelfComposedEvent(PureDpEvent(step), count)
     cap = PureDpAccountant().compose(first).get_epsilon(delta)
     assert not RenyiFilter(cap, delta).admits(Spent(), first)

@@ -33,7 +33,8 @@ def roc_down(p: Array, shift: float, count: int) -> Array:
 def test_the_hazard_is_concave_in_the_level() -> None:
     x = np.linspace(-30, 8, 4001)
     assert (mills(x) * (x + mills(x)) < 1).all()
-    level, hazard = -log_ndtr(x)[::-1], mills(x)[::-1]
+    level = -log_ndtr(x)[::-1]
+    hazard = mills(x)[::-1]
     slopes = np.diff(hazard) / np.diff(level)
     assert (np.diff(slopes) < 1e-6 * np.abs(slopes[1:])).all()
 
@@ -57,18 +58,18 @@ def test_a_maximum_of_shifted_normals_moves_no_faster_than_one_of_equal_normals(
 def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(8):
-        candidates, std, sens = (
-            int(rng.integers(2, 6)),
-            10 ** rng.uniform(0, 1.2),
-            int(rng.integers(1, 3)),
-        )
+        candidates = int(rng.integers(2, 6))
+        std = 10 ** rng.uniform(0, 1.2)
+        sens = int(rng.integers(1, 3))
         utilities = rng.integers(-3, 4, candidates).astype(float)
         moved = utilities + rng.integers(-sens, sens + 1, candidates)
-        p, q = noisy_max_distribution(utilities, std), noisy_max_distribution(moved, std)
+        p = noisy_max_distribution(utilities, std)
+        q = noisy_max_distribution(moved, std)
         shift = 2 * sens / std
         for size in range(1, candidates):
             for subset in combinations(range(candidates), size):
-                mass, moved_mass = p[list(subset)].sum(), q[list(subset)].sum()
+                mass = p[list(subset)].sum()
+                moved_mass = q[list(subset)].sum()
                 tight = min(roc_up(mass, shift, size), roc_down(mass, shift, candidates - size))
                 loose = min(
                     roc_up(mass, shift, candidates - 1), roc_down(mass, shift, candidates - 1)
@@ -94,7 +95,8 @@ def test_sets_and_their_moves_are_below_two_maxima_that_move_in_opposite_ways() 
     rng = np.random.default_rng(4)
     epsilons = np.linspace(-1.5, 1.5, 31)
     for _ in range(4):
-        utilities, move = rng.normal(scale=1.5, size=7), 0.4
+        utilities = rng.normal(scale=1.5, size=7)
+        move = 0.4
         rising = np.arange(7) < 4
         p, q = (
             noisy_max_distribution(u, 1.0)

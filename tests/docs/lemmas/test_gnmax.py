@@ -17,7 +17,8 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
     def session(counts: tuple[int, ...], most: int) -> np.ndarray:
         distribution = {(): 1.0}
         for count in counts:
-            passing, one = ndtr(count - 1.0), ndtr((count - 1.0) / 0.8)
+            passing = ndtr(count - 1.0)
+            one = ndtr((count - 1.0) / 0.8)
             extended: dict[tuple[str, ...], float] = {}
             for path, p in distribution.items():
                 if sum(step != "-" for step in path) == most:

@@ -59,7 +59,9 @@ def lopsided(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
 
 def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]:
     """Pairs of laws of calls, at the ends of what they may do, before they are wrapped."""
-    rng, growth, found = np.random.default_rng(0), math.exp(epsilon), []
+    rng = np.random.default_rng(0)
+    growth = math.exp(epsilon)
+    found = []
     for num_outcomes in (2, 3, 5):
         first = lopsided(rng, num, num_outcomes)
         up = rng.random(first.shape) < 0.5
@@ -87,8 +89,10 @@ def moments(pair: Pair, orders: Array) -> Pair:
 def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
     epsilon: float, bounded_range: bool
 ) -> None:
-    orders, event = orders_for(epsilon), boundary_event(epsilon, bounded_range=bounded_range)
-    cost, plain = hit_cost(event, orders), call_cost(event, orders)
+    orders = orders_for(epsilon)
+    event = boundary_event(epsilon, bounded_range=bounded_range)
+    cost = hit_cost(event, orders)
+    plain = call_cost(event, orders)
     limited = cost < 1
     assert limited.sum() > 10
     for pair in calls(epsilon, bounded_range=bounded_range):
@@ -117,10 +121,12 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
 )
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     """Every pair of laws within epsilon is a mixture of ratios e^epsilon and e^-epsilon; its hits are q or more."""
-    orders, growth = orders_for(target.epsilon), math.exp(target.epsilon)
+    orders = orders_for(target.epsilon)
+    growth = math.exp(target.epsilon)
     cost = hit_cost(target_event(target), orders)
     limited = cost < 1
-    high, low = growth / (growth + 1), 1 / (growth + 1)
+    high = growth / (growth + 1)
+    low = 1 / (growth + 1)
     ends = weighed(growth, 1.0, orders), weighed(1.0, growth, orders)
     attained = np.full_like(orders, -np.inf)
     grid = np.linspace(0, 1, 60)

@@ -40,10 +40,8 @@ DIVERGENCES = [
 def divergence_of(types: CandidateTypes, law: Array, f: Callable[[Array], Array]) -> float:
     """F of the note, from its definition."""
     growth = float(law @ types.moved)
-    refused, refused_after = (
-        float(law @ types.fails),
-        float(law @ (types.moved * types.moved_fails)) / growth,
-    )
+    refused = float(law @ types.fails)
+    refused_after = float(law @ (types.moved * types.moved_fails)) / growth
     passed = types.passes > 0
     ratios = types.moved[passed] * types.moved_passes[passed] / growth / types.passes[passed]
     return float(
@@ -74,7 +72,9 @@ def some_types(reach: int, num_teachers: int, num_candidates: int) -> CandidateT
 @pytest.mark.parametrize("reach", [1, 2])
 @pytest.mark.parametrize("number", range(len(DIVERGENCES)))
 def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: int) -> None:
-    types, rng, f = some_types(reach, 30, 20), np.random.default_rng(number), DIVERGENCES[number]
+    types = some_types(reach, 30, 20)
+    rng = np.random.default_rng(number)
+    f = DIVERGENCES[number]
     bound = largest_divergence(types, f)
     vertices = [extreme_law(types, rng) for _ in range(60)]
     laws = [
@@ -96,6 +96,7 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
 def test_rows_allow_a_small_part_of_one_candidate() -> None:
     """Half of all weight on the one gap of all votes, half on gaps of 0: e^-4.5 of a candidate has the first."""
     types = some_types(2, 30, 20)
-    law, still = np.zeros(len(types.moved)), np.flatnonzero(types.moved == 1.0)
+    law = np.zeros(len(types.moved))
+    still = np.flatnonzero(types.moved == 1.0)
     law[[still[types.passes[still].argmin()], still[types.passes[still].argmax()]]] = 0.5
     assert (types.limits @ law).max() <= 0

@@ -71,7 +71,9 @@ def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) ->
 
 def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
     """The negative control: what a reader would make of the card's first line."""
-    size, epsilon, delta = 4, 0.1, 0.05
+    size = 4
+    epsilon = 0.1
+    delta = 0.05
     # a bit is told with some chance, and else nothing
     told = [{2: 1 - delta, bit: delta} for bit in (0, 1)]
     alone = hockey_stick(epsilon, *(together(each) for each in told))

@@ -35,8 +35,10 @@ def pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A random pair of distributions that an event of that kind allows."""
     # an exponential mechanism with utilities that move by at most half the range
     if name == "range":
-        u, moves = rng.uniform(0, 2, 4), rng.uniform(0, 1.2, 4)
-        p, q = np.exp(u), np.exp(u + moves)
+        u = rng.uniform(0, 2, 4)
+        moves = rng.uniform(0, 1.2, 4)
+        p = np.exp(u)
+        q = np.exp(u + moves)
         return p / p.sum(), q / q.sum()
     if name == "pure":
         q = rng.dirichlet(np.ones(4))
@@ -59,7 +61,8 @@ KINDS: dict[str, LeafEvent] = {
 @pytest.mark.parametrize("name", KINDS)
 def test_profiles_are_above_random_pairs_in_both_directions(name: str) -> None:
     rng = np.random.default_rng(0)
-    profile, worst = privacy_profile(KINDS[name], EPSILONS), np.zeros_like(EPSILONS)
+    profile = privacy_profile(KINDS[name], EPSILONS)
+    worst = np.zeros_like(EPSILONS)
     for _ in range(60):
         worst = np.maximum(worst, hockey_sticks(*pairs(name, rng)))
     assert (worst <= profile + 1e-9).all()
@@ -83,10 +86,8 @@ def test_the_profile_of_a_maximum_covers_alternating_moves_and_that_of_more_nois
 ):
     """Seven tied gaps; with two thirds more noise in the price the pair is not dominated."""
     gaps = np.full(7, 1.0)
-    p, q = (
-        gaussian_argmax(gaps / 2.0),
-        gaussian_argmax((gaps + np.where(np.arange(7) % 2, -1.0, 1.0)) / 2.0),
-    )
+    p = gaussian_argmax(gaps / 2.0)
+    q = gaussian_argmax((gaps + np.where(np.arange(7) % 2, -1.0, 1.0)) / 2.0)
     profile = privacy_profile(NoisyMaxGaussianEvent(2.0, num_candidates=7), EPSILONS)
     assert (hockey_sticks(p, q) <= profile + 1e-9).all()
     smaller = privacy_profile(NoisyMaxGaussianEvent(2.0 / 0.6, num_candidates=7), EPSILONS)

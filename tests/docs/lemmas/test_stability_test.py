@@ -23,14 +23,17 @@ def both_ways(p: Probability, q: Probability, order: float) -> np.ndarray:
 
 
 def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
-    order, budget, failure_prob = 4.0, 0.03, 0.02
+    order = 4.0
+    budget = 0.03
+    failure_prob = 0.02
     optimal = optimal_stability_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=12
     )
     best = expit(np.array(optimal.logits))
     rng = np.random.default_rng(0)
     for _ in range(200):
-        level, others = failure_prob * rng.uniform(0.5, 1), []
+        level = failure_prob * rng.uniform(0.5, 1)
+        others = []
         for _ in best:
             others.append(level)
             proposals = expit(logit(level) + np.linspace(-0.5, 4, 400))
@@ -43,13 +46,17 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
 def test_rounding_levels_up_or_down_is_valid_and_two_levels_at_once_is_not(
     adjacency: Adjacency,
 ) -> None:
-    order, budget, num_teachers, sens = 5.0, 0.02, 60, adjacency.gap_sensitivity
+    order = 5.0
+    budget = 0.02
+    num_teachers = 60
+    sens = adjacency.gap_sensitivity
     table = optimal_stability_table(
         order=order, rdp_budget=budget, failure_prob=1e-3, num_levels=61
     )
     excess = np.maximum(np.arange(num_teachers + 1) - sens, 0)
     maps = {"down": excess // sens, "up": -(-excess // sens), "twice": 2 * (excess // sens)}
-    prices, reach = {}, {}
+    prices = {}
+    reach = {}
     for name, levels in maps.items():
         probs = expit(np.array(table.logits))[np.minimum(levels, len(table.logits) - 1)]
         probs[: sens + 1] = np.minimum(probs[: sens + 1], 1e-3)

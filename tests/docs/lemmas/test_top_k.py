@@ -21,6 +21,7 @@ def test_the_constants_for_sets_of_many_fit(epsilon: float, log_ratio: float) ->
     assert (most * h(1 - k / most) >= log_ratio).all()
     assert (t**2 * most <= 0.0213 * epsilon).all()
     assert (1 / (1 - t) <= 1.0073).all()
-    largest, variance = 1.0073 * t, 1.509 * t**2 * k
+    largest = 1.0073 * t
+    variance = 1.509 * t**2 * k
     fall = (0.9785 - 0.0213) * epsilon
     assert (variance / largest**2 * h(largest * fall / variance) >= 1.08 * log_ratio).all()

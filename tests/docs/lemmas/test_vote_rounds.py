@@ -51,7 +51,8 @@ def few(
 @pytest.mark.parametrize("size", [1, 2, 7, 32])
 def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -> None:
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
-        sums, (features, residuals) = ClippedMoments(clip, 50), few(50, size, 3, spread)
+        sums = ClippedMoments(clip, 50)
+        (features, residuals) = few(50, size, 3, spread)
         means = features.transpose(0, 2, 1).astype(np.float64) @ residuals / (FEATURE_STEPS * size)
         step = size * math.sqrt(3) * sums.step * FEATURE_STEPS
         together = sums.of_several(means) * sums.step
@@ -65,9 +66,11 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
 def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: float) -> None:
     """And would not without the room that is left for it."""
-    longest, roomless = 0.0, 0.0
+    longest = 0.0
+    roomless = 0.0
     for size in (2, 3, 32):
-        sums, (features, residuals) = ClippedMoments(2e-3, 200), few(200, size, 3, spread)
+        sums = ClippedMoments(2e-3, 200)
+        (features, residuals) = few(200, size, 3, spread)
         for i in range(200):
             total = sums.of_few(features[i : i + 1], residuals[i : i + 1])
             longest = max(longest, float(np.linalg.norm(total * sums.step)))

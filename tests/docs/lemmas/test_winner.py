@@ -29,7 +29,8 @@ def law(a: float, b: float) -> Array:
         def integrand(x: float) -> float:
             return density(x - own) * float(ndtr(x - other))
 
-        low, high = max(0.0, own - 12), max(12.0, own + 12)
+        low = max(0.0, own - 12)
+        high = max(12.0, own + 12)
         near = [point for point in (own, other) if low < point < high]
         return float(quad(integrand, low, high, points=near, epsabs=0, epsrel=1e-12, limit=300)[0])
 
@@ -112,7 +113,8 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
 
 def test_bends_are_bounded() -> None:
     """Second differences of probabilities and of their derivatives, at random places within random ranges."""
-    rng, step = np.random.default_rng(0), 1e-3
+    rng = np.random.default_rng(0)
+    step = 1e-3
 
     def change_of_first(a: float, b: float) -> float:
         return density(a) * ndtr(-b) + math.sqrt(2) * density((a - b) / math.sqrt(2)) * ndtr(
@@ -123,7 +125,8 @@ def test_bends_are_bounded() -> None:
         return -density(a) * ndtr(-b) + ndtr(-a) * density(b)
 
     for _ in range(400):
-        low, width = rng.uniform(-3, 4, 2), rng.uniform(0.05, 0.7)
+        low = rng.uniform(-3, 4, 2)
+        width = rng.uniform(0.05, 0.7)
         a, b = low + width * rng.uniform(0, 1, 2)
         ranges = [(np.array([x]), np.array([x + width])) for x in low]
         difference = tuple((ranges[0][i] - ranges[1][1 - i]) / math.sqrt(2) for i in (0, 1))

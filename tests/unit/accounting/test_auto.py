@@ -44,14 +44,16 @@ def test_loss_distributions_win_for_a_noisy_maximum_and_are_missed_where_not_ins
 
 def test_what_was_added_later_counts() -> None:
     spent = pa.AutoAccountant().compose(pa.GaussianEvent(10.0), 4)
-    before, copied = spent.get_epsilon(1e-6), spent.copy()
+    before = spent.get_epsilon(1e-6)
+    copied = spent.copy()
     assert spent.compose(pa.WinnerEvent(10.0, 1)).get_epsilon(1e-6) > before
     assert copied.get_epsilon(1e-6) == before
 
 
 @pytest.mark.slow
 def test_thousands_of_steps_are_priced_in_the_time_of_hundreds_and_always_alike() -> None:
-    event, started = pa.SelfComposedEvent(pa.BoundedRangeEvent(0.01), 24_000), process_time()
+    event = pa.SelfComposedEvent(pa.BoundedRangeEvent(0.01), 24_000)
+    started = process_time()
     prices = [pa.AutoAccountant().compose(event).get_epsilon(1e-6) for _ in range(2)]
     assert process_time() - started < 5
     assert prices[0] == prices[1] < 0.97 * pa.RdpAccountant().compose(event).get_epsilon(1e-6)

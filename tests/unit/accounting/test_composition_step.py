@@ -77,7 +77,8 @@ def test_pairs_are_above_every_member() -> None:
     values = np.array([smooth(x) for x in grid.points.tolist()])
     step = composition_step(root, grid, negligible=1e-15)
     made = [step(values) for _ in range(5)]  # the first splits boxes, later ones use the cover
-    pending, pairs = [root], []
+    pending = [root]
+    pairs = []
     while pending:
         box = pending.pop()
         pending.extend(box.parts)
@@ -101,12 +102,11 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
 
 def test_rounding_is_covered_over_a_thousand_steps() -> None:
     """Against the same sum in 60 digits: never below, and above by less than the stated factor a step."""
-    count, epsilon = 1000, 0.01
+    count = 1000
+    epsilon = 0.01
     grid = LossGrid(first=-1100, size=2300, spacing=rounded_spacing(epsilon))
-    step, values = (
-        composition_step(Box(np.array([epsilon]), np.array([-epsilon])), grid, negligible=1e-300),
-        hockey_stick(grid),
-    )
+    step = composition_step(Box(np.array([epsilon]), np.array([-epsilon])), grid, negligible=1e-300)
+    values = hockey_stick(grid)
     for _ in range(count):
         values = step(values)
     with mpmath.workdps(60):

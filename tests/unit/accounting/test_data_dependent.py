@@ -108,7 +108,8 @@ def test_where_a_bound_on_q_says_nothing_or_its_conditions_fail_the_price_is_ret
 def test_the_bound_is_the_formula_of_the_proof_note(std: float) -> None:
     """Written a second time, in 60 digits, with the condition on dm/dq at every order."""
     rng = np.random.default_rng(1)
-    log_q, orders = -rng.uniform(0.3, 60, 40), 1 + np.r_[rng.exponential(10, 12), 0.01, 150.0]
+    log_q = -rng.uniform(0.3, 60, 40)
+    orders = 1 + np.r_[rng.exponential(10, 12), 0.01, 150.0]
     ours = gnmax_rdp(log_q, noise_std=std, orders=orders)
     theirs = np.array([[float(formula(value, std, a)) for a in orders] for value in log_q])
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-13)
@@ -116,16 +117,16 @@ def test_the_bound_is_the_formula_of_the_proof_note(std: float) -> None:
 
 def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
     with mpmath.workdps(60):
-        x, s, a = mpmath.sqrt(-mpmath.mpf(log_q)), mpmath.mpf(std), mpmath.mpf(a)
+        x = mpmath.sqrt(-mpmath.mpf(log_q))
+        s = mpmath.mpf(std)
+        a = mpmath.mpf(a)
         if a >= s * x:
             return a / s**2
         q, h, g = (mpmath.exp(-(y**2)) for y in (x, x - 1 / s, x + 1 / s))
         m = mpmath.exp(-(x**2) + 2 * a * x / s - a / s**2)
-        dh, dg, dm = (
-            h / q * (1 - 1 / (s * x)),
-            g / q * (1 + 1 / (s * x)),
-            m / q * (1 - a / (s * x)),
-        )
+        dh = h / q * (1 - 1 / (s * x))
+        dg = g / q * (1 + 1 / (s * x))
+        dm = m / q * (1 - a / (s * x))
         likeliest = (1 - h) ** (1 - a)
         if dh >= 1 >= dg and dm >= max((1 - q) / (1 - h), (1 - g) / (1 - q)) ** (a - 1):
             sharper = max((1 - q) ** a * (1 - h) ** (1 - a), (1 - g) ** a * (1 - q) ** (1 - a))

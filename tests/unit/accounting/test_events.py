@@ -110,12 +110,15 @@ def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsil
         SESSION, epsilon=3 * call_epsilon, call_epsilon=call_epsilon, bounded_range=False
     )
     with mpmath.workdps(60):
-        a, b = mpmath.mpf(order), mpmath.exp(-mpmath.mpf(call_epsilon)) / 2
+        a = mpmath.mpf(order)
+        b = mpmath.exp(-mpmath.mpf(call_epsilon)) / 2
 
         def weighed(one: Any, other: Any) -> Any:
             return one**a * other ** (1 - a)
 
-        likelier, likeliest, half = 1 + b, mpmath.mpf("1.5"), mpmath.mpf("0.5")
+        likelier = 1 + b
+        likeliest = mpmath.mpf("1.5")
+        half = mpmath.mpf("0.5")
         rises = 2 - (weighed(likelier, likeliest) - weighed(1 - b, half)) / weighed(b, half)
         falls = 2 - (weighed(likeliest, likelier) - weighed(half, 1 - b)) / weighed(half, b)
         exact = max(rises, falls)
@@ -123,7 +126,8 @@ def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsil
         assert exact <= found <= exact * 1.2 + order * 1e-13
 
 
-NAN, INF = math.nan, math.inf
+NAN = math.nan
+INF = math.inf
 IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("noise_multiplier", pa.GaussianEvent, (-1.0, NAN, INF)),
     ("noise_multiplier", lambda bad: pa.NoisyMaxGaussianEvent(bad, 3), (-1e-300,)),

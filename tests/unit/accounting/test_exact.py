@@ -52,7 +52,8 @@ def best_play(families: list[list[tuple[Fraction, Fraction]]], y: Fraction) -> F
     """V at exp(x) = y by trying every pair (p, q) of chances of the first outcome, after every past."""
     if not families:
         return max(Fraction(0), 1 - y)
-    here, later = families[0], families[1:]
+    here = families[0]
+    later = families[1:]
 
     def play(p: Fraction, q: Fraction) -> Fraction:
         return p * best_play(later, y * q / p) + (1 - p) * best_play(later, y * (1 - q) / (1 - p))
@@ -124,7 +125,8 @@ def test_events_made_a_tenth_too_small_fall_below_the_best_play(
 
 
 def test_a_gaussian_before_a_bit_against_a_quadrature() -> None:
-    mu, epsilon = 0.5, 2.5
+    mu = 0.5
+    epsilon = 2.5
     losses = np.linspace(mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu, 2001)
     weights = np.exp(-0.5 * ((losses - mu * mu / 2) / mu) ** 2)
     later = [
@@ -140,7 +142,8 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
     def spent(delta: float, *events: pa.Event) -> float:
         return pa.ExactAccountant().compose(pa.ComposedEvent(events)).get_epsilon(delta)
 
-    pure, merged = pa.PureDpEvent(0.3), pa.GaussianEvent((1 / 4 + 1 / 9) ** -0.5)
+    pure = pa.PureDpEvent(0.3)
+    merged = pa.GaussianEvent((1 / 4 + 1 / 9) ** -0.5)
     known = spent(1e-4, pa.GaussianEvent(2.0), pure, pa.GaussianEvent(3.0))
     assert spent(1e-4, pure, merged) == pytest.approx(known, rel=1e-9)
     failing = pa.ApproximateEvent(merged, 4e-5)
@@ -152,7 +155,8 @@ def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(
     noise: float, candidates: int
 ) -> None:
     """The hockey stick of the smaller of the two curves of docs/proofs/gap_selection.md, step 4."""
-    shift, count = 2 / noise, candidates - 1
+    shift = 2 / noise
+    count = candidates - 1
     chance = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
     up = -np.expm1(count * np.log(ndtr(ndtri(np.exp(np.log1p(-chance) / count)) - shift)))
     down = ndtr(ndtri(chance ** (1 / count)) + shift) ** count
@@ -190,7 +194,8 @@ def test_a_bit_gives_both_roles_at_the_full_reach_and_drops_what_others_dominate
     found = {(round(pair.up, 9), round(pair.down, 9)) for pair in single_pairs(box)}
     roles = set()
     for p, q in ((0.05, 0.45), (0.2, 0.8), (0.45, 0.8)):
-        one, zero = math.log(q / p), math.log((1 - q) / (1 - p))
+        one = math.log(q / p)
+        zero = math.log((1 - q) / (1 - p))
         roles |= {(round(one, 9), round(zero, 9)), (round(-zero, 9), round(-one, 9))}
     dominated = {a for a in roles for b in roles if a != b and a[0] <= b[0] and a[1] >= b[1]}
     assert found == roles - dominated
@@ -208,7 +213,8 @@ def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
         losses = [(pair.up, -pair.down) for pair in single_pairs(box)]
         with mpmath.workdps(60):
             one, other = (mpmath.log1p(mpmath.exp(-mpmath.mpf(x))) for x in logits)
-            gain, loss = one - other, mpmath.mpf(logits[1]) - mpmath.mpf(logits[0]) - (one - other)
+            gain = one - other
+            loss = mpmath.mpf(logits[1]) - mpmath.mpf(logits[0]) - (one - other)
             for first, second in ((gain, loss), (loss, gain)):
                 assert any(
                     first <= up <= first * (1 + 1e-5) + 2e-13 and down >= second
@@ -270,10 +276,8 @@ def test_blocks_are_above_the_play_step_by_step_and_near_it(
 
 def test_blocks_of_two_steps_are_above_exhaustive_play(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pa.exact, "CAPACITY", 8)
-    a_bit, a_range = (
-        dominating_pairs(pa.OneBitEvent(LOGITS, 1)),
-        dominating_pairs(pa.BoundedRangeEvent(math.log(1.5))),
-    )
+    a_bit = dominating_pairs(pa.OneBitEvent(LOGITS, 1))
+    a_range = dominating_pairs(pa.BoundedRangeEvent(math.log(1.5)))
     assert a_bit is not None and a_range is not None
     steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
     made = profile_of(

@@ -24,14 +24,16 @@ from pate.accounting.filters import (
 from pate.aggregators import GaussianVotes
 from pate.validation import InvalidValue
 
-CAP, DELTA = 4.0, 1e-6
+CAP = 4.0
+DELTA = 1e-6
 BITS = GaussianVotes(noise_std=40.0).event_for(num_queries=1, num_labels=1, num_teachers=200)
 KINDS = (RenyiFilter, ZCdpFilter, GaussianFilter)
 
 
 def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
     """How many an accountant allows whose prices are fixed beforehand."""
-    low, high = 0, 4096
+    low = 0
+    high = 4096
     while high - low > 1:
         middle = (low + high) // 2
         fits = make().compose(event, middle).get_epsilon(DELTA) <= CAP
@@ -60,18 +62,23 @@ def test_releases_that_choosing_on_the_way_costs_beside_the_accountant(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_many_are_admitted_one_by_one_as_it_affords(kind: type[PrivacyFilter]) -> None:
-    made, event, spent, count = kind(1.0, DELTA), pa.GaussianEvent(15.0), Spent(), 0
+    made = kind(1.0, DELTA)
+    event = pa.GaussianEvent(15.0)
+    spent = Spent()
+    count = 0
     expected = made.affords(Spent(), event)
     while made.admits(spent, event):
         assert made.affords(spent, event) == expected - count
-        spent, count = spent.plus(made.price(event)), count + 1
+        spent = spent.plus(made.price(event))
+        count = count + 1
     assert count == expected > 5
     assert spent.amount <= made.budget < spent.amount + made.amount(event)
     assert made.epsilon(made.budget) <= made.max_epsilon < made.epsilon(made.budget * (1 + 1e-9))
 
 
 def test_sums_are_rounded_up_or_exact() -> None:
-    price, spent = Spent(0.1, Fraction(1e-9), Fraction(0.3)), Spent()
+    price = Spent(0.1, Fraction(1e-9), Fraction(0.3))
+    spent = Spent()
     for _ in range(1000):
         spent = spent.plus(price)
     assert spent.amount >= 1000 * 0.1
@@ -113,7 +120,8 @@ def test_equal_parts_use_a_cap_up_and_no_more(
 def test_a_gaussian_filter_counts_pure_releases_by_a_gaussian_that_is_worse(epsilon: float) -> None:
     """By mpmath: the hockey sticks of randomized response are below the Gaussian's, and at one place equal."""
     with mpmath.workdps(60):
-        exact, e = mpmath.mpf(epsilon), mpmath.exp(mpmath.mpf(epsilon))
+        exact = mpmath.mpf(epsilon)
+        e = mpmath.exp(mpmath.mpf(epsilon))
         mu = mpmath.sqrt(mpmath.mpf(GaussianFilter(CAP, DELTA).amount(pa.PureDpEvent(epsilon))))
         for part in (0, 0.3, 0.9, 1):
             at = mpmath.exp(part * exact)

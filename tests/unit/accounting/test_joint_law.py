@@ -129,7 +129,9 @@ def _programs(rng: np.random.Generator, size: float, number: int) -> LinearProgr
 def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
     """Of each program and type, in fractions."""
     exact = np.vectorize(Fraction, otypes=[object])
-    weights, parts, own = exact(programs.weights), exact(programs.parts), exact(programs.own)
+    weights = exact(programs.weights)
+    parts = exact(programs.parts)
+    own = exact(programs.own)
     programs_of = zip(own, weights, exact(multipliers), strict=True)
     return np.stack(
         [here + of[0] @ parts - given @ (of[1:] @ parts) for here, of, given in programs_of]

@@ -57,11 +57,9 @@ GAUSSIAN = GaussianEvent(20.0)
 BIT = SelfComposedEvent(
     ComposedEvent((ApproximateEvent(OneBitEvent((-20.0, 0.0), 1), 1e-9), PureDpEvent(0.1))), 3
 )
-A, B, C = (
-    PureDpEvent(0.05),
-    BoundedRangeEvent(0.1),
-    SelfComposedEvent(OneBitEvent((-1.0, -0.9, -0.8), 1), 3),
-)
+A = PureDpEvent(0.05)
+B = BoundedRangeEvent(0.1)
+C = SelfComposedEvent(OneBitEvent((-1.0, -0.9, -0.8), 1), 3)
 ORDER = [A, A, B, C, C, C, A, B, B, A, C, A]
 MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant]
 BOTH = pytest.mark.parametrize("kept", [True, False], ids=["on disk", "in memory"])
@@ -253,7 +251,8 @@ def test_a_file_of_other_settings_is_refused_by_the_name_of_the_difference(
 
 
 def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> None:
-    made, named = partial(RdpAccountant, orders=[4.0, 8.0]), partial(RenyiFilter, order=8.0)
+    made = partial(RdpAccountant, orders=[4.0, 8.0])
+    named = partial(RenyiFilter, order=8.0)
     SharedLedger(
         path,
         adjacency="add_remove",
@@ -295,10 +294,8 @@ def test_the_accountant_of_somebody_is_not_found_by_its_name_and_another_store_i
 def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(path: Path) -> None:
     two = GaussianEvent(2.0)
     Ledger(path, target_delta=DELTA, max_epsilon=4.0)
-    plain, tight = (
-        Ledger(path, target_delta=DELTA),
-        Ledger(path, target_delta=DELTA, max_epsilon=3.0),
-    )
+    plain = Ledger(path, target_delta=DELTA)
+    tight = Ledger(path, target_delta=DELTA, max_epsilon=3.0)
     assert (plain.max_epsilon, tight.max_epsilon) == (4.0, 3.0)
     charge(tight, two)
     with pytest.raises(BudgetExceeded, match=r"^max_epsilon=3\.0"):
@@ -308,10 +305,8 @@ def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(pa
         charge(plain, two, "c")
     assert Ledger.stored(path).max_epsilon == 4.0
     bare = path.with_name("bare.db")  # a file without a cap takes one for an object
-    ledger, tight = (
-        Ledger(bare, target_delta=DELTA),
-        Ledger(bare, target_delta=DELTA, max_epsilon=1.2 * ONE),
-    )
+    ledger = Ledger(bare, target_delta=DELTA)
+    tight = Ledger(bare, target_delta=DELTA, max_epsilon=1.2 * ONE)
     charge(tight)
     assert (tight.affords(GAUSSIAN), ledger.affords(GAUSSIAN)) == (0, math.inf)
     assert (ledger.filter, ledger.left, ledger.spent_epsilon) == (None, None, ONE)
@@ -320,7 +315,8 @@ def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(pa
 def test_what_is_left_falls_with_every_charge_and_says_how_often_an_event_fits(
     shared: SharedLedger,
 ) -> None:
-    account, small = shared.account("one"), GaussianEvent(30.0)
+    account = shared.account("one")
+    small = GaussianEvent(30.0)
     assert (account.affords(small), account.left, account.spent_epsilon) == (559, None, 0.0)
     left = []
     for number in range(3):
@@ -337,7 +333,8 @@ def test_the_exact_accountant_s_cap_counts_mu_where_the_first_release_is_gaussia
     path: Path,
 ) -> None:
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
-    first, other = shared.account("gaussians"), shared.account("others")
+    first = shared.account("gaussians")
+    other = shared.account("others")
     charge(first, GaussianEvent(30.0))
     charge(other, PureDpEvent(0.1))
     assert [made and made.name for made in (first.filter, other.filter)] == [
@@ -350,7 +347,9 @@ def test_the_exact_accountant_s_cap_counts_mu_where_the_first_release_is_gaussia
 
 
 def test_each_data_set_has_the_whole_budget(shared: SharedLedger, path: Path) -> None:
-    one, other, two = shared.account("one"), shared.account("other"), GaussianEvent(2.0)
+    one = shared.account("one")
+    other = shared.account("other")
+    two = GaussianEvent(2.0)
     first = charge(one, two)
     assert (one.epsilon, other.epsilon) == (afresh(AutoAccountant, [two]), 0.0)
     assert other.affords(two) == one.affords(two) + 1 == 2
@@ -465,7 +464,8 @@ def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_non
     path: Path,
 ) -> None:
     """A total that forgot a charge would let another release through."""
-    grown, early = Ledger(path, target_delta=DELTA, max_epsilon=9.0), path.with_name("early.db")
+    grown = Ledger(path, target_delta=DELTA, max_epsilon=9.0)
+    early = path.with_name("early.db")
     charge(grown, A)
     before = path.read_bytes()
     for number, event in enumerate(ORDER[1:5]):
@@ -474,7 +474,8 @@ def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_non
 
     def lines_of_a_reading(interrupted_at: int) -> int:
         early.write_bytes(before)
-        reader, seen = Ledger(early, target_delta=DELTA), 0
+        reader = Ledger(early, target_delta=DELTA)
+        seen = 0
         assert reader.epsilon < expected[0]
         shutil.copyfile(path, early)  # the same file, grown
 
@@ -619,7 +620,8 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
         once(mine, "b", die if where == "draw" else lambda: b"drawn")
 
     assert os.waitpid(forked(act), 0)[1] == signal.SIGKILL
-    again, there = Ledger(path, target_delta=DELTA), where == "after the commit"
+    again = Ledger(path, target_delta=DELTA)
+    there = where == "after the commit"
     assert keys(again) == (["a", "b"] if there else ["a"])
     assert again.read("b") == (b"drawn" if there else None)
     assert once(again, "b", lambda: b"afresh") == (b"drawn" if there else b"afresh")
@@ -629,7 +631,8 @@ def test_a_full_disk_is_one_line_with_the_path_and_charges_nothing(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charge(ledger)
-    before, connect = path.read_bytes(), sqlite3.connect
+    before = path.read_bytes()
+    connect = sqlite3.connect
 
     def limited(*arguments: Any, **options: Any) -> sqlite3.Connection:
         db = connect(*arguments, **options)
@@ -680,7 +683,8 @@ def test_the_origin_of_a_charge_is_known(
     assert entry.time.endswith("+00:00")
 
 
-PATIENT, VISIT = PrivacyUnit.of_column("mrn"), PrivacyUnit("one row")
+PATIENT = PrivacyUnit.of_column("mrn")
+VISIT = PrivacyUnit("one row")
 
 
 @pytest.mark.parametrize(("first", "second"), [(VISIT, PATIENT), (PATIENT, VISIT)])

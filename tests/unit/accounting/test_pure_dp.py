@@ -59,7 +59,8 @@ def test_too_many_kinds_or_releases_are_left_to_renyi_and_the_sum() -> None:
     assert many.get_epsilon(1e-6) == pa.RdpAccountant().compose(
         pa.PureDpEvent(1e-4), 1_000_001
     ).get_epsilon(1e-6)
-    kinds, renyi = pa.PureDpAccountant(), pa.RdpAccountant()
+    kinds = pa.PureDpAccountant()
+    renyi = pa.RdpAccountant()
     for step in range(65):
         kinds.compose(pa.PureDpEvent(0.1 + step / 1000))
         renyi.compose(pa.PureDpEvent(0.1 + step / 1000))
@@ -99,10 +100,8 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
-    found, made = (
-        pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta),
-        composed({epsilon: count}),
-    )
+    found = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
+    made = composed({epsilon: count})
     assert made.get_delta(found) <= delta * (1 + 1e-6) + 1e-14
     assert found <= pa.RdpAccountant().compose(pa.PureDpEvent(epsilon), count).get_epsilon(delta)
     if found > 0:

@@ -32,7 +32,8 @@ def exact_bernoulli(logit_p: float, logit_q: float, order: float) -> Any:
     def share(logit: float) -> Any:
         return 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
 
-    a, ones = mpmath.mpf(order), (share(logit_p), share(logit_q))
+    a = mpmath.mpf(order)
+    ones = (share(logit_p), share(logit_q))
     zeros = (share(-logit_p), share(-logit_q))
     return mpmath.log(sum(p**a * q ** (1 - a) for p, q in (ones, zeros))) / (a - 1)
 
@@ -55,7 +56,8 @@ def test_one_bit_is_the_larger_of_both_directions(logit_p: float, logit_q: float
 def test_one_bit_of_many_statistics_takes_the_worst_wherever_it_is_and_little_memory(
     worst: int,
 ) -> None:
-    logits, orders = np.arange(3001) / 1e4, np.linspace(1.1, 99, 400)
+    logits = np.arange(3001) / 1e4
+    orders = np.linspace(1.1, 99, 400)
     logits[worst + 1 :] += 3.0
     tracemalloc.start()
     found = price(OneBitEvent(tuple(logits.tolist()), 1), *orders)
@@ -93,7 +95,8 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     multiplier: float, candidates: int, order: float
 ) -> None:
     """Against adaptive quadrature of the density of the maximum of candidates - 1 normals."""
-    shift, count = 2 / multiplier, candidates - 1
+    shift = 2 / multiplier
+    count = candidates - 1
 
     def log_density(x: float) -> float:
         return (
@@ -130,7 +133,8 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
 )
 def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
     """Sums that cancel: of a bounded range, of one bit and of a smooth sensitivity, against 50 digits."""
-    a, e = mpmath.mpf(order), mpmath.mpf(epsilon)
+    a = mpmath.mpf(order)
+    e = mpmath.mpf(epsilon)
     t = mpmath.log((a - 1) * (1 - mpmath.exp(-a * e)) / (a * (mpmath.exp(-e) - mpmath.exp(-a * e))))
     share = (1 - mpmath.exp(t - e)) / (mpmath.exp(t) - mpmath.exp(t - e))
     exact = mpmath.log(share * mpmath.exp(a * t) + (1 - share) * mpmath.exp(a * (t - e))) / (a - 1)
@@ -145,7 +149,9 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
 
 
 def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
-    a, b, z = mpmath.mpf(1.005), mpmath.mpf(1.5e-6), mpmath.mpf(4440.0)
+    a = mpmath.mpf(1.005)
+    b = mpmath.mpf(1.5e-6)
+    z = mpmath.mpf(4440.0)
     left = 1 + a * mpmath.expm1(-2 * b)
     narrower = -a * b - mpmath.log(left) / 2
     wider = a * b - mpmath.log1p(a * mpmath.expm1(2 * b)) / 2

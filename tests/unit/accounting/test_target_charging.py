@@ -177,7 +177,8 @@ def played(calls: list[Call], num_accesses: int, target_hits: int, epsilon: floa
 @pytest.mark.parametrize("target_hits", [1, 2])
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_play_of_random_calls_is_better(target: QTarget, target_hits: int) -> None:
-    rng, epsilon = np.random.default_rng(0), 0.8
+    rng = np.random.default_rng(0)
+    epsilon = 0.8
     best = best_play_delta(target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon)
     plays = [played(random_calls(target, 3, rng), 4, target_hits, epsilon) for _ in range(30)]
     assert 0 < max(plays) <= best
@@ -187,13 +188,15 @@ def test_no_play_of_random_calls_is_better(target: QTarget, target_hits: int) ->
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_randomized_response_attains_it(epsilon: float, target_hits: int) -> None:
     """A bit that is the prior or is not, whichever is the likelier; or a bit of hits; or one beside an idle hit."""
-    likely, rare = math.exp(epsilon) / (math.exp(epsilon) + 1), 1 / (math.exp(epsilon) + 1)
+    likely = math.exp(epsilon) / (math.exp(epsilon) + 1)
+    rare = 1 / (math.exp(epsilon) + 1)
     calls: list[Call] = [((likely, rare, hit), (rare, likely, not hit)) for hit in (True, False)]
     calls.append(((likely, rare, True), (rare, likely, True)))
     shares = [(share * likely, share * rare, hit) for share, hit in ((rare, True), (likely, False))]
     # a hit as rare as can be, of no meaning
     calls.append((*shares, *((q, p, hit) for p, q, hit in shares)))
-    target, at = not_prior(epsilon), 2 * epsilon
+    target = not_prior(epsilon)
+    at = 2 * epsilon
     best = best_play_delta(target, target_hits=target_hits, num_accesses=7, target_epsilon=at)
     attained = played(calls, 7, target_hits, at)
     assert 0.99 * best < attained <= best * (1 + 1e-9)
@@ -233,8 +236,10 @@ def _in_many_digits(
     target: QTarget, *, num_accesses: int, target_hits: int, target_epsilon: float
 ) -> mpmath.mpf:
     with mpmath.workdps(40):
-        epsilon, least = mpmath.mpf(target.epsilon), mpmath.mpf(target.hit_prob)
-        growth, rare = mpmath.exp(epsilon), 1 / (mpmath.exp(epsilon) + 1)
+        epsilon = mpmath.mpf(target.epsilon)
+        least = mpmath.mpf(target.hit_prob)
+        growth = mpmath.exp(epsilon)
+        rare = 1 / (mpmath.exp(epsilon) + 1)
         most = min(growth * least, 1 - (1 - least) / growth)
         one = mpmath.mpf(1)
         corners = [(one, one), (least, least), (least, most), (most, least)]
@@ -268,10 +273,8 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     assert pa.RdpAccountant().compose(price.event).get_epsilon(1.01e-6) == pytest.approx(
         price.epsilon, rel=1e-3
     )
-    opened, options = (
-        session(5, failure_prob=1e-7),
-        {"target_hits": 5, "target_delta": 1e-6, "failure_prob": 1e-7},
-    )
+    opened = session(5, failure_prob=1e-7)
+    options = {"target_hits": 5, "target_delta": 1e-6, "failure_prob": 1e-7}
     counted = best_session_price(opened.target, by_play=False, **options).epsilon
     assert pa.ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(
         counted, rel=2e-3
@@ -293,7 +296,8 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     ):
         second.charge([True, True], failure_prob=1e-7)
     assert [file.name for file in tmp_path.iterdir()] == ["session.json"]
-    halted, again = session(1), session(1)
+    halted = session(1)
+    again = session(1)
     halted.charge(True)
     halted.save(path)
     again.load(path)
@@ -359,7 +363,8 @@ def test_prices_at_the_ends_are_numbers_between_none_and_all_accesses(
 
 def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
     """40,000 accesses are composed optimally, 60,000 by Renyi divergence; prices rise in between."""
-    target, some = QTarget(0.01, 0.3), (11_000, 14_000, 18_000)
+    target = QTarget(0.01, 0.3)
+    some = (11_000, 14_000, 18_000)
     prices = [best_session_price(target, target_hits=hits, target_delta=1e-6) for hits in some]
     assert [price.num_accesses > 50_000 for price in prices] == [False, False, True]
     assert prices[0].epsilon < prices[1].epsilon < prices[2].epsilon < 1.3 * prices[1].epsilon
@@ -368,15 +373,15 @@ def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
 @pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.3, 1.0])
 def test_the_tight_boundary_is_a_call_of_the_published_one_and_cheaper(epsilon: float) -> None:
     assert boundary(epsilon).covers(tight_boundary(epsilon))
-    made, options = (
-        (boundary(epsilon), tight_boundary(epsilon)),
-        {"target_hits": 10, "target_delta": 1e-6},
-    )
+    made = (boundary(epsilon), tight_boundary(epsilon))
+    options = {"target_hits": 10, "target_delta": 1e-6}
     published, tight = (best_session_price(target, **options) for target in made)
     assert tight.epsilon < 0.98 * published.epsilon
 
 
-EPSILON, HITS, THREADS = 0.1, 50, 16
+EPSILON = 0.1
+HITS = 50
+THREADS = 16
 
 
 def charging(target_hits: int = HITS) -> TargetCharging:
@@ -494,7 +499,8 @@ def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) ->
 def test_threads_publish_no_more_outcomes_than_were_paid_for_and_each_once(
     eager_switches: None,
 ) -> None:
-    stored, generator = ConditionalRelease(charging()), rng()
+    stored = ConditionalRelease(charging())
+    generator = rng()
 
     def ask():
         return stored.release(

@@ -40,7 +40,8 @@ def test_where_a_teacher_comes_or_goes_a_record_is_not_what_the_price_is_for() -
 
 def test_several_releases_deal_records_to_other_teachers() -> None:
     """Whoever is with one teacher in one release is with many in the next: a total holds for one of each."""
-    patient, teacher = PrivacyUnit.of_column("mrn"), PrivacyUnit.of_teacher()
+    patient = PrivacyUnit.of_column("mrn")
+    teacher = PrivacyUnit.of_teacher()
     of_each = "one teacher of each release, with all its records"
     assert patient.protected_under(Adjacency.REPLACE_ONE, num_releases=2) == PATIENT
     under = patient.protected_under(Adjacency.ADD_REMOVE, num_releases=2)

@@ -86,10 +86,8 @@ def test_a_source_that_gives_more_votes_than_it_says_is_refused_before_it_is_sho
     ledger = Ledger(target_delta=1e-6)
     source = MadeUpVotes(num_queries=3, num_labels=4, num_teachers=9, agreement=1.0, num_present=1)
     source.num_queries = 2
-    aggregator, context = (
-        ClippedVotes(noise_std=1.0, vote_clip=2),
-        ReleaseContext(np.random.default_rng(0), ledger),
-    )
+    aggregator = ClippedVotes(noise_std=1.0, vote_clip=2)
+    context = ReleaseContext(np.random.default_rng(0), ledger)
     with pytest.raises(
         InvalidValue, match=r"^labels\.shape=\(3, 4\): expected \(2, 4\), which the price is for"
     ):
@@ -187,7 +185,8 @@ IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("good", GOOD, ids=lambda good: type(good).__name__)
 def test_impossible_parameters_are_refused_by_name(good: Aggregator) -> None:
-    of_a_table, of_others = {"table_order", "table_budget"}, {"test_std"}
+    of_a_table = {"table_order", "table_budget"}
+    of_others = {"test_std"}
     ignored = {"table": of_others, "gaussian": of_a_table}.get(getattr(good, "test", ""), set())
     for item in fields(good):
         for value in () if item.name in ignored else IMPOSSIBLE.get(item.name, ()):

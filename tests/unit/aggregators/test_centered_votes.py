@@ -93,7 +93,8 @@ def test_what_is_impossible_is_refused_before_anything_is_spent(
 
 
 def test_a_refused_charge_of_the_prevalence_draws_nothing() -> None:
-    rng, ledger = np.random.default_rng(0), pa.Ledger(target_delta=1e-5, max_epsilon=0.01)
+    rng = np.random.default_rng(0)
+    ledger = pa.Ledger(target_delta=1e-5, max_epsilon=0.01)
     before = rng.bit_generator.state
     with pytest.raises(pa.BudgetExceeded, match=r"max_epsilon=0\.01: expected at least"):
         prevalence_of(records(50), rng=rng, ledger=ledger)
@@ -172,7 +173,8 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
 def test_impossible_votes_are_refused_before_the_prevalence_is_charged(
     votes: Any, message: str
 ) -> None:
-    ledger, rng = pa.Ledger(target_delta=1e-6), np.random.default_rng(0)
+    ledger = pa.Ledger(target_delta=1e-6)
+    rng = np.random.default_rng(0)
     with pytest.raises(InvalidValue, match=message):
         CenteredVotes(noise_multiplier=1.0).aggregate(votes, num_teachers=5, rng=rng, ledger=ledger)
     assert not ledger.entries
@@ -188,7 +190,8 @@ SHAPE = {"num_queries": 100, "num_labels": 4}
 def source(
     teacher_of: Any = None, num_teachers: int = 4000, labels: Any = LABELS[:4000]
 ) -> KernelVotes:
-    each, pool = np.arange(4000), np.arange(1000)
+    each = np.arange(4000)
+    pool = np.arange(1000)
     return KernelVotes(
         private=Split(INPUTS[:4000], labels, each, each),
         teacher_of=each if teacher_of is None else teacher_of,
@@ -239,10 +242,8 @@ def test_the_student_says_what_was_released(tmp_path: Any) -> None:
     np.testing.assert_allclose(student.predict_proba(INPUTS[4000:4100]), release.scores, atol=1e-5)
     assert (student.predict(INPUTS[4000:4100]) == release.labels).mean() > 0.99
     release.save(tmp_path / "release" / "release.npz")
-    path, terms = (
-        tmp_path / "release" / "release.npz",
-        {"event": release.event, "adjacency": release.adjacency},
-    )
+    path = tmp_path / "release" / "release.npz"
+    terms = {"event": release.event, "adjacency": release.adjacency}
     read = RoundsRelease.load(path, **terms)
     for name in ("labels", "answered", "scores", "student"):
         np.testing.assert_array_equal(getattr(read, name), getattr(release, name))
@@ -298,7 +299,8 @@ def test_rounds_that_were_drawn_are_read_back_and_the_others_drawn_around_them()
 
 def test_teachers_of_several_records_are_the_units() -> None:
     """Mean of three draws: with all five directions in both, rounds gain a thousandth."""
-    votes, known = source(np.arange(4000) % 500, 500), {}
+    votes = source(np.arange(4000) % 500, 500)
+    known = {}
     for rounds in (1, None):
         asked = aggregator(3.0, 500, rounds=rounds)
         drawn = [released(asked, votes, seed) for seed in range(3)]
@@ -316,10 +318,8 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
 
 
 def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> None:
-    ledger, noisy = (
-        Ledger(target_delta=1e-6, accountant=ExactAccountant),
-        CenteredVotes(noise_multiplier=1e4),
-    )
+    ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
+    noisy = CenteredVotes(noise_multiplier=1e4)
     for asked, votes, said in (
         (
             aggregator(),
@@ -351,11 +351,9 @@ def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> No
 def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
     kept = np.arange(4000) != 17
     absent = source()
-    absent.inputs, absent.labels, absent.teacher_of = (
-        INPUTS[:4000][kept],
-        LABELS[:4000][kept],
-        np.arange(4000)[kept],
-    )
+    absent.inputs = INPUTS[:4000][kept]
+    absent.labels = LABELS[:4000][kept]
+    absent.teacher_of = np.arange(4000)[kept]
     settings: dict[str, Any] = {"noise_multiplier": 4.0, "prevalence_share": 0.0, "center": 0.3}
     apart = {}
     for adjacency in Adjacency:

@@ -50,7 +50,8 @@ def named(name: str) -> Aggregator:
 @pytest.mark.parametrize("name", NAMES)
 def test_loud_noise_drowns_what_little_noise_lets_through(name: str) -> None:
     aggregator = named(name)
-    calm, loud = aggregator.scaled(0.02), aggregator.scaled(1000.0)
+    calm = aggregator.scaled(0.02)
+    loud = aggregator.scaled(1000.0)
     assert calm.expected_release(**SHAPE).success > 0.9
     assert loud.expected_release(**SHAPE).success < 0.6
 
@@ -185,7 +186,8 @@ VOTES = np.array([[90, 3, 60]])
 @pytest.mark.filterwarnings("always::pate.aggregators.UselessReleaseWarning")
 def test_a_useless_release_is_warned_of_once_and_still_made() -> None:
     """Also of votes of teachers, and of a session."""
-    aggregator, rng = GaussianVotes(noise_std=987.25), np.random.default_rng(0)
+    aggregator = GaussianVotes(noise_std=987.25)
+    rng = np.random.default_rng(0)
     said_once = "unanimous votes of 100 teachers would be heard in .*; take more"
     with pytest.warns(UselessReleaseWarning, match=said_once) as said:
         for _ in range(3):

@@ -48,7 +48,8 @@ def test_counts_beyond_are_drawn_as_if_they_were_there(monkeypatch: pytest.Monke
     """With a window of half a std, counts 1..5 of 6; a count of 0 then passes like one of 1."""
     monkeypatch.setattr("pate.aggregators.gaussian_votes._FARTHEST", 0.5)
     votes = np.tile([0, 1, 6], (40_000, 1))
-    aggregator, rng = GaussianVotes(noise_std=3.0), np.random.default_rng(0)
+    aggregator = GaussianVotes(noise_std=3.0)
+    rng = np.random.default_rng(0)
     found = aggregator.aggregate(votes, num_teachers=6, rng=rng).labels.mean(axis=0)
     bit = aggregator.event_for(num_queries=1, num_labels=1, num_teachers=6).event
     assert len(bit.log_odds) == 5
@@ -72,10 +73,8 @@ SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 
 
 def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
-    aggregator, short = (
-        ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2"),
-        np.array([[[True, True, False, False]]]),
-    )
+    aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2")
+    short = np.array([[[True, True, False, False]]])
     counts = aggregator.gather(np.ones((3, 4, 4), dtype=bool), num_teachers=3)
     np.testing.assert_allclose(counts, 3 * 0.5**0.5, rtol=1e-9)
     assert (counts <= 3 * 0.5**0.5).all()

@@ -19,7 +19,8 @@ from pate.aggregators import (
 from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.validation import InvalidValue
 
-REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+REPLACE = Adjacency.REPLACE_ONE
+ADD = Adjacency.ADD_REMOVE
 
 
 @pytest.mark.parametrize(

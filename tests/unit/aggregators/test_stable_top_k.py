@@ -336,7 +336,8 @@ VOTES = np.array([9, 4, 8, 0])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacency) -> None:
-    aggregator, draws = FixedTopK(k=2, epsilon=1.0, mechanism=mechanism, adjacency=adjacency), 8_000
+    aggregator = FixedTopK(k=2, epsilon=1.0, mechanism=mechanism, adjacency=adjacency)
+    draws = 8_000
     release = aggregator.aggregate(
         np.tile(VOTES, (draws, 1)), num_teachers=10, rng=np.random.default_rng(5)
     )
@@ -351,7 +352,8 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
 
 def test_prices() -> None:
     shape = {"num_queries": 6, "num_labels": 4, "num_teachers": 10}
-    ranged, pure = BoundedRangeEvent(1.0), PureDpEvent(1.0)
+    ranged = BoundedRangeEvent(1.0)
+    pure = PureDpEvent(1.0)
     for k, mechanism, event in (
         (2, "joint", ranged),
         (2, "permute_and_flip_joint", pure),

@@ -17,7 +17,8 @@ from pate.validation import InvalidValue
 from pate.votes.source import CountedVotes
 
 SHAPE = {"num_labels": 4, "num_teachers": 40}
-CLEAR, UNSURE = [40, 39, 0, 0], [20, 20, 20, 20]
+CLEAR = [40, 39, 0, 0]
+UNSURE = [20, 20, 20, 20]
 NOT_PRIOR = NotPriorTopK(
     prior_scale=1.0,
     selection_scale=2.0,
@@ -66,10 +67,8 @@ class Stopping(Drawn):
 
     def __init__(self, most: int = 99, **parts: Round) -> None:
         super().__init__()
-        self.most, self._parts = (
-            most,
-            {name.replace("_", "-"): part._asdict() for name, part in parts.items()},
-        )
+        self.most = most
+        self._parts = {name.replace("_", "-"): part._asdict() for name, part in parts.items()}
 
     def once(self, part: str, draw: Any) -> Any:
         if len(self._parts) == self.most - 1 and part not in self._parts:
@@ -85,7 +84,9 @@ def from_source(
 
 
 def test_a_continued_session_gives_what_it_would_have_given() -> None:
-    votes, kept, told = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100, Stopping(3), list[int]()
+    votes = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100
+    kept = Stopping(3)
+    told = list[int]()
     aggregator = boundary_max(target_hits=8)
     with pytest.raises(KeyboardInterrupt):
         from_source(aggregator, votes, kept)
@@ -107,12 +108,10 @@ def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() ->
 
 def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> None:
     """A part that was committed is never drawn again, and a session that was paid for is not paid for again."""
-    votes, ledger, kept, told = (
-        [UNSURE] * 60,
-        pa.Ledger(target_delta=1e-3),
-        Stopping(3),
-        list[int](),
-    )
+    votes = [UNSURE] * 60
+    ledger = pa.Ledger(target_delta=1e-3)
+    kept = Stopping(3)
+    told = list[int]()
     aggregator = boundary_max(target_hits=20)
     context: dict[str, Any] = {"ledger": ledger, "watch": lambda asked, *_: told.append(asked)}
     with pytest.raises(KeyboardInterrupt):
@@ -148,7 +147,8 @@ def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
 
 
 def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
-    ledger, seen = pa.Ledger(target_delta=1e-3), list[int]()
+    ledger = pa.Ledger(target_delta=1e-3)
+    seen = list[int]()
     watch = lambda *_: seen.append(len(ledger.entries))  # noqa: E731
     from_source(boundary_max(), [UNSURE] * 60, None, ledger=ledger, watch=watch)
     assert set(seen) == {1}
@@ -169,7 +169,8 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
         assert [leaf for leaf, _ in leaves(wrapped)] == [
             pa.PureDpEvent(tight_boundary(0.1).epsilon)
         ]
-    many, more = event(500), event(10**9)
+    many = event(500)
+    more = event(10**9)
     assert many == more
     assert 0 < failure_probability(many) < 1e-6
     assert next(leaves(many))[1] < 100
@@ -185,10 +186,8 @@ def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(
         "table_order": 4.0,
         "table_budget": 0.004,
     }
-    checks, shape = (
-        NotPriorTopK(**scales, target_hits=10, failure_prob=1e-10),
-        {"num_labels": 40, "num_teachers": 400},
-    )
+    checks = NotPriorTopK(**scales, target_hits=10, failure_prob=1e-10)
+    shape = {"num_labels": 40, "num_teachers": 400}
     event = checks.event_for(num_queries=600, **shape)
     session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, pa.SessionEvent))
     accesses = pa.ComposedEvent(
@@ -285,9 +284,11 @@ def test_what_a_hit_releases_is_independent_of_its_check() -> None:
     }
     sizes = {"first_queries": 0, "target_hits": 20_000, "round_size": 20_000}
     aggregator = replace(NOT_PRIOR, **prior_and_scale, table_budget=1.0, failure_prob=0.01, **sizes)
-    counts, prior = np.array([22, 14, 8, 0]), np.array([True, True, False, False])
+    counts = np.array([22, 14, 8, 0])
+    prior = np.array([True, True, False, False])
     release = released(aggregator, np.tile(counts, (20_000, 1)), prior=np.tile(prior, (20_000, 1)))
-    labels, answered = release.labels[release.hits], release.answered[release.hits]
+    labels = release.labels[release.hits]
+    answered = release.answered[release.hits]
     assert abs(len(answered) / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
     distribution = aggregator.release_step.distribution(counts, num_teachers=40)
     assert distribution.pop(None) == pytest.approx(
@@ -304,10 +305,8 @@ def frequencies(
     aggregator: NotPriorTopK, counts: list[int], num_queries: int
 ) -> dict[object, float]:
     """How often a query was kept, or what was released for it."""
-    votes, prior = (
-        np.tile(counts, (num_queries, 1)),
-        np.tile([True, True, False, False], (num_queries, 1)),
-    )
+    votes = np.tile(counts, (num_queries, 1))
+    prior = np.tile([True, True, False, False], (num_queries, 1))
     endless = replace(
         aggregator,
         first_queries=0,
@@ -326,7 +325,9 @@ def frequencies(
 @pytest.mark.parametrize("factor", [1.0, 1.5])
 def test_a_checked_query_follows_its_distribution_and_no_other(factor: float) -> None:
     """Kept with the table's probability, else released as stable top-k would; noise of another scale is told apart."""
-    counts, num_queries, num_teachers = [22, 20, 18, 3], 20_000, 40
+    counts = [22, 20, 18, 3]
+    num_queries = 20_000
+    num_teachers = 40
     aggregator = replace(NOT_PRIOR, prior_scale=4.0, failure_prob=1e-2)
     assumed = aggregator.scaled(factor)
     kept = float(assumed.agreement(num_teachers=num_teachers)[num_teachers + 2])

@@ -15,7 +15,8 @@ def pool(rows: int = 300, width: int = 6) -> np.ndarray:
 
 
 def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
-    directions, prevalence = PublicDirections.of(pool()), np.array([0.05, 0.3])
+    directions = PublicDirections.of(pool())
+    prevalence = np.array([0.05, 0.3])
     found = [
         Schedule.best(directions, pool(), prevalence, rate, **RULE) for rate in (1e-8, 1e-5, 1e-2)
     ]
@@ -32,7 +33,9 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
 def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
     """Gradient descent on nothing but noise."""
     rng = np.random.default_rng(0)
-    directions, prevalence, rate = PublicDirections.of(pool()), np.array([0.2, 0.4]), 1e-4
+    directions = PublicDirections.of(pool())
+    prevalence = np.array([0.2, 0.4])
+    rate = 1e-4
     schedule = Schedule.best(directions, pool(), prevalence, rate, **RULE)
     features = directions.features(pool(), ridge=schedule.ridge)
     curvature = RULE["clip_factor"] * prevalence * (1 - prevalence)
@@ -49,12 +52,12 @@ def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
 @pytest.mark.parametrize("num_groups", [5, 20, 60])  # of more records than 8, of a few, of one
 def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
     rng = np.random.default_rng(3)
-    features, labels, ids = (
-        rng.normal(size=(80, 4)),
-        rng.random((80, 3)) < 0.4,
-        rng.integers(0, num_groups, 80),
-    )
-    weights, bias, clip = rng.normal(size=(4, 3)), rng.normal(size=3), 0.8
+    features = rng.normal(size=(80, 4))
+    labels = rng.random((80, 3)) < 0.4
+    ids = rng.integers(0, num_groups, 80)
+    weights = rng.normal(size=(4, 3))
+    bias = rng.normal(size=3)
+    clip = 0.8
     total = np.zeros((4, 3))
     for group in np.unique(ids):
         rows = ids == group
@@ -67,7 +70,8 @@ def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
 
 
 def test_a_group_whose_records_cancel_counts_for_less_than_its_clip() -> None:
-    features, labels = np.array([[1.0, 0.0], [-1.0, 1e-9]]), np.zeros((2, 1), bool)
+    features = np.array([[1.0, 0.0], [-1.0, 1e-9]])
+    labels = np.zeros((2, 1), bool)
     total = GroupGradients.of(features, labels, np.zeros(2, int)).clipped_sum(
         np.zeros((2, 1)), np.full(1, 20.0), 1e-9
     )

@@ -98,7 +98,8 @@ def test_a_comparison_has_a_row_for_each_and_says_what_is_useless_or_diverges(
     runs = {
         (run.aggregator, run.epsilon): run for run in read_runs(tmp_path / "all" / "comparison.csv")
     }
-    good, useless = runs["dp_gd", 30.0], runs["dp_gd", 0.001]
+    good = runs["dp_gd", 30.0]
+    useless = runs["dp_gd", 0.001]
     assert good.mean_average_precision is not None
     assert good.priced_epsilon is not None and good.priced_epsilon <= 30.0
     assert useless.mean_average_precision is None
@@ -106,5 +107,6 @@ def test_a_comparison_has_a_row_for_each_and_says_what_is_useless_or_diverges(
     assert runs["wild", 30.0].note.startswith(
         "method.learning_rate=10000000.0: expected a smaller one"
     )
-    ceiling, alone = runs["all_records", None], runs["all_records_model", None]
+    ceiling = runs["all_records", None]
+    alone = runs["all_records_model", None]
     assert ceiling.mean_average_precision == alone.mean_average_precision

@@ -21,7 +21,8 @@ ROWS = CenteredVotes(noise_multiplier=1.0)
 
 
 def dataset(groups: int = 2000, width: int = 40, labels: int = 20) -> Dataset:
-    rng, start = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    start = 0
 
     def split(count: int) -> Split:
         nonlocal start

@@ -99,7 +99,8 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
     )
     frame = pandas.DataFrame(TABLE)
     wanted = bundle.predict_proba(TABLE)
-    shuffled, category = frame[["sex", "age"]].assign(remark="x"), frame.astype({"sex": "category"})
+    shuffled = frame[["sex", "age"]].assign(remark="x")
+    category = frame.astype({"sex": "category"})
     for given in (shuffled, category, pa.table(TABLE), bundle.inputs(TABLE)):
         assert np.allclose(bundle.predict_proba(given), wanted)
     assert bundle.predict_proba(frame[:0]).shape == (0, 2)
@@ -203,10 +204,8 @@ def test_files_that_were_altered_are_not_used(folder: Path, tmp_path: Path) -> N
 
 
 def test_a_schema_of_another_model_is_one_line(folder: Path) -> None:
-    said, column = (
-        json.loads((folder / SCHEMA).read_text()),
-        {"kind": "category", "categories": [], "missing": True},
-    )
+    said = json.loads((folder / SCHEMA).read_text())
+    column = {"kind": "category", "categories": [], "missing": True}
     for key, value in (
         ("labels", ["one"]),
         ("labels", ["one", "one"]),
@@ -271,7 +270,8 @@ def test_nothing_outside_of_the_folder_is_sent(
     folder: Path, tmp_path: Path, hub: MagicMock
 ) -> None:
     (tmp_path / "secret").write_text("secret")
-    model, text = pate.load(folder), (folder / "manifest.json").read_text()
+    model = pate.load(folder)
+    text = (folder / "manifest.json").read_text()
     for name in ("../secret", "/etc/hostname", "link"):
         if name == "link":
             (folder / "link").symlink_to(tmp_path / "secret")

@@ -26,11 +26,9 @@ from pate.student import CNNStudent, LinearStudent
 from pate.validation import InvalidValue
 from tests.unit.bundle.test_bundle import bundle_of
 
-CARD, WEIGHTS, EXTRACTOR = (
-    "student/student.json",
-    "student/student.safetensors",
-    "extractor.safetensors",
-)
+CARD = "student/student.json"
+WEIGHTS = "student/student.safetensors"
+EXTRACTOR = "extractor.safetensors"
 MOST_MB = 200
 LESS = object()  # or more: a place is left out, or there twice
 _APART = 6  # of so many values one is tried in a place

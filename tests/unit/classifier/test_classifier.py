@@ -77,7 +77,8 @@ def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     assert (model.delta_, model.adjacency_) == (1e-6, Adjacency.REPLACE_ONE)
     assert model.release_.labels.shape == (300, 3)
     assert [of.tolist() for of in model.classes_] == [[0, 1]] * 3
-    predicted, probabilities = model.predict(labels[2]), model.predict_proba(labels[2])
+    predicted = model.predict(labels[2])
+    probabilities = model.predict_proba(labels[2])
     assert predicted.shape == probabilities.shape == (300, 3)
     np.testing.assert_array_equal(predicted, probabilities >= 0.5)
     assert (model.predict(labels[0]) == labels[1]).mean() > 0.6
@@ -349,10 +350,12 @@ def test_a_search_that_keeps_groups_to_itself_warns_and_its_model_says_so(
     """Without metadata routing the splitter alone has them."""
     inputs, bits, public = labels
     model: Any = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
-    how, grid = {"X_public": public}, {"epsilon": [8.0]}
+    how = {"X_public": public}
+    grid = {"epsilon": [8.0]}
     if in_pipeline:
         model = Pipeline([("pate", model)])
-        how, grid = {"pate__X_public": public}, {"pate__epsilon": [8.0]}
+        how = {"pate__X_public": public}
+        grid = {"pate__epsilon": [8.0]}
     search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
     told = caught_by(lambda: search.fit(inputs, bits, groups=PERSONS, **how), UngroupedFit)
     assert len(told) == 3, "two folds and the last fit"
@@ -373,7 +376,8 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
         model = model.set_fit_request(X_public=True, groups=True)
         grid = {"epsilon": [8.0]}
         if in_pipeline:
-            model, grid = Pipeline([("pate", model)]), {"pate__epsilon": [8.0]}
+            model = Pipeline([("pate", model)])
+            grid = {"pate__epsilon": [8.0]}
         search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
         told = caught_by(
             lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public), UngroupedFit
@@ -480,7 +484,8 @@ def test_jobs_give_the_same_votes(labels: Data) -> None:
 def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
     """An imputer inside learns from one teacher's records; where nothing takes missing values they are refused."""
     inputs, targets, public = (array.copy() for array in labels)
-    inputs[::7, 3], public[::5, 2] = np.nan, np.nan
+    inputs[::7, 3] = np.nan
+    public[::5, 2] = np.nan
     teacher = make_pipeline("passthrough", SimpleImputer(), LogisticRegression())
     model = PATEClassifier(teacher, n_teachers=20, allow_useless=True).fit(
         inputs, targets, X_public=public
@@ -540,7 +545,8 @@ def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
     inputs = np.random.default_rng(0).standard_normal((1300, 3))
     targets = (inputs[:1200] > 0).astype(int)
     targets[:, 2] = RARE
-    estimator, path = CalibratedClassifierCV(RidgeClassifier(), cv=3), tmp_path / "ledger"
+    estimator = CalibratedClassifierCV(RidgeClassifier(), cv=3)
+    path = tmp_path / "ledger"
     rule = r"^estimator=CalibratedClassifierCV: expected one that can be fitted to every teacher's part, .*label 2, "
     with pytest.raises(InvalidValue, match=rule):
         fitted((inputs[:1200], targets, inputs[1200:]), estimator, n_teachers=60, ledger=path)

@@ -56,7 +56,8 @@ def votes(task: Task, targets: np.ndarray, **changes: Any) -> np.ndarray:
 def test_replacing_one_group_changes_one_teacher_at_most(
     task: Task, targets: np.ndarray, group: int
 ) -> None:
-    inputs, changed = INPUTS.copy(), targets.copy()
+    inputs = INPUTS.copy()
+    changed = targets.copy()
     inputs[group == GROUPS] *= -5
     changed[group == GROUPS] = changed[group == GROUPS][:, ::-1]
     moved = (votes(task, targets) != votes(task, changed, inputs=inputs)).any(axis=(1, 2))

@@ -18,17 +18,16 @@ from pate.validation import InvalidValue
 
 pandas = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
-NUM_PRIVATE, NUM_PUBLIC = 1500, 200
+NUM_PRIVATE = 1500
+NUM_PUBLIC = 200
 
 
 def passengers(count: int = 2000) -> tuple[Any, np.ndarray]:
     """Like the Titanic's: words, numbers and missing cells."""
     rng = np.random.default_rng(0)
-    age, sex, first = (
-        rng.normal(35, 12, count),
-        rng.choice(["male", "female"], count),
-        rng.choice([1, 2, 3], count),
-    )
+    age = rng.normal(35, 12, count)
+    sex = rng.choice(["male", "female"], count)
+    first = rng.choice([1, 2, 3], count)
     survived = (sex == "female") * 2.0 + (first == 1) - age / 40 + rng.normal(0, 0.5, count) > 0.6
     age[rng.random(count) < 0.2] = np.nan
     port = rng.choice(np.array(["S", "C", None], dtype=object), count)

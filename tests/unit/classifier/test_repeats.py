@@ -10,10 +10,8 @@ from pate.classifier.classifier import repeats
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
-ROW, GROUP = (
-    PrivacyUnit("one row"),
-    PrivacyUnit("one value of groups, with all its rows", ("groups",)),
-)
+ROW = PrivacyUnit("one row")
+GROUP = PrivacyUnit("one value of groups, with all its rows", ("groups",))
 
 
 def counted(

@@ -47,10 +47,8 @@ def quoted(run: Callable[..., str]) -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def votes(tmp_path: Path) -> str:
     """300 clear queries of one label, and 100 in which nothing is clear."""
-    clear, unclear = (
-        np.tile([390, 9, 4, 0, 1, 2], (300, 1)),
-        np.tile([210, 200, 190, 180, 170, 160], (100, 1)),
-    )
+    clear = np.tile([390, 9, 4, 0, 1, 2], (300, 1))
+    unclear = np.tile([210, 200, 190, 180, 170, 160], (100, 1))
     np.save(tmp_path / "votes.npy", np.concatenate([clear, unclear]))
     return str(tmp_path / "votes.npy")
 
@@ -128,10 +126,8 @@ def test_a_test_is_written_as_a_table_and_said_so(
 def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Path) -> None:
     np.save(tmp_path / "numbers.npy", np.array([[0, 2]]))
     np.save(tmp_path / "line.npy", np.array([True]))
-    gaussian, prior = (
-        ["aggregator=gaussian_votes"],
-        [*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path}/"],
-    )
+    gaussian = ["aggregator=gaussian_votes"]
+    prior = [*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path}/"]
     for words, message in (
         (
             [*gaussian, f"votes={votes}"],
@@ -160,10 +156,8 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
 def ledger_of(path: Path, **settings: Any) -> SharedLedger:
     shared = SharedLedger(path, target_delta=1e-6, accountant=RdpAccountant, **settings)
     for data, multiplier, key in (("a", 2.0, "first"), ("b", 8.0, "first"), ("b", 8.0, "second")):
-        event, terms = (
-            GaussianEvent(multiplier),
-            {"adjacency": "replace_one", "description": "GaussianVotes"},
-        )
+        event = GaussianEvent(multiplier)
+        terms = {"adjacency": "replace_one", "description": "GaussianVotes"}
         shared.account(data * 64).charge(event, key=key, **terms)
     return shared
 
@@ -183,7 +177,8 @@ def test_what_a_ledger_has_left_is_what_it_admits(
     assert second["epsilon"] < first["epsilon"] <= 4.0
     assert second["more_releases"] > first["more_releases"] > 0
     assert first["target_epsilon"] < second["target_epsilon"] < 4.0
-    account, release = shared.account("b" * 64), GaussianVotes(noise_std=400.0)
+    account = shared.account("b" * 64)
+    release = GaussianVotes(noise_std=400.0)
     shape = {"num_queries": 100, "num_labels": 10, "num_teachers": 400}
     assert account.affords(release.event_for(**shape)) == second["more_releases"]
     for share, fits in ((1.0, True), (1.02, False)):
@@ -238,7 +233,8 @@ def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(
     (line,) = asked(f"ledger={shared.path}", "format=json").splitlines()
     (first, second) = json.loads(line)["accounts"]
     assert list(first) == ["data", "spent_epsilon", "delta", "cap", *UNIT, "charges"]
-    account, entry = shared.account("b" * 64), shared.entries[0]
+    account = shared.account("b" * 64)
+    entry = shared.entries[0]
     assert (second["data"], second["delta"], second["cap"]) == ("b" * 64, 1e-6, 4.0)
     assert second["spent_epsilon"] == account.spent_epsilon
     assert [list(charge) for charge in first["charges"]] == [CHARGE]

@@ -76,8 +76,10 @@ def test_a_full_disk_in_the_thread_of_events_is_not_printed(
 
 
 def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
-    first, second = ValueError("first"), ValueError("second")
-    first.__context__, second.__context__ = second, first
+    first = ValueError("first")
+    second = ValueError("second")
+    first.__context__ = second
+    second.__context__ = first
     with pytest.raises(ValueError, match=r"^first$"):
         app._ended(first)
     second.__context__ = KeyboardInterrupt()

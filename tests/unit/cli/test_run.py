@@ -187,7 +187,8 @@ def test_a_refusal_is_said_at_once_below_its_own_heading(tmp_path: Path, capsys:
     table = SweepTable()
     for num, note in enumerate(({}, {"note": "teachers=9: expected at most 3"}, {})):
         job = JobReturn()
-        job.status, job.return_value = JobStatus.COMPLETED, note
+        job.status = JobStatus.COMPLETED
+        job.return_value = note
         table.on_job_start(config(tmp_path, num, f"seed={num}"))
         table.on_job_end(config(tmp_path, num, f"seed={num}"), job)
     said = "[1] seed=0 [2] seed=1 teachers=9: expected at most 3 [3] seed=2"

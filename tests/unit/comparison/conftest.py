@@ -17,7 +17,8 @@ VOTES = GaussianVotes(noise_std=1.0)
 
 
 def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> PATEMethod:
-    teacher, student = LinearTeacher(device="cpu"), LinearStudent()
+    teacher = LinearTeacher(device="cpu")
+    student = LinearStudent()
     return PATEMethod(
         name=name,
         aggregator=aggregator,

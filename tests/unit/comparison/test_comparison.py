@@ -120,7 +120,8 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
     teacher: Voter, num_teachers: int | None, tmp_path: Path
 ) -> None:
     """Private groups as teachers, or 5 of them; the center is released anew for every seed."""
-    votes, student = CenteredVotes(noise_multiplier=1.0), LowRankStudent(num_directions=6)
+    votes = CenteredVotes(noise_multiplier=1.0)
+    student = LowRankStudent(num_directions=6)
     given = {"num_teachers": num_teachers, "teacher": teacher, "student": student}
     centered = replace(method("centered", votes), **given)
     shared = {"seeds": (4, 5), "ensemble_seed": 4, "epsilons": (3.0,)}
@@ -153,7 +154,8 @@ def test_a_second_call_trains_and_releases_nothing(
 
 def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(tmp_path / "whole")
-    write, count = Trial.write, 0
+    write = Trial.write
+    count = 0
 
     def stopped(self: Trial, *arguments: Any) -> Any:
         nonlocal count
@@ -216,7 +218,8 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) -> None:
-    few, many = method("votes", VOTES, 12), method("votes", VOTES)
+    few = method("votes", VOTES, 12)
+    many = method("votes", VOTES)
     runs = [run(tmp_path, *both, epsilons=(5.0,)).runs for both in ((many,), (few, many))]
     names = [
         {item.aggregator for item in found if item.aggregator.startswith("votes")} for found in runs

@@ -19,7 +19,8 @@ from pate.validation import InvalidValue
 
 COUNT = 1500
 SHAPE = (COUNT, 1, 2, 3)
-ROWS, STAMPS = np.arange(COUNT), np.arange(COUNT) + 1
+ROWS = np.arange(COUNT)
+STAMPS = np.arange(COUNT) + 1
 
 KILLED = f"""
 import os, signal, sys
@@ -67,7 +68,8 @@ def cache(tmp_path: Path) -> Kept:
 
 
 def test_images_are_made_once_and_mapped_and_what_cannot_be_made_loses_nothing(cache: Kept) -> None:
-    maker, told = Maker(stop_at=1030), list[object]()
+    maker = Maker(stop_at=1030)
+    told = list[object]()
 
     @contextmanager
     def stage(name: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -88,7 +90,8 @@ def test_images_are_made_once_and_mapped_and_what_cannot_be_made_loses_nothing(c
 
 
 def test_only_what_is_wanted_and_what_has_changed_is_made(cache: Kept) -> None:
-    maker, stamps = Maker(), STAMPS.copy()
+    maker = Maker()
+    stamps = STAMPS.copy()
     cache.fill(np.array([3, 1400]), stamps, maker, unwatched)
     stamps[3] += 1
     mapped = cache.fill(np.array([3, 5, 1400]), stamps, maker, unwatched)

@@ -291,7 +291,8 @@ def test_channels_come_first_and_the_crop_is_in_the_middle_and_at_most_the_whole
     tmp_path: Path,
 ) -> None:
     pixels = np.zeros((4, 4, 3))
-    pixels[:, :, 0], pixels[:, :, 2] = 255, 51
+    pixels[:, :, 0] = 255
+    pixels[:, :, 2] = 51
     images = decode_images([save(tmp_path / "colors.png", pixels)], image_size=4)
     assert images.dtype == np.uint8
     assert images[0, :, 0, 0].tolist() == [255, 0, 51]
@@ -370,10 +371,12 @@ def test_a_column_that_is_no_attribute_a_csv_that_is_none_and_identities_that_ar
         read_attributes(csv_copy)
 
 
-ATTRIBUTES, PARTS, PEOPLE = "list_attr_celeba.txt", "list_eval_partition.txt", "identity_CelebA.txt"
-LISTED, NUMBER = (
-    r"list_attr_celeba\.txt",
-    r".* row='?000001\.jpg.*: expected a file name, once, and a whole number, and nothing else$",
+ATTRIBUTES = "list_attr_celeba.txt"
+PARTS = "list_eval_partition.txt"
+PEOPLE = "identity_CelebA.txt"
+LISTED = r"list_attr_celeba\.txt"
+NUMBER = (
+    r".* row='?000001\.jpg.*: expected a file name, once, and a whole number, and nothing else$"
 )
 WRONG = [
     (PARTS, "000002.jpg 0", "000002.jpg 3", r"list_eval_partition row 000002\.jpg=3: expected 0 "),

@@ -80,7 +80,8 @@ def test_people_who_agree_by_chance_are_no_copies() -> None:
 @pytest.mark.parametrize("count", [20, 1])
 def test_pictures_are_compared_as_they_are_kept_and_one_is_told(count: int) -> None:
     levels = RNG.integers(0, 255, (60, 3, 4, 4), dtype=np.uint8)
-    private, public = np.arange(30), np.arange(30 - count, 60 - count)
+    private = np.arange(30)
+    public = np.arange(30 - count, 60 - count)
     splits = [
         Split(Pixels(levels, rows), np.zeros((30, 1), np.bool_), first + rows, first + rows)  # type: ignore[arg-type]
         for rows, first in ((private, 0), (public, 1000))

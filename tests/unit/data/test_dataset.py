@@ -105,7 +105,8 @@ def test_arrays_of_another_type_or_length_are_refused(
 
 
 def random_split(ids: Any, seed: int = 0) -> Split:
-    rng, number = np.random.default_rng(seed), len(ids)
+    rng = np.random.default_rng(seed)
+    number = len(ids)
     return Split(
         rng.standard_normal((number, 3)).astype(np.float32),
         rng.random((number, 2)) < 0.5,
@@ -152,7 +153,8 @@ def pixel_dataset(levels: np.ndarray) -> Dataset:
 
 
 def test_reads_like_the_array_that_it_does_not_hold() -> None:
-    pixels, array = Pixels(LEVELS, ROWS), LEVELS[ROWS] / np.float32(255)
+    pixels = Pixels(LEVELS, ROWS)
+    array = LEVELS[ROWS] / np.float32(255)
     assert (pixels.shape, pixels.ndim, len(pixels)) == (array.shape, array.ndim, len(array))
     assert pixels.dtype == array.dtype == np.float32
     for rows in (
@@ -175,7 +177,8 @@ def test_a_split_takes_them_as_an_array_and_the_data_set_digests_the_levels() ->
     taken = pixel_split(LEVELS, ROWS).take(np.array([1]))
     assert isinstance(taken.inputs, np.ndarray)
     assert taken.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()
-    first, other = pixel_dataset(LEVELS), LEVELS.copy()
+    first = pixel_dataset(LEVELS)
+    other = LEVELS.copy()
     assert first.input_shape == (3, 2, 2)
     assert first.digest() == pixel_dataset(other).digest()
     other[3, 0, 0, 0] += 1

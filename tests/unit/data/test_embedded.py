@@ -108,7 +108,9 @@ def test_sizes_of_wordnet_and_features_are_unit_vectors_up_to_rounding(wordnet: 
     silent = lengths == 0  # no known word
     assert silent.mean() < 0.02
     assert np.abs(lengths[~silent] - 1).max() < np.sqrt(128) * 0.5 / 127
-    ids, labels = wordnet.public.record_ids, wordnet.public.labels  # in a random order
+    # in a random order
+    ids = wordnet.public.record_ids
+    labels = wordnet.public.labels
     assert abs(np.corrcoef(np.arange(len(ids)), ids)[0, 1]) < 0.05  # five standard errors
     # five standard errors of .020
     assert np.abs(labels[:600].mean(axis=0) - labels.mean(axis=0)).max() < 0.1
@@ -145,7 +147,8 @@ def test_labels_are_those_of_the_source(wordnet: Dataset) -> None:
 def test_a_ridge_regression_reaches_what_the_source_promises(wordnet: Dataset) -> None:
     """About .93 accuracy at a threshold of one half, where guessing each label's majority gives .89."""
     inputs = wordnet.private.inputs.astype(np.float64)
-    center, prevalence = inputs.mean(axis=0), wordnet.private.labels.mean(axis=0)
+    center = inputs.mean(axis=0)
+    prevalence = wordnet.private.labels.mean(axis=0)
     centered = inputs - center
     gram = centered.T @ centered + np.eye(128)
     weights = np.linalg.solve(gram, centered.T @ (wordnet.private.labels - prevalence))

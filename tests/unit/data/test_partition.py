@@ -14,7 +14,8 @@ def split(groups: list[int], records: list[int] | None = None) -> Split:
     record_ids = (
         np.arange(100, 100 + len(groups)) if records is None else np.array(records, dtype=np.int64)
     )
-    inputs, labels = np.zeros((len(groups), 1), np.float32), np.zeros((len(groups), 1), np.bool_)
+    inputs = np.zeros((len(groups), 1), np.float32)
+    labels = np.zeros((len(groups), 1), np.bool_)
     return Split(inputs, labels, record_ids, group_ids)
 
 
@@ -46,7 +47,8 @@ def test_draw_is_uniform_over_teachers() -> None:
 
 
 def test_as_many_teachers_as_groups_is_the_limit() -> None:
-    groups, rng = np.array([4, 4, 9, 2]), np.random.default_rng(0)
+    groups = np.array([4, 4, 9, 2])
+    rng = np.random.default_rng(0)
     assert Partition.draw(groups, 3, rng).sizes().min() == 1
     for num_teachers, rule in (
         (4, "at most 3, the number of private groups"),

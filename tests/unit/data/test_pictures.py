@@ -61,7 +61,8 @@ def test_one_picture_whose_white_nobody_can_know_is_refused(array: Any) -> None:
 
 def test_white_leaves_pictures_of_8_bits_alone_and_has_to_be_the_brightest_level() -> None:
     np.testing.assert_array_equal(levels(Image.fromarray(RAMP), white=65535), RAMP)
-    bright, dark = np.full((16, 16), 4096, np.uint16), np.full((16, 16), -1.0, np.float32)
+    bright = np.full((16, 16), 4096, np.uint16)
+    dark = np.full((16, 16), -1.0, np.float32)
     for array in (bright, dark, np.full((16, 16), np.nan, np.float32)):
         with pytest.raises(
             InvalidValue, match=r"^picture: expected levels from 0 to data\.white=4095, .*"

@@ -175,7 +175,8 @@ def test_read_as_celeba_they_are_the_faces_drawn_in_memory(written: Path) -> Non
         drawn.input_shape,
     )
     for role in ("private", "public", "test"):
-        found, wanted = getattr(read, role), getattr(drawn, role)
+        found = getattr(read, role)
+        wanted = getattr(drawn, role)
         assert found.labels.tolist() == wanted.labels.tolist()
         assert found.record_ids.tolist() == wanted.record_ids.tolist()
         error = np.abs(np.asarray(found.inputs) - np.asarray(wanted.inputs))
@@ -219,7 +220,8 @@ def test_as_many_faces_as_celeba_are_in_its_splits_and_people_in_one_with_up_to_
 def test_stopped_by_a_full_disk_and_continued_it_ends_with_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy, draw = FaceCopy(count=COUNT, image_size=8), synth_faces.draw_faces
+    copy = FaceCopy(count=COUNT, image_size=8)
+    draw = synth_faces.draw_faces
     copy.write(tmp_path / "whole", unwatched)
     blocks: list[int] = []
 

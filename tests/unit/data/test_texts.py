@@ -56,7 +56,8 @@ def test_a_vector_is_a_function_of_its_text_alone_bit_for_bit_of_length_1_or_0(
     fitted: TfidfVectors,
 ) -> None:
     texts = [*some_texts(1500, 1), "ba " * 40_000, "", SECRET]
-    together, rng = fitted.vectors(texts), np.random.default_rng(2)
+    together = fitted.vectors(texts)
+    rng = np.random.default_rng(2)
     order = rng.permutation(len(texts))
     np.testing.assert_array_equal(
         fitted.vectors([texts[place] for place in order]), together[order]
@@ -182,7 +183,8 @@ def test_a_schema_of_texts_is_read_back_with_its_file(files: Path) -> None:
 
 
 def test_what_was_made_is_kept_and_what_was_damaged_is_made_again(files: Path) -> None:
-    fit, wanted = partial(Text().vectors_of, files / "cache"), table(files).load().private.inputs
+    fit = partial(Text().vectors_of, files / "cache")
+    wanted = table(files).load().private.inputs
     reader = table(files).with_text(fit)
     np.testing.assert_array_equal(reader.load().private.inputs, wanted)
     made = sorted((files / "cache").rglob("*.f32"))
@@ -330,7 +332,9 @@ def onnx_encoder(path: Path) -> Path:
     """A graph from a text to a vector: sums of drawn vectors of its words."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    helper, numpy_helper, kinds = onnx.helper, onnx.numpy_helper, onnx.TensorProto
+    helper = onnx.helper
+    numpy_helper = onnx.numpy_helper
+    kinds = onnx.TensorProto
     places = list(range(len(WORDS)))
     counted = {
         "max_gram_length": 1,
@@ -408,7 +412,8 @@ def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
     path = tmp_path / "v.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
     vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, weights=Weights(path), dimension=2)
-    often, rare = 0.3 / 1.3, 0.3 / (0.3 + 1 / 3)
+    often = 0.3 / 1.3
+    rare = 0.3 / (0.3 + 1 / 3)
     raw = np.array([[1, 0], [0, 1], [-1, -1]])
     weights = {
         "a b": [often, rare, 0],
@@ -488,7 +493,8 @@ def test_a_folder_of_sentence_transformers_is_asked_a_text_at_a_time(
 
 
 def test_an_encoder_of_tokens_means_what_its_graph_says_of_them(tmp_path: Path) -> None:
-    onnx, tokenizers = pytest.importorskip("onnx"), pytest.importorskip("tokenizers")
+    onnx = pytest.importorskip("onnx")
+    tokenizers = pytest.importorskip("tokenizers")
     pytest.importorskip("onnxruntime")
     made = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({"[UNK]": 0, **{w: i + 1 for i, w in enumerate(WORDS)}})
@@ -497,7 +503,9 @@ def test_an_encoder_of_tokens_means_what_its_graph_says_of_them(tmp_path: Path) 
     made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     made.enable_padding(length=128)
     made.save(str(tmp_path / "tokenizer.json"))
-    table, helper, kinds = drawn(len(WORDS) + 1, 12), onnx.helper, onnx.TensorProto
+    table = drawn(len(WORDS) + 1, 12)
+    helper = onnx.helper
+    kinds = onnx.TensorProto
     graph = helper.make_graph(
         [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])],
         "encoder",
@@ -576,7 +584,8 @@ def test_the_owner_is_told_of_few_public_texts_and_of_another_language(files: Pa
 def test_many_texts_are_worked_on_in_other_processes(
     fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts, told = some_texts(9000, 4), list[int]()
+    texts = some_texts(9000, 4)
+    told = list[int]()
     wanted = fitted.vectors(texts)
     monkeypatch.setattr(texts_module, "_MANY", 1)
     np.testing.assert_array_equal(fitted.vectors(texts, told.append), wanted)

@@ -28,7 +28,8 @@ def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
-    parts, first = {}, 0
+    parts = {}
+    first = 0
     for place, (name, count) in enumerate(SIZES.items()):
         seed = {"private": private_seed, "public": public_seed}.get(name, place)
         levels, labels = drawn(count, seed)

@@ -55,11 +55,13 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_features_stand_in_place_of_pictures_and_a_budget_knows_the_records(tmp_path: Path) -> None:
-    raw, (data, _) = dataset(), load(tmp_path)
+    raw = dataset()
+    (data, _) = load(tmp_path)
     assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
     assert isinstance(data.preprocessing, ExtractedForm)
     for name, count in SIZES.items():
-        split, pictures = getattr(data, name), getattr(raw, name)
+        split = getattr(data, name)
+        pictures = getattr(raw, name)
         assert split.inputs.shape == (count, SMALL.dimension)
         assert np.array_equal(split.labels, pictures.labels)
         expected = data.preprocessing.extractor.features_of(pictures.inputs)
@@ -150,7 +152,8 @@ def test_bits_do_not_depend_on_the_number_of_cores(
 def test_what_the_fit_measured_is_not_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure, shown = PatchExtractor.measured, list[int]()
+    measure = PatchExtractor.measured
+    shown = list[int]()
 
     def counted(self: PatchExtractor, images: np.ndarray) -> np.ndarray:
         shown.append(len(images))

@@ -68,16 +68,15 @@ def test_features_are_what_the_rule_says(stride: int) -> None:
     extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), unwatched)
     levels, _ = drawn(1, 5)
     image = levels[0].astype(np.float32) / np.float32(255)
-    filters, offsets, size = (
-        extractor.arrays["filters"],
-        extractor.arrays["offsets"],
-        SMALL.patch_size,
-    )
+    filters = extractor.arrays["filters"]
+    offsets = extractor.arrays["offsets"]
+    size = SMALL.patch_size
     count = (SIDE - size) // stride + 1
     answers = np.empty((len(filters), count, count))
     for row in range(count):
         for column in range(count):
-            top, left = stride * row, stride * column
+            top = stride * row
+            left = stride * column
             patch = image[:, top : top + size, left : left + size]
             standard = (patch - patch.mean()) / np.sqrt(patch.var() + CONTRAST)
             answers[:, row, column] = (filters * standard).sum(axis=(1, 2, 3)) - offsets
@@ -109,7 +108,8 @@ def test_regions_cover_all_positions_in_equal_parts(count: int, grid: int) -> No
 
 
 def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> None:
-    data, extractor = dataset(), fitted()
+    data = dataset()
+    extractor = fitted()
     pixels = [np.asarray(split.inputs) for split in (data.private, data.test)]
     scores = []
     for train, test in (pixels, [extractor.features_of(each) for each in pixels]):
@@ -139,9 +139,12 @@ def test_filters_are_directions_whatever_their_sign_of_mean_zero_and_blank_pictu
 
 
 def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
-    extractor, path, (levels, _) = fitted(), tmp_path / "extractor.safetensors", drawn(5, 3)
+    extractor = fitted()
+    path = tmp_path / "extractor.safetensors"
+    (levels, _) = drawn(5, 3)
     extractor.save(path)
-    read, images = Extractor.load(path, remedy="none"), levels.astype(np.float32) / 255
+    read = Extractor.load(path, remedy="none")
+    images = levels.astype(np.float32) / 255
     assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
     assert (read.digest, dict(read.origin)) == (extractor.digest, dict(extractor.origin))
     for damage in (

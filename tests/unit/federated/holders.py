@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from pate.federated import Contribution, Request, Roll
 from pate.votes.vote_file import VoteFile, VoteManifest
 
-NUM_QUERIES, NUM_LABELS, TEACHERS = 6, 4, 3
+NUM_QUERIES = 6
+NUM_LABELS = 4
+TEACHERS = 3
 ROLL = Roll.numbered(4, TEACHERS, max_absent=2)
 
 

@@ -33,7 +33,8 @@ SETUP, SHARE_KEYS, COLLECT, UNMASK = STAGES = (
     "collect_masked_vectors",
     "unmask",
 )
-CONFIGS, FIRST = "secaggplus_configs", 101
+CONFIGS = "secaggplus_configs"
+FIRST = 101
 TYPES = [
     *(f"{kind}{action}" for kind in ("train", "evaluate", "query") for action in ("", ".default", ".votes", ".sums")),
     *("train.anything", "train.train", "evaluate.x", "query.question", "system", "system.default"),
@@ -82,10 +83,10 @@ class Link:
     def __init__(
         self, homes: Path, own: Any = None, spoil: Callable[[Any], None] = lambda message: None
     ) -> None:
-        self.app, self.spoil = (
-            flower.secure_holder_app(plans_in(homes), own or HolderSum(SumTerms.of_counts(ROLL))),
-            spoil,
+        self.app = flower.secure_holder_app(
+            plans_in(homes), own or HolderSum(SumTerms.of_counts(ROLL))
         )
+        self.spoil = spoil
         self.sent: dict[tuple[str, int], Any] = {}
         self.answers: list[Any] = []
         self.contexts = {
@@ -123,10 +124,8 @@ class Link:
 
     def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
         """A sum by Flower's own workflow."""
-        context, said = (
-            flwr.Context(1, 0, {}, flwr.RecordDict(), {}),
-            {"request": small_request().to_bytes()},
-        )
+        context = flwr.Context(1, 0, {}, flwr.RecordDict(), {})
+        said = {"request": small_request().to_bytes()}
         grid: Any = self
         return flower.secure_sum(
             grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1
@@ -163,7 +162,8 @@ def changed(message: Any, kind: str) -> Any:
 
 def is_answered(link: Link, message: Any) -> bool:
     """Whether holder 1 says anything to a message, whose numbers are masked then; it forgets the message again."""
-    before, link.contexts[FIRST] = link.contexts[FIRST], copy.deepcopy(link.contexts[FIRST])
+    before = link.contexts[FIRST]
+    link.contexts[FIRST] = copy.deepcopy(link.contexts[FIRST])
     reply = link.deliver(message)
     link.contexts[FIRST] = before
     assert reply.has_error() or not bare(reply)
@@ -252,7 +252,8 @@ _OF_SETUP: dict[str, tuple[Any, ...]] = {
     "more": (1,),
     "stage": ("other", ["setup"], 0, None),
 }
-_KEYS, _ALL = [b"a", b"b"], [101, 102, 103, 104]
+_KEYS = [b"a", b"b"]
+_ALL = [101, 102, 103, 104]
 OTHERS: dict[str, list[dict[str, Any]]] = {
     SETUP: [{name: value} for name, values in _OF_SETUP.items() for value in values],
     SHARE_KEYS: [
@@ -328,7 +329,8 @@ def test_records_beside_those_of_a_stage_are_refused(homes: Path) -> None:
 def test_keys_mask_one_vector_whoever_asks_at_the_same_moment(homes: Path) -> None:
     """Two vectors under one mask differ by what two questions have as their answers."""
     link = Link(homes)
-    message, state = link.until(COLLECT), link.contexts[FIRST]
+    message = link.until(COLLECT)
+    state = link.contexts[FIRST]
 
     def collect(_: int) -> bool:
         try:
@@ -359,7 +361,8 @@ def test_who_is_told_absent_by_some_and_present_by_others_stays_masked() -> None
 
 
 def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> None:
-    link, opening = Link(homes, own=ROLL), Question.of_opening(small_request())
+    link = Link(homes, own=ROLL)
+    opening = Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
     said = {}
     for question in (opening, lengths):

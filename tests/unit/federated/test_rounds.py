@@ -19,7 +19,8 @@ from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
 from tests.unit.federated.holders import NUM_LABELS, request
 
-TEACHERS, WIDTH = 3, 2
+TEACHERS = 3
+WIDTH = 2
 ROLL = Roll.numbered(4, TEACHERS, max_absent=2)
 STATES: dict[str, dict[str, Any]] = {
     OPENING: {},
@@ -176,9 +177,11 @@ def test_digits_of_sums_give_the_sum_of_the_numbers(holders: int, kind: str) -> 
     roll = Roll.numbered(holders, 10, max_absent=1)
     asked = question(kind)
     limbs = Limbs.of(asked, roll)
-    rng, most = np.random.default_rng(0), 10 * math.floor(asked.reach)
+    rng = np.random.default_rng(0)
+    most = 10 * math.floor(asked.reach)
     numbers = rng.integers(-most, most + 1, size=(holders, *asked.shape))
-    numbers[:, ..., 0], numbers[:, ..., 1] = most, -most
+    numbers[:, ..., 0] = most
+    numbers[:, ..., 1] = -most
     digits = [limbs.split(each) for each in numbers]
     for each in digits:
         limbs.terms.require_sendable(each)
@@ -324,7 +327,8 @@ def test_more_queries_and_labels_than_a_teacher_is_asked_about_are_refused() -> 
 
 
 def test_a_mailbox_reads_what_holders_put_there_and_nothing_else(tmp_path: Path) -> None:
-    asked, names = question(SHARES), ("1", "2", "3", "4", "5", "6")
+    asked = question(SHARES)
+    names = ("1", "2", "3", "4", "5", "6")
     box = Mailbox(tmp_path, Roll.numbered(6, TEACHERS, max_absent=5))
     with pytest.raises(AnswersAwaited) as awaited:
         box(asked)

@@ -69,7 +69,8 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most:
     terms = SumTerms(num_holders=holders, max_absent=1, most=most)
     rng = np.random.default_rng(0)
     numbers = rng.integers(-most, most + 1, size=(holders, 50))
-    numbers[:, 0], numbers[:, 1] = most, -most
+    numbers[:, 0] = most
+    numbers[:, 1] = -most
     # what is added up modulo 2**32
     wire = np.stack([terms.require_sendable(row) for row in numbers]) + most
     summed = wire.astype(np.int64).sum(axis=0)
@@ -123,7 +124,8 @@ def test_absent_holders_are_counted_as_where_votes_are_seen(tmp_path: Path) -> N
 
 
 def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
-    path, home = folder / f"{name}.npz", folder / f"home-{name}"
+    path = folder / f"{name}.npz"
+    home = folder / f"home-{name}"
     home.mkdir(exist_ok=True)
     path.write_bytes(answer(folder, name).votes or b"")
     plan: Any = type("Plan", (), {"holder": name, "num_teachers": TEACHERS})

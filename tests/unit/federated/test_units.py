@@ -14,7 +14,8 @@ from pate.run.stages.release import AskedData, Cohort
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
 
-PATIENT, VISIT = PrivacyUnit.of_column("mrn"), PrivacyUnit("one row")
+PATIENT = PrivacyUnit.of_column("mrn")
+VISIT = PrivacyUnit("one row")
 OF_ALL = PrivacyUnit("one value of the column mrn, with all its rows, at one holder", ("mrn",))
 TEACHER = PrivacyUnit("one teacher, with all its records")
 

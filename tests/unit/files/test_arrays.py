@@ -65,7 +65,8 @@ def test_every_damage_to_arrays_is_one_line_with_the_file_and_the_remedy(
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     whole = written(tmp_path).read_bytes()
     right = read_arrays(tmp_path / "summary.npz", FORMS)
-    path, refused = tmp_path / "flipped.npz", 0
+    path = tmp_path / "flipped.npz"
+    refused = 0
     for place in range(0, len(whole), 3):
         content = bytearray(whole)
         content[place] ^= 1 << place % 8
@@ -174,7 +175,8 @@ def test_rows_that_are_taken_are_a_copy_and_blocks_all_rows_in_order() -> None:
 
 
 def test_a_split_of_mapped_inputs_is_that_of_the_same_in_memory() -> None:
-    labels, ids = ROWS[:, :2] > 0, np.arange(1000)
+    labels = ROWS[:, :2] > 0
+    ids = np.arange(1000)
     held, mapped = (Split(inputs, labels, ids, ids) for inputs in (ROWS, spilled(0)))
     assert mapped.digest() == held.digest()
     assert type(mapped.take(ids[:5]).inputs) is np.ndarray

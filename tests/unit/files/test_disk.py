@@ -113,7 +113,8 @@ def test_a_planted_link_gets_nothing(tmp_path: Path, planted: str) -> None:
 
 
 def test_a_lock_is_held_by_one_empties_nothing_and_follows_no_link(tmp_path: Path) -> None:
-    victim, lock = tmp_path / "victim", tmp_path / "run.lock"
+    victim = tmp_path / "victim"
+    lock = tmp_path / "run.lock"
     with locked(lock), pytest.raises(BlockingIOError), locked(lock, wait=False):
         pass
     with locked(lock, wait=False):
@@ -180,7 +181,8 @@ def test_a_secret_is_open_to_nobody_else_from_its_first_moment(tmp_path: Path) -
 def test_what_was_open_to_others_or_is_of_another_user_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, user = tmp_path / "a.secret", os.geteuid()
+    path = tmp_path / "a.secret"
+    user = os.geteuid()
     write_text(path, "abc\n")
     for bits in (0o644, 0o640, 0o604, 0o700, 0o4600):
         path.chmod(bits)

@@ -88,14 +88,10 @@ FORMULAS = [
 
 
 def test_no_cell_is_a_formula_and_others_are_as_they_are() -> None:
-    file, formulas = (
-        io.StringIO(),
-        FORMULAS + [f"{blank}=1+1" for blank in ("\t", "\r", "\n", "  ", "\u00a0")],
-    )
-    others, write = (
-        ["flu", "a=b", "-5", "-0.25", "+1.5e-3", "'=x", "", "patient-7"],
-        row_writer(file),
-    )
+    file = io.StringIO()
+    formulas = FORMULAS + [f"{blank}=1+1" for blank in ("\t", "\r", "\n", "  ", "\u00a0")]
+    others = ["flu", "a=b", "-5", "-0.25", "+1.5e-3", "'=x", "", "patient-7"]
+    write = row_writer(file)
     write(formulas)
     write([*others, -5, -0.5, None, True])
     read = list(csv.reader(io.StringIO(file.getvalue(), newline="")))

@@ -163,7 +163,8 @@ def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
 
 
 def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
-    released, drawn = stored(), []
+    released = stored()
+    drawn = []
 
     def draw(generator: np.random.Generator) -> int:
         drawn.append(int(generator.integers(1000)))
@@ -175,7 +176,8 @@ def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
 
 
 def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
-    released, asked = stored(1), []
+    released = stored(1)
+    asked = []
     waiting = released.release(always(1), lambda y: False, epsilon=EPSILON, rng=rng())
     released.release(always(2), lambda y: True, epsilon=EPSILON, rng=rng())
 

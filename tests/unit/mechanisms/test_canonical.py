@@ -44,7 +44,8 @@ def test_class_sizes_count_every_set_once(size: int) -> None:
 
 @pytest.mark.parametrize("kind", range(4))
 def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
-    rng, draws = np.random.default_rng(0), 2_000
+    rng = np.random.default_rng(0)
+    draws = 2_000
     classes = kinds_of_classes(np.array([5, 5, 3, 3, 3, 1]), 3)[kind]
     seen: set[tuple[int, ...]] = set()
     for place in range(len(classes.first)):
@@ -61,7 +62,8 @@ def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
 @pytest.mark.parametrize("weight", [0.05, 0.5, 5.0])
 def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) -> None:
     falling = -np.sort(-np.random.default_rng(2).integers(0, 3_000, 400))
-    k, every = 8, CanonicalClasses.all(400, 8)
+    k = 8
+    every = CanonicalClasses.all(400, 8)
     likely = CanonicalClasses.likely(falling, k, weight=weight, gamma=gamma)
     weights = [c.log_sizes - weight * c.losses(falling[None], gamma)[0] for c in (every, likely)]
     assert np.logaddexp.reduce(weights[0]) == pytest.approx(
@@ -76,7 +78,8 @@ def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) ->
 @pytest.mark.parametrize(("noise", "gamma"), [("gumbel", 0.4), ("half_logistic", 0.0)])
 def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: float) -> None:
     """The ways to draw, against the exact distribution: a chi-square with a fixed seed."""
-    rng, counts = np.random.default_rng(4), np.array([4, 4, 2, 1, 0])
+    rng = np.random.default_rng(4)
+    counts = np.array([4, 4, 2, 1, 0])
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
     distribution = mechanism.distribution(counts)
     block = mechanism._draw_block(rng, np.tile(counts, (20_000, 1)), few=True)
@@ -113,7 +116,8 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
 def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gamma: float) -> None:
     for adjacency, moves in (("replace_one", (-1, 0, 1)), ("add_remove", (0, 1))):
         weight = CanonicalTopK(k=k, epsilon=1.0, gamma=gamma, adjacency=adjacency).weight_for(d)
-        sets, widest = list(combinations(range(d), k)), 0.0
+        sets = list(combinations(range(d), k))
+        widest = 0.0
         for counts in product(range(5), repeat=d):
             if list(counts) != sorted(counts, reverse=True):
                 continue

@@ -39,7 +39,8 @@ def test_regularizer_as_function_or_numbers(noise: str) -> None:
         )
         return selection.probabilities(np.array([6, 4, 3, 1]))
 
-    as_function, as_numbers = make(lambda k: -0.5 * k), make([0, -0.5, -1, -1.5, -2])
+    as_function = make(lambda k: -0.5 * k)
+    as_numbers = make([0, -0.5, -1, -1.5, -2])
     np.testing.assert_allclose(as_function, as_numbers, rtol=1e-12)
     constant = make(lambda k: 7.0)
     np.testing.assert_allclose(constant, make(None), rtol=1e-9)
@@ -88,7 +89,8 @@ def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
         "num_labels": 3,
         "num_teachers": 1000,
     }
-    plain, moved = GapSelection(**shape), GapSelection(**shape, regularizer=[offset, offset])
+    plain = GapSelection(**shape)
+    moved = GapSelection(**shape, regularizer=[offset, offset])
     votes = np.array([[600, 600 - gap, 200] for gap in range(100, 117)])
     np.testing.assert_allclose(moved.probabilities(votes), plain.probabilities(votes), rtol=1e-12)
 

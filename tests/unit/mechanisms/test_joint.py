@@ -50,7 +50,9 @@ def test_class_counts_agree_with_all_sequences() -> None:
 @pytest.mark.parametrize("likely", [False, True])
 def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     rng = np.random.default_rng(1)
-    falling, k, draws = np.array([[3, 3, 1, 1, 0]]), 3, 3_000
+    falling = np.array([[3, 3, 1, 1, 0]])
+    k = 3
+    draws = 3_000
     losses = losses_by_definition(falling[0], k)
     classes = (
         JointClasses.likely(falling, k, weight=0.01)
@@ -91,7 +93,8 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
     """Against exact counts: what is cut off is less than exp(-61) of all, and not far less; the others are counted."""
     falling = -np.sort(-np.random.default_rng(2).integers(0, 2_000, 300))
     classes = JointClasses.likely(falling[None], k, weight=weight)
-    lowest, highest = classes.losses[0, 1], classes.losses[0, -1]
+    lowest = classes.losses[0, 1]
+    highest = classes.losses[0, -1]
     counted = JointTopK(k=k, epsilon=1.0).class_counts(falling)
     log_weights = {loss: math.log(n) - weight * loss for loss, n in counted.items()}
     everything = np.logaddexp.reduce(list(log_weights.values()))
@@ -115,7 +118,8 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
 def test_few_and_many_places_have_the_same_distribution() -> None:
     """The two ways to draw, against the exact distribution: a chi-square with a fixed seed."""
     rng = np.random.default_rng(3)
-    counts, draws = np.array([4, 4, 2, 1, 0]), 20_000
+    counts = np.array([4, 4, 2, 1, 0])
+    draws = 20_000
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
         distribution = mechanism.distribution(counts)
         every = mechanism._draw_block(rng, np.tile(counts, (draws, 1)), few=True)

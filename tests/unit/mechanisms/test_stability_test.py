@@ -47,10 +47,8 @@ class Fixed(np.random.Generator):
 
 def test_a_draw_equal_to_the_probability_refuses() -> None:
     """So that a pass has exactly the probability that is priced, which is a multiple of 2**-53."""
-    test, rng = (
-        StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1),
-        Fixed(np.random.PCG64(0)),
-    )
+    test = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1)
+    rng = Fixed(np.random.PCG64(0))
     assert not test(np.array([0, 1]), rng=rng).any()
     assert test(np.array([3]), rng=rng).all()
     rng.value = 0.25
@@ -100,12 +98,14 @@ def table_of(order: float, budget: float, failure_prob: float, adjacency: str) -
 
 def worst_divergence(table: CertifiedTable) -> Any:
     """Over all pairs within the sensitivity, both ways, with 80 digits."""
-    reach, order = table.adjacency.gap_sensitivity, mpmath.mpf(table.order)
+    reach = table.adjacency.gap_sensitivity
+    order = mpmath.mpf(table.order)
     worst = mpmath.mpf(0)
     with mpmath.workdps(80):
         for gap, mine in enumerate(table.numerators):
             for other in table.numerators[max(gap - reach, 0) : gap + reach + 1]:
-                p, q = mpmath.mpf(mine) / 2**53, mpmath.mpf(other) / 2**53
+                p = mpmath.mpf(mine) / 2**53
+                q = mpmath.mpf(other) / 2**53
                 moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
                 worst = max(worst, mpmath.log(moment) / (order - 1))
         return worst

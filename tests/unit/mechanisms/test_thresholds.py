@@ -99,7 +99,8 @@ def rng() -> np.random.Generator:
 
 def test_a_sweep_is_conditional_releases_from_the_top_down() -> None:
     """The same noisy counts, asked one by one through a session that halts with its k-th hit."""
-    sweep, counts = SweepTopK(k=3, epsilon=0.3, failure_prob=1e-9), np.array([5, 9, 9, 1, 7, 3])
+    sweep = SweepTopK(k=3, epsilon=0.3, failure_prob=1e-9)
+    counts = np.array([5, 9, 9, 1, 7, 3])
     for seed in range(20):
         at_once = sweep(counts, rng=np.random.default_rng(seed))
         noisy = counts + sweep.noise.sample(counts.shape, np.random.default_rng(seed))
@@ -145,7 +146,8 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
 
 def test_draws_follow_the_distribution_of_two_queries() -> None:
     """One hit each, two items, both queries of all: the second sum is 2 or 0, as the first was released or not."""
-    mechanism, bits = vector(epsilon=1.0, item_hits=1), np.ones((2, 2), dtype=bool)
+    mechanism = vector(epsilon=1.0, item_hits=1)
+    bits = np.ones((2, 2), dtype=bool)
     tail = mechanism.noise.tail
     distribution = {
         (False, False): float((1 - tail(0)) ** 2),

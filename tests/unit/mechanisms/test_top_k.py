@@ -59,7 +59,8 @@ def name(mechanism: TopKMechanism) -> str:
 
 @pytest.mark.parametrize("mechanism", [*mechanisms(), *of_a_domain(failure_prob=0.2)], ids=name)
 def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
-    counts, draws = np.array([2, 5, 4, 1]), 20_000
+    counts = np.array([2, 5, 4, 1])
+    draws = 20_000
     outcome = mechanism(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
     distribution = mechanism.distribution(counts)
     assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
@@ -141,7 +142,8 @@ def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
     nodes, weights = np.polynomial.legendre.leggauss(16)
     edges = np.unique([*np.linspace(-6, 6, 61), *values])
     half = np.diff(edges)[:, None] / 2
-    points, weight = (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+    points = (edges[:-1, None] + half * (1 + nodes)).ravel()
+    weight = (half * weights).ravel()
     away = [points - value for value in values]
     density = [np.exp(-np.abs(x)) / 2 for x in away]
     exceeds = [np.where(x > 0, f, 1 - f) for x, f in zip(away, density, strict=True)]

@@ -275,18 +275,17 @@ def test_a_teachers_mistakes_are_refused(parts, queries, store, monkeypatch):
 
 
 def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatch):
-    teacher, store, scratch = (
-        LinearTeacher(device="cpu"),
-        CheckpointStore(tmp_path / "teachers"),
-        tmp_path / "casting",
-    )
+    teacher = LinearTeacher(device="cpu")
+    store = CheckpointStore(tmp_path / "teachers")
+    scratch = tmp_path / "casting"
     StackedEngine().train(TrainingJob(teacher, parts.__getitem__, range(6), store))
     whole = [block for _, block in cast_votes(teacher, store, 6, queries, chunk_size=2)]
     cut = cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch)
     next(cut)
     next(cut)
     cut.close()
-    asked, predict = [], LinearTeacher.predict_many
+    asked = []
+    predict = LinearTeacher.predict_many
     monkeypatch.setattr(
         LinearTeacher, "predict_many", lambda *given: asked.append(1) or predict(*given)
     )

@@ -125,7 +125,9 @@ def test_each_teacher_is_trained_on_its_own_shard_and_nobody_is_refused(many, tm
 def test_progress_tells_each_teacher_once_after_its_file_is_there_and_an_error_keeps_them(
     many, tmp_path
 ):
-    heard, store, broken = {}, CheckpointStore(tmp_path), {6}
+    heard = {}
+    store = CheckpointStore(tmp_path)
+    broken = {6}
 
     def hear(index, losses):
         assert index not in heard
@@ -292,7 +294,8 @@ def test_an_impossible_setting_is_named(kind):
 
 @pytest.mark.usefixtures("every_chunk")
 def test_a_save_that_fails_costs_nothing_before_it(many, tmp_path, monkeypatch):
-    save, done = CheckpointStore.save, []
+    save = CheckpointStore.save
+    done = []
 
     def cut(self, states):
         done.append(sorted(states))
@@ -310,7 +313,8 @@ def test_a_save_that_fails_costs_nothing_before_it(many, tmp_path, monkeypatch):
 
 @pytest.mark.process
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts, tmp_path):
-    parts, heard = make_parts([20 + index for index in range(6)]), []
+    parts = make_parts([20 + index for index in range(6)])
+    heard = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     engine = ProcessesEngine(num_workers=2, chunk_size=2)
@@ -352,7 +356,8 @@ def cluster():
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp_path):
-    parts, heard = make_parts([20 + index % 3 for index in range(10)]), []
+    parts = make_parts([20 + index % 3 for index in range(10)])
+    heard = []
     for name, engine in (
         ("ray", RayEngine(chunk_size=4, max_in_flight=2)),
         ("here", StackedEngine(chunk_size=4)),
@@ -370,7 +375,8 @@ def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_parts, tmp_path):
-    parts, heard = make_parts([20] * 6), []
+    parts = make_parts([20] * 6)
+    heard = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     job = TrainingJob(teacher, parts.__getitem__, range(6), store, lambda i, loss: heard.append(i))
@@ -411,10 +417,8 @@ def test_a_node_that_does_not_start_or_answer_is_said_in_one_line(
     make_parts, tmp_path, monkeypatch
 ):
     """A cluster that does not answer is not waited for."""
-    job, asked = (
-        TrainingJob(LINEAR, make_parts([20]).__getitem__, [0], CheckpointStore(tmp_path)),
-        [],
-    )
+    job = TrainingJob(LINEAR, make_parts([20]).__getitem__, [0], CheckpointStore(tmp_path))
+    asked = []
 
     def init(address, **settings):
         asked.append(address)

@@ -96,7 +96,8 @@ def test_a_whole_network_is_trained_from_the_seed():
 def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     _frozen_backbone.cache_clear()
     teacher = ResNet50Teacher(weights=backbone, frozen=True, device="cpu")
-    parts, asked = [image_part(24, 0), image_part(20, 1)], image_part(40, 2)
+    parts = [image_part(24, 0), image_part(20, 1)]
+    asked = image_part(40, 2)
     states = teacher.fit_many(parts, [0, 1])
     assert states[0]["weights"].shape == (2048, 2)
     votes = teacher.predict_many(states, asked.inputs) >= 0.5

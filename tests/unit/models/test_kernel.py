@@ -51,7 +51,8 @@ def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, lin
 
 def test_one_record_votes_its_labels_times_its_likeness():
     (block,) = votes(np.arange(50), 50)
-    features, residual = DIRECTIONS.features(INPUTS), LABELS - PREVALENCE
+    features = DIRECTIONS.features(INPUTS)
+    residual = LABELS - PREVALENCE
     expected = (
         np.sqrt(20)
         * (DIRECTIONS.span(PUBLIC[:20]) @ features.T).T[:, :, None]
@@ -91,7 +92,8 @@ def test_a_teacher_sees_its_own_records_alone():
 
 def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     """As images on disk must be; the votes are the same."""
-    asked, features = [], PublicPCA.features
+    asked = []
+    features = PublicPCA.features
 
     def read(directions, rows):
         asked.append(len(rows))

@@ -56,7 +56,8 @@ def test_own_threshold_finds_rare_labels():
         inputs = rng.standard_normal((size, 20)).astype(np.float32)
         return Shard(inputs, inputs[:, :6] + rng.standard_normal((size, 6)) > 2.3)  # 5% each
 
-    parts, held_out = [draw(100) for _ in range(10)], draw(2000)
+    parts = [draw(100) for _ in range(10)]
+    held_out = draw(2000)
     f1 = {}
     for threshold in (0.5, None):
         teacher = LinearTeacher(threshold=threshold, device="cpu")
@@ -99,7 +100,9 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
 
 
 def test_of_many_rows_some_choose_and_all_are_fitted(make_rows, held_out, monkeypatch):
-    rows, fitted, fit = make_rows(3000), [], _White.fit
+    rows = make_rows(3000)
+    fitted = []
+    fit = _White.fit
     monkeypatch.setattr(_White, "fit", lambda *given: fitted.append(len(given[1])) or fit(*given))
     expected = LogisticStudent(penalties=(1e-3,)).fit(*rows, seed=0)
     monkeypatch.setattr(linear, "_MANY_ROWS", 700)

@@ -73,7 +73,8 @@ def test_what_is_no_estimator_and_one_that_fails_on_a_part_are_named_with_the_la
         ):
             SklearnTeacher(wrong)
     labels = np.zeros((12, 2), dtype=bool)
-    labels[:6, 0], labels[0, 1] = True, True
+    labels[:6, 0] = True
+    labels[0, 1] = True
     part = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
     with pytest.raises(

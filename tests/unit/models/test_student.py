@@ -36,7 +36,8 @@ def micro_f1(labels, predicted):
 
 def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_out):
     model = student.fit(*rows, seed=0)
-    probabilities, predicted = model.predict_proba(held_out[0]), model.predict(held_out[0])
+    probabilities = model.predict_proba(held_out[0])
+    predicted = model.predict(held_out[0])
     assert probabilities.shape == predicted.shape == (1000, 6)
     assert probabilities.dtype == np.float32
     assert predicted.dtype == np.bool_
@@ -157,10 +158,8 @@ def test_a_save_that_fails_keeps_the_one_before_and_the_next_replaces_it(
 
 @pytest.mark.parametrize("file", ["student.json", "student.safetensors"])
 def test_refuses_a_torn_or_missing_file(folder, file):
-    path, rule = (
-        folder / file,
-        rf"^file=.*{file}: expected the (card|weights) of a published student \(",
-    )
+    path = folder / file
+    rule = rf"^file=.*{file}: expected the (card|weights) of a published student \("
     path.write_bytes(path.read_bytes()[:20])
     for damage in (lambda: None, path.unlink):
         damage()

@@ -50,7 +50,8 @@ def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):
 
 
 def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
-    states, again = teacher.fit_many(parts, range(6)), teacher.fit_many(parts, range(6))
+    states = teacher.fit_many(parts, range(6))
+    again = teacher.fit_many(parts, range(6))
     assert all(same(a, b) for a, b in zip(states, again, strict=True))
     for state in states:
         assert all(isinstance(array, np.ndarray) for array in state.values())
@@ -114,9 +115,11 @@ def test_a_part_checks_itself(inputs, labels, message):
 
 @pytest.mark.parametrize("teacher", TEACHERS[:2], ids=lambda teacher: type(teacher).__name__)
 def test_states_have_the_same_bytes_whatever_the_others_lengths(teacher, make_parts):
-    apart, together = IsolatedTeacher(teacher), make_parts([30, 22, 41, 5, 30])
+    apart = IsolatedTeacher(teacher)
+    together = make_parts([30, 22, 41, 5, 30])
     longer = [*together[:4], *make_parts([73], seed=4)]
-    first, second = apart.fit_many(together, range(5)), apart.fit_many(longer, range(5))
+    first = apart.fit_many(together, range(5))
+    second = apart.fit_many(longer, range(5))
     assert all(same(first[index], second[index]) for index in range(4))
     assert all(
         same(teacher.fit_many([together[index]], [index])[0], first[index]) for index in range(5)
@@ -125,7 +128,9 @@ def test_states_have_the_same_bytes_whatever_the_others_lengths(teacher, make_pa
 
 
 def test_apart_where_groups_have_several_records():
-    linear, each, several = TEACHERS[0], np.arange(6), np.array([0, 1, 2, 2, 3, 4])
+    linear = TEACHERS[0]
+    each = np.arange(6)
+    several = np.array([0, 1, 2, 2, 3, 4])
     assert isolated(linear, each) is linear
     assert isolated(linear, several) == IsolatedTeacher(linear)
     assert isolated(CNNTeacher(device="cpu"), several) == CNNTeacher(device="cpu")

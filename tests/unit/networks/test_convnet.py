@@ -49,7 +49,8 @@ def test_equals_torchs_own_layers(norm, grid, kernel_size):
     network = ConvNet(
         SHAPE, 5, width=8, blocks=2, patch=4, grid=grid, norm=norm, kernel_size=kernel_size
     )
-    tensors, images = drawn(network), torch.rand(7, *SHAPE) * 2 - 1
+    tensors = drawn(network)
+    images = torch.rand(7, *SHAPE) * 2 - 1
     model = by_layers(network, tensors)
     for training in (True, False):
         model.train(training)
@@ -95,10 +96,8 @@ def test_one_value_a_channel_has_no_variance():
     np.testing.assert_allclose(found, wanted[0], atol=1e-6)
     for name in ("layer0.mean", "layer0.var", "layer1.mean", "layer1.var"):
         np.testing.assert_allclose(alone[name], stacked[name][0], atol=1e-6)
-    before, nobody = (
-        {name: tensor.clone() for name, tensor in stacked.items()},
-        torch.zeros(1, 1, dtype=torch.bool),
-    )
+    before = {name: tensor.clone() for name, tensor in stacked.items()}
+    nobody = torch.zeros(1, 1, dtype=torch.bool)
     assert stacked_logits(network, stacked, image[None], nobody, training=True).isfinite().all()
     assert all((stacked[name] == before[name]).all() for name in stacked), (
         "without images buffers stay"

@@ -79,7 +79,8 @@ def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, t
 @pytest.mark.slow
 def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
     teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
-    few, votes = Shard(parts[2].inputs[:3], parts[2].labels[:3]), []
+    few = Shard(parts[2].inputs[:3], parts[2].labels[:3])
+    votes = []
     for place in (gpu, processor):
         with place():
             votes.append(teacher.predict_many(teacher.fit_many([few], [0]), queries[:3]))
@@ -88,7 +89,8 @@ def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
 
 @pytest.mark.parametrize("precision", ["float32", "auto"])
 def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, queries):
-    student, found = CNNStudent(width=8, epochs=2, folds=2, precision=precision), []
+    student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
+    found = []
     for place in (gpu, processor):
         with place():
             model = student.learn(
@@ -115,7 +117,8 @@ def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_i
 @pretended
 def test_the_pretended_gpu_refuses_what_a_gpu_refuses():
     with pretended_gpu():
-        here, there = torch.ones(2, 3), torch.ones(2, 3, device=torch.device("cuda"))
+        here = torch.ones(2, 3)
+        there = torch.ones(2, 3, device=torch.device("cuda"))
         assert isinstance(there, OnGpu)
         assert isinstance((there * 2)[0], OnGpu)
         assert (there * torch.tensor(2.0)).cpu().tolist() == [[2.0] * 3] * 2

@@ -26,10 +26,8 @@ def trained(images, labels, recipe=RECIPE, seed=0, **changes):
 
 
 def stacked(sets, recipe, seeds, **changes):
-    targets, rngs = (
-        [labels.astype(np.float32) for _, labels in sets],
-        [np.random.default_rng(seed) for seed in seeds],
-    )
+    targets = [labels.astype(np.float32) for _, labels in sets]
+    rngs = [np.random.default_rng(seed) for seed in seeds]
     images = [images for images, _ in sets]
     return fit_stacked(network(**changes), images, targets, recipe=recipe, rngs=rngs, device=CPU)
 
@@ -96,17 +94,16 @@ def test_equal_arguments_give_equal_bytes_and_another_seed_does_not(make_images)
 
 def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
     images, labels = make_images(8)
-    recipe, begin = (
-        Recipe(1, 8, 1e-3, 0.0, precision="float16"),
-        network().initial(np.random.default_rng(0)),
-    )
+    recipe = Recipe(1, 8, 1e-3, 0.0, precision="float16")
+    begin = network().initial(np.random.default_rng(0))
     begin["head.weight"] += 3e4  # beyond what float16 holds, times any activation
     monkeypatch.setattr(
         ConvNet,
         "initial",
         lambda network, rng: {name: each.clone() for name, each in begin.items()},
     )
-    targets, rng = labels.astype(np.float32), np.random.default_rng(0)
+    targets = labels.astype(np.float32)
+    rng = np.random.default_rng(0)
     result, _ = fit(network(), images, targets, recipe=recipe, rng=rng, device=CPU)
     assert all((result[name] == begin[name]).all() for name in begin)
 
@@ -120,7 +117,8 @@ def test_refuses_what_is_no_image():
         require_images(np.zeros((3, 1, 5, 5)))
 
 
-RATE, DECAY = 0.1, 0.2
+RATE = 0.1
+DECAY = 0.2
 
 
 def walk(steps, active=None, scale=1.0):
@@ -163,7 +161,8 @@ def test_equals_torchs_own(scale):
 
 
 def test_a_part_that_rests_stays_and_the_other_does_not_notice():
-    both, first = torch.tensor([[True], [True]]), torch.tensor([[True], [False]])
+    both = torch.tensor([[True], [True]])
+    first = torch.tensor([[True], [False]])
     found = walk(4, [both, both, first, first])
     np.testing.assert_allclose(found[0], by_torch(4)[0], atol=1e-6)
     np.testing.assert_array_equal(found[1], walk(2)[1])

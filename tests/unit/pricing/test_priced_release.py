@@ -94,10 +94,8 @@ def test_the_accountant_of_the_budget_counts() -> None:
         def get_epsilon(self, target_delta: float) -> float:
             return 2 * super().get_epsilon(target_delta)
 
-    aggregator, target = (
-        GaussianVotes(noise_std=100.0),
-        {"target_delta": 1e-6, "target_epsilon": 8.0},
-    )
+    aggregator = GaussianVotes(noise_std=100.0)
+    target = {"target_delta": 1e-6, "target_epsilon": 8.0}
     double = plan_release(aggregator, SHAPE, Budget(accountant=Double, **target))  # type: ignore[arg-type]
     by_renyi = Budget(target_delta=1e-6, target_epsilon=4.0, accountant=RdpAccountant)
     single = plan_release(aggregator, SHAPE, by_renyi)
@@ -115,7 +113,8 @@ def test_failures_that_use_up_delta_are_refused_and_not_priced(fields: dict[str,
 
 def test_the_price_of_an_event_by_hand_and_infinity_for_what_has_no_guarantee() -> None:
     assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(0.25), 12)) == 3.0
-    of_auto, event = Budget(target_delta=1e-6), GaussianEvent(2.0)
+    of_auto = Budget(target_delta=1e-6)
+    event = GaussianEvent(2.0)
     assert of_auto.epsilon_of(event) == AutoAccountant().compose(event).get_epsilon(1e-6)
     assert of_auto.epsilon_of(NonPrivateEvent()) == math.inf
     failing = ApproximateEvent(PureDpEvent(0.25), 5e-7)

@@ -49,7 +49,8 @@ AGGREGATORS: tuple[Aggregator, ...] = (
     TABLE,
 )
 Plan = tuple[Aggregator, Budget]
-NAMES, GROUPS = SettingNames(), 20_000
+NAMES = SettingNames()
+GROUPS = 20_000
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
 pytestmark = pytest.mark.slow
 
@@ -186,7 +187,8 @@ def test_plans_on_the_embedded_data_that_were_once_paid_for_without_a_word(
 
 def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() -> None:
     """The first run of stable top-k on 61,629 groups; and neither where groups are few, nor of centered votes."""
-    shape, of = replace(SHAPE, num_teachers=400), Budget(target_delta=1e-6, target_epsilon=8.0)
+    shape = replace(SHAPE, num_teachers=400)
+    of = Budget(target_delta=1e-6, target_epsilon=8.0)
     priced = plan_release(TABLE, shape, of)
     assert group_votes_tell_more(priced, of, CENTERED, num_groups=61_629)
     assert not group_votes_tell_more(priced, of, CENTERED, num_groups=1_617)
@@ -339,7 +341,8 @@ def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(
 
 def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not() -> None:
     """With 50 teachers a stable top-k answered none of 100 real queries."""
-    shape, of = VoteShape(num_queries=100, num_labels=40, num_teachers=50), budget(12.0)
+    shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
+    of = budget(12.0)
     with pytest.raises(
         InvalidValue,
         match=r"where 90% of 50 teachers agree, \d\d% of the queries would be answered",
@@ -375,7 +378,8 @@ class TestDelta:
         )
 
     def test_a_hundredth_is_refused_and_allowed(self) -> None:
-        loud, of = replace(SHAPE, num_teachers=2000), budget(target_delta=0.01)
+        loud = replace(SHAPE, num_teachers=2000)
+        of = budget(target_delta=0.01)
         with pytest.raises(
             InvalidValue,
             match=r"target_delta=0.01: expected a delta below 0.01, .*allow_useless=true",
@@ -430,7 +434,8 @@ class TestSuggestion:
 
 def test_the_accountant_to_take_is_the_cheapest_that_is_quick() -> None:
     known = {"rdp": RdpAccountant, "zcdp": ZCdpAccountant, "exact": ExactAccountant}
-    by_renyi, by_all = budget(None), Budget(target_delta=1e-6)
+    by_renyi = budget(None)
+    by_all = Budget(target_delta=1e-6)
     one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), SHAPE, by_renyi)
     assert cheapest_accountant(one_gaussian, by_renyi, known).accountant == "exact"
     many_bits = plan_release(GaussianVotes(noise_std=200.0), SHAPE, by_renyi)

@@ -48,10 +48,8 @@ def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report
 def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
     usual = printed(report)
     assert "epsilon 3.66 as the paper accounts; not a bound" in usual
-    privacy, none = (
-        report.privacy,
-        {"num_answered": 0, "answer_rate": 0.0, "label_accuracy": None, "micro_f1": None},
-    )
+    privacy = report.privacy
+    none = {"num_answered": 0, "answer_rate": 0.0, "label_accuracy": None, "micro_f1": None}
     for odd, line in (
         (
             replace(report, privacy=replace(privacy, noise_seeded=True)),
@@ -98,7 +96,8 @@ def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Rep
 
 def test_names_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """In lines, tables, progress and styles, on a terminal that takes colors."""
-    name, shown = "flu\x1b[2J\u202e\x9b", r"flu\x1b[2J\u202e\x9b"
+    name = "flu\x1b[2J\u202e\x9b"
+    shown = r"flu\x1b[2J\u202e\x9b"
     file = io.StringIO()
     console = PlainConsole(
         file=file, force_terminal=True, color_system=None, width=120, legacy_windows=False
@@ -143,7 +142,8 @@ def test_every_output_says_whether_target_charging_paid(
         ),
     )
     assert run.privacy.charging.startswith(verdict)
-    text, page = printed(run, width=400), render_html(run, figures)
+    text = printed(run, width=400)
+    page = render_html(run, figures)
     card = privacy_card(
         run.privacy, dataset="x", num_answered=3, num_labels=4, num_teachers=400, num_hits=2
     )

@@ -143,7 +143,8 @@ def test_an_attack_on_equal_records_leaves_the_interval_as_rarely_as_it_says(dig
 
 def test_a_student_that_remembers_is_seen_and_one_that_knows_nothing_is_not() -> None:
     rng = np.random.default_rng(4)
-    private, test = rng.random((500, 5)) < 0.3, rng.random((700, 5)) < 0.3
+    private = rng.random((500, 5)) < 0.3
+    test = rng.random((700, 5)) < 0.3
     noise = rng.random((700, 5))
     attack = Membership.of(
         label_losses(private.astype(np.float32), private), label_losses(noise, test)

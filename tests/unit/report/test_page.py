@@ -128,7 +128,8 @@ def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
 def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     report: Report, figures: RunFigures, page: Page
 ) -> None:
-    privacy, data = replace(report.privacy, noise_seeded=True), replace(report.data, real=False)
+    privacy = replace(report.privacy, noise_seeded=True)
+    data = replace(report.data, real=False)
     odd = replace(report, privacy=privacy, data=data, seed=7)
     warnings = Page(render_html(odd, figures)).texts("p")
     assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings

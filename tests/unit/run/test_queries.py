@@ -14,7 +14,8 @@ ROWS = ("stadt,preis", "K\u00f6ln,3.5", "Bonn,4.5")
 
 
 def test_a_table_that_is_not_plain_is_told_what_all_places_need(tmp_path: Path) -> None:
-    good, schema = tmp_path / "good.csv", tmp_path / "schema.yaml"
+    good = tmp_path / "good.csv"
+    schema = tmp_path / "schema.yaml"
     good.write_text("\n".join(ROWS), encoding="utf-8")
     Table(public=str(good)).public_schema().write(schema)
     assert Queries.read(good, schema=schema).inputs.shape[0] == 2

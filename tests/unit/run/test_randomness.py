@@ -32,7 +32,8 @@ def test_without_a_seed_the_noise_is_new_every_time_and_all_else_comes_from_one_
         path.write_text(text)
         with pytest.raises(InvalidValue, match=r"^secret=.*training\.secret: expected 64 digits"):
             Randomness(tmp_path).seeds("teachers", 1)
-    one, other = Streams.secret(), Streams.secret()
+    one = Streams.secret()
+    other = Streams.secret()
     assert one.entropy != other.entropy
     assert all(
         isinstance(secret.entropy, bytes) and len(secret.entropy) == 32 for secret in (one, other)
@@ -96,7 +97,10 @@ def _noise_word_behind(seed: int) -> int:
         value = (key ^ constants[at]) * constants[at + 1] % 2**32
         return value ^ value >> 16
 
-    left, right, first, factor = 0xCA01F9DD, 0x4973F715, 0x8B51F9DD, 0x58F38DED
+    left = 0xCA01F9DD
+    right = 0x4973F715
+    first = 0x8B51F9DD
+    factor = 0x58F38DED
     word = (seed ^ seed >> 16) * pow(first * factor, -1, 2**32) % 2**32 ^ first
     before = ((word ^ word >> 16) + right * hashed(3)) * pow(left, -1, 2**32) % 2**32
     mixed = (left * before - right * hashed(2)) % 2**32

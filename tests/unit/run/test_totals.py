@@ -5,7 +5,8 @@ from dataclasses import replace
 from pate.accounting import Adjacency, GaussianEvent, PrivacyUnit, RdpAccountant
 from pate.run.totals import PaidRelease, totals_of
 
-PATIENT, VISIT = PrivacyUnit.of_column("mrn"), PrivacyUnit("one row")
+PATIENT = PrivacyUnit.of_column("mrn")
+VISIT = PrivacyUnit("one row")
 RELEASE = PaidRelease(
     run="a" * 32,
     data="b" * 64,

@@ -21,7 +21,8 @@ from pate.teachers import CNNTeacher, KernelTeacher, LinearTeacher, SklearnTeach
 from pate.validation import InvalidValue
 from tests.e2e.small_run import small_dataset
 
-EVENT, BUDGET = GaussianEvent(8.0), Budget(target_delta=1e-6)
+EVENT = GaussianEvent(8.0)
+BUDGET = Budget(target_delta=1e-6)
 
 
 def said(places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, **changes: int) -> str:
@@ -35,7 +36,8 @@ def price(size: int) -> str:
 
 def test_whom_a_price_covers_and_what_it_is_for_groups() -> None:
     """Under add-remove a changed record is two units; every draw counts for groups too."""
-    alone, several = said(Places(40, 1)), said(Places(40, 10))
+    alone = said(Places(40, 1))
+    several = said(Places(40, 10))
     assert "40 holders of records, each of which is one teacher" in alone
     assert (
         "A record of a holder, any number of its records, and the holder itself are covered by it."
@@ -68,7 +70,9 @@ def test_teachers_are_spread_evenly_or_not_at_all() -> None:
         Places.evenly(400, 7)
 
 
-PLAIN, LINEAR, STUDENT = GaussianVotes(noise_std=1.0), LinearTeacher(device="cpu"), LinearStudent()
+PLAIN = GaussianVotes(noise_std=1.0)
+LINEAR = LinearTeacher(device="cpu")
+STUDENT = LinearStudent()
 
 
 def test_few_records_a_teacher() -> None:

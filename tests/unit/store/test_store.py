@@ -147,7 +147,8 @@ def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one
     store: Store, path: Path
 ) -> None:
     store.once("people", "a", lambda: b"a", event="price")
-    older, other = path.with_name("older"), path.with_name("other.db")
+    older = path.with_name("older")
+    other = path.with_name("other.db")
     shutil.copy(path, older)
     store.once("people", "b", lambda: b"b", event="price")
     for key in "abc":
@@ -163,7 +164,9 @@ def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one
 def test_whatever_bytes_the_disk_changes_no_line_becomes_another(store: Store, path: Path) -> None:
     for number in range(6):
         store.once("people", f"k{number}", lambda: b"release " * 40, event="price " * 30)
-    whole, lines, rng = path.read_bytes(), list(store.lines), random.Random(1)
+    whole = path.read_bytes()
+    lines = list(store.lines)
+    rng = random.Random(1)
     refused = 0
     for trial in range(400):
         broken = bytearray(whole)
@@ -246,10 +249,8 @@ def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Pa
 
 
 def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
-    first, second = (
-        frozenset({b"ada lovelace", b"grace hopper"}),
-        frozenset({b"grace hopper", b"emmy noether"}),
-    )
+    first = frozenset({b"ada lovelace", b"grace hopper"})
+    second = frozenset({b"grace hopper", b"emmy noether"})
     assert store.introduce("first", {"ids": first}, anyway=False) == {}
     for _ in range(2):  # what was refused is not entered
         assert store.introduce("second", {"ids": second}, anyway=False) == {"first": 1}
@@ -307,7 +308,9 @@ def start(path: Path, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
 def test_processes_that_are_killed_show_one_release_a_key_and_pay_for_it(
     path: Path, tmp_path: Path
 ) -> None:
-    rng, shown, kills = random.Random(2), tmp_path / "shown", 0
+    rng = random.Random(2)
+    shown = tmp_path / "shown"
+    kills = 0
     for trial in range(12):
         keys = [f"{trial}-{number}" for number in range(12)]
         first, second = (start(path, rng.sample(keys, 12), shown) for _ in range(2))

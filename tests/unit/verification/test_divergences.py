@@ -9,11 +9,13 @@ from pate.accounting import gaussian_delta
 from pate.verification.divergences import compose, hockey_stick, logs, renyi, trimmed
 from tests.privacy.divergences import largest_delta, largest_log_ratio, largest_range, largest_renyi
 
-FIRST, SECOND = np.array([[0.5, 0.5]]), np.array([[0.25, 0.75]])
+FIRST = np.array([[0.5, 0.5]])
+SECOND = np.array([[0.25, 0.75]])
 
 
 def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
-    first, second = np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.5]])
+    first = np.array([[0.5, 0.5, 0.0]])
+    second = np.array([[0.5, 0.0, 0.5]])
     assert np.isposinf(largest_renyi(first, second, [1.5, 64.0])).all()
     assert largest_delta(first, second, 1000.0) == 0.5
     assert math.isinf(largest_log_ratio(first, second))
@@ -107,7 +109,8 @@ def least_hockey_stick(
 
 def test_randomized_response_is_exact() -> None:
     """n releases of epsilon-DP randomized response: the binomial formula of Kairouz, Oh and Viswanath."""
-    epsilon, count = 0.3, 11
+    epsilon = 0.3
+    count = 11
     p = math.exp(epsilon) / (1 + math.exp(epsilon))
     first, second = compose(np.array([p, 1 - p]), np.array([1 - p, p]), count)
     assert len(first) == count + 1
@@ -125,7 +128,8 @@ def test_randomized_response_is_exact() -> None:
 def test_merged_outcomes_never_cost_more_and_little_less() -> None:
     """A Gaussian with std 20, in cells, 100 times: mu = 1/2."""
     edges = np.concatenate([[-np.inf], np.arange(-160, 160, 1.0), [np.inf]])
-    first, second = np.diff(norm.cdf(edges / 20)), np.diff(norm.cdf((edges - 1) / 20))
+    first = np.diff(norm.cdf(edges / 20))
+    second = np.diff(norm.cdf((edges - 1) / 20))
     composed = compose(first, second, 100)
     assert len(composed[0]) <= 1100
     for epsilon in (0.5, 1.5):

@@ -14,7 +14,8 @@ from pate.verification.divergences import Pair, session_epsilon
 
 def answer(counts: np.ndarray) -> dict[str, float]:
     """Randomized response on the first count, at epsilon 0.3."""
-    true, false = np.exp(0.3) / (1 + np.exp(0.3)), 1 / (1 + np.exp(0.3))
+    true = np.exp(0.3) / (1 + np.exp(0.3))
+    false = 1 / (1 + np.exp(0.3))
     return {"yes": true, "no": false} if counts[0] else {"yes": false, "no": true}
 
 
@@ -43,7 +44,8 @@ def test_the_worst_pair_is_the_witness_whatever_the_order() -> None:
     assert found[0].epsilon == found[1].epsilon
 
 
-FIRST, SECOND = [0.5, 0.3, 0.2], [0.6, 0.24, 0.16]
+FIRST = [0.5, 0.3, 0.2]
+SECOND = [0.6, 0.24, 0.16]
 
 
 def transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:

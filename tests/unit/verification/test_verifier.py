@@ -127,7 +127,8 @@ def test_distributions_that_are_none(law: Any) -> None:
 
 
 def test_given_distributions_are_compared_in_one_direction() -> None:
-    first, second = np.array([0.5, 0.5]), np.array([0.25, 0.75])
+    first = np.array([0.5, 0.5])
+    second = np.array([0.25, 0.75])
     claim = Claim(renyi=((2.0, 0.25),))  # 0.288 one way, 0.223 the other
     assert verify_distributions(first, second, event=claim).refuted
     assert not verify_distributions(second, first, event=claim).refuted
@@ -209,7 +210,8 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
     """The exact delta at epsilon 0 as the claim, at confidence 1/2: the bounds are conservative."""
 
     def of(claim: float, seed: int, **options: Any) -> bool:
-        rng, event = np.random.default_rng(seed), Claim(deltas=((0.0, claim),))
+        rng = np.random.default_rng(seed)
+        event = Claim(deltas=((0.0, claim),))
         return verify_samples(
             noisy_best, event=event, rng=rng, **options, **SHAPE_OF_SAMPLES
         ).refuted

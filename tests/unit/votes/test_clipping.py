@@ -36,7 +36,8 @@ def test_the_center_is_taken_off_first() -> None:
 
 def test_factored_votes_are_the_votes_they_stand_for() -> None:
     weights = np.random.default_rng(1).normal(size=(20, 2, 3))
-    block, clipped = LowRankVotes(SPAN, weights), ClippedSum(1.5, (3, 3))
+    block = LowRankVotes(SPAN, weights)
+    clipped = ClippedSum(1.5, (3, 3))
     assert len(block) == 20
     dense = total(clipped, (block.span @ block.weights), 20)
     np.testing.assert_allclose(total(clipped, block, 20), dense, atol=1e-2)

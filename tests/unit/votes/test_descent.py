@@ -25,10 +25,12 @@ def features(count: int, seed: int = 0) -> Array:
 
 def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) -> Array:
     """After all steps on many private records, half of each gradient clipped away; noise is the std of all together."""
-    rows, rng = features(40_000, 5), np.random.default_rng(seed)
+    rows = features(40_000, 5)
+    rng = np.random.default_rng(seed)
     labels = rng.random((len(rows), 2)) < expit(rows @ truth)
     rate = np.full(2, noise**2)
-    pace, weights = descent.pace(rate), descent.start()
+    pace = descent.pace(rate)
+    weights = descent.start()
     for _ in range(descent.num_steps):
         gradient = descent.clip_factor * rows.T @ (labels - expit(rows @ weights)) / len(rows)
         gradient += noise * np.sqrt(descent.num_steps) * rng.standard_normal(gradient.shape)
@@ -72,7 +74,8 @@ def test_more_noise_learns_for_shorter_and_noise_alone_teaches_little(descent: D
 
 
 def test_a_noisy_prevalence_is_mended_by_what_the_steps_say_of_it(descent: Descent) -> None:
-    truth, rng = descent.prevalence, np.random.default_rng(1)
+    truth = descent.prevalence
+    rng = np.random.default_rng(1)
     noisy = replace(descent, prevalence=truth + np.array([0.15, -0.1]))
     public = noisy.probabilities(noisy.start())
     off = np.append(np.zeros((3, 2)), 0.5 * CONSTANT * (truth - noisy.prevalence)[None], axis=0)

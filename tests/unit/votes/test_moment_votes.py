@@ -50,7 +50,8 @@ def length(
     inputs = rng.normal(size=(size, 4)).astype(np.float32)
     labels = rng.random((size, 2)) < 0.5
     if alike:
-        inputs[:], labels[:] = inputs[0], labels[0]
+        inputs[:] = inputs[0]
+        labels[:] = labels[0]
     return float(np.linalg.norm(vote(inputs, labels, POOL, expected, WEIGHTS * 0, clip)))
 
 
@@ -79,7 +80,8 @@ def test_whatever_it_counts_a_teacher_is_clipped(size: int) -> None:
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(size=(3000, 4)).astype(np.float32)
 OWN = RNG.normal(size=(20, 4)).astype(np.float32)
-TRUE, STUDENT = RNG.normal(size=(6, 2)), RNG.normal(size=(6, 2)) / 2
+TRUE = RNG.normal(size=(6, 2))
+STUDENT = RNG.normal(size=(6, 2)) / 2
 BESIDE = PublicPCA.of(PUBLIC, 4).with_constant
 WIDE = {"asked": BESIDE(PUBLIC).astype(np.float32), "own": BESIDE(OWN).astype(np.float32)}
 
@@ -99,9 +101,11 @@ def votes_of(labels: np.ndarray, said_of_own: np.ndarray, said_of_pool: np.ndarr
 
 def test_a_vote_is_half_against_the_student_and_half_against_the_teacher_itself() -> None:
     labels = RNG.random((20, 2)) < 0.4
-    own, pool = RNG.random((20, 2)), RNG.random((3000, 2))
+    own = RNG.random((20, 2))
+    pool = RNG.random((3000, 2))
     moved = (own - labels).mean(axis=0)
-    student_own, student_pool = expit(WIDE["own"] @ STUDENT), expit(WIDE["asked"] @ STUDENT)
+    student_own = expit(WIDE["own"] @ STUDENT)
+    student_pool = expit(WIDE["asked"] @ STUDENT)
     against_student = WIDE["own"].T @ (labels - student_own) / 20
     against_itself = (
         WIDE["own"].T @ (labels - own + moved) / 20
@@ -114,7 +118,8 @@ def test_a_vote_is_half_against_the_student_and_half_against_the_teacher_itself(
 def test_a_constant_in_confidences_does_not_count() -> None:
     """A threshold that is folded in, or none, give the same vote."""
     labels = RNG.random((20, 2)) < 0.4
-    own, pool = RNG.random((20, 2)), RNG.random((3000, 2))
+    own = RNG.random((20, 2))
+    pool = RNG.random((3000, 2))
     shift = np.array([0.3, -0.2])
     np.testing.assert_allclose(
         votes_of(labels, own, pool), votes_of(labels, own + shift, pool + shift), atol=1e-4
@@ -123,7 +128,8 @@ def test_a_constant_in_confidences_does_not_count() -> None:
 
 def test_teachers_that_know_vote_with_less_chance() -> None:
     """Over draws of its labels: a vote that says the true probabilities spreads less than one of constants."""
-    true, of_pool = expit(3 * WIDE["own"] @ TRUE), expit(3 * WIDE["asked"] @ TRUE)
+    true = expit(3 * WIDE["own"] @ TRUE)
+    of_pool = expit(3 * WIDE["asked"] @ TRUE)
     wanted = WIDE["asked"].T @ (of_pool - expit(WIDE["asked"] @ STUDENT)) / 3000
 
     def off(own: NDArray[np.float64], pool: NDArray[np.float64]) -> float:
@@ -131,7 +137,8 @@ def test_teachers_that_know_vote_with_less_chance() -> None:
         drawn = [votes_of(rng.random((20, 2)) < true, own, pool) for _ in range(50)]
         return float(np.sqrt(np.square(np.array(drawn) - wanted).sum(axis=(1, 2)).mean()))
 
-    knowing, constant = off(true, of_pool), off(np.full_like(true, 0.5), np.full((3000, 2), 0.5))
+    knowing = off(true, of_pool)
+    constant = off(np.full_like(true, 0.5), np.full((3000, 2), 0.5))
     assert knowing < 0.9 * constant, (knowing, constant)
 
 
@@ -139,7 +146,8 @@ SEEDED = np.random.default_rng(0)
 FEATURES = SEEDED.normal(size=(60, 4))
 FEATURES /= np.linalg.norm(FEATURES, axis=1, keepdims=True)
 TARGETS = SEEDED.normal(size=(60, 3)) * SEEDED.exponential(size=(60, 1)) * 3
-COUNTS, LIMITS = SEEDED.uniform(0.2, 2, size=60), SEEDED.uniform(0.5, 2, size=60)
+COUNTS = SEEDED.uniform(0.2, 2, size=60)
+LIMITS = SEEDED.uniform(0.5, 2, size=60)
 
 
 def fitted(features: Any = FEATURES, targets: Any = TARGETS, **changes: Any) -> Any:
@@ -172,7 +180,8 @@ def test_without_limits_it_is_ridge_regression() -> None:
 @pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e4])
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-6])
 def test_it_is_as_near_to_the_minimum_as_it_says(ridge: float, tolerance: float) -> None:
-    near, exact = fitted(ridge=ridge, tolerance=tolerance), fitted(ridge=ridge, tolerance=1e-10)
+    near = fitted(ridge=ridge, tolerance=tolerance)
+    exact = fitted(ridge=ridge, tolerance=1e-10)
     assert np.linalg.norm(near - exact) <= tolerance / ridge
 
 
@@ -196,7 +205,9 @@ def test_as_many_steps_as_are_promised_reach_the_minimum(
 ) -> None:
     """However wrong the guess of the curvature is; the control is a two-hundredth of the steps."""
     monkeypatch.setattr(moment_votes, "_ABOVE_GUESS", times)
-    features, targets, counts = FEATURES[:40], TARGETS[:40], np.full(40, 9.0)
+    features = FEATURES[:40]
+    targets = TARGETS[:40]
+    counts = np.full(40, 9.0)
     exact = np.linalg.solve(features.T @ features * 9 + 3 * np.eye(4), features.T @ targets * 9)
     pull = float(9 * np.linalg.norm(targets, axis=1).sum())
     steps = int(steps_to_minimum(pull, curvature=360.0, ridge=3.0, tolerance=1e-9))

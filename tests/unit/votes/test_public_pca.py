@@ -106,7 +106,12 @@ def test_more_directions_for_less_noise_and_more_records() -> None:
 
 def test_the_noise_share_is_that_of_a_simulation() -> None:
     """Noise in scores of unit features over the labels' variance, with clips at the length of labels by chance."""
-    rng, k, num_labels, num_teachers, each, multiplier = np.random.default_rng(1), 8, 5, 50, 20, 3.0
+    rng = np.random.default_rng(1)
+    k = 8
+    num_labels = 5
+    num_teachers = 50
+    each = 20
+    multiplier = 3.0
     variance = num_labels * 0.25  # of labels with prevalence 1/2
     clip = np.sqrt(variance / each)
     noise = rng.normal(0, 2 * clip * multiplier / num_teachers, size=(4000, k, num_labels))
@@ -131,10 +136,8 @@ def test_shrinkage_removes_noise_and_keeps_signal() -> None:
 
 
 SEEDED = np.random.default_rng(0)
-ROWS, MATRIX = (
-    SEEDED.normal(size=(50, 30)) * 10.0 ** SEEDED.integers(-9, 9, size=(50, 1)),
-    SEEDED.normal(size=(30, 7)),
-)
+ROWS = SEEDED.normal(size=(50, 30)) * 10.0 ** SEEDED.integers(-9, 9, size=(50, 1))
+MATRIX = SEEDED.normal(size=(30, 7))
 
 
 def test_it_is_the_product_to_26_bits_of_each_rows_length() -> None:

@@ -23,9 +23,12 @@ from pate.votes.vote_file import (
     queries_digest,
 )
 
-TEACHERS, QUERIES, LABELS = 3, 7, 11
+TEACHERS = 3
+QUERIES = 7
+LABELS = 11
 ASKED = np.random.default_rng(0).standard_normal((QUERIES, 4)).astype(np.float32)
-IDS, NAMES = np.arange(10, 10 + QUERIES), tuple(f"label {number}" for number in range(LABELS))
+IDS = np.arange(10, 10 + QUERIES)
+NAMES = tuple(f"label {number}" for number in range(LABELS))
 BESIDE: dict[str, Any] = {"record_ids": IDS, "label_names": NAMES}
 COUNTED: dict[str, int] = {
     "num_queries": QUERIES,
@@ -44,7 +47,8 @@ def confidences_of(holder: str, teachers: int = TEACHERS) -> np.ndarray:
 
 
 def write(folder: Path, holder: str = "a", name: str | None = None, **changes: Any) -> Path:
-    teachers, path = changes.get("num_teachers", TEACHERS), folder / f"{name or holder}.npz"
+    teachers = changes.get("num_teachers", TEACHERS)
+    path = folder / f"{name or holder}.npz"
     votes = confidences_of(holder, teachers)
     beside: dict[str, Any] = {name: changes.pop(name, usual) for name, usual in BESIDE.items()}
     head = replace(
@@ -68,7 +72,8 @@ def test_what_is_written_comes_back_and_equal_votes_are_equal_bytes(
     cast: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path, cast=cast)
-    file, votes = VoteFile.open(path), confidences_of("a")
+    file = VoteFile.open(path)
+    votes = confidences_of("a")
     np.testing.assert_array_equal(np.concatenate(list(file.bits())), votes >= 0.5)
     assert (file.manifest.cast, file.label_names, file.record_ids.tolist()) == (
         cast,
@@ -119,7 +124,8 @@ def test_no_holder_is_there_twice_and_one_is_needed(tmp_path: Path) -> None:
 
 def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
     path = write(tmp_path, cast="confidences")
-    whole, broken = path.read_bytes(), tmp_path / "broken.npz"
+    whole = path.read_bytes()
+    broken = tmp_path / "broken.npz"
     sound = GatheredVotes.read([path])
     wanted = sound.counts(), np.concatenate(list(sound.confidences()))
     found = 0

@@ -13,7 +13,8 @@ SECONDS = float(os.environ.get("SMALL_SECONDS", "120"))
 
 def made(context: Any) -> Any:
     said = context.run_config
-    folder, holders = Path(str(said["folder"])), int(said["holders"])
+    folder = Path(str(said["folder"]))
+    holders = int(said["holders"])
     return small_release(
         deployed_plan(holders), folder, holders, max_absent=int(said["max-absent"])
     )

@@ -17,7 +17,8 @@ from tests.e2e.commands import call
 
 pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
-PEOPLE, VISITS = 50, 4
+PEOPLE = 50
+VISITS = 4
 
 
 @pytest.fixture

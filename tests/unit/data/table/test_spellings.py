@@ -24,7 +24,8 @@ NUMBERS = list(range(ROWS))
 
 def frames(rows: int = ROWS) -> dict[str, Any]:
     """Three tables of people, each with one row."""
-    made, rng = {}, np.random.default_rng(0)
+    made = {}
+    rng = np.random.default_rng(0)
     for place, split in enumerate(("private", "public", "test")):
         columns = {"age": 20 + rng.integers(0, 9, rows), "ward": rng.choice(["a", "b"], rows)}
         labels = {"flu": np.arange(rows) % 2, "cough": np.arange(rows) % 3 % 2}
@@ -79,7 +80,8 @@ SAME = {
 def test_a_person_is_one_however_it_is_spelled(tmp_path: Path, case: str, ending: str) -> None:
     private, test, settings = SAME[case]
     tables = frames()
-    tables["private"]["person"], tables["test"]["person"] = private, test
+    tables["private"]["person"] = private
+    tables["test"]["person"] = test
     tables["public"]["person"] = [f"p{number}" for number in NUMBERS]
     line = r"^data\.group=person: expected each person in one split, \d+ are in private and test$"
     with pytest.raises(InvalidValue, match=line):
@@ -93,10 +95,12 @@ def test_a_person_is_one_however_it_is_spelled(tmp_path: Path, case: str, ending
 def test_two_spellings_in_one_file_are_one_group_and_codes_and_other_people_stay_apart(
     tmp_path: Path,
 ) -> None:
-    tables, codes = frames(), frames()
+    tables = frames()
+    codes = frames()
     again = tables["private"].assign(person=[f"{number}.0" for number in NUMBERS])
     tables["private"] = pd.concat([tables["private"], again])
-    codes["private"]["person"], codes["test"]["person"] = [f"0{v}" for v in NUMBERS], NUMBERS
+    codes["private"]["person"] = [f"0{v}" for v in NUMBERS]
+    codes["test"]["person"] = NUMBERS
     for each in (tables, codes):
         assert written(tmp_path, each).load().private.num_groups == ROWS
 
@@ -106,10 +110,8 @@ def test_two_spellings_in_one_file_are_one_group_and_codes_and_other_people_stay
 )
 def test_types_of_pandas_are_values(tmp_path: Path, column: Any) -> None:
     tables = frames()
-    tables["private"]["person"], tables["test"]["person"] = (
-        column,
-        [f"{number}.00" for number in NUMBERS],
-    )
+    tables["private"]["person"] = column
+    tables["test"]["person"] = [f"{number}.00" for number in NUMBERS]
     with pytest.raises(InvalidValue, match="60 are in private and test"):
         written(tmp_path, tables, {"private": "feather"}).load()
 
@@ -244,10 +246,8 @@ def test_one_odd_cell_among_numbers_is_said_and_mended(tmp_path: Path, mark: str
 def test_signs_beside_numbers_and_words_among_dates_are_said(tmp_path: Path) -> None:
     tables = frames()
     for frame in tables.values():
-        frame["share"], frame["day"] = (
-            [f"{age}%" for age in frame["age"]],
-            ["2025-01-31"] * 59 + ["unknown"],
-        )
+        frame["share"] = [f"{age}%" for age in frame["age"]]
+        frame["day"] = ["2025-01-31"] * 59 + ["unknown"]
     share, day = written(tmp_path, tables).load().notes
     assert share.startswith("share: 60 of 60 cells are numbers with something beside them (2")
     assert day.startswith("day: 59 of 60 cells are dates, 1 is not (unknown)")

@@ -74,7 +74,8 @@ def test_a_small_table_by_hand(write: Write) -> None:
     )
     assert schema.feature_names == (*names, "note=other")
     # of 0, 2, 4, 6 days; the mean is 40 years
-    days, spread = np.sqrt(5.0), np.std([20.0, 40.0, 60.0])
+    days = np.sqrt(5.0)
+    spread = np.std([20.0, 40.0, 60.0])
     private = [
         [-2 / days, 20 / spread, 0, 1, 0, 0, 0, 1, 0, 0],  # 1000 years are cut to 60
         # a missing age is the mean, a new category is other
@@ -199,10 +200,8 @@ def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) 
             file.write_table(table)
 
     settings = write()
-    wanted, written = (
-        Table(**settings).load(),
-        {"parquet": parquet.write_table, "feather": feather.write_feather},
-    )
+    wanted = Table(**settings).load()
+    written = {"parquet": parquet.write_table, "feather": feather.write_feather}
     words = dict.fromkeys(("flu", "cough"), pa.string())
     options = csv.ConvertOptions(
         column_types=words, null_values=["", "NA"], strings_can_be_null=True
@@ -455,13 +454,15 @@ def test_a_schema_that_was_changed_for_the_worse_is_one_line(
 def test_a_schema_from_a_file_is_the_same_and_a_kind_may_be_changed_there(
     write: Write, tmp_path: Path
 ) -> None:
-    table, path = Table(**write()), tmp_path / "schema.yaml"
+    table = Table(**write())
+    path = tmp_path / "schema.yaml"
     table.public_schema().write(path)
     again = Table(**write(), schema=str(path)).load()
     assert again.preprocessing == table.load().preprocessing
     assert TableSchema.read(again.preprocessing.plain(), name="x") == again.preprocessing  # type: ignore[union-attr]
     text = path.read_text()
-    begin, end = text.index("  age:"), text.index("  sex:")
+    begin = text.index("  age:")
+    end = text.index("  sex:")
     path.write_text(
         text[:begin]
         + "  age: {kind: category, categories: ['20', '40'], missing: false}\n"

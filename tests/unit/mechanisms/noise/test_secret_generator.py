@@ -71,7 +71,8 @@ def test_every_byte_of_the_key_counts_and_blocks_follow_each_other(simd: bool) -
 
 
 def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
-    one, other = secret_generator(), secret_generator()
+    one = secret_generator()
+    other = secret_generator()
     assert stream(one, 64) != stream(other, 64)
     rng = cipher_generator(KEY)
     shown = f"{rng!r} {rng.bit_generator!r} {rng.bit_generator.seed_seq!r}"
@@ -173,7 +174,9 @@ def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
 @pytest.mark.process
 def test_a_fork_draws_though_a_thread_was_drawing_and_the_parent_goes_on_with_its_stream() -> None:
     rng = cipher_generator(KEY)
-    before, held, done = stream(rng, 8), threading.Event(), threading.Event()
+    before = stream(rng, 8)
+    held = threading.Event()
+    done = threading.Event()
 
     def hold() -> None:
         with rng.bit_generator.lock:

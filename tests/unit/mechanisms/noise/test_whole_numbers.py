@@ -25,7 +25,8 @@ DRAWS = 40_000
 
 @pytest.mark.parametrize("rate", [0.05, 0.7, Fraction(3), 4.5])
 def test_draws_follow_the_masses(rate: Any) -> None:
-    noise, other = DiscreteLaplace.at_most(rate), DiscreteLaplace.at_most(float(rate) * 1.05)
+    noise = DiscreteLaplace.at_most(rate)
+    other = DiscreteLaplace.at_most(float(rate) * 1.05)
     drawn = Counter(noise.sample((DRAWS,), np.random.default_rng(11)).tolist())
     laws = (
         {value: float(each.mass(value)) for value in range(-400, 401)} for each in (noise, other)
@@ -46,7 +47,8 @@ def test_coins_show_true_as_often_as_the_exponential_says() -> None:
 
 @pytest.mark.parametrize("std", [0.01, 1.0, 3.7, 2.0**20 + 0.3, 2.0**44])
 def test_fast_decisions_are_the_exact_ones(std: float) -> None:
-    noise, bits = RoundedGaussian(std), words(np.random.default_rng(3), (3, 150))
+    noise = RoundedGaussian(std)
+    bits = words(np.random.default_rng(3), (3, 150))
     values, kept = noise._candidates(bits, np.random.default_rng(5))
     for index in range(150):
         exact = noise._exactly([int(word) for word in bits[:, index]], np.random.default_rng(5))
@@ -55,7 +57,8 @@ def test_fast_decisions_are_the_exact_ones(std: float) -> None:
 
 def asked_for_more_bits(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The first words of all candidates that they do not decide, from now on."""
-    asked, exactly = list[list[int]](), RoundedGaussian._exactly
+    asked = list[list[int]]()
+    exactly = RoundedGaussian._exactly
 
     def counted(
         self: RoundedGaussian, first: list[int], rng: np.random.Generator
