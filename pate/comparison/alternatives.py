@@ -403,12 +403,15 @@ class Alternative(Method):
         rate = self.rate(
             noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups
         )
-        rule: dict[str, Any] = {
-            "clip_factor": self.clip_factor,
-            "signal_variance": self.signal_variance,
-        }
-        public = training.directions, training.public_inputs
-        return Schedule.best(*public, prevalence, rate, **rule, concentrated=concentrated)
+        return Schedule.best(
+            training.directions,
+            training.public_inputs,
+            prevalence,
+            rate,
+            clip_factor=self.clip_factor,
+            signal_variance=self.signal_variance,
+            concentrated=concentrated,
+        )
 
     def identity(self, bench: Bench) -> list[Any]:
         return [full_text(self)]
@@ -439,11 +442,14 @@ class Alternative(Method):
         event_for = partial(self.event_for, num_groups=training.num_groups)
         if parameters is None:
             target = require_positive("target_epsilon", budget.target_epsilon or 0.0)
-            asked: dict[str, Any] = {
-                "target_delta": budget.target_delta,
-                "accountant": budget.accountant,
+            parameters = {
+                "noise_multiplier": calibrate(
+                    event_for,
+                    target_epsilon=target,
+                    target_delta=budget.target_delta,
+                    accountant=budget.accountant,
+                )
             }
-            parameters = {"noise_multiplier": calibrate(event_for, target_epsilon=target, **asked)}
         noise = require_positive("noise_multiplier", parameters.get("noise_multiplier", 0.0))
 
         def train(seed: int) -> Trained:
@@ -715,18 +721,20 @@ class DpSgd(Alternative):
                 nn.Sequential(hidden, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias
             )
         # two strided convolutions with group norms, means over 4 x 4 cells, a linear head (De et al. 2022, in small)
-        first = (
-            nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
-            nn.GroupNorm(_NORM_GROUPS // 2, 16),
-            nn.ReLU(),
+        return _Biased(
+            nn.Sequential(
+                nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
+                nn.GroupNorm(_NORM_GROUPS // 2, 16),
+                nn.ReLU(),
+                nn.Conv2d(16, 32, 3, stride=2, padding=1),
+                nn.GroupNorm(_NORM_GROUPS, 32),
+                nn.ReLU(),
+                nn.AdaptiveAvgPool2d(4),
+                nn.Flatten(),
+                nn.Linear(512, len(bias)),
+            ),
+            bias,
         )
-        second = (
-            nn.Conv2d(16, 32, 3, stride=2, padding=1),
-            nn.GroupNorm(_NORM_GROUPS, 32),
-            nn.ReLU(),
-        )
-        head = nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(512, len(bias))
-        return _Biased(nn.Sequential(*first, *second, *head), bias)
 
     def _of_prevalence(self, noise_multiplier: float, num_groups: int) -> float:
         """A tenth of about what the steps' own price amounts to, as Gaussians."""
@@ -744,12 +752,13 @@ def _clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, 
     module: Any = GradSampleModule(network, loss_reduction="sum")
     parameters: list[Any] = list(network.parameters())
     size = sum(parameter.numel() for parameter in parameters)
-    terms: dict[str, Any] = {
-        "noise_multiplier": 0.0,
-        "expected_batch_size": None,
-        "loss_reduction": "sum",
-    }
-    clipping: Any = DPOptimizer(torch.optim.SGD(parameters, lr=0.0), **terms, max_grad_norm=clip)
+    clipping: Any = DPOptimizer(
+        torch.optim.SGD(parameters, lr=0.0),
+        noise_multiplier=0.0,
+        expected_batch_size=None,
+        loss_reduction="sum",
+        max_grad_norm=clip,
+    )
 
     def summed(inputs: Array, labels: Array) -> Array:
         """The sum over records `[m, …]`, as one vector; its sign is that of the loss's gradient."""

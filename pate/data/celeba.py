@@ -312,19 +312,22 @@ class CelebA:
         levels = kept_pixels(
             place, shape, rows, stamps, decode, name="decoding photographs", stage=stage
         )
-        known = (levels, attributes.labels, record_ids, group_ids)
-        private, public, test = (Split.of_pictures(rows, *known) for rows in rows_of.values())
+        private, public, test = (
+            Split.of_pictures(rows, levels, attributes.labels, record_ids, group_ids)
+            for rows in rows_of.values()
+        )
         real = not (folder / MARKER).exists()
         form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
         rows = rows_of["private"]
-        splits = (private, public, test)
         files = np.array(attributes.files)
         return Dataset(
             "celeba",
             real,
             "images",
             attributes.names,
-            *splits,
+            private,
+            public,
+            test,
             preprocessing=form,
             public_ids=files[rows_of["public"]],
             notes=tuple(remarks_on_copies(private, public, test)),

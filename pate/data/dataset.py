@@ -260,8 +260,9 @@ class Fitted(ABC):
             with safe_open(path, framework="numpy") as file:
                 said = json.loads((file.metadata() or {})[cls.entry])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            plain = dict(said["settings"]), dict(said["origin"])
-            made: Self = cls.of_kind(said["kind"])(arrays, *plain, path=Path(path), **beside)
+            made: Self = cls.of_kind(said["kind"])(
+                arrays, dict(said["settings"]), dict(said["origin"]), path=Path(path), **beside
+            )
             good = all(
                 np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"
             )
@@ -724,11 +725,6 @@ class PrivateRecords:
             )
 
         kind: Kind = "images" if inputs.ndim == 4 else "features"
-        splits = (
-            self.records,
-            unlabeled(inputs, free + 1),
-            unlabeled(np.zeros_like(inputs[:1]), free),
-        )
         beside: dict[str, Any] = {
             "private_cells": self.private_cells,
             "public_labeled": False,
@@ -740,7 +736,9 @@ class PrivateRecords:
             self.real,
             kind,
             self.label_names,
-            *splits,
+            self.records,
+            unlabeled(inputs, free + 1),
+            unlabeled(np.zeros_like(inputs[:1]), free),
             self.preprocessing,
             record_ids,
             **beside,

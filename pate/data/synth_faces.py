@@ -395,9 +395,9 @@ class SynthFaces:
         )[:count]
         levels = self._levels(count, stage)
         record_ids = np.arange(1, count + 1)
-        known = (levels, labels, record_ids, record_ids)
         private, public, test = (
-            Split.of_pictures(rows, *known) for rows in np.split(np.arange(count), ends[:-1])
+            Split.of_pictures(rows, levels, labels, record_ids, record_ids)
+            for rows in np.split(np.arange(count), ends[:-1])
         )
         form = ImageForm(3, self.image_size, self.image_size, "crop")
         return Dataset(

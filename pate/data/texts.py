@@ -575,9 +575,11 @@ class EncoderVectors(TextVectors):
                 carried if carried[0] is not None else _onnx_files(self._weights.place)
             )
             return _onnx(model, tokenizer, self.settings)
-        how = {"device": "cpu", "local_files_only": True, "model_kwargs": {"use_safetensors": True}}
         encoder = _package("sentence_transformers").SentenceTransformer(
-            str(self._weights.place), **how
+            str(self._weights.place),
+            device="cpu",
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
         )
         one = Lock()
 
@@ -651,16 +653,30 @@ def _vectors_of_lines(path: Path) -> tuple[list[str], NDArray[Any], list[str | N
     import pandas
 
     # A few words of GloVe's have spaces: such lines are left out.
-    how = {
-        "sep": r"\s+",
-        "header": None,
-        "quoting": csv.QUOTE_NONE,
-        "na_filter": False,
-        "on_bad_lines": "skip",
-    }
     # word2vec's first line: how many words and numbers
-    counted = pandas.read_csv(path, nrows=1, **how).shape[1] == 2
-    frame = pandas.read_csv(path, skiprows=int(counted), nrows=_MOST_VECTORS, dtype={0: str}, **how)
+    counted = (
+        pandas.read_csv(
+            path,
+            nrows=1,
+            sep=r"\s+",
+            header=None,
+            quoting=csv.QUOTE_NONE,
+            na_filter=False,
+            on_bad_lines="skip",
+        ).shape[1]
+        == 2
+    )
+    frame = pandas.read_csv(
+        path,
+        skiprows=int(counted),
+        nrows=_MOST_VECTORS,
+        dtype={0: str},
+        sep=r"\s+",
+        header=None,
+        quoting=csv.QUOTE_NONE,
+        na_filter=False,
+        on_bad_lines="skip",
+    )
     return frame[0].tolist(), frame.iloc[:, 1:].to_numpy(np.float32), ["", None]
 
 

@@ -448,13 +448,14 @@ def secure_sum(
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
     legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({WorkflowKey.CURRENT_ROUND: 1})
     legacy.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
-    ranges = {
-        "clipping_range": float(terms.most),
-        "quantization_range": 2 * terms.most,
-        "modulus_range": MODULUS,
-    }
     SecAggPlusWorkflow(
-        terms.num_shares, terms.threshold, max_weight=1.0, timeout=seconds, **ranges
+        terms.num_shares,
+        terms.threshold,
+        max_weight=1.0,
+        timeout=seconds,
+        clipping_range=float(terms.most),
+        quantization_range=2 * terms.most,
+        modulus_range=MODULUS,
     )(grid, legacy)
     if strategy.average is None:
         raise InvalidValue(
@@ -500,11 +501,21 @@ def release_app(
         connect_seconds: how long to wait for as many nodes as there are holders.
         monitor: told of progress, and who was refused.
     """
-    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
     def serve(grid: Grid, _: Context, made: FederatedRelease) -> None:
         asked = content(request=made.request.to_bytes())
-        made.run(lambda: ask(grid, made.roll, asked, ACTION, group="votes", **wait), monitor)
+        made.run(
+            lambda: ask(
+                grid,
+                made.roll,
+                asked,
+                ACTION,
+                group="votes",
+                seconds=seconds,
+                connect_seconds=connect_seconds,
+            ),
+            monitor,
+        )
 
     return _app(release, serve)
 
@@ -520,11 +531,21 @@ def summed_app(
 
     Holders have `seconds` for each of the protocol's four steps; training is in the third.
     """
-    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
     def serve(grid: Grid, context: Context, made: SummedRelease) -> None:
         said = {"request": made.request.to_bytes()}
-        made.run(lambda: secure_sum(grid, context, made.roll, said, made.terms, **wait), monitor)
+        made.run(
+            lambda: secure_sum(
+                grid,
+                context,
+                made.roll,
+                said,
+                made.terms,
+                seconds=seconds,
+                connect_seconds=connect_seconds,
+            ),
+            monitor,
+        )
 
     return _app(release, serve)
 
@@ -549,7 +570,6 @@ def rounds_app(
         connect_seconds: as for `release_app`.
         monitor: told of progress, and who was absent in which round.
     """
-    wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
     def serve(grid: Grid, context: Context, made: RoundsOfHolders) -> None:
         if secure:  # refuses a roll that no secure sum has room for, before anybody learns
@@ -558,7 +578,17 @@ def rounds_app(
         def plain(question: Question) -> Gathered:
             asked = content(question=question.to_bytes())
             return gathered(
-                made.roll, question, ask(grid, made.roll, asked, SUMS, group=question.kind, **wait)
+                made.roll,
+                question,
+                ask(
+                    grid,
+                    made.roll,
+                    asked,
+                    SUMS,
+                    group=question.kind,
+                    seconds=seconds,
+                    connect_seconds=connect_seconds,
+                ),
             )
 
         def masked(question: Question) -> Gathered:
@@ -566,7 +596,15 @@ def rounds_app(
                 return plain(question)
             limbs = Limbs.of(question, made.roll, shares)
             said = {"question": question.to_bytes()}
-            total, holders = secure_sum(grid, context, made.roll, said, limbs.terms, **wait)
+            total, holders = secure_sum(
+                grid,
+                context,
+                made.roll,
+                said,
+                limbs.terms,
+                seconds=seconds,
+                connect_seconds=connect_seconds,
+            )
             joined = limbs.joined(total)
             question.require_possible(joined, made.roll.num_teachers)
             return Gathered(joined, holders)

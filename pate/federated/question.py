@@ -409,10 +409,15 @@ class Question:
         return named.hexdigest()
 
     def to_bytes(self) -> bytes:
-        head = {"kind": np.array(self.kind), "asked": np.array(self.asked)}
         state = {name: np.asarray(value, dtype=np.float64) for name, value in self.state.items()}
         samples = {} if self.opening is None else self.opening.samples()
-        return npz_bytes(**head, num_labels=np.array(self.num_labels, np.int64), **state, **samples)
+        return npz_bytes(
+            kind=np.array(self.kind),
+            asked=np.array(self.asked),
+            num_labels=np.array(self.num_labels, np.int64),
+            **state,
+            **samples,
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

@@ -354,8 +354,13 @@ class SummedRelease:
         if self.noise is not None:
             asked = repr((request.digest, request.vote_clip, sorted(self.roll.holders.items())))
             digest = hashlib.sha256(asked.encode()).hexdigest()
-            shape = {"num_queries": request.num_queries, "num_labels": request.num_labels}
-            source = NoisySum(total, num_teachers=self.roll.num_teachers, **shape, digest=digest)
+            source = NoisySum(
+                total,
+                num_teachers=self.roll.num_teachers,
+                num_queries=request.num_queries,
+                num_labels=request.num_labels,
+                digest=digest,
+            )
         else:
             source = self.counted(ask)
             digest = hashlib.sha256(
@@ -382,8 +387,9 @@ class SummedRelease:
 
     def made(self, ask: Callable[[], Summed]) -> Summed:
         """The sum, which is kept before anything is done with it."""
-        asked = {"asked": np.array(self.request.digest)}
-        found = _kept(self.inbox / "sum.npz", (None, None), ask, _REMEDY, **asked)
+        found = _kept(
+            self.inbox / "sum.npz", (None, None), ask, _REMEDY, asked=np.array(self.request.digest)
+        )
         rule = "those of the request; take another inbox for another request"
         require(str(found["asked"]) == self.request.digest, "inbox, queries", "others", rule)
         return found["total"].astype(np.int64), tuple(found["holders"].tolist())
@@ -411,12 +417,13 @@ def gathered(roll: Roll, question: Question, contributions: Iterable[Contributio
     """
 
     def read(holder: str, sent: bytes) -> SumAnswer:
-        wanted = {
-            "holder": holder,
-            "num_teachers": roll.holders[holder],
-            "num_labels": question.num_labels,
-        }
-        answer = SumAnswer.from_bytes(sent, question, **wanted)
+        answer = SumAnswer.from_bytes(
+            sent,
+            question,
+            holder=holder,
+            num_teachers=roll.holders[holder],
+            num_labels=question.num_labels,
+        )
         question.require_possible(answer.total, roll.holders[holder])
         return answer
 
@@ -680,12 +687,13 @@ class AskedMoments(RoundVotes):
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         found = self._directions
-        state = {"weights": weights, "label_scale": label_scale, "clip": clipped.clip}
-        pool = {
-            "pool_center": found.center,
-            "projection": found.projection,
-            "variances": found.variances,
-        }
         return self._votes.sum_of(
-            MOMENTS, records_per_teacher=self.records_per_teacher, **state, **pool
+            MOMENTS,
+            records_per_teacher=self.records_per_teacher,
+            weights=weights,
+            label_scale=label_scale,
+            clip=clipped.clip,
+            pool_center=found.center,
+            projection=found.projection,
+            variances=found.variances,
         )

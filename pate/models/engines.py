@@ -240,8 +240,9 @@ class ProcessesEngine(Engine):
 
         num_workers = min(self.num_workers or cpu_count(), max(len(waiting), 1))
         with _interrupts_held():
-            started = {"initializer": _end_without, "initargs": (os.getpid(),)}
-            executor = ProcessPoolExecutor(num_workers, env=_ONE_THREAD, **started)
+            executor = ProcessPoolExecutor(
+                num_workers, env=_ONE_THREAD, initializer=_end_without, initargs=(os.getpid(),)
+            )
         left = True
 
         def begin(task: Task) -> Any:
@@ -354,12 +355,11 @@ class RayEngine(Engine):
                 raise WorkersLost(
                     f"Ray did not start or answer ({asked}); {job.summary}"
                 ) from error
-        how = {
-            "num_cpus": self.num_cpus,
-            "num_gpus": self.num_gpus,
-            "max_retries": self.max_retries,
-        }
-        begin = ray.remote(_on_node).options(**how).remote
+        begin = (
+            ray.remote(_on_node)
+            .options(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries)
+            .remote
+        )
 
         def finished(running: list[Any], timeout: float) -> Any:
             done, others = ray.wait(running, timeout=timeout)

@@ -96,18 +96,15 @@ class KernelTeacher(Voter):
         )
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
-        asked: dict[str, Any] = {
-            "private": dataset.private,
-            "public": dataset.public,
-            "num_queries": num_queries,
-        }
-        parts: dict[str, Any] = {
-            "teacher_of": partition.teacher_of,
-            "num_teachers": partition.num_teachers,
-        }
         kernel_from = {None: _AFFORDED, True: 1.0, False: None}[self.nonlinear]
         return KernelVotes(
-            **asked, **parts, num_directions=self.num_directions, kernel_from=kernel_from
+            private=dataset.private,
+            public=dataset.public,
+            num_queries=num_queries,
+            teacher_of=partition.teacher_of,
+            num_teachers=partition.num_teachers,
+            num_directions=self.num_directions,
+            kernel_from=kernel_from,
         )
 
     @staticmethod
@@ -159,16 +156,15 @@ class ConvexTeacher(Voter):
         moments = partial(
             ConvexVotes, learner_of=learner_of, num_learners=num_learners, penalty=self.penalty
         )
-        parts: dict[str, Any] = {
-            "teacher_of": group_of.astype(np.int64),
-            "num_teachers": len(first),
-        }
-        given: dict[str, Any] = {
-            "num_queries": num_queries,
-            "num_directions": self.num_directions,
-            "moments": moments,
-        }
-        votes = KernelVotes(private=dataset.private, public=dataset.public, **parts, **given)
+        votes = KernelVotes(
+            private=dataset.private,
+            public=dataset.public,
+            teacher_of=group_of.astype(np.int64),
+            num_teachers=len(first),
+            num_queries=num_queries,
+            num_directions=self.num_directions,
+            moments=moments,
+        )
         votes.only_in_rounds = True
         return votes
 
@@ -260,22 +256,23 @@ class KernelVotes(VoteSource):
             yield LowRankVotes(span, weights)
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
-        features: dict[str, Any] = {"ridge": RIDGE_IN_ROUNDS, "kernel_from": self.kernel_from}
-        directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS, **features)
+        directions = self._directions(
+            noise_multiplier, SHARE_IN_ROUNDS, ridge=RIDGE_IN_ROUNDS, kernel_from=self.kernel_from
+        )
         private = self.private
         each = self.records_per_teacher * KernelTeacher.records_per_group(self.public)
         rows = self.public.inputs[: max(MOST_PUBLIC, self.num_queries)]
-        records = {
-            "inputs": private.inputs,
-            "labels": private.labels,
-            "teacher_of": self.teacher_of,
-        }
-        about = {
-            "num_teachers": self.num_teachers,
-            "records_per_teacher": each,
-            "weights": self.weights,
-        }
-        made = partial(self.moments, directions=directions, public_inputs=rows, **records, **about)
+        made = partial(
+            self.moments,
+            directions=directions,
+            public_inputs=rows,
+            inputs=private.inputs,
+            labels=private.labels,
+            teacher_of=self.teacher_of,
+            num_teachers=self.num_teachers,
+            records_per_teacher=each,
+            weights=self.weights,
+        )
         found: MomentVotes = self.remembered(("moments", directions.width), made)
         return found
 
@@ -289,12 +286,12 @@ class KernelVotes(VoteSource):
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
         teachers = self.total_weight
         records = self.num_groups * self.total_weight / self.num_teachers
-        sizes = {"num_teachers": max(1, round(teachers)), "num_records": max(1, round(records))}
         count = self.num_directions or affordable_directions(
             noise_multiplier=noise_multiplier,
             noise_share=noise_share,
             num_labels=self.num_labels,
-            **sizes,
+            num_teachers=max(1, round(teachers)),
+            num_records=max(1, round(records)),
         )
         count = min(count, most or count)
         made = partial(PublicPCA.of, np.asarray(self.public.inputs), count, **features)

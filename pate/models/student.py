@@ -149,7 +149,6 @@ class StudentModel(ABC):
             )
             num_rows = require_count("num_rows", found["num_rows"], minimum=0)
             kind = str(found["kind"])
-            card = (values if each else values[0], shape, num_rows, dict(found["choices"]))
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
         if kind in KINDS:
@@ -167,7 +166,9 @@ class StudentModel(ABC):
         for name, array in arrays.items():
             if array.dtype != np.float32 or not array.size or np.isnan(array).any():
                 raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
-        made = StudentModel._kinds[kind](arrays, *card)
+        made = StudentModel._kinds[kind](
+            arrays, values if each else values[0], shape, num_rows, dict(found["choices"])
+        )
         made._require_usable(path)
         return made
 

@@ -238,9 +238,18 @@ class StackedAdamW:
         before = [] if all_alike else [parameter.clone() for parameter in self._parameters]
         rate = self.learning_rate * scale if all_alike else self.learning_rate
         none: list[torch.Tensor] = []
-        moved = self._parameters, list(gradients), self._first, self._second, none, self._counts
         # `AdamW` around it takes twice as long here
-        adamw(*moved, lr=rate, weight_decay=self.weight_decay, **_ADAMW)
+        adamw(
+            self._parameters,
+            list(gradients),
+            self._first,
+            self._second,
+            none,
+            self._counts,
+            lr=rate,
+            weight_decay=self.weight_decay,
+            **_ADAMW,
+        )
         # A step is linear in its rate, weight decay included: a part with a smaller one goes a share of the way.
         share = scale if active is None else scale * active
         for parameter, kept in zip(self._parameters, before, strict=False):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Any, Self
+from typing import Self
 
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.files.disk import read_value, write_text
@@ -50,11 +50,6 @@ class PrivacyStatement:
     ) -> Self:
         """That of a price; arguments as for `privacy_card`."""
         same = ("adjacency", "unit", "unit_columns", "mechanism", "parameters", "num_queries")
-        counts: dict[str, Any] = {
-            "num_answered": num_answered,
-            "num_labels": num_labels,
-            "num_teachers": num_teachers,
-        }
         return cls(
             **{name: getattr(privacy, name) for name in same},
             epsilon=float(format_epsilon(privacy.epsilon)),
@@ -65,7 +60,9 @@ class PrivacyStatement:
                 name: float(format_epsilon(epsilon)) for name, epsilon in privacy.classes.items()
             },
             data=data,
-            **counts,
+            num_answered=num_answered,
+            num_labels=num_labels,
+            num_teachers=num_teachers,
         )
 
     def write(self, folder: Path | str) -> None:

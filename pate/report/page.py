@@ -187,14 +187,15 @@ def _finish(axes: Axes, *, grid: Any = "both", whole: int | None = None, **about
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=whole, min_n_ticks=1))
     if grid is not None:
         axes.grid(axis=grid)
-    style: dict[str, Any] = {
-        "borderaxespad": 0,
-        "borderpad": 0.2,
-        "handlelength": 1.2,
-        "columnspacing": 1.2,
-    }
     if axes.get_legend_handles_labels()[0] and axes.get_legend() is None:
-        axes.figure.legend(loc="outside upper left", ncols=2, **style)
+        axes.figure.legend(
+            loc="outside upper left",
+            ncols=2,
+            borderaxespad=0,
+            borderpad=0.2,
+            handlelength=1.2,
+            columnspacing=1.2,
+        )
 
 
 def _finish_rows(axes: Axes, **about: Any) -> None:
@@ -454,8 +455,14 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
         )
         axes.plot([count], [epsilon[-1]], "o", color=ACCENT, markersize=4, clip_on=False)
         axes.annotate(last, (count, epsilon[-1]), (-4, 6), textcoords="offset points", ha="right")
-        limits = {"xlim": (0, count), "ylim": (0, max(float(epsilon.max()) * 1.16, 1e-9))}
-        _finish(axes, whole=6, xlabel="queries, refused ones included", ylabel="epsilon", **limits)
+        _finish(
+            axes,
+            whole=6,
+            xlabel="queries, refused ones included",
+            ylabel="epsilon",
+            xlim=(0, count),
+            ylim=(0, max(float(epsilon.max()) * 1.16, 1e-9)),
+        )
 
     return Picture(paint)
 
@@ -517,9 +524,13 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
         )
         axes.plot(places, middle, color=ACCENT, marker="o", markersize=2.6, label="median query")
         axes.legend(loc="upper right")
-        limits = {"xlim": (0.5, ranks + 0.5), "ylim": (0, figures.num_teachers)}
         _finish(
-            axes, whole=8, xlabel="rank of the label within its query", ylabel="votes", **limits
+            axes,
+            whole=8,
+            xlabel="rank of the label within its query",
+            ylabel="votes",
+            xlim=(0.5, ranks + 0.5),
+            ylim=(0, figures.num_teachers),
         )
 
     last = f", {middle[-1]:.0f} for the last of {ranks}" if ranks > 1 else ""

@@ -733,8 +733,13 @@ class TableSchema(Preprocessing):
         )
         missing = said.get("missing", ())
         missing = tuple(missing) if isinstance(missing, list) else missing
-        numbers = said.get("decimal", Spelling.decimal), said.get("thousands")
-        spelling = Spelling(*numbers, missing, said.get("date_order"), said.get("first_year"))
+        spelling = Spelling(
+            said.get("decimal", Spelling.decimal),
+            said.get("thousands"),
+            missing,
+            said.get("date_order"),
+            said.get("first_year"),
+        )
         spelling.require(lambda setting: f"{name}.{setting}")
         return cls(read, spelling)
 

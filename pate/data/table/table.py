@@ -898,14 +898,23 @@ class Table(TextReader):
     @cached_property
     # of each split that settings name: its own, or the rows of one for all
     def _files(self) -> dict[str, TableFile]:
-        spelled = self.decimal, self.thousands, self.missing
-        dates: Any = {"date_order": self.date_order, "first_year": self.first_year}
         given = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
             path = Path(self.path)
             encoding = str(self.encoding)
             return {
-                each: TableFile(path, "data.path", encoding, *spelled, self.split, each, **dates)
+                each: TableFile(
+                    path,
+                    "data.path",
+                    encoding,
+                    self.decimal,
+                    self.thousands,
+                    self.missing,
+                    self.split,
+                    each,
+                    date_order=self.date_order,
+                    first_year=self.first_year,
+                )
                 for each in SPLITS
             }
         encodings = (
@@ -915,7 +924,14 @@ class Table(TextReader):
         )
         return {
             split: TableFile(
-                Path(path), f"data.{split}", encodings.get(split, UTF_8), *spelled, **dates
+                Path(path),
+                f"data.{split}",
+                encodings.get(split, UTF_8),
+                self.decimal,
+                self.thousands,
+                self.missing,
+                date_order=self.date_order,
+                first_year=self.first_year,
             )
             for split, path in given.items()
             if path
