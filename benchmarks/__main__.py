@@ -168,7 +168,7 @@ def print_teachers(console: Console) -> None:
 
 def _teachers() -> Table:
     """Engines beside loops: more teachers per second are better."""
-    columns = (
+    table = Table(
         "teachers",
         "all cores",
         "one after the other",
@@ -176,16 +176,18 @@ def _teachers() -> Table:
         "of sgemm",
         "one core: ratio",
         "of sgemm",
+        title="Teachers per second, beside the loop that a user would write",
     )
-    table = Table(*columns, title="Teachers per second, beside the loop that a user would write")
     for result in results():
-        rates = (
+        table.add_row(
+            result.name,
             f"{result.ours:,.1f} / s",
             f"{result.loop:,.2f} / s",
             f"{result.ours / result.loop:.1f}",
+            _share(result.sgemm_share),
+            f"{result.core_ratio:.1f}",
+            _share(result.core_sgemm_share),
         )
-        core = f"{result.core_ratio:.1f}", _share(result.core_sgemm_share)
-        table.add_row(result.name, *rates, _share(result.sgemm_share), *core)
     return table
 
 

@@ -277,8 +277,19 @@ def honest(count: int, kept: Kept, console: Console) -> int:
 def small(aggregator: Aggregator, dataset: Dataset, seed: int) -> dict[str, Any]:
     """One whole attack, with few queries, canaries and runs."""
     budget = Budget(target_delta=DELTA, target_epsilon=EPSILON, accountant=ExactAccountant)
-    sizes = {"num_queries": 100, "num_teachers": 1000, "num_canaries": 125, "num_runs": 2}
-    return Attack(aggregator=aggregator, budget=budget, seed=seed, **sizes).run(dataset).to_json()
+    return (
+        Attack(
+            aggregator=aggregator,
+            budget=budget,
+            seed=seed,
+            num_queries=100,
+            num_teachers=1000,
+            num_canaries=125,
+            num_runs=2,
+        )
+        .run(dataset)
+        .to_json()
+    )
 
 
 def drawn_dataset() -> Dataset:

@@ -105,14 +105,13 @@ def _gaussian(counts: Any) -> object:
 
 
 def _stable(counts: Any) -> object:
-    settings: dict[str, Any] = {
-        "selection_noise": "gumbel",
-        "selection_scale": 39.0,
-        "test": "gaussian",
-    }
-    return StableTopK(**settings, test_std=60.0, failure_prob=1e-12).aggregate(
-        counts, num_teachers=1000, rng=_rng()
-    )
+    return StableTopK(
+        selection_noise="gumbel",
+        selection_scale=39.0,
+        test="gaussian",
+        test_std=60.0,
+        failure_prob=1e-12,
+    ).aggregate(counts, num_teachers=1000, rng=_rng())
 
 
 def _normal(counts: Any) -> object:

@@ -195,11 +195,16 @@ def _compositions() -> list[Job]:
 
 def _optimal_compositions() -> list[Job]:
     """What reports say by default, beside Renyi's figure: nothing is remembered between two rounds."""
-    shape = {"num_queries": 600, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
     events = {
-        f"{name}, 600 x {NUM_LABELS}": aggregators()[name].event_for(**shape)
+        f"{name}, 600 x {NUM_LABELS}": aggregators()[name].event_for(
+            num_queries=600, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
+        )
         for name in ("StableTopK gumbel", "StableTopK table", "GaussianVotes")
-    } | {f"GNMax, 600 x {NUM_LABELS}": GNMax(noise_std=50.0).event_for(**shape)}
+    } | {
+        f"GNMax, 600 x {NUM_LABELS}": GNMax(noise_std=50.0).event_for(
+            num_queries=600, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
+        )
+    }
 
     def job(name: str, event: Event, kind: type[Accountant]) -> Job:
         def run() -> float:

@@ -51,11 +51,6 @@ class _LargeRun:
         test = split(self.num_queries, self.num_test)
         votes = rng.binomial(_NUM_TEACHERS, 0.2 + 0.5 * queries.labels)
         names = tuple(f"label_{index}" for index in range(num_labels))
-        parts = {
-            "private": split(self.num_queries + self.num_test, 4000),
-            "public": queries,
-            "test": test,
-        }
         aggregator = GaussianVotes(noise_std=100.0)
         found = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
         release = found if isinstance(found, Release) else found[0]
@@ -69,19 +64,27 @@ class _LargeRun:
         )
         priced = PricedRelease(aggregator, shape, release.event, 100.0)
         budget = Budget(target_delta=1e-6)
-        told = {
-            "accountant": budget.accountant,
-            "seed": 0,
-            "heading": Heading(),
-            "data_dependent": False,
-        }
         made: dict[str, Any] = {  # what stands for a plan, a payment, votes and models
-            "plan": SimpleNamespace(target_delta=1e-6, **told),
+            "plan": SimpleNamespace(
+                target_delta=1e-6,
+                accountant=budget.accountant,
+                seed=0,
+                heading=Heading(),
+                data_dependent=False,
+            ),
             "payment": SimpleNamespace(priced=priced, budget=budget, epsilon=100.0, seed=0),
             "votes": bits,
             "models": {name: self._model(rng, test) for name in _MODELS},
         }
-        data = Dataset(name="large", real=False, kind="features", label_names=names, **parts)
+        data = Dataset(
+            name="large",
+            real=False,
+            kind="features",
+            label_names=names,
+            private=split(self.num_queries + self.num_test, 4000),
+            public=queries,
+            test=test,
+        )
         return Results(
             dataset=data,
             queries=queries,

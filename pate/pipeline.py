@@ -15,7 +15,6 @@ from collections.abc import Callable
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset
@@ -90,9 +89,10 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     )
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     sources.write(folder)
-    parts = (plan.aggregator, plan.teacher, plan.student)
     num_teachers = priced.shape.num_teachers
-    warnings = plan_warnings(dataset, *parts, num_teachers=num_teachers)
+    warnings = plan_warnings(
+        dataset, plan.aggregator, plan.teacher, plan.student, num_teachers=num_teachers
+    )
     for line in (*said_of_weights(dataset, priced), *priced.doubts, *warnings):
         monitor.say(line)
     payment.begin(monitor, redraw=plan.redraw)
@@ -100,10 +100,16 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     learned = taught(dataset, priced)
     with RunWriter(folder.path / "tensorboard" if plan.tensorboard else None) as events:
         partition = deal(learned.private, num_teachers, randomness)
-        asked_of = plan.teacher, partition, learned, priced.shape.num_queries
-        by = randomness, plan.engine, monitor
         ensemble = Ensemble(
-            *asked_of, *by, on_losses=events.teacher, weights=record_weights(dataset, priced)
+            plan.teacher,
+            partition,
+            learned,
+            priced.shape.num_queries,
+            randomness,
+            plan.engine,
+            monitor,
+            on_losses=events.teacher,
+            weights=record_weights(dataset, priced),
         )
         kept = KeptModels(folder.path / "models")
         _say_what_is_there(folder, ensemble, kept, monitor)
@@ -111,13 +117,15 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         queries = ensemble.queries
         votes.prepare()
         events.teachers()
-        how: dict[str, Any] = {
-            "streams": randomness,
-            "student": plan.student,
-            "inputs": queries.inputs,
-        }
         release = release_once(
-            payment, votes, names=ensemble.public_names, monitor=monitor, events=events, **how
+            payment,
+            votes,
+            names=ensemble.public_names,
+            monitor=monitor,
+            events=events,
+            streams=randomness,
+            student=plan.student,
+            inputs=queries.inputs,
         )
         training = release.training_set(queries.inputs)
         curves: dict[str, Curve] = {}

@@ -85,13 +85,16 @@ def draw(output: str, frontier: Frontier) -> None:
     for place, (level, title, color) in zip(
         apart([end[0] for end in sorted(ends)]), sorted(ends), strict=True
     ):
-        to = {"xycoords": ("axes fraction", "data"), "textcoords": ("axes fraction", "data")}
-        line_to = {
-            "arrowprops": {"arrowstyle": "-", "color": color, "linewidth": 0.6},
-            "va": "center",
-        }
         axes.annotate(
-            title, (1.0, level), xytext=(1.03, place), color=color, fontsize=TEXT, **to, **line_to
+            title,
+            (1.0, level),
+            xytext=(1.03, place),
+            color=color,
+            fontsize=TEXT,
+            xycoords=("axes fraction", "data"),
+            textcoords=("axes fraction", "data"),
+            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6},
+            va="center",
         )
     axes.set(
         xscale="log", xlabel="epsilon, replace-one, delta 1e-6", ylabel="mean average precision"

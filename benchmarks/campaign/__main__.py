@@ -66,14 +66,11 @@ def campaign(
     kind: str, tries: range | list[int], *, seed: int, console: Console | None = None
 ) -> Tally:
     """Some tries of one kind. Each has a generator of its own, so that one of them can be tried again alone."""
-    columns = (
+    bar = Progress(
         TextColumn(kind),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[found]} findings"),
-    )
-    bar = Progress(
-        *columns,
         TimeRemainingColumn(),
         console=console,
         auto_refresh=False,

@@ -42,13 +42,16 @@ class Blobs:
             return Split(inputs[rows], labels[rows], record_ids=ids[rows], group_ids=ids[rows])
 
         end = self.num_private
-        parts = {
-            "private": split(0, end),
-            "public": split(end, end + 400),
-            "test": split(end + 400, end + 800),
-        }
         names = tuple(f"positive_{index}" for index in range(self.num_labels))
-        return Dataset(name="blobs", real=False, kind="features", label_names=names, **parts)
+        return Dataset(
+            name="blobs",
+            real=False,
+            kind="features",
+            label_names=names,
+            private=split(0, end),
+            public=split(end, end + 400),
+            test=split(end + 400, end + 800),
+        )
 
 
 @dataclass(frozen=True)

@@ -50,12 +50,13 @@ def calibrate(
     if not isinstance(accountant(), RdpAccountant):
         # Renyi's answer is near and costs little: a few secants from there on
         with suppress(InvalidValue):
-            options = {
-                "target_epsilon": target_epsilon,
-                "target_delta": target_delta,
-                "start": start,
-            }
-            start = calibrate(event_for, accountant=RdpAccountant, **options)
+            start = calibrate(
+                event_for,
+                accountant=RdpAccountant,
+                target_epsilon=target_epsilon,
+                target_delta=target_delta,
+                start=start,
+            )
             slope = _USUAL_SLOPE
             for _ in range(_SECANTS):
                 here = excess(start)

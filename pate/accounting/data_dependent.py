@@ -511,9 +511,16 @@ class GnmaxCostSanitizer:
     ) -> float:
         """The cost at `order` plus noise, possibly negative: from votes `[Q, L]`."""
         validation.require_generator(rng)
-        shape: dict[str, Any] = {"noise_std": self.noise_std, "num_teachers": self.num_teachers}
-        cost = gnmax_cost(votes, **shape, orders=self.order)
-        scale = gnmax_smooth_sensitivity(votes, **shape, order=self.order, beta=self.beta)
+        cost = gnmax_cost(
+            votes, noise_std=self.noise_std, num_teachers=self.num_teachers, orders=self.order
+        )
+        scale = gnmax_smooth_sensitivity(
+            votes,
+            noise_std=self.noise_std,
+            num_teachers=self.num_teachers,
+            order=self.order,
+            beta=self.beta,
+        )
         _charge(self, ledger)
         return float(cost.rdp[0] + self.noise_multiplier * scale * rng.standard_normal())
 

@@ -276,8 +276,12 @@ class SharedLedger:
         store = Store(path, None)
         found = store.settings  # as they were written: the chain of digests begins with them
         require(found.get("ledger") == _VERSION, "ledger", store.path, "a ledger of this version")
-        terms = {"target_delta": found["target_delta"], "adjacency": found["adjacency"]}
-        return cls(store, **terms, accountant=_stored_accountant(store))
+        return cls(
+            store,
+            target_delta=found["target_delta"],
+            adjacency=found["adjacency"],
+            accountant=_stored_accountant(store),
+        )
 
     @property
     def entries(self) -> list[LedgerEntry]:
@@ -353,13 +357,13 @@ class Ledger:
         unit: PrivacyUnit | None = None,
     ) -> None:
         if not isinstance(path, SharedLedger):
-            settings: dict[str, Any] = {
-                "adjacency": adjacency,
-                "accountant": accountant,
-                "filter": filter,
-            }
             path = SharedLedger(
-                path, target_delta=target_delta, max_epsilon=max_epsilon, **settings
+                path,
+                target_delta=target_delta,
+                max_epsilon=max_epsilon,
+                adjacency=adjacency,
+                accountant=accountant,
+                filter=filter,
             )
         require(
             isinstance(data, str),

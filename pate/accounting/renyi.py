@@ -94,8 +94,11 @@ def _divergences(pairs: Array, which: NDArray[np.int64], orders: Array) -> Array
         q = log_q[at]
         not_p = log_not_p[at]
         not_q = log_not_q[at]
-        both = bernoulli_rdp(p, not_p, q, not_q, order), bernoulli_rdp(q, not_q, p, not_p, order)
-        np.maximum(*both, out=made[start : start + _BLOCK])
+        np.maximum(
+            bernoulli_rdp(p, not_p, q, not_q, order),
+            bernoulli_rdp(q, not_q, p, not_p, order),
+            out=made[start : start + _BLOCK],
+        )
     return made
 
 

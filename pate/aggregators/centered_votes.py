@@ -404,13 +404,16 @@ class CenteredVotes(base.TeacherVotesAggregator):
         center = self.center
         total = source.num_teachers
         if self.prevalence_share > 0:  # released once
-            given: dict[str, Any] = {"num_teachers": total, "rng": for_prevalence, "drawn": drawn}
 
             def released() -> dict[str, Array]:
                 each = source.records_per_teacher
                 return {
                     "prevalence": self.prevalence.release(
-                        source.share_sums(), **given, records_per_teacher=each
+                        source.share_sums(),
+                        num_teachers=total,
+                        rng=for_prevalence,
+                        drawn=drawn,
+                        records_per_teacher=each,
                     )
                 }
 
@@ -473,12 +476,15 @@ class CenteredVotes(base.TeacherVotesAggregator):
         self, center: Any, source: VoteSource
     ) -> tuple[CenteredVotes, NDArray[np.int64]]:
         """What releases the votes around a center, and the sum that it releases."""
-        basis = {"noise_multiplier": self.votes_multiplier}
-        step = self.centered_at(center, span=source.span(**basis), weights=source.weights)
+        step = self.centered_at(
+            center, span=source.span(noise_multiplier=self.votes_multiplier), weights=source.weights
+        )
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
         gather = partial(step.gather, num_teachers=source.num_teachers)
         key = ("summary", self._text, known.tobytes())
-        return step, source.remembered(key, lambda: gather(source.votes_around(known, **basis)))
+        return step, source.remembered(
+            key, lambda: gather(source.votes_around(known, noise_multiplier=self.votes_multiplier))
+        )
 
     @property
     def num_rounds(self) -> int:
@@ -606,12 +612,12 @@ class CenteredVotes(base.TeacherVotesAggregator):
         )
         first = next(blocks)
         shape = first.shape[1:]
-        given = {
-            "center": self._center(shape),
-            "num_teachers": num_teachers,
-            "weights": self.weights,
-        }
-        return self._clipped_sum(shape).total(chain([first], blocks), **given)
+        return self._clipped_sum(shape).total(
+            chain([first], blocks),
+            center=self._center(shape),
+            num_teachers=num_teachers,
+            weights=self.weights,
+        )
 
     def _release(
         self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng

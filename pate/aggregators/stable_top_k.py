@@ -154,21 +154,30 @@ class StableAggregator(PerQueryAggregator):
         require(good, "table_order", self.table_order, "a finite number > 1")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        shape: dict[str, Any] = {"num_teachers": num_teachers, "adjacency": self.adjacency}
         if isinstance(self.table, CertifiedTable):
-            return self.table.test_for(**shape)
+            return self.table.test_for(num_teachers=num_teachers, adjacency=self.adjacency)
         if isinstance(self.table, StabilityTable):
-            return StabilityTest.from_table(self.table, **shape)
+            return StabilityTest.from_table(
+                self.table, num_teachers=num_teachers, adjacency=self.adjacency
+            )
         failure_prob = self.failure_prob or self.usual_failure_prob
         if self.test != "table":
             make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
-            return make(test_std=float(self.test_std or 0), failure_prob=failure_prob, **shape)
+            return make(
+                test_std=float(self.test_std or 0),
+                failure_prob=failure_prob,
+                num_teachers=num_teachers,
+                adjacency=self.adjacency,
+            )
         order = float(self.table_order or 0)
         budget = float(self.table_budget or 0)
         levels = num_teachers // self.adjacency.gap_sensitivity + 1
-        given = {"order": order, "rdp_budget": budget, "failure_prob": failure_prob}
         return StabilityTest.from_table(
-            optimal_stability_table(**given, num_levels=levels), **shape
+            optimal_stability_table(
+                order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=levels
+            ),
+            num_teachers=num_teachers,
+            adjacency=self.adjacency,
         )
 
     def scaled(self, factor: float) -> Self:
@@ -260,8 +269,13 @@ class StableTopK(StableAggregator):
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
         """The first step, for votes of that shape."""
-        noise: dict[str, Any] = {"noise_scale": self.selection_scale, "noise": self.selection_noise}
-        return self.part(GapSelection, **noise, num_labels=num_labels, num_teachers=num_teachers)
+        return self.part(
+            GapSelection,
+            noise_scale=self.selection_scale,
+            noise=self.selection_noise,
+            num_labels=num_labels,
+            num_teachers=num_teachers,
+        )
 
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
         """Both steps, for votes of that shape."""
@@ -305,9 +319,10 @@ class StableTopK(StableAggregator):
 
     def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """The regularizer by its values: the text of a function says nothing about them."""
-        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
-        rest = super(StableTopK, replace(self, regularizer=None)).identity(**shape)
-        return f"{rest}, {self.gap_selection(**shape).offsets.tolist()}"
+        rest = super(StableTopK, replace(self, regularizer=None)).identity(
+            num_labels=num_labels, num_teachers=num_teachers
+        )
+        return f"{rest}, {self.gap_selection(num_labels=num_labels, num_teachers=num_teachers).offsets.tolist()}"
 
     def tested(
         self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int
@@ -503,8 +518,12 @@ def _best_split(
 
         # in fractions so that orders compare; then how low it ends
         def levels(fit: tuple[float, float]) -> Rank:
-            given = {"order": fit[0], "rdp_budget": (1 - share) * fit[1], "failure_prob": failure}
-            logits = optimal_stability_table(**given, num_levels=num_levels).logits
+            logits = optimal_stability_table(
+                order=fit[0],
+                rdp_budget=(1 - share) * fit[1],
+                failure_prob=failure,
+                num_levels=num_levels,
+            ).logits
             reached = np.interp(_LOGIT_OF_95, logits, np.arange(len(logits)))
             return float(reached) if logits[-1] >= _LOGIT_OF_95 else math.inf, -logits[-1]
 

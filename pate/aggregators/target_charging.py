@@ -96,8 +96,13 @@ def session_event(
         charging.overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob)
         < session_delta
     ):
-        given: dict[str, Any] = {"target_delta": session_delta, "failure_prob": failure_prob}
-        price = charging.best_session_price(target, target_hits=target_hits, by_play=False, **given)
+        price = charging.best_session_price(
+            target,
+            target_hits=target_hits,
+            by_play=False,
+            target_delta=session_delta,
+            failure_prob=failure_prob,
+        )
         if price.num_accesses < num_calls:
             count = price.num_accesses
             overrun = price.overrun_prob
@@ -368,9 +373,13 @@ class BoundaryAggregator(TargetChargedAggregator):
         return Round(*shown(outcomes), outcomes == distribution.shape[1])
 
     def _session_event(self, call_epsilon: float, num_calls: int, **calls: Any) -> pa.Event:
-        hits = {"target_hits": self.target_hits, "session_delta": self.session_delta}
         return session_event(
-            charging.tight_boundary, call_epsilon, num_calls=num_calls, **hits, **calls
+            charging.tight_boundary,
+            call_epsilon,
+            num_calls=num_calls,
+            target_hits=self.target_hits,
+            session_delta=self.session_delta,
+            **calls,
         )
 
 

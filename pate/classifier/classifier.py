@@ -662,12 +662,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         priced = plan_release(
             aggregator, VoteShape(**counts, num_teachers=self.n_teachers), budget, names=_NAMES
         )
-        told: dict[str, Any] = {
-            "names": _NAMES,
-            "num_groups": num_groups,
-            "allow_useless": self.allow_useless,
-        }
-        doubts = [*require_useful(aggregator, priced, budget, **told)]
+        doubts = [
+            *require_useful(
+                aggregator,
+                priced,
+                budget,
+                names=_NAMES,
+                num_groups=num_groups,
+                allow_useless=self.allow_useless,
+            )
+        ]
         doubts += few_records(
             f"n_teachers={self.n_teachers}",
             pools.inputs.shape[0],

@@ -35,8 +35,14 @@ def audit(config: DictConfig) -> None:
         given_only=True,
         data_dependent=config.data_dependent,
     )
-    page = {"audited": audited, "votes": votes, "adjacencies": list(Adjacency)}
-    print_found(config.format, audited.to_json(adjacency), "cli/audit.txt", **page)
+    print_found(
+        config.format,
+        audited.to_json(adjacency),
+        "cli/audit.txt",
+        audited=audited,
+        votes=votes,
+        adjacencies=list(Adjacency),
+    )
 
 
 main = command_of(audit, "audit", __name__)

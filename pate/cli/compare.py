@@ -81,8 +81,16 @@ def _others(config: DictConfig) -> tuple[Method, ...]:
         name = str(HydraConfig.get().runtime.choices["method"])
         require(name not in nodes, "method", name, "a method that methods= does not list as well")
         nodes[name] = config.method
-    terms = {"allowed_targets": list(config.allowed_targets), "adjacency": config.adjacency}
-    return tuple(build(node, "method", name=name, **terms) for name, node in nodes.items())
+    return tuple(
+        build(
+            node,
+            "method",
+            name=name,
+            allowed_targets=list(config.allowed_targets),
+            adjacency=config.adjacency,
+        )
+        for name, node in nodes.items()
+    )
 
 
 def _names(asked: Any, others: tuple[Method, ...] = ()) -> tuple[str, ...]:
@@ -191,8 +199,14 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
         ]
         return [each.text if spread else each.text.removeprefix("0") for each in shown]
 
-    page = {"frontier": frontier, "folder": folder, "spread": spread, "scores": scores}
-    print_page("cli/compare.txt", console=console, **page)
+    print_page(
+        "cli/compare.txt",
+        console=console,
+        frontier=frontier,
+        folder=folder,
+        spread=spread,
+        scores=scores,
+    )
 
 
 main = command_of(compare_from_config, "compare", __name__)

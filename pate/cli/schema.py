@@ -133,8 +133,14 @@ def _dealing(config: DictConfig) -> Dealing | None:
         shares = ()
     rule = "a column, or two shares, of the public and the test part: split=.1,.1"
     require(len(shares) == 2, "split", ",".join(map(str, words)), rule)
-    spelled = config.encoding, config.decimal, config.thousands, tuple(config.missing)
-    file = TableFile(Path(str(config.data)), "data", *spelled)
+    file = TableFile(
+        Path(str(config.data)),
+        "data",
+        config.encoding,
+        config.decimal,
+        config.thousands,
+        tuple(config.missing),
+    )
     return Dealing(file, config.group, shares[0], shares[1], config.seed)
 
 

@@ -52,8 +52,10 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     settings = run.plain_settings(config, run.BESIDE)
     hydra = HydraConfig.get()
     heading = run.run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
-    names = str(heading.compared["data"]), heading.aggregator
-    output_dir = Path(config.output_dir or run.default_folder(*names, settings=settings))
+    output_dir = Path(
+        config.output_dir
+        or run.default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)
+    )
     if hydra.mode == RunMode.MULTIRUN:
         enter_folder(Path(hydra.sweep.dir), hydra.job.num, output_dir)
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))

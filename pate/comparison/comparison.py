@@ -380,11 +380,13 @@ class Trial:
             if blank.is_baseline:
                 raise
             return replace(blank, note=str(error))
-        answers: dict[str, Any] = {
-            "num_answered": trained.num_answered,
-            "label_accuracy": trained.label_accuracy,
-        }
-        return replace(blank, intervals=intervals, **answers, **scores)
+        return replace(
+            blank,
+            intervals=intervals,
+            num_answered=trained.num_answered,
+            label_accuracy=trained.label_accuracy,
+            **scores,
+        )
 
 
 def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:
@@ -395,11 +397,6 @@ def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -
     # of a name; later ones add @T
     first = next(other for other in plan.methods if other.name == method.name)
     shown = method.name if method is first else f"{method.name}@{columns['num_teachers']}"
-    price: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": plan.target_delta,
-        "accountant": accountant,
-    }
     budget = Budget(
         target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant
     )
@@ -409,7 +406,14 @@ def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -
         bench,
         plan.seeds,
         [priced, bench.digest],
-        blank=Run(aggregator=shown, num_queries=plan.num_queries, **price, **columns),
+        blank=Run(
+            aggregator=shown,
+            num_queries=plan.num_queries,
+            epsilon=epsilon,
+            delta=plan.target_delta,
+            accountant=accountant,
+            **columns,
+        ),
         contender=partial(
             calibrated, method, budget, bench, path, allow_useless=plan.allow_useless
         ),

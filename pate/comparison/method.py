@@ -277,8 +277,14 @@ class PATEMethod(Method):
         ]
 
     def check(self, bench: Bench) -> None:
-        counts = {"num_teachers": self._shape(bench).num_teachers, "num_queries": bench.num_queries}
-        require_parts(bench.dataset, self.aggregator, self.teacher, self.student, **counts)
+        require_parts(
+            bench.dataset,
+            self.aggregator,
+            self.teacher,
+            self.student,
+            num_teachers=self._shape(bench).num_teachers,
+            num_queries=bench.num_queries,
+        )
 
     def warnings(self, bench: Bench) -> Iterator[str]:
         total = self._shape(bench).num_teachers
@@ -342,8 +348,15 @@ class PATEMethod(Method):
         )
         randomness = Randomness(folder, bench.ensemble_seed)
         partition = deal(bench.dataset.private, self._shape(bench).num_teachers, randomness)
-        asked = self.teacher, partition, bench.dataset, bench.num_queries
-        return Ensemble(*asked, randomness, bench.engine, monitor or Monitor())
+        return Ensemble(
+            self.teacher,
+            partition,
+            bench.dataset,
+            bench.num_queries,
+            randomness,
+            bench.engine,
+            monitor or Monitor(),
+        )
 
     def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
         """What `require_useful` says of it, with as many teachers as parts of the records are bounded one by one."""

@@ -135,11 +135,13 @@ def choices(*groups: str) -> str:
                     line.lstrip("# ") for line in comment if not line.startswith("# @package")
                 )
                 about = found[0].rstrip(".") if (found := _SENTENCE.match(about)) else about
-            indents: Any = {
-                "initial_indent": f"    {name:<{width}}",
-                "subsequent_indent": " " * (width + 4),
-            }
-            lines += wrap(about, 116, break_on_hyphens=False, **indents) or [f"    {name}"]
+            lines += wrap(
+                about,
+                116,
+                break_on_hyphens=False,
+                initial_indent=f"    {name:<{width}}",
+                subsequent_indent=" " * (width + 4),
+            ) or [f"    {name}"]
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs)
 

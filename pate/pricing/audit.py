@@ -68,9 +68,12 @@ def published_claim(
 
     def curve(orders: Array) -> Array:
         if isinstance(aggregator, aggregators.GNMax):
-            noise = {"noise_std": aggregator.noise_std}
             return np.asarray(
-                theorem_6_rdp(gnmax_log_q(counts, **noise), orders=orders, **noise).sum(axis=0)
+                theorem_6_rdp(
+                    gnmax_log_q(counts, noise_std=aggregator.noise_std),
+                    orders=orders,
+                    noise_std=aggregator.noise_std,
+                ).sum(axis=0)
             )
         return np.asarray(
             sum(
@@ -228,12 +231,15 @@ def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> li
         return usual
     # the paper's, where that leaves some of delta
     failure = min(1e-9, 0.6 * target_delta / shape.num_queries)
-    both: dict[str, Any] = {
-        "selection_scale": noise_std,
-        "test_std": noise_std,
-        "failure_prob": failure,
-    }
-    return [*usual, aggregators.StableTopK(selection_noise="gaussian", **both)]
+    return [
+        *usual,
+        aggregators.StableTopK(
+            selection_noise="gaussian",
+            selection_scale=noise_std,
+            test_std=noise_std,
+            failure_prob=failure,
+        ),
+    ]
 
 
 def _configured_name(aggregator: Aggregator) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,9 +66,10 @@ def lower_bound_of(
             share = 0.5
             moved = num_labels
             if isinstance(aggregator, aggregators.ClippedVotes):
-                size: Any = {"num_labels": num_labels, "adjacency": aggregator.adjacency}
                 share = aggregator.threshold_share
-                moved = squared_sensitivity(aggregator.vote_clip, **size)
+                moved = squared_sensitivity(
+                    aggregator.vote_clip, num_labels=num_labels, adjacency=aggregator.adjacency
+                )
             law = partial(_bit, at=share * shape.num_teachers, noise_std=aggregator.noise_std)
             releases = releases * moved
             above, middle, below = (

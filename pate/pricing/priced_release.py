@@ -300,13 +300,21 @@ def plan_release(
     272
     """
     if budget.max_epsilon is None:
-        given: dict[str, Any] = {
-            "num_queries": shape.num_queries,
-            "target_delta": budget.target_delta,
-        }
-        require_achievable_delta(**given, num_labels=shape.num_labels)
-        aggregator = aggregator.settled(**given)
-        require_delta_left(aggregator, **given, spelled=names.noise, queries=names.num_queries)
+        require_achievable_delta(
+            num_queries=shape.num_queries,
+            target_delta=budget.target_delta,
+            num_labels=shape.num_labels,
+        )
+        aggregator = aggregator.settled(
+            num_queries=shape.num_queries, target_delta=budget.target_delta
+        )
+        require_delta_left(
+            aggregator,
+            num_queries=shape.num_queries,
+            target_delta=budget.target_delta,
+            spelled=names.noise,
+            queries=names.num_queries,
+        )
     start = aggregator
     classes = tuple[BudgetClass, ...]()
     if budget.classes is not None and aggregator.budgets_by != "weights":
@@ -318,9 +326,14 @@ def plan_release(
         wanted = {
             name: getattr(budget, name) for name in ("max_epsilon", "target_delta", "accountant")
         }
-        sizes: dict[str, Any] = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
         at_most = None if more_queries else shape.num_queries
-        found = largest_num_queries(aggregator, **wanted, **sizes, at_most=at_most)
+        found = largest_num_queries(
+            aggregator,
+            **wanted,
+            num_labels=shape.num_labels,
+            num_teachers=shape.num_teachers,
+            at_most=at_most,
+        )
         shape = replace(shape, num_queries=found)
         solved = {"num_queries": found}
         aggregator = aggregator.settled(num_queries=found, target_delta=budget.target_delta)

@@ -345,8 +345,9 @@ def quote_release(
     if test is not None:
         gaps = {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
         if isinstance(aggregator, aggregators.StableTopK):  # whose module others need not load
-            size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
-            gaps["lone_gap_at_50"] = aggregator.steps(**size).gap_to_release(0.5)
+            gaps["lone_gap_at_50"] = aggregator.steps(
+                num_labels=shape.num_labels, num_teachers=shape.num_teachers
+            ).gap_to_release(0.5)
     return Quote(
         **own,
         delta=delta,

@@ -80,15 +80,13 @@ class Ensemble:
         """The votes in rounds along directions, by public rows; `ask` says what trained teachers say."""
         private = self.dataset.private
         parts = self.partition
-        records: dict[str, Any] = {
-            "inputs": private.inputs,
-            "labels": private.labels,
-            "teacher_of": parts.teacher_of,
-        }
-        pool: dict[str, Any] = {"directions": directions, "public_inputs": rows, "ask": ask}
         return MomentVotes(
-            **records,
-            **pool,
+            inputs=private.inputs,
+            labels=private.labels,
+            teacher_of=parts.teacher_of,
+            directions=directions,
+            public_inputs=rows,
+            ask=ask,
             num_teachers=self.num_teachers,
             records_per_teacher=records_per_teacher,
         )
@@ -172,13 +170,12 @@ class TrainedVotes(VoteSource):
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
         if not self.teacher.votes_in_rounds or len(self.ensemble.dataset.public.inputs.shape) != 2:
             return None  # a student of images is more than linear
-        sizes = {
-            "num_teachers": self.num_teachers,
-            "num_records": self.num_groups,
-            "num_labels": self.num_labels,
-        }
         count = affordable_directions(
-            noise_multiplier=noise_multiplier, noise_share=SHARE_IN_ROUNDS, **sizes
+            noise_multiplier=noise_multiplier,
+            noise_share=SHARE_IN_ROUNDS,
+            num_teachers=self.num_teachers,
+            num_records=self.num_groups,
+            num_labels=self.num_labels,
         )
 
         def moments() -> MomentVotes:

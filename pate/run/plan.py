@@ -161,8 +161,14 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor | None = None) -> Price
     plan = plan.fitted(dataset)
     groups = dataset.private.num_groups
     num_teachers = plan.num_teachers or groups
-    parts = (plan.aggregator, plan.teacher, plan.student)
-    require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
+    require_parts(
+        dataset,
+        plan.aggregator,
+        plan.teacher,
+        plan.student,
+        num_teachers=num_teachers,
+        num_queries=plan.num_queries,
+    )
     _ = plan.places(num_teachers)  # refuses what cannot be
     shape = VoteShape(
         num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers

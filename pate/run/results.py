@@ -208,8 +208,9 @@ class Results:
             for name, made in CONSTANTS.items()
         }
         for name, model in self.models.items():
-            said = model.predict(test), model.predict_proba(test)
-            found[name] = Prediction(*said, model.threshold)
+            found[name] = Prediction(
+                model.predict(test), model.predict_proba(test), model.threshold
+            )
         return found
 
     @cached_property
@@ -272,14 +273,15 @@ def write_report(results: Results, events: RunWriter, *, started: float) -> Repo
         real=data.real,
         features=report.data.features,
     )
-    of = {"name": data.name, "kind": data.kind, "labels": data.label_names}
     publish(
         results.models["student"],
         folder.release,
         report.privacy,
         report.release,
         data.preprocessing,
-        **of,
+        name=data.name,
+        kind=data.kind,
+        labels=data.label_names,
     )
     write_text(folder.path / "report.html", render_html(report, figures))
     if figures.gaps is not None:

@@ -185,8 +185,13 @@ class Descent:
     def pace(self, rate: Array) -> LearningTimes:
         """How long each label learns, given the variance of its gradients' noise, over the number of steps, `[L]`."""
         signal = np.sqrt(self.variances)
-        given = self._widths, _SIGNAL * signal / signal.sum(), self.prevalence, rate
-        best = LearningTimes.best(*given, clip_factor=self._unclipped)
+        best = LearningTimes.best(
+            self._widths,
+            _SIGNAL * signal / signal.sum(),
+            self.prevalence,
+            rate,
+            clip_factor=self._unclipped,
+        )
         return replace(best, times=best.within(self.num_steps, longer=_LONGER))
 
     def moved(self, weights: Array, gradient: Array, pace: LearningTimes) -> Array:

@@ -304,12 +304,13 @@ class MadeUpVotes(VoteSource):
 
     def first(self, num_queries: int) -> MadeUpVotes:
         """The votes on the first queries."""
-        shape = {
-            "num_queries": num_queries,
-            "num_labels": self.num_labels,
-            "num_teachers": self.num_teachers,
-        }
-        return MadeUpVotes(**shape, agreement=self.agreement, num_present=self.num_present)
+        return MadeUpVotes(
+            num_queries=num_queries,
+            num_labels=self.num_labels,
+            num_teachers=self.num_teachers,
+            agreement=self.agreement,
+            num_present=self.num_present,
+        )
 
     def bits(self) -> Iterator[Bits]:
         size = max(1, _BLOCK_ENTRIES // self._counts.size)

@@ -190,13 +190,17 @@ def frontier(names: tuple[str, ...], epsilons: tuple[float, ...], **fields: Any)
                 student="low_rank",
                 num_teachers=61_629,
             )
-            terms: dict[str, Any] = {
-                "adjacency": "replace_one",
-                "delta": 1e-6,
-                "accountant": "pld",
-                "epsilon": epsilon,
-            }
-            runs += [replace(run, seed=seed, **terms) for seed in range(2)]
+            runs += [
+                replace(
+                    run,
+                    seed=seed,
+                    adjacency="replace_one",
+                    delta=1e-6,
+                    accountant="pld",
+                    epsilon=epsilon,
+                )
+                for seed in range(2)
+            ]
     return Frontier(runs=tuple(runs), num_test=10_000, **({"dataset": "wordnet"} | fields))
 
 

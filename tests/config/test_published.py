@@ -245,25 +245,29 @@ def test_of_our_data_sets_there_is_the_class_and_no_folder(composed: Any, name: 
 @pytest.mark.parametrize("name", members("aggregator"))
 def test_what_is_published_says_what_the_release_costs(composed: Any, name: str) -> None:
     """The aggregator as it was calibrated is built again from the file, and its price is the same."""
-    shape = {"num_labels": 8, "num_teachers": 300}
     config = composed(
         f"aggregator={name}", "teacher.num_teachers=300", "num_queries=50", "accountant=rdp"
     )
-    terms = {
-        "target_epsilon": 60.0 if name == "stable_top_k_boundary" else 8.0,
-        "target_delta": 1e-6,
-    }
     aggregator = build_aggregator(config.aggregator, adjacency="add_remove")
-    aggregator = aggregator.calibrated(**terms, num_queries=50, **shape, accountant=RdpAccountant)
+    aggregator = aggregator.calibrated(
+        target_epsilon=60.0 if name == "stable_top_k_boundary" else 8.0,
+        target_delta=1e-6,
+        num_queries=50,
+        num_labels=8,
+        num_teachers=300,
+        accountant=RdpAccountant,
+    )
     settings = OmegaConf.to_container(config, resolve=True) | {"adjacency": "add_remove"}
     read = OmegaConf.create(public_settings(settings, aggregator))
     again = build_aggregator(read.aggregator, adjacency=read.adjacency)
     accountant: Any = build(read.accountant, "accountant")
     assert read.teacher.num_teachers == 300
-    event = again.event_for(num_queries=read.num_queries, **shape)
+    event = again.event_for(num_queries=read.num_queries, num_labels=8, num_teachers=300)
     epsilon = accountant.compose(event).get_epsilon(read.target_delta)
     expected = (
-        RdpAccountant().compose(aggregator.event_for(num_queries=50, **shape)).get_epsilon(1e-6)
+        RdpAccountant()
+        .compose(aggregator.event_for(num_queries=50, num_labels=8, num_teachers=300))
+        .get_epsilon(1e-6)
     )
     assert 0 < epsilon == pytest.approx(expected, rel=1e-12)
 

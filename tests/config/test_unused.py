@@ -128,7 +128,6 @@ def test_fields_of_aggregators(composed: Callable[..., Any], name: str) -> None:
         usual = footprint(aggregator)
     except InvalidValue:
         pytest.skip("takes no made-up votes")
-    target = {"target_epsilon": 20.0, "target_delta": 1e-6, "accountant": RdpAccountant}
     for field, other in others_of(aggregator):
         if field in OF_RUNS:
             continue
@@ -144,7 +143,12 @@ def test_fields_of_aggregators(composed: Callable[..., Any], name: str) -> None:
             f"aggregator.{field} of {name} is said to change nothing"
         )
         if not changes:  # with a target it may be a share of the budget
-            solved = [each.calibrated(**target, **SHAPE) for each in (aggregator, other)]
+            solved = [
+                each.calibrated(
+                    target_epsilon=20.0, target_delta=1e-6, accountant=RdpAccountant, **SHAPE
+                )
+                for each in (aggregator, other)
+            ]
             same = footprint(solved[0]) == footprint(solved[1])
             assert not same or field in of_solved, (
                 f"aggregator.{field} of {name} changes nothing beside a target"

@@ -203,8 +203,13 @@ def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
     aggregator = case.aggregator
     if isinstance(aggregator, CenteredVotes):
         aggregator = dataclasses.replace(aggregator, prevalence_share=prevalence_share)
-    shape = {"num_queries": 5, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
-    source = MadeUpVotes(**shape, agreement=1.0, num_present=2)
+    source = MadeUpVotes(
+        num_queries=5,
+        num_labels=NUM_LABELS,
+        num_teachers=NUM_TEACHERS,
+        agreement=1.0,
+        num_present=2,
+    )
     ledger = Ledger(target_delta=1e-4, accountant=RdpAccountant)
 
     def nothing_expected(labels: Any, answered: Any, num_queries: int) -> Any:
@@ -215,7 +220,7 @@ def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
     assert (
         [entry.event for entry in ledger.entries]
         == [release.event]
-        == [aggregator.event_for(**shape)]
+        == [aggregator.event_for(num_queries=5, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)]
     )
     price = RdpAccountant().compose(release.event).get_epsilon(1e-4)
     assert ledger.epsilon == pytest.approx(price, rel=1e-9)

@@ -82,8 +82,9 @@ def label_probabilities(aggregator: Aggregator, counts: Counts) -> Array:
 
 def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Counts], Array]) -> None:
     """Four labels at epsilon 0.97: one vote never turns a probability from 0 to 1."""
-    shape = {"num_queries": 1, "num_labels": 4, "num_teachers": 800}
-    calibrated = aggregator.calibrated(target_epsilon=0.97, target_delta=1e-6, **shape)
+    calibrated = aggregator.calibrated(
+        target_epsilon=0.97, target_delta=1e-6, num_queries=1, num_labels=4, num_teachers=800
+    )
     for votes in (
         [400, 400, 399, 0],
         [800, 401, 400, 0],
@@ -139,10 +140,14 @@ def test_2_noise_is_fresh_for_every_query() -> None:
 def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
     """One of three teachers trades the votes for two labels for votes for two others; wide noise."""
     counts = np.array([2, 2, 1, 1])
-    shape = {"num_queries": 1, "num_labels": 4, "num_teachers": 3}
     bits = ndtr((counts - 1.5) / 20.0), ndtr((counts[::-1] - 1.5) / 20.0)
     for norm in ("l1", "l2"):
-        check_bits(ClippedVotes(noise_std=20.0, vote_clip=2, norm=norm).event_for(**shape), *bits)
+        check_bits(
+            ClippedVotes(noise_std=20.0, vote_clip=2, norm=norm).event_for(
+                num_queries=1, num_labels=4, num_teachers=3
+            ),
+            *bits,
+        )
     caught(check_bits, pa.GaussianEvent(20.0 / 2**0.5), *bits)
 
 
@@ -380,8 +385,15 @@ def check_budget(queries: int) -> None:
 
 
 def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
-    budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "num_labels": 40, "num_teachers": 800}
-    check_budget(largest_num_queries(GaussianVotes(noise_std=100.0), **budget))
+    check_budget(
+        largest_num_queries(
+            GaussianVotes(noise_std=100.0),
+            max_epsilon=8.0,
+            target_delta=1e-6,
+            num_labels=40,
+            num_teachers=800,
+        )
+    )
     caught(check_budget, queries_until_spent(lambda count: math.nan, 8.0, 10_000))
 
 

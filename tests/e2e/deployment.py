@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = Path(__file__).parent / "federated_app"
@@ -119,10 +119,14 @@ class Deployment:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def _started(self, tool: str, *options: str, log: str) -> subprocess.Popen[bytes]:
-        given: Any = {"cwd": self.folder, "env": self._environment(), "start_new_session": True}
         with (self.folder / f"{log}.log").open("ab") as out:
             return subprocess.Popen(
-                [self._tool(tool), *options], **given, stdout=out, stderr=subprocess.STDOUT
+                [self._tool(tool), *options],
+                cwd=self.folder,
+                env=self._environment(),
+                start_new_session=True,
+                stdout=out,
+                stderr=subprocess.STDOUT,
             )
 
     @staticmethod

@@ -135,8 +135,12 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
     ended = {}
     for rounds in (1, 2):
-        few = {"teacher": LinearTeacher(device="cpu"), "num_teachers": 60, "target_epsilon": 8.0}
-        plan = centered_plan(aggregator=votes(rounds=rounds), **few)
+        plan = centered_plan(
+            aggregator=votes(rounds=rounds),
+            teacher=LinearTeacher(device="cpu"),
+            num_teachers=60,
+            target_epsilon=8.0,
+        )
         ended[rounds] = train(plan, tmp_path / str(rounds))
     assert charges(tmp_path / "1")[-1]["epsilon"] == charges(tmp_path / "2")[-1]["epsilon"]
     assert ended[2].student.mean_average_precision > ended[1].student.mean_average_precision + 0.02

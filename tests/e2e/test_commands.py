@@ -297,9 +297,10 @@ def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
     rows = [";".join(map(str, row)) for row in counts.tolist()]
     (tmp_path / "votes.csv").write_text("\n".join(["flu;cough;old", *rows]) + "\n")
     np.save(tmp_path / "votes.npy", counts)
-    words = ("num_teachers=50", "noise_std=10", "accountant=rdp")
     shown = [
-        call("audit", f"votes={tmp_path / name}", *words).stdout
+        call(
+            "audit", f"votes={tmp_path / name}", "num_teachers=50", "noise_std=10", "accountant=rdp"
+        ).stdout
         for name in ("votes.csv", "votes.npy")
     ]
     assert shown[0] == shown[1]
@@ -312,7 +313,13 @@ def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
     assert "is no bound for yours" in assumed
     (tmp_path / "votes.csv").write_text("\n".join([*rows, "1;secret;3"]))
     line = "expected a number in each cell, as many in each row, row 21 below the heading holds something else"
-    said = refused("audit", f"votes={tmp_path / 'votes.csv'}", *words)
+    said = refused(
+        "audit",
+        f"votes={tmp_path / 'votes.csv'}",
+        "num_teachers=50",
+        "noise_std=10",
+        "accountant=rdp",
+    )
     assert said == f"votes={tmp_path / 'votes.csv'}: {line}"
 
 

@@ -42,13 +42,16 @@ def _write(path: Path, times: int) -> None:
 def _release(folder: Path, times: int) -> Path:
     folder.mkdir()
     _write(folder / "all.csv", times)
-    data = (
+    ended = call(
+        "train",
         "data=table",
         f"data.path={folder / 'all.csv'}",
         "data.split=part",
         "data.labels=[flu,cough]",
+        *WORDS,
+        *MORE,
+        f"output_dir={folder / 'run'}",
     )
-    ended = call("train", *data, *WORDS, *MORE, f"output_dir={folder / 'run'}")
     assert ended.returncode == 0, ended.stderr
     return folder / "run" / "release"
 

@@ -315,8 +315,7 @@ def changed(statement: str) -> Callable[[Path, str], None]:
 
 
 def charged_more(folder: Path, name: str) -> None:
-    settings = {"target_delta": 1e-5, "accountant": RdpAccountant, "data": DIGEST}
-    Ledger(folder / "ledger.db", **settings).charge(
+    Ledger(folder / "ledger.db", target_delta=1e-5, accountant=RdpAccountant, data=DIGEST).charge(
         GaussianEvent(50.0), adjacency="replace_one", key="foreign"
     )
 

@@ -166,12 +166,16 @@ def test_every_aggregator_releases_and_teaches_the_same(
 def test_teachers_whose_records_are_read_too(
     teacher: Voter, number: int | None, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {
-        "teacher": teacher,
-        "num_teachers": number,
-        "student": LowRankStudent(),
-    }
-    require_parity(seeded_plan(shipped("centered_votes"), holders=None, **given), tmp_path)
+    require_parity(
+        seeded_plan(
+            shipped("centered_votes"),
+            holders=None,
+            teacher=teacher,
+            num_teachers=number,
+            student=LowRankStudent(),
+        ),
+        tmp_path,
+    )
 
 
 STUDENTS: dict[str, Callable[[], Student]] = {
@@ -213,8 +217,14 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
     aggregator = shipped(name)
     plan = seeded_plan(aggregator, holders=None, teacher=SklearnTeacher(GaussianNB()))
     stopped(plan, tmp_path, "training the student")
-    terms = {"epsilon": EPSILON, "accountant": RdpAccountant, "random_state": SEED}
-    model = PATEClassifier(GaussianNB(), aggregator=aggregator, **TERMS, **terms)
+    model = PATEClassifier(
+        GaussianNB(),
+        aggregator=aggregator,
+        **TERMS,
+        epsilon=EPSILON,
+        accountant=RdpAccountant,
+        random_state=SEED,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # seeded noise, and one label per query
         model.fit(
@@ -229,8 +239,15 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
 def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
     """Its student expects the answers: queries whose prior agrees cost nothing, so the session lasts."""
     data = small_dataset()
-    scales = {"prior_scale": 1.0, "selection_scale": 1.0, "table_order": 3.0, "table_budget": 4.0}
-    aggregator = NotPriorTopK(**scales, first_queries=20, target_hits=15, session_delta=DELTA)
+    aggregator = NotPriorTopK(
+        prior_scale=1.0,
+        selection_scale=1.0,
+        table_order=3.0,
+        table_budget=4.0,
+        first_queries=20,
+        target_hits=15,
+        session_delta=DELTA,
+    )
     model = PATEClassifier(
         GaussianNB(), aggregator=aggregator, epsilon=None, random_state=0, **TERMS
     )

@@ -45,12 +45,13 @@ AGGREGATORS: dict[str, Aggregator] = {
 
 
 def plan_of(name: str, **changes: Any) -> Plan:
-    terms = {
-        "aggregator": AGGREGATORS[name],
-        "num_queries": NUM_QUERIES,
-        "accountant": AutoAccountant,
-    }
-    return small_plan(settings={"name": name}, **terms, **changes)
+    return small_plan(
+        settings={"name": name},
+        aggregator=AGGREGATORS[name],
+        num_queries=NUM_QUERIES,
+        accountant=AutoAccountant,
+        **changes,
+    )
 
 
 def rounds_of(folder: Path) -> list[Round]:

@@ -23,13 +23,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = small_dataset()
     for place, rows in (("north", slice(0, 480)), ("south", slice(480, 960))):
         part = data.private.take(rows)
-        arrays = {
-            "inputs": part.inputs,
-            "labels": part.labels,
-            "ids": part.record_ids,
-            "groups": part.group_ids,
-        }
-        np.savez(folder / f"{place}.npz", label_names=np.array(data.label_names), **arrays)
+        np.savez(
+            folder / f"{place}.npz",
+            label_names=np.array(data.label_names),
+            inputs=part.inputs,
+            labels=part.labels,
+            ids=part.record_ids,
+            groups=part.group_ids,
+        )
     public = {
         "inputs": data.public.inputs,
         "ids": data.public.record_ids,
@@ -317,9 +318,8 @@ def test_a_release_of_sums_is_that_of_the_votes(files: Path, tmp_path: Path) -> 
     for name, votes in (("whole", f"{files}/votes/*.npz"), ("tree", f"{tmp_path}/*.npz")):
         succeeded("release", f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}")
     assert contents(tmp_path / "whole" / "release") == contents(tmp_path / "tree" / "release")
-    centered = ("aggregator=centered_votes", "aggregator.rounds=1")
     assert "aggregator: expected one that reads counts" in refused(
-        "release", f"votes={tmp_path}/*.npz", *centered
+        "release", f"votes={tmp_path}/*.npz", "aggregator=centered_votes", "aggregator.rounds=1"
     )
     both = f"votes=[{files}/votes/north.npz,{tmp_path}/north.npz]"
     assert "holder=north: expected each holder once" in refused("release", both, *RELEASE)

@@ -7,7 +7,6 @@ import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,13 +24,15 @@ print(pate.__file__, model.predict(X).shape, model.epsilon_ <= 8, WordNet40().lo
 
 def run(*command: str | Path, cwd: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    given: Any = {
-        "capture_output": True,
-        "text": True,
-        "cwd": cwd,
-        "env": environment | {"OMP_NUM_THREADS": "1"},
-    }
-    done = subprocess.run(list(map(str, command)), **given, check=False, timeout=300)
+    done = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment | {"OMP_NUM_THREADS": "1"},
+        check=False,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -102,10 +102,14 @@ def _ptr_gauss_pass_prob(inputs: Inputs) -> float:
 
 def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
     """The paper's threshold b log(1/delta_t) is ours for half the failure probability; floor 1."""
-    shape = {"num_teachers": inputs["gap"], "adjacency": pa.Adjacency.ADD_REMOVE}
     scale = inputs["scale"] * math.sqrt(2)
     failure = inputs["delta_t"] / 2
-    test = StabilityTest.laplace(test_std=scale, failure_prob=failure, **shape)
+    test = StabilityTest.laplace(
+        test_std=scale,
+        failure_prob=failure,
+        num_teachers=inputs["gap"],
+        adjacency=pa.Adjacency.ADD_REMOVE,
+    )
     return float(test.pass_probabilities(np.array(inputs["gap"])))
 
 
@@ -122,8 +126,12 @@ def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
 
 
 def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
-    noise = {"selection_scale": inputs["gumbel_beta"], "test_std": inputs["sigma2"]}
-    return StableTopK(failure_prob=failure_prob, adjacency=_ADJACENCIES[inputs[sens]], **noise)
+    return StableTopK(
+        failure_prob=failure_prob,
+        adjacency=_ADJACENCIES[inputs[sens]],
+        selection_scale=inputs["gumbel_beta"],
+        test_std=inputs["sigma2"],
+    )
 
 
 def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:

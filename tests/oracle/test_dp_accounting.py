@@ -68,11 +68,20 @@ def test_loss_distributions_lie_between_dp_accounting_s_two_roundings(
     event: pa.Event, count: int
 ) -> None:
     def theirs(pessimistic: bool) -> Any:
-        options = {"pessimistic_estimate": pessimistic, "value_discretization_interval": 1e-4}
         if isinstance(event, pa.GaussianEvent):
-            one = pld.from_gaussian_mechanism(30.0, use_connect_dots=False, **options)
+            one = pld.from_gaussian_mechanism(
+                30.0,
+                use_connect_dots=False,
+                pessimistic_estimate=pessimistic,
+                value_discretization_interval=1e-4,
+            )
         else:
-            one = pld.from_randomized_response(2 / (1 + np.exp(0.05)), 2, **options)
+            one = pld.from_randomized_response(
+                2 / (1 + np.exp(0.05)),
+                2,
+                pessimistic_estimate=pessimistic,
+                value_discretization_interval=1e-4,
+            )
         return one.self_compose(count)
 
     ours = pa.PldAccountant().compose(event, count)

@@ -105,9 +105,13 @@ def _distribution_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Dis
 
 def _gaps(noise: str, tightness: float, scale: float = 1.0, **options: Any) -> Case:
     def subject(shape: Shape) -> GapSelection:
-        size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
         return GapSelection(
-            noise=noise, noise_scale=scale, adjacency=shape.adjacency, **size, **options
+            noise=noise,
+            noise_scale=scale,
+            adjacency=shape.adjacency,
+            num_labels=shape.num_labels,
+            num_teachers=shape.num_teachers,
+            **options,
         )
 
     return Case(
@@ -126,12 +130,18 @@ TABLE = {"order": 4.0, "rdp_budget": 0.5, "num_levels": 7}
 
 def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
     def subject(shape: Shape) -> StabilityTest:
-        size: Any = {"num_teachers": shape.num_teachers, "adjacency": shape.adjacency}
         if kind == "table":
             return StabilityTest.from_table(
-                optimal_stability_table(failure_prob=failure_prob, **TABLE), **size
+                optimal_stability_table(failure_prob=failure_prob, **TABLE),
+                num_teachers=shape.num_teachers,
+                adjacency=shape.adjacency,
             )
-        return getattr(StabilityTest, kind)(test_std=1.0, failure_prob=failure_prob, **size)
+        return getattr(StabilityTest, kind)(
+            test_std=1.0,
+            failure_prob=failure_prob,
+            num_teachers=shape.num_teachers,
+            adjacency=shape.adjacency,
+        )
 
     def distribution(test: StabilityTest, histogram: Counts, shape: Shape) -> Distribution:
         size = np.array([min(k, shape.num_labels - 1)])

@@ -97,8 +97,9 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
     shape = (5, 3)
     num_teachers = 10
     multiplier = 3.0
-    public = {"prevalence_share": 0.0, "center": 0.5, "clip": 0.7}
-    aggregator = CenteredVotes(noise_multiplier=multiplier, adjacency=adjacency, **public)
+    aggregator = CenteredVotes(
+        noise_multiplier=multiplier, adjacency=adjacency, prevalence_share=0.0, center=0.5, clip=0.7
+    )
     rng = np.random.default_rng(0)
     release: Any = aggregator.aggregate(
         rng.random((num_teachers, *shape)), num_teachers=num_teachers, rng=rng
@@ -113,14 +114,16 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
 
 def test_prevalence_and_votes_add_up_to_the_price() -> None:
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
-    shape = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
-    parts = [aggregator.prevalence.event, aggregator.centered_at(0.5).event_for(**shape)]
+    parts = [
+        aggregator.prevalence.event,
+        aggregator.centered_at(0.5).event_for(num_queries=600, num_labels=40, num_teachers=400),
+    ]
     squares = sum(1 / part.noise_multiplier**2 for part in parts)
     assert squares == pytest.approx(1 / 25.0, rel=1e-9)
     together = ExactAccountant()
     for part in parts:
         together.compose(part)
-    whole = aggregator.event_for(**shape)
+    whole = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=400)
     assert together.get_epsilon(1e-6) == pytest.approx(
         ExactAccountant().compose(whole).get_epsilon(1e-6), rel=1e-9
     )

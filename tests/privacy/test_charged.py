@@ -34,8 +34,13 @@ def boundary_top_k(
     Written a second time, from the gaps.
     """
     scale, std, failure_prob = setting
-    given = {"selection_scale": scale, "test_std": std, "failure_prob": failure_prob}
-    aggregator = BoundaryTopK(**given, padded=padded, adjacency=adjacency)
+    aggregator = BoundaryTopK(
+        selection_scale=scale,
+        test_std=std,
+        failure_prob=failure_prob,
+        padded=padded,
+        adjacency=adjacency,
+    )
     pairs = gap_pairs(num_labels, 6, adjacency, padded=padded)
     laws = []
     for gaps in (pairs.first, pairs.second):
@@ -265,8 +270,13 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
     aggregator = BoundaryMax(
         selection_scale=scale, adjacency=adjacency, target_hits=1, session_delta=0.05
     )
-    session = {"target_hits": 1, "num_calls": num_queries, "session_delta": 0.05}
-    event = session_event(tight_boundary, aggregator.call_epsilon, **session)
+    event = session_event(
+        tight_boundary,
+        aggregator.call_epsilon,
+        target_hits=1,
+        num_calls=num_queries,
+        session_delta=0.05,
+    )
     assert failure_probability(event) > 0
     claimed = {
         epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.2, 0.5, 1.0)

@@ -1,7 +1,6 @@
 """The joint price of selection and test against exact laws: all neighbors of small instances, and large ones found."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,13 +34,18 @@ def largest_of_laws(aggregator: StableTopK, num_labels: int, num_teachers: int) 
 
 
 def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
-    common: dict[str, Any] = {"adjacency": adjacency, "failure_prob": 0.02}
-    table: dict[str, Any] = {"test": "table", "table_order": 4.0, "table_budget": 0.3}
     return [
-        StableTopK(selection_scale=1.5, test_std=1.2, **common),
-        StableTopK(selection_scale=6.0, test_std=4.0, **common),
-        StableTopK(selection_scale=4.0, **table, **common),
-        StableTopK(selection_scale=40.0, test_std=1.0, **common),
+        StableTopK(selection_scale=1.5, test_std=1.2, adjacency=adjacency, failure_prob=0.02),
+        StableTopK(selection_scale=6.0, test_std=4.0, adjacency=adjacency, failure_prob=0.02),
+        StableTopK(
+            selection_scale=4.0,
+            test="table",
+            table_order=4.0,
+            table_budget=0.3,
+            adjacency=adjacency,
+            failure_prob=0.02,
+        ),
+        StableTopK(selection_scale=40.0, test_std=1.0, adjacency=adjacency, failure_prob=0.02),
     ]
 
 

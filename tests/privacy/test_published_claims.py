@@ -106,13 +106,24 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(
 ) -> None:
     """Zhu & Wang 2022: epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP."""
     std = 1 / math.sqrt(2 * rho)
-    shape = {"num_labels": 1, "num_teachers": 1, "adjacency": PAPERS}
     printed = Claim(deltas=((rho + math.sqrt(2 * rho * math.log(1 / delta)), delta),))
-    verdict = verify(lambda histogram: noisy_count(std, histogram), event=printed, **shape)
+    verdict = verify(
+        lambda histogram: noisy_count(std, histogram),
+        event=printed,
+        num_labels=1,
+        num_teachers=1,
+        adjacency=PAPERS,
+    )
     assert verdict.worst.exact == pytest.approx(true_delta, rel=0.01)
     assert {verdict.worst.first, verdict.worst.second} == {(0,), (1,)}
     ours = Claim(deltas=((pa.zcdp_to_epsilon(rho, target_delta=delta), delta),))
-    assert verify(lambda histogram: noisy_count(std, histogram), event=ours, **shape).sound
+    assert verify(
+        lambda histogram: noisy_count(std, histogram),
+        event=ours,
+        num_labels=1,
+        num_teachers=1,
+        adjacency=PAPERS,
+    ).sound
 
 
 def first_set_verdict(
@@ -263,9 +274,8 @@ STABLE = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)
 @pytest.mark.parametrize("dropped", ["test", "failure"])
 def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) -> None:
     """The selection's price alone, as in code that drops the confidence check's cost; or no failure probability."""
-    shape = {"num_labels": 3, "num_teachers": 6}
-    event = STABLE.event_for(num_queries=1, **shape)
-    selection = STABLE.gap_selection(**shape).event
+    event = STABLE.event_for(num_queries=1, num_labels=3, num_teachers=6)
+    selection = STABLE.gap_selection(num_labels=3, num_teachers=6).event
     bit = STABLE.stability_test(num_teachers=6).event.event
     price = (
         pa.ApproximateEvent(selection, 0.05)
@@ -275,7 +285,14 @@ def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) 
 
     def found(price: pa.Event) -> Verdict:
         distribution = partial(STABLE.distribution, num_teachers=6)
-        return verify(distribution, adjacency=RECORD, event=price, symmetric=True, **shape)
+        return verify(
+            distribution,
+            adjacency=RECORD,
+            event=price,
+            symmetric=True,
+            num_labels=3,
+            num_teachers=6,
+        )
 
     assert found(event).sound
     assert (found(price).renyi if dropped == "test" else found(price).delta).exceeds

@@ -34,8 +34,15 @@ def records(first: First) -> Dataset:
     public, test = (
         Split(inputs[:1], labels[:1], np.array([number]), np.array([number])) for number in (10, 11)
     )
-    splits = {"private": Split(inputs, labels, ids, groups), "public": public, "test": test}
-    return Dataset(name="small", real=False, kind="features", label_names=NAMES, **splits)
+    return Dataset(
+        name="small",
+        real=False,
+        kind="features",
+        label_names=NAMES,
+        private=Split(inputs, labels, ids, groups),
+        public=public,
+        test=test,
+    )
 
 
 def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:

@@ -151,9 +151,17 @@ def test_the_sharper_accountants_print_no_less_than_is_spent(
 ) -> None:
     """Once, for all pairs, and three times on the worst of them; their prices are nearly attained."""
     (case,) = (case for case in CASES if case.name == name)
-    options = {"accountant": accountant, "orders": (), "epsilons": (0.5, 2.0), "deltas": (1e-3,)}
     once, thrice = (
-        verdict_of(case, Shape(adjacency, 3, 3), count=count, **options) for count in (1, 3)
+        verdict_of(
+            case,
+            Shape(adjacency, 3, 3),
+            count=count,
+            accountant=accountant,
+            orders=(),
+            epsilons=(0.5, 2.0),
+            deltas=(1e-3,),
+        )
+        for count in (1, 3)
     )
     assert once.require().sound
     assert not thrice.require().sound
@@ -335,12 +343,14 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
     assert price_curve(price, np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
     assert price_curve(price, np.array([8.0]))[0] > 0.5
     for rho in (0.01, 0.5):
-        settings = {"k": 2, "rho": rho, "adjacency": adjacency}
-        gammas = (CanonicalTopK(gamma=gamma, **settings) for gamma in (0.0, 0.25, 0.5, 1.0))
+        gammas = (
+            CanonicalTopK(gamma=gamma, k=2, rho=rho, adjacency=adjacency)
+            for gamma in (0.0, 0.25, 0.5, 1.0)
+        )
         for mechanism in (
-            PeelingTopK(**settings),
-            OneShotTopK(**settings),
-            JointTopK(**settings),
+            PeelingTopK(k=2, rho=rho, adjacency=adjacency),
+            OneShotTopK(k=2, rho=rho, adjacency=adjacency),
+            JointTopK(k=2, rho=rho, adjacency=adjacency),
             *gammas,
         ):
             assert (price_curve(mechanism.event) <= rho * ORDERS * (1 + 1e-9)).all()
@@ -349,27 +359,31 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @every_adjacency
 def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: str) -> None:
-    shape = {
-        "noise_scale": 1.0,
-        "num_labels": 4,
-        "num_teachers": 6,
-        "padded": True,
-        "adjacency": adjacency,
-    }
-    plain = GapSelection(noise=noise, **shape).event
+    plain = GapSelection(
+        noise=noise, noise_scale=1.0, num_labels=4, num_teachers=6, padded=True, adjacency=adjacency
+    ).event
     assert (
-        GapSelection(noise=noise, regularizer=lambda k: -1.5 * abs(k - 2), **shape).event == plain
+        GapSelection(
+            noise=noise,
+            regularizer=lambda k: -1.5 * abs(k - 2),
+            noise_scale=1.0,
+            num_labels=4,
+            num_teachers=6,
+            padded=True,
+            adjacency=adjacency,
+        ).event
+        == plain
     )
 
 
 def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:
-    shape = {"num_labels": 1, "num_teachers": 6}
-    event = GaussianVotes(noise_std=0.1).event_for(num_queries=1, **shape)
+    event = GaussianVotes(noise_std=0.1).event_for(num_queries=1, num_labels=1, num_teachers=6)
     for stds, refuted in ((9.0, False), (1e9, True)):
         verdict = verify(
             lambda counts, stds=stds: bits_distribution(counts, 0.1, 6, stds=stds),
             adjacency=Adjacency.REPLACE_ONE,
             event=event,
-            **shape,
+            num_labels=1,
+            num_teachers=6,
         )
         assert verdict.renyi.exceeds == refuted

@@ -101,10 +101,9 @@ def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path
 
 def test_a_cell_does_not_depend_on_what_else_is_compared() -> None:
     data = check_ins_look_alike(30, num_users=900)
-    shared = {"epsilons": [1.0], "repeats": 20}
 
     def rows(**chosen: object) -> list[RecallRow]:
-        grid = SelectionGrid(**shared, **chosen)
+        grid = SelectionGrid(epsilons=[1.0], repeats=20, **chosen)
         return [RecallRow.of(*drawn) for drawn in grid.cells(data)]
 
     alone = rows(names=["joint"], ks=[6])

@@ -110,8 +110,13 @@ def experiment(tmp_path: Path) -> StudentExperiment:
     labels = inputs @ rng.standard_normal((5, NUM_LABELS)) > 0.7
     chance = np.where(labels[:NUM_QUERIES], 0.9, 0.05)
     votes = rng.random((NUM_TEACHERS, NUM_QUERIES, NUM_LABELS)) < chance
-    shape = {"num_teachers": NUM_TEACHERS, "num_queries": NUM_QUERIES, "num_labels": NUM_LABELS}
-    store = VoteStore.write(tmp_path / "votes.npz", [votes], **shape)
+    store = VoteStore.write(
+        tmp_path / "votes.npz",
+        [votes],
+        num_teachers=NUM_TEACHERS,
+        num_queries=NUM_QUERIES,
+        num_labels=NUM_LABELS,
+    )
     ids = np.arange(200)
     test = Split(inputs[NUM_QUERIES:], labels[NUM_QUERIES:], ids, ids)
     return StudentExperiment(store, inputs[:NUM_QUERIES], test, LinearStudent(), range(2), 1e-5)
@@ -136,12 +141,17 @@ def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperime
 
 def test_plain_pate_as_its_paper_accounts() -> None:
     """20.0 at sigma 50 for 600 queries of 40 labels, by the classic conversion of rho = 600 * 40 / (2 * 50**2)."""
-    how = {"num_queries": 600, "num_labels": 40, "target_delta": 1e-6}
     rho = 600 * 40 / (2 * 50.0**2)
     wanted = rho + 2 * math.sqrt(rho * math.log(1e6))
-    assert families()[0].paper_epsilon(50.0, **how) == pytest.approx(wanted, rel=1e-3)
-    assert families()[2].paper_epsilon(50.0, **how) == pytest.approx(3.66, abs=0.02)
-    assert families()[3].paper_epsilon(50.0, **how) is None
+    assert families()[0].paper_epsilon(
+        50.0, num_queries=600, num_labels=40, target_delta=1e-6
+    ) == pytest.approx(wanted, rel=1e-3)
+    assert families()[2].paper_epsilon(
+        50.0, num_queries=600, num_labels=40, target_delta=1e-6
+    ) == pytest.approx(3.66, abs=0.02)
+    assert (
+        families()[3].paper_epsilon(50.0, num_queries=600, num_labels=40, target_delta=1e-6) is None
+    )
 
 
 @pytest.mark.slow

@@ -150,8 +150,9 @@ def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
         frozenset(rng.choice(list("abcdef"), rng.integers(1, 4)).tolist()) for _ in range(30)
     ]
     words = [of_family[family] for family in families]
-    sizes = {"num_public": 25, "num_labels": 2}
-    assert choose_labels(words, families, **sizes) == by_definition(words, families, **sizes)
+    assert choose_labels(words, families, num_public=25, num_labels=2) == by_definition(
+        words, families, num_public=25, num_labels=2
+    )
 
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">'

@@ -116,9 +116,8 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
 
 @pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
 def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(make: Any) -> None:
-    parameters: dict[str, Any] = {"failure_prob": 0.02, "num_teachers": 12}
-    test = make(test_std=2.0, **parameters)
-    wrong = make(test_std=2.2, **parameters)
+    test = make(test_std=2.0, failure_prob=0.02, num_teachers=12)
+    wrong = make(test_std=2.2, failure_prob=0.02, num_teachers=12)
     gaps = np.arange(13)
     passes = test(np.tile(gaps, (DRAWS, 1)), rng=np.random.default_rng(2)).mean(axis=0)
     expected = test.pass_probabilities(gaps)

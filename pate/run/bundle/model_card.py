@@ -41,12 +41,14 @@ def publish(
     `made` made its inputs; `of` are name, kind and labels of its data.
     """
     features = () if made is None else made.feature_names
-    about: dict[str, Any] = {
-        "input_shape": tuple(model.input_shape),
-        "threshold": model.threshold,
-        "model": model.kind,
-    }
-    form = ModelForm(features=features, preprocessing=made, **about, **of)
+    form = ModelForm(
+        features=features,
+        preprocessing=made,
+        input_shape=tuple(model.input_shape),
+        threshold=model.threshold,
+        model=model.kind,
+        **of,
+    )
     form.write(folder)
     table = made.plain()["columns"] if isinstance(made, TableSchema) else {}
     texts = made.texts.values() if isinstance(made, TableSchema) else ()

@@ -59,7 +59,6 @@ def write_onnx(
         raise InvalidValue(f"model={model.kind}: expected one of {', '.join(KINDS)}")
     file = io.BytesIO()
     export: Any = torch.onnx.export
-    names = {"input_names": [_INPUTS], "output_names": [_PROBABILITIES]}
     axes = {_INPUTS: {0: "n"}, _PROBABILITIES: {0: "n"}}
     with warnings.catch_warnings(), torch.no_grad():
         # of tracing: shapes are constants here, and are meant to be
@@ -72,7 +71,8 @@ def write_onnx(
             dynamic_axes=axes,
             opset_version=_OPSET,
             dynamo=False,
-            **names,
+            input_names=[_INPUTS],
+            output_names=[_PROBABILITIES],
         )
     made = onnx.load_model_from_string(file.getvalue())
     made.producer_name = "pate-multilabel"

@@ -224,13 +224,14 @@ class Cohort:
     @classmethod
     def of_files(cls, votes: GatheredVotes) -> Self:
         places = Places(len(votes.heads), votes.teachers_per_holder)
-        names = {
-            "record_ids": votes.record_ids,
-            "label_names": votes.label_names,
-            "queries": votes.heads[0].queries,
-        }
         return cls.of_heads(
-            votes.heads, places=places, digest=votes.digest, num_groups=votes.num_groups, **names
+            votes.heads,
+            places=places,
+            digest=votes.digest,
+            num_groups=votes.num_groups,
+            record_ids=votes.record_ids,
+            label_names=votes.label_names,
+            queries=votes.heads[0].queries,
         )
 
     @classmethod
@@ -301,8 +302,12 @@ def release_votes(
         priced = _priced(plan, source, cohort, monitor)
         config = None
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
-            counts = {"num_queries": source.num_queries, "num_teachers": source.num_teachers}
-            config = plan.public_settings(priced.aggregator, cohort, **counts)
+            config = plan.public_settings(
+                priced.aggregator,
+                cohort,
+                num_queries=source.num_queries,
+                num_teachers=source.num_teachers,
+            )
         _require_ledger(plan, cohort)
         payment = Payment(priced, plan, folder, data=cohort.account, unit=cohort.unit)
         folder.claim(
@@ -336,13 +341,15 @@ def release_votes(
             require_queries(queries, count, cohort.queries, rule=f"at least {count} samples")
             inputs = queries.inputs[:count]
         names = PublicNames(cohort.record_ids, cohort.label_names)
-        how: dict[str, Any] = {
-            "streams": Randomness(folder.path, plan.seed),
-            "student": plan.student,
-            "inputs": inputs,
-        }
         release = release_once(
-            payment, source, names=names, monitor=monitor, events=RunWriter(None), **how
+            payment,
+            source,
+            names=names,
+            monitor=monitor,
+            events=RunWriter(None),
+            streams=Randomness(folder.path, plan.seed),
+            student=plan.student,
+            inputs=inputs,
         )
         return _write(plan, release, cohort, payment, config)
 
@@ -401,20 +408,30 @@ def _write(
     shape = payment.priced.shape
     features = dict(cohort.features)
     privacy = privacy_of(release, payment)
-    told = {"name": plan.aggregator_name, "features": features or None}
     write_price(
-        release, payment, privacy, cohort.places, data=cohort.dataset, real=cohort.real, **told
+        release,
+        payment,
+        privacy,
+        cohort.places,
+        data=cohort.dataset,
+        real=cohort.real,
+        name=plan.aggregator_name,
+        features=features or None,
     )
     if config is not None:
         write_text(folder.release / "config.yaml", config)
     files = _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY)
-    known: dict[str, Any] = {
-        "dataset": cohort.dataset,
-        "real": cohort.real,
-        "queries": cohort.queries,
-    }
-    counts = shape.num_labels, shape.num_teachers
-    terms = Terms(privacy, summary_of(release), *counts, **known, sha256=files, features=features)
+    terms = Terms(
+        privacy,
+        summary_of(release),
+        shape.num_labels,
+        shape.num_teachers,
+        dataset=cohort.dataset,
+        real=cohort.real,
+        queries=cohort.queries,
+        sha256=files,
+        features=features,
+    )
     for place in (folder.release, folder.path):
         write_text(place / TERMS, to_json(terms) + "\n")
     Manifest(1, _digests(folder.path, *_DONE)).write(folder.path)

@@ -118,13 +118,17 @@ def train_on_release(
         for path in filter(Path.is_file, (source / name for name in _GIVEN)):
             with path.open("rb") as given, disk.replacing(target / path.name) as file:
                 shutil.copyfileobj(given, file)
-    of = {
-        "name": terms.dataset,
-        "kind": "features" if inputs.ndim == 2 else "images",
-        "labels": names.label_names,
-    }
     model.save(target / "student")
-    publish(model, target, terms.privacy, terms.release, queries.preprocessing, **of)
+    publish(
+        model,
+        target,
+        terms.privacy,
+        terms.release,
+        queries.preprocessing,
+        name=terms.dataset,
+        kind="features" if inputs.ndim == 2 else "images",
+        labels=names.label_names,
+    )
     _complete(target, plan.with_student)
     return model
 

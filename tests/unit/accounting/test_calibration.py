@@ -24,8 +24,13 @@ def test_result_is_affordable_and_little_less_noise_is_not(target: float, start:
         return pa.AutoAccountant().compose(event_for(noise)).get_epsilon(1e-6)
 
     assert spent(noise) <= target < spent(noise * (1 - 2e-4))
-    options = {"target_epsilon": target, "target_delta": 1e-6, "start": start}
-    by_renyi = pa.calibrate(event_for, accountant=pa.RdpAccountant, **options)
+    by_renyi = pa.calibrate(
+        event_for,
+        accountant=pa.RdpAccountant,
+        target_epsilon=target,
+        target_delta=1e-6,
+        start=start,
+    )
     assert pa.RdpAccountant().compose(event_for(by_renyi)).get_epsilon(1e-6) <= target
     assert noise < by_renyi
 
@@ -42,8 +47,12 @@ def test_a_slow_accountant_is_asked_little_as_the_renyi_answer_is_near(target: f
     def event_for(noise: float) -> pa.PureDpEvent:
         return pa.PureDpEvent(1 / noise)
 
-    options = {"target_epsilon": target, "target_delta": 1e-6, "accountant": Counting}
-    noise = pa.calibrate(lambda noise: pa.SelfComposedEvent(event_for(noise), 30), **options)
+    noise = pa.calibrate(
+        lambda noise: pa.SelfComposedEvent(event_for(noise), 30),
+        target_epsilon=target,
+        target_delta=1e-6,
+        accountant=Counting,
+    )
     assert len(asked) <= 8
     assert pure_dp_composition_epsilon(1 / noise, count=30, target_delta=1e-6) <= target
     assert pure_dp_composition_epsilon(1.01 / noise, count=30, target_delta=1e-6) > target

@@ -158,11 +158,20 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     num_teachers: int, num_classes: int, std: float, beta: float
 ) -> None:
     votes, near = single_queries(num_teachers, num_classes)
-    public = {"noise_std": std, "num_teachers": num_teachers}
-    cost = np.array([gnmax_cost(row[None], orders=2.0, **public).rdp[0] for row in votes])
+    cost = np.array(
+        [
+            gnmax_cost(row[None], orders=2.0, noise_std=std, num_teachers=num_teachers).rdp[0]
+            for row in votes
+        ]
+    )
     local = np.array([np.abs(cost[i] - cost[some]).max() for i, some in enumerate(near)])
     smooth = np.array(
-        [gnmax_smooth_sensitivity(row[None], order=2.0, beta=beta, **public) for row in votes]
+        [
+            gnmax_smooth_sensitivity(
+                row[None], order=2.0, beta=beta, noise_std=std, num_teachers=num_teachers
+            )
+            for row in votes
+        ]
     )
     assert (local <= smooth).all()
     assert max((smooth[i] / smooth[some]).max() for i, some in enumerate(near)) <= math.exp(
@@ -251,9 +260,16 @@ class One(np.random.Generator):
 
 def test_the_noise_has_the_std_that_the_event_says_and_an_upper_bound_is_its_quantile() -> None:
     rng = One(np.random.PCG64(0))
-    at_order: dict[str, Any] = {"noise_std": GNMAX.noise_std, "num_teachers": GNMAX.num_teachers}
-    scale = gnmax_smooth_sensitivity(VOTES, order=GNMAX.order, beta=GNMAX.beta, **at_order)
-    cost = gnmax_cost(VOTES, orders=GNMAX.order, **at_order).rdp[0]
+    scale = gnmax_smooth_sensitivity(
+        VOTES,
+        order=GNMAX.order,
+        beta=GNMAX.beta,
+        noise_std=GNMAX.noise_std,
+        num_teachers=GNMAX.num_teachers,
+    )
+    cost = gnmax_cost(
+        VOTES, orders=GNMAX.order, noise_std=GNMAX.noise_std, num_teachers=GNMAX.num_teachers
+    ).rdp[0]
     assert GNMAX(VOTES, rng=rng) - cost == pytest.approx(
         GNMAX.event.noise_multiplier * scale, rel=1e-9
     )

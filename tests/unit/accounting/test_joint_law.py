@@ -68,8 +68,9 @@ def test_extreme_parameters_give_a_price(
 @pytest.mark.parametrize("num_teachers", [1, 2, 3])
 @pytest.mark.parametrize("scale", [1e-4, 0.01, 1.0])
 def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: float) -> None:
-    shape = {"num_queries": 100, "num_labels": 4, "num_teachers": num_teachers}
-    event = StableTopK(selection_scale=scale, test_std=scale).event_for(**shape)
+    event = StableTopK(selection_scale=scale, test_std=scale).event_for(
+        num_queries=100, num_labels=4, num_teachers=num_teachers
+    )
     joint, parts = (
         kind().compose(event).get_epsilon(DELTA)
         for kind in (pa.JointLawAccountant, pa.RdpAccountant)
@@ -78,9 +79,10 @@ def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: fl
 
 
 def test_delta_is_found_far_from_renyis_order() -> None:
-    shape = {"num_queries": 600, "num_labels": 10, "num_teachers": 50}
     spent = pa.JointLawAccountant().compose(
-        StableTopK(selection_scale=17.13, test_std=15.46).event_for(**shape)
+        StableTopK(selection_scale=17.13, test_std=15.46).event_for(
+            num_queries=600, num_labels=10, num_teachers=50
+        )
     )
     assert spent.get_delta(spent.get_epsilon(1e-3)) == pytest.approx(1e-3, rel=0.2)
 

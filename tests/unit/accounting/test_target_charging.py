@@ -274,8 +274,9 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
         price.epsilon, rel=1e-3
     )
     opened = session(5, failure_prob=1e-7)
-    options = {"target_hits": 5, "target_delta": 1e-6, "failure_prob": 1e-7}
-    counted = best_session_price(opened.target, by_play=False, **options).epsilon
+    counted = best_session_price(
+        opened.target, by_play=False, target_hits=5, target_delta=1e-6, failure_prob=1e-7
+    ).epsilon
     assert pa.ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(
         counted, rel=2e-3
     )
@@ -374,8 +375,9 @@ def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
 def test_the_tight_boundary_is_a_call_of_the_published_one_and_cheaper(epsilon: float) -> None:
     assert boundary(epsilon).covers(tight_boundary(epsilon))
     made = (boundary(epsilon), tight_boundary(epsilon))
-    options = {"target_hits": 10, "target_delta": 1e-6}
-    published, tight = (best_session_price(target, **options) for target in made)
+    published, tight = (
+        best_session_price(target, target_hits=10, target_delta=1e-6) for target in made
+    )
     assert tight.epsilon < 0.98 * published.epsilon
 
 

@@ -124,9 +124,14 @@ def test_the_clip_is_a_function_of_the_center() -> None:
 def test_both_stages_are_charged_each_before_its_draw() -> None:
     _, votes = teachers(50)
     ledger = pa.Ledger(target_delta=1e-5, accountant=pa.ExactAccountant)
-    target = {"target_epsilon": 1.0, "target_delta": 1e-5, "accountant": pa.ExactAccountant}
-    shape = {"num_queries": 20, "num_labels": 3, "num_teachers": 50}
-    aggregator = CenteredVotes(noise_multiplier=2.0).calibrated(**target, **shape)
+    aggregator = CenteredVotes(noise_multiplier=2.0).calibrated(
+        target_epsilon=1.0,
+        target_delta=1e-5,
+        accountant=pa.ExactAccountant,
+        num_queries=20,
+        num_labels=3,
+        num_teachers=50,
+    )
     aggregator.aggregate(votes, num_teachers=50, rng=np.random.default_rng(0), ledger=ledger)
     both = [aggregator.prevalence.event, pa.GaussianEvent(aggregator.votes_multiplier)]
     assert [entry.event for entry in ledger.entries] == both
@@ -202,9 +207,12 @@ def source(
 
 
 def aggregator(epsilon: float = 1.0, num_teachers: int = 4000, **changes: Any) -> CenteredVotes:
-    given = {"target_epsilon": epsilon, "target_delta": 1e-6, "num_teachers": num_teachers}
     return CenteredVotes(noise_multiplier=1.0, **changes).calibrated(
-        **given, accountant=ExactAccountant, **SHAPE
+        target_epsilon=epsilon,
+        target_delta=1e-6,
+        num_teachers=num_teachers,
+        accountant=ExactAccountant,
+        **SHAPE,
     )
 
 
@@ -243,8 +251,7 @@ def test_the_student_says_what_was_released(tmp_path: Any) -> None:
     assert (student.predict(INPUTS[4000:4100]) == release.labels).mean() > 0.99
     release.save(tmp_path / "release" / "release.npz")
     path = tmp_path / "release" / "release.npz"
-    terms = {"event": release.event, "adjacency": release.adjacency}
-    read = RoundsRelease.load(path, **terms)
+    read = RoundsRelease.load(path, event=release.event, adjacency=release.adjacency)
     for name in ("labels", "answered", "scores", "student"):
         np.testing.assert_array_equal(getattr(read, name), getattr(release, name))
 
@@ -354,10 +361,11 @@ def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
     absent.inputs = INPUTS[:4000][kept]
     absent.labels = LABELS[:4000][kept]
     absent.teacher_of = np.arange(4000)[kept]
-    settings: dict[str, Any] = {"noise_multiplier": 4.0, "prevalence_share": 0.0, "center": 0.3}
     apart = {}
     for adjacency in Adjacency:
-        asked = CenteredVotes(adjacency=adjacency, **settings)
+        asked = CenteredVotes(
+            adjacency=adjacency, noise_multiplier=4.0, prevalence_share=0.0, center=0.3
+        )
         apart[adjacency] = np.std(
             [released(asked, seed=seed).student for seed in range(6)], axis=0
         ).mean()

@@ -72,22 +72,24 @@ def test_regularizer_is_kept_as_numbers_that_compare_and_name_the_release() -> N
     assert first.regularizer == (0.0, 1e-12, 1.0)
     assert first != second
     assert hash(first) == hash(dataclasses.replace(first))
-    shape = {"num_labels": 4, "num_teachers": 9}
-    assert first.identity(**shape) != second.identity(**shape)
+    assert first.identity(num_labels=4, num_teachers=9) != second.identity(
+        num_labels=4, num_teachers=9
+    )
     functions = [
         dataclasses.replace(PLAIN, regularizer=lambda k, step=step: step * k)
         for step in (1.0, 1.0, 2.0)
     ]
-    names = [function.identity(**shape) for function in functions]
+    names = [function.identity(num_labels=4, num_teachers=9) for function in functions]
     assert names[0] == names[1] != names[2]
 
 
 def test_calibration_names_failures_that_use_up_delta() -> None:
-    goal = {"target_epsilon": 8.0, "target_delta": 1e-6}
     said = "failure_prob=1e-08: 6e-06 in all uses up target_delta=1e-06: .*: failure_prob=1e-09, or num_queries=60$"
     for base in (TABLE, PLAIN):
         with pytest.raises(InvalidValue, match=said):
-            dataclasses.replace(base, failure_prob=1e-8).calibrated(**goal, **SHAPE)
+            dataclasses.replace(base, failure_prob=1e-8).calibrated(
+                target_epsilon=8.0, target_delta=1e-6, **SHAPE
+            )
 
 
 @pytest.mark.parametrize("base", [PLAIN, TABLE])
@@ -255,12 +257,13 @@ def test_price_is_that_of_selection_test_and_peel_once_a_query() -> None:
 def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
     """With scales sqrt(2 / rho) and a peel of e = 2 sqrt(rho) per query: rho-zCDP, the upper bound of every part."""
     rho = 0.002
-    scales = {
-        "selection_scale": math.sqrt(2 / rho),
-        "test_std": math.sqrt(2 / rho),
-        "peel_scale": 0.5 / math.sqrt(rho),
-    }
-    paper = StableFixedTopK(k=4, adjacency=pa.Adjacency.ADD_REMOVE, **scales)
+    paper = StableFixedTopK(
+        k=4,
+        adjacency=pa.Adjacency.ADD_REMOVE,
+        selection_scale=math.sqrt(2 / rho),
+        test_std=math.sqrt(2 / rho),
+        peel_scale=0.5 / math.sqrt(rho),
+    )
     orders = np.array([1.5, 3.0, 8.0, 30.0])
     curve = rdp_curve(count_leaves(paper.event_for(**SHAPE | {"num_queries": 1})), orders)
     assert (curve <= rho * orders).all()
@@ -271,13 +274,14 @@ def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
 def test_all_labels_depend_on_nothing_and_cost_nothing(adjacency: pa.Adjacency) -> None:
     for num_labels in (1, 4):
         everything = dataclasses.replace(FIXED, k=num_labels, adjacency=adjacency)
-        shape = {"num_queries": 9, "num_labels": num_labels, "num_teachers": 5}
-        assert everything.event_for(**shape) == pa.SelfComposedEvent(pa.NoOpEvent(), 9)
+        assert everything.event_for(
+            num_queries=9, num_labels=num_labels, num_teachers=5
+        ) == pa.SelfComposedEvent(pa.NoOpEvent(), 9)
         assert released(everything, [3] * num_labels, num_teachers=5).all()
         assert everything.distribution(np.array([3] * num_labels), num_teachers=5) == {
             tuple(range(num_labels)): 1.0
         }
-        everything.calibrated(**AT_8, **shape)
+        everything.calibrated(**AT_8, num_queries=9, num_labels=num_labels, num_teachers=5)
 
 
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
@@ -351,7 +355,6 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
 
 
 def test_prices() -> None:
-    shape = {"num_queries": 6, "num_labels": 4, "num_teachers": 10}
     ranged = BoundedRangeEvent(1.0)
     pure = PureDpEvent(1.0)
     for k, mechanism, event in (
@@ -360,9 +363,14 @@ def test_prices() -> None:
         (4, "peeling", NoOpEvent()),
     ):
         made = FixedTopK(k=k, epsilon=1.0, mechanism=mechanism)
-        assert made.event_for(**shape) == SelfComposedEvent(event, 6)
+        assert made.event_for(num_queries=6, num_labels=4, num_teachers=10) == SelfComposedEvent(
+            event, 6
+        )
     one, four = (
-        FixedTopK(k=1, epsilon=0.1).scaled(factor).event_for(**shape) for factor in (1.0, 4.0)
+        FixedTopK(k=1, epsilon=0.1)
+        .scaled(factor)
+        .event_for(num_queries=6, num_labels=4, num_teachers=10)
+        for factor in (1.0, 4.0)
     )
     prices = [RdpAccountant().compose(event).get_epsilon(1e-5) for event in (one, four)]
     assert prices[1] < prices[0] / 2

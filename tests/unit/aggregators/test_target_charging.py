@@ -180,18 +180,21 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
 def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(
     accountant: type[pa.Accountant],
 ) -> None:
-    scales = {
-        "prior_scale": 20.0,
-        "selection_scale": 40.0,
-        "table_order": 4.0,
-        "table_budget": 0.004,
-    }
-    checks = NotPriorTopK(**scales, target_hits=10, failure_prob=1e-10)
-    shape = {"num_labels": 40, "num_teachers": 400}
-    event = checks.event_for(num_queries=600, **shape)
+    checks = NotPriorTopK(
+        prior_scale=20.0,
+        selection_scale=40.0,
+        table_order=4.0,
+        table_budget=0.004,
+        target_hits=10,
+        failure_prob=1e-10,
+    )
+    event = checks.event_for(num_queries=600, num_labels=40, num_teachers=400)
     session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, pa.SessionEvent))
     accesses = pa.ComposedEvent(
-        (session.accesses, checks.release_step.event_for(num_queries=60, **shape))
+        (
+            session.accesses,
+            checks.release_step.event_for(num_queries=60, num_labels=40, num_teachers=400),
+        )
     )
     by_hits, by_accesses = (
         accountant().compose(each).get_epsilon(1e-6) for each in (event, accesses)
@@ -277,13 +280,17 @@ def test_a_hit_that_is_refused_is_paid_for() -> None:
 
 def test_what_a_hit_releases_is_independent_of_its_check() -> None:
     """Hits are drawn as by stable top-k, though their check has failed: each draw has a random number of its own."""
-    prior_and_scale: dict[str, Any] = {
-        "prior_scale": 5.0,
-        "prior_margin": 6.0,
-        "selection_scale": 4.0,
-    }
-    sizes = {"first_queries": 0, "target_hits": 20_000, "round_size": 20_000}
-    aggregator = replace(NOT_PRIOR, **prior_and_scale, table_budget=1.0, failure_prob=0.01, **sizes)
+    aggregator = replace(
+        NOT_PRIOR,
+        prior_scale=5.0,
+        prior_margin=6.0,
+        selection_scale=4.0,
+        table_budget=1.0,
+        failure_prob=0.01,
+        first_queries=0,
+        target_hits=20_000,
+        round_size=20_000,
+    )
     counts = np.array([22, 14, 8, 0])
     prior = np.array([True, True, False, False])
     release = released(aggregator, np.tile(counts, (20_000, 1)), prior=np.tile(prior, (20_000, 1)))

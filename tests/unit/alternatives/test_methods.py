@@ -92,8 +92,14 @@ def test_a_comparison_has_a_row_for_each_and_says_what_is_useless_or_diverges(
     tmp_path: Path,
 ) -> None:
     wild = replace(MLP, name="wild", learning_rate=1e7)
-    methods = GRADIENT, wild, AllRecords(name="all_records")
-    asked = plan(*methods, epsilons=(0.001, 30.0), seeds=(0,), allow_useless=False)
+    asked = plan(
+        GRADIENT,
+        wild,
+        AllRecords(name="all_records"),
+        epsilons=(0.001, 30.0),
+        seeds=(0,),
+        allow_useless=False,
+    )
     compare(asked, tmp_path / "all", SilentMonitor())
     runs = {
         (run.aggregator, run.epsilon): run for run in read_runs(tmp_path / "all" / "comparison.csv")

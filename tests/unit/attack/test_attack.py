@@ -72,15 +72,18 @@ def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, ru
 
 @pytest.mark.slow
 def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
-    settings: dict[str, Any] = {
-        "num_teachers": 1600,
-        "num_queries": 50,
-        "num_canaries": 200,
-        "num_runs": 20,
-    }
     votes = GaussianVotes(noise_std=50.0)
     whole, half = (
-        attacked(votes, sabotage=each, epsilon=8.0, **settings) for each in (None, "charge")
+        attacked(
+            votes,
+            sabotage=each,
+            epsilon=8.0,
+            num_teachers=1600,
+            num_queries=50,
+            num_canaries=200,
+            num_runs=20,
+        )
+        for each in (None, "charge")
     )
     assert half.lower_bound == whole.lower_bound <= whole.epsilon
     assert half.refuted and half.epsilon == whole.epsilon / 2
@@ -88,10 +91,16 @@ def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
 
 @pytest.mark.slow
 def test_canaries_that_are_teachers() -> None:
-    few: dict[str, Any] = {"num_teachers": 1600, "num_queries": 50, "num_canaries": 200}
     kinds = (None, "noise", "clip")
     honest, noisy, counted = (
-        attacked(GaussianVotes(noise_std=50.0), sabotage=each, **few) for each in kinds
+        attacked(
+            GaussianVotes(noise_std=50.0),
+            sabotage=each,
+            num_teachers=1600,
+            num_queries=50,
+            num_canaries=200,
+        )
+        for each in kinds
     )
     assert honest.lower_bound <= honest.epsilon < min(noisy.lower_bound, counted.lower_bound)
     assert honest.unit == "teacher" and honest.num_correct > honest.num_guesses / 2
@@ -111,12 +120,13 @@ def test_a_session_is_heard_through_its_hits() -> None:
 
 @pytest.mark.slow
 def test_stable_top_k_is_heard_through_queries_at_its_thresholds() -> None:
-    settings: dict[str, Any] = {
-        "selection_noise": "gumbel",
-        "selection_scale": 39.0,
-        "test": "gaussian",
-    }
-    aggregator = StableTopK(**settings, test_std=60.0, failure_prob=1e-9)
+    aggregator = StableTopK(
+        selection_noise="gumbel",
+        selection_scale=39.0,
+        test="gaussian",
+        test_std=60.0,
+        failure_prob=1e-9,
+    )
     found = attacked(aggregator, epsilon=4.0, num_teachers=1600, num_canaries=200, num_runs=3)
     assert 0 < found.lower_bound <= found.epsilon
 

@@ -107,10 +107,10 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
     frame.to_csv(folder.parent / "new.csv", index=False)
     assert np.allclose(bundle.predict_proba(folder.parent / "new.csv"), wanted)
     (folder.parent / "comma.csv").write_bytes("m\u00fc;sex;age\n\u00fc;F;30,5\n".encode("latin-1"))
-    named = {"encoding": "latin-1", "decimal": "comma"}
     for method in (bundle.inputs, bundle.predict_proba, bundle.predict):
         assert np.array_equal(
-            method(folder.parent / "comma.csv", **named), method({"sex": ["F"], "age": [30.5]})
+            method(folder.parent / "comma.csv", encoding="latin-1", decimal="comma"),
+            method({"sex": ["F"], "age": [30.5]}),
         )
     with pytest.raises(
         InvalidValue,

@@ -105,8 +105,17 @@ def made(kind: str, folder: Path) -> Path:
             pictures[:1], labels[:1], seed=0
         )
     model.save(folder / "student")
-    inputs = ("images" if kind == "constant" else "features", ("a", "b"), model.input_shape)
-    ModelForm("faces", *inputs, (), form, model.threshold, model.kind, {"pate": "1"}).write(folder)
+    ModelForm(
+        "faces",
+        "images" if kind == "constant" else "features",
+        ("a", "b"),
+        model.input_shape,
+        (),
+        form,
+        model.threshold,
+        model.kind,
+        {"pate": "1"},
+    ).write(folder)
     listed(folder)
     return folder
 

@@ -382,9 +382,16 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
         told = caught_by(
             lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public), UngroupedFit
         )
-        repeated = {"params": {"groups": PERSONS, "X_public": public}, "error_score": "raise"}
         told += caught_by(
-            lambda: cross_val_score(model, inputs, bits, cv=GroupKFold(2), **repeated), UngroupedFit
+            lambda: cross_val_score(
+                model,
+                inputs,
+                bits,
+                cv=GroupKFold(2),
+                params={"groups": PERSONS, "X_public": public},
+                error_score="raise",
+            ),
+            UngroupedFit,
         )
     assert not told
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
@@ -414,13 +421,23 @@ def test_a_ledger_tells_groups_by_the_column_that_they_come_from(
 def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
-    how = {
-        "params": {"X_public": public},
-        "error_score": "raise",
-        "cv": GroupKFold(2),
-        "groups": PERSONS,
-    }
-    assert len(caught_by(lambda: cross_val_score(model, inputs, bits, **how), UngroupedFit)) == 2
+    assert (
+        len(
+            caught_by(
+                lambda: cross_val_score(
+                    model,
+                    inputs,
+                    bits,
+                    params={"X_public": public},
+                    error_score="raise",
+                    cv=GroupKFold(2),
+                    groups=PERSONS,
+                ),
+                UngroupedFit,
+            )
+        )
+        == 2
+    )
     assert len(caught_by(lambda: clone(model).fit(inputs, bits, public), UngroupedFit)) == 1
     assert not caught_by(
         lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), UngroupedFit
@@ -514,15 +531,16 @@ def test_a_cap_on_all_fits_refuses_the_one_that_does_not_fit_before_its_teachers
             raise AssertionError("a teacher was fitted")
 
     path = tmp_path / "ledger"
-    capped = {"n_teachers": 20, "ledger": path, "epsilon": 2.0}
-    first = fitted(labels, **capped, max_total_epsilon=2.5)
+    first = fitted(labels, n_teachers=20, ledger=path, epsilon=2.0, max_total_epsilon=2.5)
     assert first.epsilon_ <= first.spent_epsilon_ <= 2.5
     spent = path.read_bytes()
     line = r"^max_total_epsilon=2\.5: expected room for this release of epsilon 2\.00 beside epsilon 2\.[0-9]+, which"
     with pytest.raises(InvalidValue, match=line):
-        fitted(labels, Untouched(), **capped)  # the file has kept the cap
+        fitted(
+            labels, Untouched(), n_teachers=20, ledger=path, epsilon=2.0
+        )  # the file has kept the cap
     with pytest.raises(InvalidValue, match=r"^max_total_epsilon=9\.0: expected at most 2\.5"):
-        fitted(labels, **capped, max_total_epsilon=9.0)
+        fitted(labels, n_teachers=20, ledger=path, epsilon=2.0, max_total_epsilon=9.0)
     assert path.read_bytes() == spent
 
 

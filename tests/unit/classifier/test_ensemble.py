@@ -39,12 +39,14 @@ def source(task: Task, targets: np.ndarray, **changes: Any) -> FittedVotes:
     }
     given |= {"estimator": GaussianNB(), "jobs": None} | changes
     pools = Pools(given["inputs"], targets, given["groups"], given["queries"])
-    how = {
-        "num_teachers": given["teachers"],
-        "streams": Streams(given["seed"]),
-        "num_jobs": given["jobs"],
-    }
-    return FittedVotes(task, given["estimator"], pools, **how)
+    return FittedVotes(
+        task,
+        given["estimator"],
+        pools,
+        num_teachers=given["teachers"],
+        streams=Streams(given["seed"]),
+        num_jobs=given["jobs"],
+    )
 
 
 def votes(task: Task, targets: np.ndarray, **changes: Any) -> np.ndarray:

@@ -43,8 +43,10 @@ def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
 
 def test_deltas_add_up_with_the_epsilons_and_leave_none_at_one() -> None:
     rows = ROWS[300:400]
-    terms = {"seed": None, "unit": ROW, "adjacency": Adjacency.REPLACE_ONE}
-    past = [repeats(rows, 1.0, delta, **terms) for delta in (1e-6, 1e-5, 1.0)]
+    past = [
+        repeats(rows, 1.0, delta, seed=None, unit=ROW, adjacency=Adjacency.REPLACE_ONE)
+        for delta in (1e-6, 1e-5, 1.0)
+    ]
     assert [each.delta for each in past] == pytest.approx([1e-6, 1.1e-5, 1.0])
     assert [each.epsilon for each in past] == [1.0, 2.0, math.inf]
 

@@ -157,8 +157,9 @@ def ledger_of(path: Path, **settings: Any) -> SharedLedger:
     shared = SharedLedger(path, target_delta=1e-6, accountant=RdpAccountant, **settings)
     for data, multiplier, key in (("a", 2.0, "first"), ("b", 8.0, "first"), ("b", 8.0, "second")):
         event = GaussianEvent(multiplier)
-        terms = {"adjacency": "replace_one", "description": "GaussianVotes"}
-        shared.account(data * 64).charge(event, key=key, **terms)
+        shared.account(data * 64).charge(
+            event, key=key, adjacency="replace_one", description="GaussianVotes"
+        )
     return shared
 
 
@@ -179,13 +180,19 @@ def test_what_a_ledger_has_left_is_what_it_admits(
     assert first["target_epsilon"] < second["target_epsilon"] < 4.0
     account = shared.account("b" * 64)
     release = GaussianVotes(noise_std=400.0)
-    shape = {"num_queries": 100, "num_labels": 10, "num_teachers": 400}
-    assert account.affords(release.event_for(**shape)) == second["more_releases"]
+    assert (
+        account.affords(release.event_for(num_queries=100, num_labels=10, num_teachers=400))
+        == second["more_releases"]
+    )
     for share, fits in ((1.0, True), (1.02, False)):
         target = share * second["target_epsilon"]
-        event = release.calibrated(target_epsilon=target, target_delta=1e-6, **shape).event_for(
-            **shape
-        )
+        event = release.calibrated(
+            target_epsilon=target,
+            target_delta=1e-6,
+            num_queries=100,
+            num_labels=10,
+            num_teachers=400,
+        ).event_for(num_queries=100, num_labels=10, num_teachers=400)
         assert (account.affords(event) >= 1) is fits
 
 

@@ -52,15 +52,15 @@ def test_tables_lines_and_bars_are_shown_in_any_encoding(
     print_lines("Fieber … é 日")
     console = PlainConsole(file=stream, force_terminal=True, width=80)
     column = {"name": "Größe 日", "kind": "number", "feature_names": ("a",), "missing": True}
-    page: Any = {
-        "schema": {"columns": [column]},
-        "output": "ü.yaml",
-        "lines": ["±"],
-        "parts": {},
-        "command": "pate-train",
-    }
     print_page(
-        "cli/schema.txt", console=console, as_setting=lambda name, value: f"{name}={value}", **page
+        "cli/schema.txt",
+        console=console,
+        as_setting=lambda name, value: f"{name}={value}",
+        schema={"columns": [column]},
+        output="ü.yaml",
+        lines=["±"],
+        parts={},
+        command="pate-train",
     )
     monitor = ConsoleMonitor(console)
     with monitor.stage("Größe … 日", 3) as advance:

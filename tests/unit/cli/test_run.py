@@ -158,12 +158,13 @@ def test_the_best_first_epsilon_rounded_up_and_refusals_with_reason(
     tmp_path: Path, capsys: Any
 ) -> None:
     refused = {"note": "no [b]gap[/b]"}
-    jobs = (
+    rows = swept(
+        tmp_path,
         ("aggregator=a seed=0", result(0.1)),
         ("aggregator=b seed=0", result(0.27)),
         ("aggregator=c seed=0", refused),
+        ("aggregator=d seed=0", None),
     )
-    rows = swept(tmp_path, *jobs, ("aggregator=d seed=0", None))
     assert [row["aggregator"] for row in rows] == ["a", "b", "c", "d"]
     assert [row["note"] for row in rows] == ["", "", "no [b]gap[/b]", "failed"]
     assert rows[1]["epsilon"] == "8.004"

@@ -30,13 +30,15 @@ def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) 
 
 def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> Bench:
     made = data or small_dataset()
-    shared = {
-        "num_queries": NUM_QUERIES,
-        "engine": StackedEngine(),
-        "student": LinearStudent(),
-        "ensemble_seed": 0,
-    }
-    return Bench.of(lambda: made, made, folder=folder, **shared)
+    return Bench.of(
+        lambda: made,
+        made,
+        folder=folder,
+        num_queries=NUM_QUERIES,
+        engine=StackedEngine(),
+        student=LinearStudent(),
+        ensemble_seed=0,
+    )
 
 
 def plan(*methods: Method, **changes: Any) -> ComparisonPlan:

@@ -124,8 +124,7 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
     student = LowRankStudent(num_directions=6)
     given = {"num_teachers": num_teachers, "teacher": teacher, "student": student}
     centered = replace(method("centered", votes), **given)
-    shared = {"seeds": (4, 5), "ensemble_seed": 4, "epsilons": (3.0,)}
-    run(tmp_path / "compare", centered, **shared)
+    run(tmp_path / "compare", centered, seeds=(4, 5), ensemble_seed=4, epsilons=(3.0,))
     first, second = [
         item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3
     ]

@@ -92,11 +92,12 @@ def test_names_groups_and_ids_are_used(tmp_path: Path) -> None:
     )
     for place, split in enumerate(("public", "test"), start=1):
         with np.load(names[split]) as arrays:
-            beside = {
-                "groups": np.full(ROWS[split], 10 * place),
-                "ids": 100 * place + np.arange(ROWS[split]),
-            }
-            np.savez(names[split], **arrays, **beside)
+            np.savez(
+                names[split],
+                **arrays,
+                groups=np.full(ROWS[split], 10 * place),
+                ids=100 * place + np.arange(ROWS[split]),
+            )
     dataset = Arrays(**names).load()
     assert dataset.label_names == ("a", "b", "c")
     assert dataset.private.group_ids.tolist() == [0, 0, 1, 1, 2, 2]

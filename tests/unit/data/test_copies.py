@@ -26,8 +26,11 @@ def _split(inputs: NDArray[np.float32], groups: Any = None, first: int = 0) -> S
 def _lines(
     private: Any = PRIVATE, public: Any = PUBLIC, test: Any = TEST, groups: Any = None
 ) -> list[str]:
-    splits = _split(private, groups), _split(public, first=1000), _split(test, first=2000)
-    return list(remarks_on_copies(*splits))
+    return list(
+        remarks_on_copies(
+            _split(private, groups), _split(public, first=1000), _split(test, first=2000)
+        )
+    )
 
 
 def test_other_records_are_told_nothing() -> None:

@@ -43,11 +43,14 @@ def test_a_folder_of_arrays_is_in_one_split(tmp_path: Path) -> None:
     np.save(tmp_path / "private" / "inputs.npy", np.eye(4))
     os.link(tmp_path / "private" / "inputs.npy", tmp_path / "public" / "inputs.npy")
     _write_arrays(tmp_path / "test.npz")
-    files = {"private": str(tmp_path / "private"), "public": str(tmp_path / "public")}
     with pytest.raises(
         InvalidValue, match=r"inputs\.npy: expected another file than data\.private"
     ):
-        Arrays(**files, test=str(tmp_path / "test.npz")).load()
+        Arrays(
+            private=str(tmp_path / "private"),
+            public=str(tmp_path / "public"),
+            test=str(tmp_path / "test.npz"),
+        ).load()
 
 
 def test_a_table_is_in_one_split(tmp_path: Path) -> None:

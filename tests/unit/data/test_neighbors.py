@@ -113,8 +113,13 @@ def _image_folder(folder: Path, times: int) -> Dataset:
     (folder / "labels.csv").write_text(
         "\n".join(["file,split,person,age,ward,flu,cough", *rows]) + "\n"
     )
-    paths = {"root": str(folder / "pictures"), "table": str(folder / "labels.csv")}
-    return ImageFolder(**paths, labels=("flu",), group="person", image_size=8).load()
+    return ImageFolder(
+        root=str(folder / "pictures"),
+        table=str(folder / "labels.csv"),
+        labels=("flu",),
+        group="person",
+        image_size=8,
+    ).load()
 
 
 def _celeba(folder: Path, times: int) -> Dataset:

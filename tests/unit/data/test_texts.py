@@ -336,17 +336,19 @@ def onnx_encoder(path: Path) -> Path:
     numpy_helper = onnx.numpy_helper
     kinds = onnx.TensorProto
     places = list(range(len(WORDS)))
-    counted = {
-        "max_gram_length": 1,
-        "min_gram_length": 1,
-        "max_skip_count": 0,
-        "mode": "TF",
-        "ngram_counts": [0],
-    }
     nodes = [
         helper.make_node("StringSplit", ["text"], ["words", "number"]),
         helper.make_node(
-            "TfIdfVectorizer", ["words"], ["c"], **counted, ngram_indexes=places, pool_strings=WORDS
+            "TfIdfVectorizer",
+            ["words"],
+            ["c"],
+            max_gram_length=1,
+            min_gram_length=1,
+            max_skip_count=0,
+            mode="TF",
+            ngram_counts=[0],
+            ngram_indexes=places,
+            pool_strings=WORDS,
         ),
         helper.make_node("MatMul", ["c", "table"], ["vector"]),
     ]

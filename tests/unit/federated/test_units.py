@@ -59,8 +59,14 @@ def _dataset() -> Dataset:
         name: Split(rows[part], np.ones((len(ids[part]), 1), np.bool_), ids[part], owners[part])
         for name, part in (("private", slice(4)), ("public", slice(4, 5)), ("test", slice(5, 6)))
     }
-    about = {"name": "small", "real": False, "kind": "features", "label_names": ("flu",)}
-    return Dataset(**about, **splits, group_unit=PATIENT)
+    return Dataset(
+        name="small",
+        real=False,
+        kind="features",
+        label_names=("flu",),
+        **splits,
+        group_unit=PATIENT,
+    )
 
 
 def test_records_that_are_asked_about_other_samples_keep_their_unit(tmp_path: Path) -> None:

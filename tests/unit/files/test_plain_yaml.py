@@ -52,7 +52,6 @@ def test_it_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
         "aggregator": {"_target_": "pate.aggregators.GaussianVotes"},
         "accountant": {"_target_": "x.y"},
     }
-    shape = {"num_queries": 2, "num_teachers": 3}
     started = time.process_time()
     for read, name in (
         (lambda: read_yaml(text, "file", "YAML"), "file"),
@@ -60,7 +59,11 @@ def test_it_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
         (lambda: with_student(text, {"_target_": "pate.student.LinearStudent"}), "config.yaml"),
         (
             lambda: release_settings(
-                settings, GaussianVotes(noise_std=1.0), {"teacher": text}, **shape
+                settings,
+                GaussianVotes(noise_std=1.0),
+                {"teacher": text},
+                num_queries=2,
+                num_teachers=3,
             ),
             "settings.teac",
         ),

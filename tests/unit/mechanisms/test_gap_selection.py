@@ -83,14 +83,14 @@ def test_price_of_each_noise_and_adjacency(
 @pytest.mark.parametrize("offset", [0.1, 1e6 + 0.3, 1e15, -(2.0**50)])
 def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
     """What is added to all candidates changes nothing: rounded sums would move by more than the price allows."""
-    shape: dict[str, Any] = {
-        "noise_scale": 100.0,
-        "noise": noise,
-        "num_labels": 3,
-        "num_teachers": 1000,
-    }
-    plain = GapSelection(**shape)
-    moved = GapSelection(**shape, regularizer=[offset, offset])
+    plain = GapSelection(noise_scale=100.0, noise=noise, num_labels=3, num_teachers=1000)
+    moved = GapSelection(
+        noise_scale=100.0,
+        noise=noise,
+        num_labels=3,
+        num_teachers=1000,
+        regularizer=[offset, offset],
+    )
     votes = np.array([[600, 600 - gap, 200] for gap in range(100, 117)])
     np.testing.assert_allclose(moved.probabilities(votes), plain.probabilities(votes), rtol=1e-12)
 

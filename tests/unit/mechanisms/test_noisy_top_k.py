@@ -120,8 +120,13 @@ def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
     made = mechanism_of_top_stable(
         k=1, domain_size=2, epsilon=2.0, failure_prob=0.01, adjacency=Adjacency.ADD_REMOVE
     )
-    shape = {"num_labels": 3, "num_teachers": 4, "adjacency": Adjacency.REPLACE_ONE}
-    assert verify(made.distribution, event=Claim(deltas=((2.0, 0.01),)), **shape).refuted
+    assert verify(
+        made.distribution,
+        event=Claim(deltas=((2.0, 0.01),)),
+        num_labels=3,
+        num_teachers=4,
+        adjacency=Adjacency.REPLACE_ONE,
+    ).refuted
 
 
 @pytest.mark.parametrize("make", [mechanism, mechanism_of_top_stable])

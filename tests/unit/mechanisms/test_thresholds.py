@@ -46,18 +46,21 @@ def test_distributions_sum_to_one_far_and_near() -> None:
 def test_noise_grows_with_what_one_change_moves(
     statistic: str, adjacency: Adjacency, sensitivity: int
 ) -> None:
-    options: dict[str, Any] = {"epsilon": 0.5, "statistic": statistic, "adjacency": adjacency}
     for test in (
-        AboveThreshold(threshold=3, **options),
-        BetweenThresholds(lower=3, upper=7, **options),
+        AboveThreshold(threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency),
+        BetweenThresholds(lower=3, upper=7, epsilon=0.5, statistic=statistic, adjacency=adjacency),
     ):
         assert float(test.noise.rate) == 0.5 / sensitivity
         assert test.event == PureDpEvent(0.5)
         assert test.target.epsilon == 0.5
-    between = BetweenThresholds(lower=3, upper=7, **options)
+    between = BetweenThresholds(
+        lower=3, upper=7, epsilon=0.5, statistic=statistic, adjacency=adjacency
+    )
     expected = (1 - math.exp(-4 * 0.5 / sensitivity)) / (math.exp(0.5) + 1)
     assert between.target.hit_prob == pytest.approx(expected, rel=1e-12)
-    assert AboveThreshold(threshold=3, **options).target == not_prior(0.5)
+    assert AboveThreshold(
+        threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency
+    ).target == not_prior(0.5)
     as_drawn = AboveThreshold(threshold=0, epsilon=0.1)
     assert 0.1 - 2**-32 < as_drawn.call_epsilon <= 0.1
     assert as_drawn.event == PureDpEvent(as_drawn.call_epsilon)

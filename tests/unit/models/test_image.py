@@ -138,8 +138,12 @@ def others():
 @pytest.mark.parametrize("pool_size", [0, 40])
 def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
     heard = []
-    told = {"seed": 0, "on_epoch": lambda epoch, losses: heard.append(losses["loss"])}
-    model = CNNStudent(**STUDENT).learn(TrainingSet(*answered), pool=others[0][:pool_size], **told)
+    model = CNNStudent(**STUDENT).learn(
+        TrainingSet(*answered),
+        pool=others[0][:pool_size],
+        seed=0,
+        on_epoch=lambda epoch, losses: heard.append(losses["loss"]),
+    )
     assert (model.predict(others[0]) == others[1]).mean() > 0.9
     assert (model.predict_proba(others[0])[:, -1] == 0).all(), (
         "a label never released is never predicted"

@@ -30,13 +30,14 @@ POOL_OF_50 = split(PUBLIC, np.zeros((300, 3), bool))
 
 
 def votes(teacher_of, num_teachers, labels=LABELS):
-    parts = {
-        "teacher_of": teacher_of,
-        "num_teachers": num_teachers,
-        "public": POOL_OF_50,
-        "num_queries": 20,
-    }
-    source = kernel.KernelVotes(private=split(INPUTS, labels), num_directions=4, **parts)
+    source = kernel.KernelVotes(
+        private=split(INPUTS, labels),
+        num_directions=4,
+        teacher_of=teacher_of,
+        num_teachers=num_teachers,
+        public=POOL_OF_50,
+        num_queries=20,
+    )
     return list(source.votes_around(PREVALENCE, noise_multiplier=1.0))
 
 

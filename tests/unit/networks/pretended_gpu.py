@@ -56,12 +56,13 @@ class OnGpu(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> OnGpu:
-        layout = {
-            "strides": held.stride(),
-            "storage_offset": held.storage_offset(),
-            "dtype": held.dtype,
-        }
-        tensor: OnGpu = torch.Tensor._make_wrapper_subclass(cls, held.size(), **layout)
+        tensor: OnGpu = torch.Tensor._make_wrapper_subclass(
+            cls,
+            held.size(),
+            strides=held.stride(),
+            storage_offset=held.storage_offset(),
+            dtype=held.dtype,
+        )
         tensor.held = held
         return tensor
 

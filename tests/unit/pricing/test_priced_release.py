@@ -95,8 +95,9 @@ def test_the_accountant_of_the_budget_counts() -> None:
             return 2 * super().get_epsilon(target_delta)
 
     aggregator = GaussianVotes(noise_std=100.0)
-    target = {"target_delta": 1e-6, "target_epsilon": 8.0}
-    double = plan_release(aggregator, SHAPE, Budget(accountant=Double, **target))  # type: ignore[arg-type]
+    double = plan_release(
+        aggregator, SHAPE, Budget(accountant=Double, target_delta=1e-6, target_epsilon=8.0)
+    )  # type: ignore[arg-type]
     by_renyi = Budget(target_delta=1e-6, target_epsilon=4.0, accountant=RdpAccountant)
     single = plan_release(aggregator, SHAPE, by_renyi)
     assert double.aggregator.noise_std == pytest.approx(single.aggregator.noise_std, rel=3e-4)  # type: ignore[attr-defined]
@@ -142,10 +143,26 @@ def test_a_price_without_queries_ends_where_draws_keep_no_promise() -> None:
         def event(self, shape: VoteShape) -> PureDpEvent:
             return PureDpEvent(1.0)
 
-    budget = {"max_epsilon": 1.0, "num_labels": 4, "num_teachers": 8, "accountant": ExactAccountant}
-    most = largest_num_queries(OneSession(noise_std=1.0), target_delta=1e-9, **budget)
+    most = largest_num_queries(
+        OneSession(noise_std=1.0),
+        target_delta=1e-9,
+        max_epsilon=1.0,
+        num_labels=4,
+        num_teachers=8,
+        accountant=ExactAccountant,
+    )
     assert most == int(1e-9 * 2**53 / 4)
-    assert largest_num_queries(OneSession(noise_std=1.0), target_delta=0.5, **budget) == 10**9
+    assert (
+        largest_num_queries(
+            OneSession(noise_std=1.0),
+            target_delta=0.5,
+            max_epsilon=1.0,
+            num_labels=4,
+            num_teachers=8,
+            accountant=ExactAccountant,
+        )
+        == 10**9
+    )
 
 
 @pytest.mark.parametrize(

@@ -71,12 +71,11 @@ def page(quote: Quote) -> str:
 
 def test_others_that_have_no_price_say_why() -> None:
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
-    others = {
-        "pld": failing(missing),
-        "mine": failing(InvalidValue("event=X: expected another")),
-        "rdp": RdpAccountant,
-    }
-    quote = quoted(**others)
+    quote = quoted(
+        pld=failing(missing),
+        mine=failing(InvalidValue("event=X: expected another")),
+        rdp=RdpAccountant,
+    )
     assert quote.accountants == (
         AccountantPrice("auto", quote.epsilon, won_by="exact"),
         AccountantPrice("pld", reason="needs the package dp_accounting, which is not installed"),

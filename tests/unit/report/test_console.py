@@ -49,14 +49,22 @@ def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
     usual = printed(report)
     assert "epsilon 3.66 as the paper accounts; not a bound" in usual
     privacy = report.privacy
-    none = {"num_answered": 0, "answer_rate": 0.0, "label_accuracy": None, "micro_f1": None}
     for odd, line in (
         (
             replace(report, privacy=replace(privacy, noise_seeded=True)),
             "seeded noise protects nobody who knows the",
         ),
         (
-            replace(report, release=replace(report.release, **none)),
+            replace(
+                report,
+                release=replace(
+                    report.release,
+                    num_answered=0,
+                    answer_rate=0.0,
+                    label_accuracy=None,
+                    micro_f1=None,
+                ),
+            ),
             "the student learned nothing, as no query was",
         ),
         (

@@ -147,12 +147,17 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     odd = replace(
         report, privacy=privacy, data=replace(report.data, name=attack), versions={attack: attack}
     )
-    named = {
-        "label_names": (attack, "b", "c", "d"),
-        "gap_name": attack,
-        "student_curve": {attack: np.ones(2)},
-    }
-    page = self_contained(render_html(odd, replace(figures, **named)))
+    page = self_contained(
+        render_html(
+            odd,
+            replace(
+                figures,
+                label_names=(attack, "b", "c", "d"),
+                gap_name=attack,
+                student_curve={attack: np.ones(2)},
+            ),
+        )
+    )
     assert f"unit of privacy{attack}" in page.texts("tr")
     assert any(text.startswith(attack) for text in page.texts("tr"))
 

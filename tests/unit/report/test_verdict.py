@@ -97,16 +97,32 @@ def test_what_the_student_itself_passes_is_no_loss() -> None:
     """Centered votes learn more from private records than the true labels of the queries would say."""
     student = replace(STUDENT, mean_average_precision=0.58)
     queries = replace(STUDENT, mean_average_precision=0.47)
-    levels = {"majority_vote_student": None, "true_label_student": queries}
-    text = verdict_of(student, replace(BASELINES, **levels)).text
+    text = verdict_of(
+        student, replace(BASELINES, majority_vote_student=None, true_label_student=queries)
+    ).text
     assert "lost" not in text
-    assert "lost to the number of queries" in verdict_of(queries, replace(BASELINES, **levels)).text
+    assert (
+        "lost to the number of queries"
+        in verdict_of(
+            queries, replace(BASELINES, majority_vote_student=None, true_label_student=queries)
+        ).text
+    )
 
 
 def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
     votes = replace(STUDENT, mean_average_precision=STUDENT.mean_average_precision + 0.0004)
-    levels = {"majority_vote_student": votes, "true_label_student": None, "all_records_model": None}
-    assert "lost" not in verdict_of(STUDENT, replace(BASELINES, **levels)).text
+    assert (
+        "lost"
+        not in verdict_of(
+            STUDENT,
+            replace(
+                BASELINES,
+                majority_vote_student=votes,
+                true_label_student=None,
+                all_records_model=None,
+            ),
+        ).text
+    )
 
 
 def test_without_answers_or_levels() -> None:

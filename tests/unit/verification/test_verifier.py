@@ -61,8 +61,13 @@ def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pa
 def test_exact_figures_by_hand() -> None:
     """One label, one teacher: a coin of 1/4 or 1/2. delta(0) = 1/4, D_2(1/2 || 1/4) = log(4/3)."""
     claim = Claim(renyi=((2.0, 1.0),), deltas=((0.0, 1.0),))
-    one: dict[str, Any] = {"num_labels": 1, "num_teachers": 1, "adjacency": "add_remove"}
-    verdict = verify(lambda h: {True: (1 + h[0]) / 4, False: (3 - h[0]) / 4}, event=claim, **one)
+    verdict = verify(
+        lambda h: {True: (1 + h[0]) / 4, False: (3 - h[0]) / 4},
+        event=claim,
+        num_labels=1,
+        num_teachers=1,
+        adjacency="add_remove",
+    )
     assert verdict.renyi.exact == pytest.approx(math.log(4 / 3))
     assert (verdict.renyi.first, verdict.renyi.second) == ((1,), (0,))
     assert verdict.delta.exact == pytest.approx(0.25)

@@ -190,13 +190,16 @@ def test_records_of_any_number_and_likeness_are_fitted(alike: bool) -> None:
     """Where the first guess of a step is too long, shorter ones follow."""
     for total in (1, 2, 2000):
         features = np.tile(FEATURES[:1], (total, 1)) if alike else np.resize(FEATURES, (total, 4))
-        even = {
-            "counts": np.full(total, 1.0),
-            "limits": np.full(total, 0.1),
-            "ridge": 1e-3,
-            "tolerance": 1e-6,
-        }
-        assert np.isfinite(fitted(features, np.resize(TARGETS, (total, 3)), **even)).all()
+        assert np.isfinite(
+            fitted(
+                features,
+                np.resize(TARGETS, (total, 3)),
+                counts=np.full(total, 1.0),
+                limits=np.full(total, 0.1),
+                ridge=1e-3,
+                tolerance=1e-6,
+            )
+        ).all()
 
 
 @pytest.mark.parametrize("times", [0.0, 1e9])
@@ -214,9 +217,19 @@ def test_as_many_steps_as_are_promised_reach_the_minimum(
     assert steps == math.ceil(121 * math.log(2e9 * pull))
 
     def far(most_steps: int) -> float:
-        given = {"counts": counts, "limits": np.full(40, 1e9), "ridge": 3.0, "tolerance": 1e-9}
         return float(
-            np.linalg.norm(fitted(features, targets, **given, most_steps=most_steps) - exact)
+            np.linalg.norm(
+                fitted(
+                    features,
+                    targets,
+                    counts=counts,
+                    limits=np.full(40, 1e9),
+                    ridge=3.0,
+                    tolerance=1e-9,
+                    most_steps=most_steps,
+                )
+                - exact
+            )
         )
 
     assert far(steps) <= 1e-9 / 3 < far(steps // 200)

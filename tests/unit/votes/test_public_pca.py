@@ -95,13 +95,19 @@ def test_the_span_keeps_lengths() -> None:
 
 def test_more_directions_for_less_noise_and_more_records() -> None:
     """The noise is 4 k**2 L z**2 / (n N) of the labels' variance: at most a quarter."""
-    settings = {"num_teachers": 400, "num_records": 62_115, "num_labels": 40}
     for multiplier in (1.0, 5.0, 30.0):
-        count = affordable_directions(noise_multiplier=multiplier, **settings)
+        count = affordable_directions(
+            noise_multiplier=multiplier, num_teachers=400, num_records=62_115, num_labels=40
+        )
         for directions, enough in ((count, True), (count + 1, False)):
             share = 4 * directions**2 * 40 * multiplier**2 / (62_115 * 400)
             assert (share <= 0.25) == enough
-    assert affordable_directions(noise_multiplier=1e9, **settings) == 1
+    assert (
+        affordable_directions(
+            noise_multiplier=1e9, num_teachers=400, num_records=62_115, num_labels=40
+        )
+        == 1
+    )
 
 
 def test_the_noise_share_is_that_of_a_simulation() -> None:

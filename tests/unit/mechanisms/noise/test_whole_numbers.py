@@ -144,8 +144,12 @@ def test_shares_that_are_counted_on_have_at_least_the_noise_that_was_asked_for()
             (40, 4, 4),
             (10_000, 100, 1_000),
         ):
-            lost = {"max_dropouts": dropouts, "max_colluders": colluders}
-            shares = NoiseShares(noise_std=noise_std, num_holders=holders, **lost)
+            shares = NoiseShares(
+                noise_std=noise_std,
+                num_holders=holders,
+                max_dropouts=dropouts,
+                max_colluders=colluders,
+            )
             assert noise_std**2 * (1 - 1e-12) <= shares.variance <= noise_std**2 * (1 + 1 / 64)
             assert shares.share_variance >= 64
             assert 0 <= shares.failure_prob(10**9) < 1e-200
