@@ -22,19 +22,13 @@ from pate.data.dataset import require_dataset
 from pate.networks.device import all_cores
 from pate.report import Report
 from pate.report.tensorboard import RunWriter
+from pate.run.budget_classes import budget_class_remarks, record_weights, repeat_records
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
 from pate.run.kept_models import Curve, KeptModels
 from pate.run.payment import Payment, require_entered
-from pate.run.plan import (
-    Plan,
-    plan_warnings,
-    price,
-    record_weights,
-    said_of_weights,
-    student_is_the_prior,
-    taught,
-)
+from pate.run.plan import Plan, price
+from pate.run.plan_warnings import constant_student_warnings, plan_warnings
 from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
@@ -77,7 +71,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     with monitor.stage("reading the data"):
         dataset = require_dataset(plan.load_dataset(), weighted=True)
     asked = plan.num_queries
-    plan = plan.fitted(dataset)
+    plan = plan.for_dataset(dataset)
     if plan.num_queries != asked:
         monitor.say(
             f"num_queries={asked}: the public pool has {plan.num_queries} samples, all are asked"
@@ -93,11 +87,11 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     warnings = plan_warnings(
         dataset, plan.aggregator, plan.teacher, plan.student, num_teachers=num_teachers
     )
-    for line in (*said_of_weights(dataset, priced), *priced.doubts, *warnings):
+    for line in (*budget_class_remarks(dataset, priced), *priced.doubts, *warnings):
         monitor.say(line)
     payment.begin(monitor, redraw=plan.redraw)
     randomness = Randomness(folder.path, plan.seed)
-    learned = taught(dataset, priced)
+    learned = repeat_records(dataset, priced)
     with RunWriter(folder.path / "tensorboard" if plan.tensorboard else None) as events:
         partition = deal(learned.private, num_teachers, randomness)
         ensemble = Ensemble(
@@ -153,8 +147,10 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
 
         models = {"student": trained("student", training)}
         models["student"].save(folder.release / "student")
-        helps = priced.aggregator.remedies["noise"]
-        for line in student_is_the_prior(models["student"], dataset.public.inputs, helps=helps):
+        remedy = priced.aggregator.remedies["noise"]
+        for line in constant_student_warnings(
+            models["student"], dataset.public.inputs, remedy=remedy
+        ):
             monitor.say(line)
         majority = priced.aggregator.noiseless_from(votes, payment).training_set(queries.inputs)
         models["majority_vote_student"] = trained("majority_vote_student", majority)

@@ -50,7 +50,12 @@ from pate.networks.device import one_blas_thread
 from pate.pricing import Budget, PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
 from pate.run.payment import by_its_setting, require_room, seed_name
-from pate.run.plan import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
+from pate.run.plan_warnings import (
+    constant_student_warnings,
+    few_records_warnings,
+    one_label_warning,
+    uneven_inputs_warnings,
+)
 from pate.run.randomness import Streams
 from pate.run.release import draw
 from pate.validation import (
@@ -418,7 +423,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if groups is None and getattr(self, "_is_clone", False):
             warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=2)
         if priced.aggregator.single_label and not isinstance(task, OneClass):
-            warnings.warn(warning_of_one_label(priced.aggregator), stacklevel=2)
+            warnings.warn(one_label_warning(priced.aggregator), stacklevel=2)
         for line in priced.doubts:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         streams = streams_of(self.random_state)
@@ -464,8 +469,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             training = release.training_set(pools.queries)
             try:
                 learned = student.learn(training, pool=pools.queries[:0], seed=seed)
-                doubts = student_is_the_prior(
-                    learned, pools.queries, helps=priced.aggregator.remedies["noise"]
+                doubts = constant_student_warnings(
+                    learned, pools.queries, remedy=priced.aggregator.remedies["noise"]
                 )
                 lines = list(doubts)
             except (ValueError, TypeError, ArithmeticError, IndexError) as error:
@@ -672,7 +677,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 allow_useless=self.allow_useless,
             )
         ]
-        doubts += few_records(
+        doubts += few_records_warnings(
             f"n_teachers={self.n_teachers}",
             pools.inputs.shape[0],
             self.n_teachers,
@@ -681,7 +686,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         chosen = {"teacher": self._teacher, "student": self._student}
         if minding := [name for name, estimator in chosen.items() if minds_scale(estimator)]:
             # public ones
-            doubts += uneven_inputs(" and ".join(minding), samples.numbers_of(pools.queries))
+            doubts += uneven_inputs_warnings(
+                " and ".join(minding), samples.numbers_of(pools.queries)
+            )
         return replace(priced, doubts=tuple(doubts))
 
     def _ledger(self, priced: PricedRelease, noise: str, unit: PrivacyUnit) -> Ledger:

@@ -78,7 +78,11 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         **{name: config[name] for name in _OF_THE_PLAN.split()},
     )
     load = run.watched_load(
-        data, monitor, make("features"), output_dir, check=partial(price, plan, monitor=monitor)
+        data,
+        monitor,
+        make("features"),
+        output_dir,
+        check=lambda dataset: price(plan.for_dataset(dataset), dataset, monitor),
     )
     report = train(replace(plan, load_dataset=load), output_dir, monitor)
     if logger == "mlflow":

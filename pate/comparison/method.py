@@ -23,7 +23,8 @@ from pate.models.student import Predictor
 from pate.pricing import Budget, PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch
 from pate.run.ensemble import Ensemble, deal
-from pate.run.plan import plan_warnings, require_parts
+from pate.run.plan import require_parts
+from pate.run.plan_warnings import plan_warnings
 from pate.run.progress import Monitor
 from pate.run.randomness import Randomness, Streams
 from pate.run.release import draw

@@ -32,7 +32,8 @@ from pate.report.report import Baselines, DataSummary, RunFigures, TeacherSummar
 from pate.report.tensorboard import RunWriter
 from pate.run.bundle.model_card import publish
 from pate.run.payment import Payment
-from pate.run.plan import Plan, remedies_of
+from pate.run.plan import Plan
+from pate.run.plan_warnings import remedies_of
 from pate.run.release import privacy_of, summary_of, write_price
 from pate.student import StudentModel
 from pate.validation import VERSION

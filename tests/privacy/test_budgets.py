@@ -13,7 +13,7 @@ from pate.accounting import Adjacency, Event, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes, GaussianVotes, Prevalence
 from pate.data import Partition
 from pate.pricing import Budget, plan_release
-from pate.run.plan import taught
+from pate.run.budget_classes import repeat_records
 from pate.votes import VoteShape
 from pate.votes.clipping import ClippedSum
 from pate.votes.source import TeacherShares
@@ -129,7 +129,7 @@ def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
         small_dataset(),
         budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2],
     )
-    spread = taught(dataset, priced).private
+    spread = repeat_records(dataset, priced).private
     groups = Partition.draw(spread.group_ids, 40, np.random.default_rng(0))
     groups.verify(spread)
     for inputs, teachers in zip(

@@ -45,7 +45,7 @@ from pate.report.tensorboard import RunWriter
 from pate.run.folder import RunFolder
 from pate.run.payment import Payment, ReleaseTerms
 from pate.run.places import Places
-from pate.run.plan import watched_search
+from pate.run.plan import remedy_search
 from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
 from pate.run.release import privacy_of, release_once, summary_of, write_price
@@ -374,7 +374,7 @@ def _priced(
         names=_NAMES,
         num_groups=cohort.num_groups,
         allow_useless=plan.allow_useless,
-        search=watched_search(monitor),
+        search=remedy_search(monitor),
     )
     return replace(priced, doubts=doubts)
 

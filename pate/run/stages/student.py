@@ -18,7 +18,7 @@ from pate.networks.device import all_cores
 from pate.report.card import PRIVACY
 from pate.run.bundle.bundle import SCHEMA, Bundle
 from pate.run.bundle.model_card import publish
-from pate.run.plan import student_is_the_prior
+from pate.run.plan_warnings import constant_student_warnings
 from pate.run.progress import Monitor
 from pate.run.randomness import Streams
 from pate.run.stages.release import ANEW, TERMS, Queries, Terms, require_queries
@@ -111,7 +111,7 @@ def train_on_release(
         model = plan.student.learn(
             found.training_set(inputs[:count]), pool=inputs[count:], seed=seed
         )
-    for line in student_is_the_prior(model, inputs):
+    for line in constant_student_warnings(model, inputs):
         monitor.say(line)
     if target != source:
         disk.make_folder(target)

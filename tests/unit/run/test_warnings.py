@@ -15,7 +15,7 @@ from pate.pricing import Budget
 from pate.report import format_epsilon
 from pate.run.payment import _fitting
 from pate.run.places import Places, group_epsilon
-from pate.run.plan import plan_warnings, remedies_of, student_is_the_prior
+from pate.run.plan_warnings import constant_student_warnings, plan_warnings, remedies_of
 from pate.student import CNNStudent, LinearStudent, LowRankStudent
 from pate.teachers import CNNTeacher, KernelTeacher, LinearTeacher, SklearnTeacher
 from pate.validation import InvalidValue
@@ -135,12 +135,14 @@ def test_a_student_that_says_the_same_of_everything() -> None:
     data = small_dataset()
     rows = data.public.inputs[:40]
     dull = STUDENT.fit(rows, np.zeros((40, 5), dtype=bool), seed=0)
-    (line,) = student_is_the_prior(dull, data.public.inputs)
+    (line,) = constant_student_warnings(dull, data.public.inputs)
     assert line.startswith(
         "student: it predicts the same labels for every public sample, as the prior does"
     )
     assert not list(
-        student_is_the_prior(STUDENT.fit(rows, data.public.labels[:40], seed=0), data.public.inputs)
+        constant_student_warnings(
+            STUDENT.fit(rows, data.public.labels[:40], seed=0), data.public.inputs
+        )
     )
 
 

@@ -13,7 +13,7 @@ from pate.data import ImageFolder, Table, TableSchema
 from pate.data.table.cells import Spelling, as_numbers, as_texts, one_spelling
 from pate.data.table.files import TableFile
 from pate.data.table.schema import CategoryColumn, NumberColumn
-from pate.run.plan import uneven_records
+from pate.run.plan_warnings import uneven_records_warnings
 from pate.validation import InvalidValue
 
 pa = pytest.importorskip("pyarrow")
@@ -429,13 +429,13 @@ def test_labels_without_positives_and_a_person_with_a_fifth_of_all_records_are_t
     tables = frames()
     tables["private"] = tables["private"].assign(flu=0, person=[0] * 15 + NUMBERS[15:])
     tables["test"]["cough"] = 1
-    lines = list(uneven_records(written(tmp_path, tables).load()))
+    lines = list(uneven_records_warnings(written(tmp_path, tables).load()))
     assert lines == [
         "data.labels: no private record has flu: there is no positive to learn it from",
         "data.labels: every test record has cough: there is nothing else to measure it by",
         "data.group: one has 15 of 60 private records; all are with one teacher, which has one vote like the others",
     ]
-    assert list(uneven_records(written(tmp_path, frames()).load())) == []
+    assert list(uneven_records_warnings(written(tmp_path, frames()).load())) == []
 
 
 Change = Callable[[bytes], bytes]

@@ -1,0 +1,87 @@
+"""Private records whose groups have budgets, or weights, of their own: what each of them counts to the teachers."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.rounding import format_epsilon
+from pate.aggregators import Aggregator
+from pate.data import Dataset
+from pate.pricing import PricedRelease
+from pate.teachers import Voter
+from pate.validation import InvalidValue
+
+
+def require_weighted_groups(
+    dataset: Dataset, aggregator: Aggregator, teacher: Voter, *, num_teachers: int
+) -> None:
+    """Raises `InvalidValue` where groups differ in budget or weight, and the parts of a run cannot make them differ."""
+    shared = dataset.shared
+    is_weighted = shared is not None and shared.weights is not None
+    if dataset.budgets is None and not is_weighted:
+        return
+    num_groups = dataset.private.num_groups
+    budgets_by = aggregator.budgets_by
+    if teacher.takes_weights and budgets_by == "weights" and num_teachers == num_groups:
+        return
+    if dataset.budgets is not None and budgets_by == "teachers":
+        return
+    setting = "data.budget"
+    reason = ""
+    if dataset.budgets is None and shared is not None:
+        setting = f"data.group=[{','.join(shared.names)}]"
+        reason = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
+    rule = (
+        "teacher=kernel aggregator=centered_votes, with one teacher for each "
+        f"of {num_groups} private groups{reason}"
+    )
+    raise InvalidValue(f"{setting}: expected {rule}")
+
+
+def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:
+    """Returns what the group of each private record counts, `[num_private]`; None where all count once."""
+    if dataset.budgets is None or priced.aggregator.budgets_by == "teachers":
+        return dataset.weights
+    weights = {budget_class.name: budget_class.weight for budget_class in priced.classes}
+    return _for_each_record(dataset, weights)
+
+
+def num_whole_groups(dataset: Dataset, weights: NDArray[np.float64]) -> int:
+    """Returns how many groups that count once the weights of all private groups add up to, rounded down; 1 or more."""
+    first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
+    return max(1, math.floor(float(weights[first_records].sum())))
+
+
+def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
+    """Returns the data set that teachers learn from: a group is there for each teacher that its budget pays for."""
+    if all(budget_class.teachers == 1 for budget_class in priced.classes):
+        return dataset
+    counts = {budget_class.name: budget_class.teachers for budget_class in priced.classes}
+    return dataset.repeated(_for_each_record(dataset, counts))
+
+
+def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:
+    """Yields a line for each budget class, its groups and their price, and one on what no epsilon protects."""
+    if dataset.budgets is None:
+        return
+    first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
+    for budget_class in priced.classes:
+        count = int((dataset.budgets[first_records] == budget_class.name).sum())
+        price = f"epsilon <= {format_epsilon(budget_class.epsilon)}"
+        if budget_class.teachers > 1:
+            share = f"is with {budget_class.teachers} teachers"
+        else:
+            share = f"counts {budget_class.weight:.3g}"
+        yield f"data.budget={budget_class.name}: {count:,} groups, {price}, each {share}"
+    largest = f"the largest budget, {priced.classes[-1].budget:g}, is in place of target_epsilon"
+    yield f"data.budget: {largest}; who is in which class is taken as public, and no epsilon protects it"
+
+
+def _for_each_record(dataset: Dataset, value_of_class: Mapping[str, float]) -> NDArray[Any]:
+    """Returns the value of each private record's budget class, `[num_private]`."""
+    names, positions = np.unique(np.asarray(dataset.budgets), return_inverse=True)
+    values = np.array([value_of_class[name] for name in names.tolist()])
+    return np.asarray(values[positions])

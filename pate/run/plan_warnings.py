@@ -1,0 +1,125 @@
+"""Warnings of a plan, a line for each thing that is allowed but rarely wanted, and remedies against a loss."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pate.aggregators import Aggregator
+from pate.data import Dataset
+from pate.models.student import Predictor
+from pate.student import Student
+from pate.teachers import Voter
+
+_FEW_RECORDS = 10
+_LOOKS_AT_PICTURES = "teacher=cnn student=cnn, which look at pictures"
+_UNEVEN = 20  # times the width of the middle column
+_ROWS = 5000
+_SHOWN = 5
+_FEW_GROUPS = 6
+_LARGE_SHARE = 0.2
+_PURPOSE = {"private": "learn it from", "test": "measure it by"}
+
+
+def plan_warnings(
+    dataset: Dataset, aggregator: Aggregator, teacher: Voter, student: Student, *, num_teachers: int
+) -> Iterator[str]:
+    """Yields a line for each thing that is allowed but rarely wanted, before anything is trained or spent.
+
+    They are computed from true labels, so they are for the data owner alone.
+    """
+    setting = f"teacher.num_teachers={num_teachers}"
+    if teacher.is_trained:
+        remedy = "fewer teachers, or experiment=centered_votes, whose teachers need one each"
+        yield from few_records_warnings(setting, len(dataset.private), num_teachers, remedy)
+    yield from dataset.notes
+    yield from uneven_records_warnings(dataset)
+    if not dataset.public_labeled:
+        yield "data: the public records have no labels, so how right teachers and release are is not measured"
+    if aggregator.single_label and dataset.private.labels.sum(axis=1).mean() > 1:
+        yield one_label_warning(aggregator)
+    linear_parts = []
+    if teacher.minds_scale:
+        linear_parts.append("teacher")
+    if student.minds_scale:
+        linear_parts.append("student")
+    parts = " and ".join(linear_parts)
+    if linear_parts and dataset.kind == "features":
+        yield from uneven_inputs_warnings(parts, dataset.public.inputs[:_ROWS])
+    if linear_parts and dataset.kind == "images":
+        yield f"data: the inputs are raw pixels, and linear: {parts}; features=patches helps, or {_LOOKS_AT_PICTURES}"
+
+
+def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Mapping[str, str]:
+    """Returns what helps against each loss: the aggregator's remedies, with what suits these teachers and inputs."""
+    remedies = dict(aggregator.remedies)
+    if not teacher.is_trained or "the teachers" not in remedies:
+        return remedies
+    if dataset.kind == "images" and teacher.minds_scale:
+        remedies["the teachers"] = (
+            f"features=patches, or {_LOOKS_AT_PICTURES}, or more records for each teacher"
+        )
+    elif dataset.kind == "images":
+        remedies["the teachers"] = "more records for each teacher, more epochs, or features=patches"
+    elif not teacher.minds_scale:
+        remedies["the teachers"] = "more records for each teacher, or other features"
+    return remedies
+
+
+def few_records_warnings(
+    setting: str, num_records: int, num_teachers: int, remedy: str
+) -> Iterator[str]:
+    """Yields a line for an ensemble whose teachers learn little, or that is of one teacher."""
+    records = num_records / num_teachers
+    if num_teachers == 1:
+        yield f"{setting}: one teacher is no ensemble: one record can change its whole vote; take 50 or more"
+    elif records < _FEW_RECORDS:
+        yield f"{setting}: {records:.1f} private records per teacher teach it little; {remedy}"
+
+
+def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
+    """Yields a line for labels that no record or every one has, and for a group with a large part of the records."""
+    for split, labels in (("private", dataset.private.labels), ("test", dataset.test.labels)):
+        for share, whose, effect in ((0.0, "no", "no positive"), (1.0, "every", "nothing else")):
+            columns = np.flatnonzero(labels.mean(axis=0) == share)
+            names = [dataset.label_names[column] for column in columns]
+            if names:
+                shown = ", ".join(names[:_SHOWN])
+                if len(names) > _SHOWN:
+                    shown += f" and {len(names) - _SHOWN} more"
+                yield f"data.labels: {whose} {split} record has {shown}: there is {effect} to {_PURPOSE[split]}"
+    groups, counts = np.unique(dataset.private.group_ids, return_counts=True)
+    if len(groups) >= _FEW_GROUPS and counts.max() >= _LARGE_SHARE * counts.sum():
+        largest = f"one has {counts.max()} of {counts.sum()} private records"
+        yield f"data.group: {largest}; all are with one teacher, which has one vote like the others"
+
+
+def uneven_inputs_warnings(parts: str, public_inputs: ArrayLike) -> Iterator[str]:
+    """Yields a line for linear models on columns of very different widths, judged by public inputs alone."""
+    rows = np.asarray(public_inputs, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) < 2:
+        return
+    with np.errstate(invalid="ignore"):
+        widths = np.nanstd(np.where(np.isfinite(rows), rows, np.nan), axis=0)
+    widths = widths[widths > 0]
+    if len(widths) > 1 and widths.max() > _UNEVEN * np.median(widths):
+        times = f"{widths.max() / np.median(widths):.0f} times as wide as the middle one"
+        yield f"data: the widest column of the public inputs is {times}, and linear: {parts}; scale the columns"
+
+
+def constant_student_warnings(
+    model: Predictor,
+    public_inputs: NDArray[np.float32],
+    *,
+    remedy: str = "less noise in the release",
+) -> Iterator[str]:
+    """Yields a line for a student that predicts the same for every public sample: the release taught it nothing."""
+    rows = public_inputs[:_ROWS]
+    if len(rows) > 1 and len(np.unique(model.predict(rows), axis=0)) == 1:
+        yield f"student: it predicts the same labels for every public sample, as the prior does; what helps: {remedy}"
+
+
+def one_label_warning(aggregator: Aggregator) -> str:
+    """Returns what an aggregator for one label per sample does to samples with several."""
+    name = type(aggregator).__name__
+    return f"aggregator={name}: names one label per query; any others that it has count as absent"
