@@ -27,6 +27,7 @@ from pate.accounting import (
     NoOpEvent,
     calibrate,
 )
+from pate.aggregators.record import MemoryRecord, ReleaseRecord
 from pate.aggregators.release import Release
 from pate.files.values import full_text
 from pate.mechanisms.parameters import Parameters
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from pate.mechanisms.stability_test import StabilityTest
 
 Rng = np.random.Generator
-Arrays = dict[str, NDArray[Any]]
 Counts = NDArray[np.int64]
 Bits = NDArray[np.bool_]
 # told how far a session is: queries asked, hits among them, hits left
@@ -75,32 +75,6 @@ class PriorRule(Protocol):
         """The labels of the next round, `[num_queries, L]`, given those before, `[start, L]`; a row may expect none."""
 
 
-class Drawn:
-    """What was drawn for one release, part after part, in memory; `pate.run.payment` has one that a crash outlives.
-
-    `charge` is called before the first part is drawn, covers all parts, and may raise; that of a run draws first, and
-    then commits charge and part at once. A part that is there is read back, and never drawn again: later parts were
-    drawn for what it says.
-    """
-
-    def __init__(self, charge: Callable[[], object] | None = None) -> None:
-        self._charge = charge
-        self._parts = dict[str, Arrays]()
-
-    def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
-        """The arrays of a part: read back, or drawn and kept. Nobody may be shown them before this returns."""
-        if part not in self._parts:
-            if self._charge is not None:
-                self._charge()
-                self._charge = None
-            self._parts[part] = draw()
-        return self._parts[part]
-
-    def read(self, part: str) -> Arrays | None:
-        """The arrays of a part that was drawn, or None."""
-        return self._parts.get(part)
-
-
 class UnknownCost(InvalidValue):
     """A refusal to say what a release cost on the votes at hand, as no theorem does."""
 
@@ -111,15 +85,15 @@ class ReleaseContext:
 
     Attributes:
         rng: fresh noise comes from it.
-        ledger: where `drawn` is None, charged once before anything noisy is returned; None charges nothing.
-        drawn: commits and charges what is drawn, and reads back what was; None keeps it here and charges `ledger`.
+        ledger: where `record` is None, charged once before anything noisy is returned; None charges nothing.
+        record: commits and charges what is drawn, and reads back what was; None keeps it here and charges `ledger`.
         prior: what a student expects; for aggregators that `expects_prior`.
         watch: told how far a session is.
     """
 
     rng: Rng
     ledger: Ledger | None = None
-    drawn: Drawn | None = None
+    record: ReleaseRecord | None = None
     prior: PriorRule | None = None
     watch: Watch | None = None
 
@@ -493,16 +467,16 @@ class Aggregator(Parameters, ABC):
 
         Raises `InvalidValue` for a source that does not give such votes, and whatever `aggregate` refuses.
         """
-        drawn = self._drawn(source, context)
-        arrays = drawn.read("release")
+        record = self._record(source, context)
+        arrays = record.committed("release")
         if arrays is None:
             # before it is paid for: teachers may fail
             draw = self._gathered_for(source, context.rng)
-            arrays = drawn.once("release", lambda: _of_priced_shape(draw(), source).arrays())
+            arrays = record.part("release", lambda: _of_priced_shape(draw(), source).arrays())
         return Release.of_arrays(arrays, event=self.event(source.shape), adjacency=self.adjacency)
 
-    def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
-        """What the votes say by themselves, given what was drawn: every label's majority. No epsilon covers it."""
+    def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
+        """What the votes say by themselves, given what was released: every label's majority. No epsilon covers it."""
         majority = 2 * source.counts() > source.num_teachers
         return Release(
             majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency
@@ -517,9 +491,11 @@ class Aggregator(Parameters, ABC):
         votes = self._read(source)
         return lambda: self.aggregate(votes, num_teachers=source.num_teachers, rng=rng)
 
-    def _drawn(self, source: VoteSource, context: ReleaseContext) -> Drawn:
-        """Where what is drawn is kept, and paid for: all of it with the first part."""
-        return context.drawn or Drawn(lambda: self._pay(self.event(source.shape), context.ledger))
+    def _record(self, source: VoteSource, context: ReleaseContext) -> ReleaseRecord:
+        """Returns the record of a release; all of it is paid for with the first part."""
+        if context.record is not None:
+            return context.record
+        return MemoryRecord(lambda: self._pay(self.event(source.shape), context.ledger))
 
     def _read(self, source: VoteSource) -> Any:
         if self.input_form == "counts":

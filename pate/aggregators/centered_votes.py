@@ -18,7 +18,8 @@ from pate import validation
 from pate.accounting.ledger import require_ledger
 from pate.accounting.special import expit, few_ndtr
 from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Drawn, ReleaseContext, Rng
+from pate.aggregators.aggregator import ReleaseContext, Rng
+from pate.aggregators.record import MemoryRecord, ReleaseRecord
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
@@ -95,13 +96,13 @@ class Prevalence(Parameters):
         rng: Rng,
         ledger: pa.Ledger | None = None,
         records_per_teacher: float = 1.0,
-        drawn: Drawn | None = None,
+        record: ReleaseRecord | None = None,
     ) -> Array:
         """The prevalence of each label, `[L]`.
 
         Label shares are numbers in [0, 1], `[N, L]`, each teacher's share of records with the label, or sums of them;
         N is declared: under add/remove there may be fewer rows. The number of records per teacher, about, is >= 1. The
-        ledger is charged before anything is drawn, where there is no `drawn`, which else keeps, and pays for, each of
+        ledger is charged before anything is drawn, where there is no `record`, which else keeps, and pays for, each of
         the three draws before the next sum is asked for.
         """
         require_generator(rng)
@@ -127,12 +128,12 @@ class Prevalence(Parameters):
         most = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier
         rule = f"at most {validation.rounded_down(most, 3)}"
         require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
-        if drawn is None and ledger is not None:
+        if record is None and ledger is not None:
             require_ledger(ledger).charge(
                 self.event, adjacency=self.adjacency, description=repr(self)
             )
         total = num_teachers if shares.weights is None else shares.total_weight
-        done = drawn or Drawn()
+        done = record or MemoryRecord()
         length = self._length(shares, done, rng, records_per_teacher)
         half = np.full(shares.num_labels, _HALF)
         whole = float(np.linalg.norm(half))
@@ -144,7 +145,7 @@ class Prevalence(Parameters):
             std = self._multipliers[step] * clipped.l2_sensitivity
             unit = clipped.step / total
             noise = RoundedGaussian(std).sample((1, shares.num_labels), rng)
-            noisy = done.once(
+            noisy = done.part(
                 f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise}
             )["noisy"]
             return np.asarray(center + noisy[0] * unit), std * unit
@@ -160,7 +161,7 @@ class Prevalence(Parameters):
     def _multipliers(self) -> list[float]:
         return [self.noise_multiplier / math.sqrt(share) for share in _SPLIT]
 
-    def _length(self, shares: ShareSums, done: Drawn, rng: Rng, records: float) -> float:
+    def _length(self, shares: ShareSums, done: ReleaseRecord, rng: Rng, records: float) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
         longest = math.sqrt(shares.num_labels)
         # of all teachers but those that are much too large
@@ -169,7 +170,7 @@ class Prevalence(Parameters):
         # drawn also where the part is read back: a seeded run that is continued goes on with the same numbers
         std = math.sqrt(self.adjacency.num_moved) * self._multipliers[0] * shares.parts
         noise = RoundedGaussian(std).sample((NUM_LENGTHS,), rng)
-        noisy = done.once("lengths", lambda: {"noisy": shares.lengths() + noise})["noisy"]
+        noisy = done.part("lengths", lambda: {"noisy": shares.lengths() + noise})["noisy"]
         return longest / 2 ** (int(np.argmax(noisy[: 1 + shortest])) / 2)
 
     def _closer(
@@ -395,7 +396,7 @@ class CenteredVotes(base.TeacherVotesAggregator):
         """The prevalence is that of the teachers' records; one charge covers all."""
         for_prevalence, for_votes = context.rng.spawn(2)
         votes = self._in_rounds(source)
-        drawn = self._drawn(source, context)
+        record = self._record(source, context)
         if votes is None:  # before the prevalence is paid for
             most = ClippedSum.most_queries(source.num_teachers, source.num_labels)
             rule = f"at most {most}, as one exact sum of {source.num_teachers:,} teachers holds no more"
@@ -412,32 +413,32 @@ class CenteredVotes(base.TeacherVotesAggregator):
                         source.share_sums(),
                         num_teachers=total,
                         rng=for_prevalence,
-                        drawn=drawn,
+                        record=record,
                         records_per_teacher=each,
                     )
                 }
 
-            center = drawn.once("prevalence", released)["prevalence"]
+            center = record.part("prevalence", released)["prevalence"]
         if votes is not None:
-            within = replace(context, rng=for_votes, drawn=drawn)
-            arrays = drawn.once(
+            within = replace(context, rng=for_votes, record=record)
+            arrays = record.part(
                 "release", lambda: self._by_rounds(votes, center, within, source, event).arrays()
             )
             return RoundsRelease.of_arrays(arrays, event=event, adjacency=self.adjacency)
-        if (read := drawn.read("release")) is None:
+        if (read := record.committed("release")) is None:
             # before it is paid for: teachers may fail
             step, summary = self._gathered_around(center, source)
             draw = partial(step.aggregate_summary, summary, num_teachers=total, rng=for_votes)
-            read = drawn.once("release", lambda: draw().arrays())
+            read = record.part("release", lambda: draw().arrays())
         span = source.span(noise_multiplier=self.votes_multiplier)
         width = None if span is None else span.shape[1]
         return CenteredRelease.of_arrays(
             read, event=event, adjacency=self.adjacency, num_directions=width
         )
 
-    def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
+    def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
         """Around the center that was released."""
-        released = drawn.read("prevalence")
+        released = record.committed("prevalence")
         center = self.center if released is None else released["prevalence"]
         if (votes := self._in_rounds(source)) is not None:
             return self._by_rounds(votes, center, None, source, pa.NonPrivateEvent())
@@ -563,7 +564,7 @@ class CenteredVotes(base.TeacherVotesAggregator):
         What the context has drawn before is read back: a run that was killed goes on with the next round. Who calls it
         has paid for all rounds, or pays with the first. Without a context there is no noise, and no epsilon covers it.
         """
-        done = Drawn() if context is None else context.drawn or Drawn()
+        done = MemoryRecord() if context is None else context.record or MemoryRecord()
         own = prevalence * (1 - prevalence)
         factor = _CLIP * self.clip_factor
         num_rounds = self.num_rounds
@@ -589,7 +590,7 @@ class CenteredVotes(base.TeacherVotesAggregator):
                 # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
                 noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), context.rng)
                 draw = partial(lambda ask, noise: {"total": ask() + noise}, gather, noise)
-                total = done.once(f"step-{number}", draw)["total"]
+                total = done.part(f"step-{number}", draw)["total"]
             unit = clipped.step / votes.total_weight / scale
             rate = (std * unit) ** 2 / num_rounds
             if number == 0:

@@ -17,6 +17,7 @@ from pate.accounting.events import BitEvent
 from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.record import Arrays
 from pate.aggregators.release import Release
 from pate.mechanisms.noise.real_numbers import (
     Values,
@@ -334,15 +335,15 @@ class DistributedVotes(base.PerQueryAggregator):
         """A sum that holders make is asked for once the ledger was charged."""
         if not isinstance(source, NoisySum):
             return super().release_from(source, context)
-        drawn = self._drawn(source, context)
+        record = self._record(source, context)
         # what holders send is the release: it is paid for before they are asked
-        drawn.once("asked", dict)
+        record.part("asked", dict)
 
-        def answered() -> base.Arrays:
+        def answered() -> Arrays:
             total, present = source.total()
             return {"total": np.asarray(total), "present": np.array(present)}
 
-        found = drawn.once("total", answered)
+        found = record.part("total", answered)
         num_teachers = source.num_teachers
         return self.release_of(
             found["total"], num_teachers=num_teachers, num_contributions=int(found["present"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
@@ -160,7 +160,12 @@ adjacency=replace_one)
 
     @classmethod
     def of_arrays(
-        cls, arrays: dict[str, NDArray[Any]], *, event: Event, adjacency: Adjacency, **beside: Any
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        event: Event,
+        adjacency: Adjacency,
+        **beside: Any,
     ) -> Self:
         """The release with these arrays, and with other fields beside."""
         values = {name: array if array.ndim else array.item() for name, array in arrays.items()}

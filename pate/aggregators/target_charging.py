@@ -17,6 +17,7 @@ from pate.accounting import target_charging as charging
 from pate.accounting.special import softmax
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.record import MemoryRecord
 from pate.aggregators.release import ChargedRelease, Release
 from pate.aggregators.stable_top_k import StableTopK
 from pate.mechanisms.gap_selection import Ranking
@@ -252,7 +253,7 @@ class TargetChargedAggregator(base.HistogramAggregator):
     def release_from(self, source: VoteSource, context: base.ReleaseContext) -> ChargedRelease:
         """A round is committed before anybody sees it or the next one begins; one that is there is read back."""
         require_generator(context.rng)
-        context = replace(context, drawn=self._drawn(source, context))
+        context = replace(context, record=self._record(source, context))
         counts = self.gather(self._read(source), num_teachers=source.num_teachers)
         event = self._priced(*self._shape(counts), source.num_teachers, None)
         return self._session(
@@ -284,7 +285,7 @@ class TargetChargedAggregator(base.HistogramAggregator):
             np.zeros(counts.shape, dtype=np.bool_),
             *np.zeros((2, len(counts)), dtype=np.bool_),
         )
-        drawn = context.drawn or base.Drawn()
+        record = context.record or MemoryRecord()
         num_asked = 0
 
         def ask(rows: slice, left: int) -> dict[str, Bits]:
@@ -309,7 +310,7 @@ class TargetChargedAggregator(base.HistogramAggregator):
 
         for index, rows in enumerate(self._rounds(len(counts))):
             left = self.target_hits - int(hits.sum())
-            outcome = Round(**drawn.once(f"round-{index}", partial(ask, rows, left)))
+            outcome = Round(**record.part(f"round-{index}", partial(ask, rows, left)))
             found = [each.shape for each in outcome]
             wanted = [whole[rows].shape for whole in (labels, answered, hits)]
             # one that was kept may be another's

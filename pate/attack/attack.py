@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency
 from pate.aggregators import Aggregator, CenteredVotes
-from pate.aggregators.aggregator import Drawn, ReleaseContext, without_warning
+from pate.aggregators.aggregator import ReleaseContext, without_warning
+from pate.aggregators.record import MemoryRecord
 from pate.data import Dataset, Split
 from pate.data.dataset import require_dataset
 from pate.models.kernel import KernelVotes
@@ -278,7 +279,7 @@ class RecordAttack:
         """Rounds of votes on private records, with noise of a seed."""
         groups, teacher_of = np.unique(private.group_ids, return_inverse=True)
         made = self.aggregator
-        drawn = Drawn()
+        record = MemoryRecord()
         source = KernelVotes(
             private=private,
             teacher_of=teacher_of.astype(np.int64),
@@ -287,7 +288,7 @@ class RecordAttack:
             num_queries=self.num_queries,
             moments=partial(_OverheardVotes, _UNCLIPPED if self.sabotage == "clip" else 1),
         )
-        made.release_from(source, ReleaseContext(np.random.default_rng(noise), None, drawn))
+        made.release_from(source, ReleaseContext(np.random.default_rng(noise), None, record))
         votes = cast(_OverheardVotes, source.in_rounds(noise_multiplier=made.votes_multiplier))
         require(bool(votes.overheard), "aggregator.rounds", made.rounds, "a release in rounds")
         wider = made.votes_multiplier * math.sqrt(made.num_rounds)
@@ -295,7 +296,7 @@ class RecordAttack:
             (
                 asked,
                 exact,
-                (drawn.read(f"step-{number}") or {})["total"],
+                (record.committed(f"step-{number}") or {})["total"],
                 wider * asked[2].l2_sensitivity,
             )
             for number, (asked, exact) in enumerate(votes.overheard)

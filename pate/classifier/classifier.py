@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Ledger, PrivacyUnit
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, TrainingSet
-from pate.aggregators.aggregator import Drawn
+from pate.aggregators.record import MemoryRecord
 from pate.classifier import samples
 from pate.classifier.samples import (
     Bits,
@@ -450,14 +450,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             student.rehearse("student", pools.queries)
         said: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "noise": seed_name(noise)}
         said["description"] = f"a fit: {type(priced.aggregator).__name__}"
-        drawn = Drawn(partial(ledger.once, uuid.uuid4().hex, priced.event, bytes, **said))
+        record = MemoryRecord(partial(ledger.once, uuid.uuid4().hex, priced.event, bytes, **said))
         price = format_epsilon(priced.epsilon)
         with (
             stage(f"{self.n_teachers} teachers and their release, epsilon {price}", self.verbose),
             one_blas_thread(),
         ):
             release = draw(
-                priced, votes, streams=streams, student=student, inputs=pools.queries, drawn=drawn
+                priced, votes, streams=streams, student=student, inputs=pools.queries, record=record
             )
         with (
             stage(

@@ -17,7 +17,7 @@ from pate.accounting.events import failure_probability
 from pate.accounting.ledger import BudgetExceeded, Ledger, SharedLedger
 from pate.accounting.total import total_epsilon
 from pate.aggregators import Aggregator, Release
-from pate.aggregators.aggregator import Arrays, Drawn
+from pate.aggregators.record import Arrays
 from pate.aggregators.release import PublicNames
 from pate.files.arrays import arrays_of_npz, npz_bytes
 from pate.files.disk import (
@@ -90,7 +90,7 @@ class ReleaseTerms:
         )
 
 
-class Payment(Drawn):
+class Payment:
     """What one run was charged and drew: its first part is committed with the price of the whole release.
 
     A part that was committed is read back, whoever asks: the same run after a kill, or a copy of its folder that is
@@ -111,7 +111,7 @@ class Payment(Drawn):
         unit: PrivacyUnit,
         owners: Owners | None = None,
     ) -> None:
-        super().__init__()
+        self._parts: dict[str, Arrays] = {}
         self.unit = unit
         self.priced = priced
         self.budget = plan.budget
@@ -212,10 +212,10 @@ class Payment(Drawn):
         for line in self._lines():
             monitor.say(line)
 
-    def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
-        """See `Drawn.once`; committed in the ledger of all runs first, then in the run's own."""
-        if part not in self._parts:
-            name = _draws(self.folder)[-1]
+    def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
+        """See `ReleaseRecord.part`; committed in the ledger of all runs first, then in the run's own."""
+        if name not in self._parts:
+            release = _draws(self.folder)[-1]
             shared = self.shared
 
             def packed() -> bytes:
@@ -224,14 +224,15 @@ class Payment(Drawn):
             first = packed  # or what the ledger of all runs has of it, or is given
             if shared is not None:
                 first = partial(
-                    self._committed, shared, self._shared_name(shared, name), part, packed
+                    self._committed, shared, self._shared_name(shared, release), name, packed
                 )
-            self._parts[part] = arrays_of_npz(self._committed(self.own, name, part, first))
-        return self._parts[part]
+            self._parts[name] = arrays_of_npz(self._committed(self.own, release, name, first))
+        return self._parts[name]
 
-    def read(self, part: str) -> Arrays | None:
-        there = self.own.read(f"{_draws(self.folder)[-1]}:{part}") is not None
-        return self.once(part, dict) if there else None
+    def committed(self, name: str) -> Arrays | None:
+        """See `ReleaseRecord.committed`."""
+        is_there = self.own.read(f"{_draws(self.folder)[-1]}:{name}") is not None
+        return self.part(name, dict) if is_there else None
 
     def _lines(self) -> Iterator[str]:
         """What is known of earlier releases of the same records, in the ledger of all runs and in folders beside."""
@@ -334,7 +335,7 @@ class Payment(Drawn):
             charge != "",
             "aggregator",
             kind,
-            "one that draws by `ReleaseContext.drawn`, which pays for it",
+            "one that draws by `ReleaseContext.record`, which pays for it",
         )
         content = npz_bytes(**release.arrays(), **names.arrays())
         if self._written is None:

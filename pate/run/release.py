@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from pate.accounting.events import failure_probability
 from pate.aggregators import Release, ReleaseContext, TrainingSet
-from pate.aggregators.aggregator import Drawn, Watch, without_warning
+from pate.aggregators.aggregator import Watch, without_warning
+from pate.aggregators.record import ReleaseRecord
 from pate.aggregators.release import ChargedRelease, PublicNames
 from pate.files.disk import write_text
 from pate.files.values import published_fields
@@ -63,14 +64,14 @@ def draw(
     streams: Streams | Randomness,
     student: Learner | None,
     inputs: Rows,
-    drawn: Drawn | None = None,
+    record: ReleaseRecord | None = None,
     watch: Watch | None = None,
 ) -> Release:
-    """Has the aggregator draw and release, as `drawn` commits and charges it; the one place where votes are released.
+    """Has the aggregator draw and release, as `record` commits and charges it; the one place where votes are released.
 
-    Without `drawn` it is kept in memory and charged to nobody. For an aggregator that goes by a prior, it is what the
+    Without `record` it is kept in memory and charged to nobody. For an aggregator that goes by a prior, it is what the
     student predicts of the queries, `inputs`, float32 `[Q, …]`; the streams have the noise and the student's seed.
-    The way of a vote: `VoteSource.counts` adds votes up, `drawn.once` charges and commits around `aggregate`, whose
+    The way of a vote: `VoteSource.counts` adds votes up, `record.part` charges and commits around `aggregate`, whose
     `_draw` in the aggregator's own file makes the labels, and `Release.training_set` hands them to the student.
     """
     aggregator = priced.aggregator
@@ -79,7 +80,7 @@ def draw(
         prior = partial(
             expected_labels, student, inputs, streams.seeds("student", 1)[0], aggregator.never_empty
         )
-    context = ReleaseContext(streams.generator("noise"), None, drawn, prior, watch)
+    context = ReleaseContext(streams.generator("noise"), None, record, prior, watch)
     with without_warning():  # who priced it has judged it
         return aggregator.release_from(source, context)
 
@@ -114,7 +115,7 @@ def release_once(
             streams=streams,
             student=student,
             inputs=inputs,
-            drawn=payment,
+            record=payment,
             watch=watch,
         )
     payment.save(release, names, monitor)

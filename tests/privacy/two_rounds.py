@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes, ReleaseContext
-from pate.aggregators.aggregator import Drawn
+from pate.aggregators.record import MemoryRecord
 from pate.verification import verify_samples
 from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
@@ -42,12 +42,13 @@ def require_price_of_two_rounds(
         along = votes.public[0] / np.linalg.norm(votes.public[0])
         found = np.empty((num, 2))
         for place in range(num):
-            parts = Drawn()
+            parts = MemoryRecord()
             noises.clear()
-            ROUNDS._student(votes, np.array([0.5]), ReleaseContext(rng, drawn=parts))
+            ROUNDS._student(votes, np.array([0.5]), ReleaseContext(rng, record=parts))
             for number, noise in enumerate(noises):
                 found[place, number] = (
-                    float(along @ (parts.read(f"step-{number}") or {})["total"][:, 0]) / noise.std
+                    float(along @ (parts.committed(f"step-{number}") or {})["total"][:, 0])
+                    / noise.std
                 )
         kept[held] = np.asarray(np.rint(2 * found.clip(-6, 6)), dtype=np.int64)
         return kept[held]

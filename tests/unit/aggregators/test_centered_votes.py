@@ -10,8 +10,8 @@ from sklearn.metrics import average_precision_score
 import pate.accounting as pa
 from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence, ReleaseContext
-from pate.aggregators.aggregator import Drawn
 from pate.aggregators.centered_votes import RoundsRelease
+from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models.kernel import KernelVotes
 from pate.student import LowRankStudent
@@ -283,24 +283,24 @@ def test_one_charge_of_all_rounds_comes_before_the_first_draw() -> None:
 
 def test_rounds_that_were_drawn_are_read_back_and_the_others_drawn_around_them() -> None:
     """With other noise, as of an unseeded run that was killed; what was committed stays what it was."""
-    kept = Drawn()
-    whole = released(aggregator(), drawn=kept)
-    parts = {name: arrays for name, arrays in kept._parts.items() if name != "release"}
+    kept = MemoryRecord()
+    whole = released(aggregator(), record=kept)
+    parts = {name: arrays for name, arrays in kept.parts.items() if name != "release"}
     before = ["lengths", "mean-1", "mean-2", "prevalence"]
     assert list(parts) == [
         *before,
         *(f"step-{number}" for number in range(len(parts) - len(before))),
     ]
-    again = Drawn()
-    again._parts |= parts
-    same = released(aggregator(), seed=1, drawn=again)
+    again = MemoryRecord()
+    again.parts |= parts
+    same = released(aggregator(), seed=1, record=again)
     np.testing.assert_array_equal(same.labels, whole.labels)
-    begun = Drawn()
-    begun._parts |= {name: parts[name] for name in list(parts)[:2]}
-    other = released(aggregator(), seed=1, drawn=begun)
+    begun = MemoryRecord()
+    begun.parts |= {name: parts[name] for name in list(parts)[:2]}
+    other = released(aggregator(), seed=1, record=begun)
     for name in list(parts)[:2]:
-        assert begun._parts[name] is parts[name]
-    assert (begun._parts["step-1"]["total"] != parts["step-1"]["total"]).any()
+        assert begun.parts[name] is parts[name]
+    assert (begun.parts["step-1"]["total"] != parts["step-1"]["total"]).any()
     assert other.event == whole.event
 
 

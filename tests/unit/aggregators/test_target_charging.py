@@ -10,7 +10,7 @@ import pate.accounting as pa
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK, ReleaseContext
-from pate.aggregators.aggregator import Drawn
+from pate.aggregators.record import MemoryRecord
 from pate.aggregators.release import ChargedRelease
 from pate.aggregators.target_charging import Round, session_event
 from pate.validation import InvalidValue
@@ -62,24 +62,24 @@ def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
     assert whole.num_asked == parts.num_asked
 
 
-class Stopping(Drawn):
+class Stopping(MemoryRecord):
     """Keeps so many parts, and is interrupted."""
 
     def __init__(self, most: int = 99, **parts: Round) -> None:
         super().__init__()
         self.most = most
-        self._parts = {name.replace("_", "-"): part._asdict() for name, part in parts.items()}
+        self.parts = {name.replace("_", "-"): part._asdict() for name, part in parts.items()}
 
-    def once(self, part: str, draw: Any) -> Any:
-        if len(self._parts) == self.most - 1 and part not in self._parts:
+    def part(self, name: str, draw: Any) -> Any:
+        if len(self.parts) == self.most - 1 and name not in self.parts:
             raise KeyboardInterrupt
-        return super().once(part, draw)
+        return super().part(name, draw)
 
 
 def from_source(
-    aggregator: Any, votes: Any, drawn: Drawn | None, seed: int = 0, **context: Any
+    aggregator: Any, votes: Any, record: MemoryRecord | None, seed: int = 0, **context: Any
 ) -> Any:
-    context = ReleaseContext(np.random.default_rng(seed), drawn=drawn, **context)
+    context = ReleaseContext(np.random.default_rng(seed), record=record, **context)
     return aggregator.release_from(CountedVotes(np.array(votes), num_teachers=40), context)
 
 
@@ -118,7 +118,7 @@ def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> Non
         from_source(aggregator, votes, kept, **context)
     assert told == [20, 40]
     assert ledger.entries == []  # `drawn` pays
-    before = {name: arrays["labels"].copy() for name, arrays in kept._parts.items()}
+    before = {name: arrays["labels"].copy() for name, arrays in kept.parts.items()}
     kept.most = 99
     release = from_source(aggregator, votes, kept, 1, **context)
     assert told[2:4] == [20, 40]
