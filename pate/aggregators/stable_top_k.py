@@ -19,15 +19,19 @@ from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Counts, PerQueryAggregator, Rng
+from pate.aggregators.gap_tests import (
+    GapTest,
+    GaussianTest,
+    LaplaceTest,
+    NoiseTest,
+    ReadyTableTest,
+    TableTest,
+    noise_of_rdp,
+)
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
-from pate.mechanisms.stability_test import (
-    CertifiedTable,
-    StabilityTable,
-    StabilityTest,
-    optimal_stability_table,
-)
+from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest
 from pate.mechanisms.top_k import SubsetPeeling, TopKMechanism
 from pate.validation import InvalidValue, require, require_kind, require_probability
 from pate.votes.shape import VoteShape
@@ -44,9 +48,7 @@ MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
 }
 _EVEN = 0.5  # between selection and test
 _ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
-_LOG_SCALES = (-60.0, 25.0)
 _MOST_LEVELS = 1500
-_TEACHERS_OF_A_SPLIT = 5000
 _LOGIT_OF_95 = math.log(0.95 / 0.05)
 _STRIDE = 6
 _SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
@@ -111,7 +113,6 @@ class StableAggregator(PerQueryAggregator):
     """The fields that `StableTopK`, which explains them, and `StableFixedTopK` share, and their test."""
 
     told_by: ClassVar[Mapping[str, str]] = {"max_labels": "max_k"}
-    _beside_test: ClassVar[tuple[str, ...]] = ("selection_scale",)
 
     selection_scale: float = field(metadata=NOISE)
     selection_noise: str = field(
@@ -131,90 +132,88 @@ class StableAggregator(PerQueryAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.table is not None:  # with an order and a failure probability of its own
-            table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
-            require_kind(
-                "table", table, (CertifiedTable, StabilityTable), "a table of pate.mechanisms"
-            )
-            own = {
-                "table": table,
-                "failure_prob": table.failure_prob,
-                "table_order": None,
-                "table_budget": None,
-            }
-            for name, value in own.items():
-                object.__setattr__(self, name, value)
-            require(self.test == "table", "test", self.test, "table, where a ready table is given")
-            return
-        for name in ("table_budget", "table_order") if self.test == "table" else ("test_std",):
-            require(
-                getattr(self, name) is not None, name, None, f"a number, test={self.test} needs it"
-            )
-        good = self.test != "table" or 1 < float(self.table_order or 0) < math.inf
-        require(good, "table_order", self.table_order, "a finite number > 1")
+        if self.table is not None:
+            self._take_ready_table()
+        _ = self.gap_test  # refuses a test that lacks a number
+
+    def _take_ready_table(self) -> None:
+        """Reads the table, which has an order and a failure probability of its own."""
+        table: Any = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
+        kinds = (CertifiedTable, StabilityTable)
+        require_kind("table", table, kinds, "a table of pate.mechanisms")
+        require(self.test == "table", "test", self.test, "table, where a ready table is given")
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "failure_prob", table.failure_prob)
+        object.__setattr__(self, "table_order", None)
+        object.__setattr__(self, "table_budget", None)
+
+    @property
+    def gap_test(self) -> GapTest:
+        """The test that `test` names, with the fields that it needs."""
+        if isinstance(self.table, (CertifiedTable, StabilityTable)):
+            return ReadyTableTest(self.table)
+        failure_prob = self.failure_prob or self.usual_failure_prob
+        if self.test == "table":
+            budget = self._needed_by_test("table_budget", self.table_budget)
+            order = self._needed_by_test("table_order", self.table_order)
+            require(1 < order < math.inf, "table_order", order, "a finite number > 1")
+            return TableTest(order=order, budget=budget, failure_prob=failure_prob)
+        std = self._needed_by_test("test_std", self.test_std)
+        if self.test == "laplace":
+            return LaplaceTest(std=std, failure_prob=failure_prob)
+        return GaussianTest(std=std, failure_prob=failure_prob)
+
+    def _needed_by_test(self, name: str, value: float | None) -> float:
+        if value is None:
+            raise InvalidValue(f"{name}=None: expected a number, test={self.test} needs it")
+        return value
+
+    def _with_gap_test(self, test: GapTest) -> Self:
+        """Returns the same aggregator with other noise of its test."""
+        if isinstance(test, TableTest):
+            return replace(self, table_order=test.order, table_budget=test.budget)
+        if isinstance(test, NoiseTest):
+            return replace(self, test_std=test.std)
+        return self  # a ready table has no noise to set
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        if isinstance(self.table, CertifiedTable):
-            return self.table.test_for(num_teachers=num_teachers, adjacency=self.adjacency)
-        if isinstance(self.table, StabilityTable):
-            return StabilityTest.from_table(
-                self.table, num_teachers=num_teachers, adjacency=self.adjacency
-            )
-        failure_prob = self.failure_prob or self.usual_failure_prob
-        if self.test != "table":
-            make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
-            return make(
-                test_std=float(self.test_std or 0),
-                failure_prob=failure_prob,
-                num_teachers=num_teachers,
-                adjacency=self.adjacency,
-            )
-        order = float(self.table_order or 0)
-        budget = float(self.table_budget or 0)
-        levels = num_teachers // self.adjacency.gap_sensitivity + 1
-        return StabilityTest.from_table(
-            optimal_stability_table(
-                order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=levels
-            ),
-            num_teachers=num_teachers,
-            adjacency=self.adjacency,
-        )
+        """Returns the mechanism of the test for votes of `num_teachers` teachers."""
+        return self.gap_test.for_votes(num_teachers=num_teachers, adjacency=self.adjacency)
 
     def scaled(self, factor: float) -> Self:
-        """All noise multiplied by `factor`; a table's budget divided by its square; `InvalidValue` of a ready table."""
-        if self.table is not None:  # it has a price of its own
-            raise InvalidValue(
-                "table: expected table_order and table_budget, a ready table cannot be scaled"
-            )
-        test_std = None if self.test_std is None else self.test_std * factor
-        table_budget = None if self.table_budget is None else self.table_budget / factor**2
-        return replace(
-            self._beside_test_scaled(factor), test_std=test_std, table_budget=table_budget
-        )
+        """Returns the same aggregator with `factor` times the noise of its steps and of its test.
 
-    def _beside_test_scaled(self, factor: float) -> Self:
-        own: dict[str, Any] = {name: getattr(self, name) * factor for name in self._beside_test}
-        return replace(self, **own)
+        A table's budget is divided by the square of the factor. Raises `InvalidValue` for a ready table.
+        """
+        return self._with_gap_test(self.gap_test.scaled(factor))._with_steps_scaled(factor)
+
+    def _with_steps_scaled(self, factor: float) -> Self:
+        """Returns the same aggregator with `factor` times the noise of its steps, and the test as it is."""
+        return replace(self, selection_scale=self.selection_scale * factor)
 
     def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
-        """As `Aggregator.scaled_to`; a ready table stays as it is, and the noise of the other steps is solved for."""
+        """Returns the same aggregator with the noise multiplied by the least factor that meets a budget.
+
+        A ready table stays as it is, and the noise of the other steps is solved for.
+        """
         if self.table is None:
             return super().scaled_to(budget, shape)
         factor = calibrate(
-            lambda factor: self._beside_test_scaled(factor).event(shape),
+            lambda factor: self._with_steps_scaled(factor).event(shape),
             target_epsilon=budget.epsilon,
             target_delta=budget.delta,
             accountant=budget.accountant,
         )
-        return self._beside_test_scaled(factor)
+        return self._with_steps_scaled(factor)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """The formula behind the paper's 3.6: all steps as sensitivity-1 Gaussian noise, classic zCDP; not a bound."""
-        if (self.selection_noise, self.test) != ("gaussian", "gaussian"):
+        test = self.gap_test
+        if self.selection_noise != "gaussian" or not isinstance(test, GaussianTest):
             return None
         settled = self.settled(num_queries=num_queries, target_delta=target_delta)
         left = target_delta - num_queries * float(settled.failure_prob or 0)
-        each = 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
+        each = 1 / (2 * self.selection_scale**2) + 1 / (2 * test.std**2)
         if isinstance(self, StableFixedTopK):
             each += 1 / (8 * self.peel_scale**2)  # the peel at its add/remove price
         return (
@@ -237,7 +236,7 @@ class StableTopK(StableAggregator):
         selection_scale: scale of the selection noise in votes, > 0: beta of a Gumbel, std of a Gaussian, b of a
             Laplace, mean of an exponential.
         selection_noise: "gumbel", "gaussian", "laplace" or "exponential".
-        test: "gaussian", "laplace" or "table".
+        test: "gaussian", "laplace" or "table": the class of `gap_test`, which takes its numbers from the fields below.
         test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
         table_order: Renyi order that the table is made for, > 1; for "table".
         table_budget: Renyi divergence of one test at that order, > 0; a price, the same for another adjacency.
@@ -379,7 +378,6 @@ class StableFixedTopK(StableAggregator):
     """
 
     told_by: ClassVar[Mapping[str, str]] = {"max_labels": "max_k", "exact_labels": "k"}
-    _beside_test: ClassVar[tuple[str, ...]] = ("selection_scale", "peel_scale")
 
     k: int = field(metadata=COUNT)
     peel_scale: float = field(metadata=NOISE)
@@ -389,6 +387,14 @@ class StableFixedTopK(StableAggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.stable_top_k  # checks the rest
+
+    def _with_steps_scaled(self, factor: float) -> Self:
+        """Returns the same aggregator with `factor` times the noise of its steps, and the test as it is."""
+        return replace(
+            self,
+            selection_scale=self.selection_scale * factor,
+            peel_scale=self.peel_scale * factor,
+        )
 
     @property
     def stable_top_k(self) -> StableTopK:
@@ -418,7 +424,7 @@ class StableFixedTopK(StableAggregator):
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
         """As `Aggregator.fitted`; a table's order and the split of its budget are found first."""
-        if self.table is not None or self.test != "table" or self.k >= shape.num_labels:
+        if not isinstance(self.gap_test, TableTest) or self.k >= shape.num_labels:
             return self.scaled_to(budget, shape)
         settled = self.settled(num_queries=shape.num_queries, target_delta=budget.delta)
         stable_top_k = _best_split(
@@ -505,87 +511,76 @@ def _best_split(
     # [A], for all queries
     rdp_left = budget.epsilon - conversion_penalty(_ORDERS, target_delta=delta_left)
     rdp_of_query = rdp_left * budget_share / num_queries
-    fits = [
-        (float(order), float(rdp))
+    points = [
+        RdpBudget(order=float(order), rdp=float(rdp))
         for order, rdp in zip(_ORDERS, rdp_of_query, strict=True)
         if rdp > 0
     ]
-    require(bool(fits), "target_epsilon", budget.epsilon, "an epsilon that some noise can reach")
-    spend = partial(_spend, aggregator, num_labels=num_labels, num_teachers=num_teachers)
-    if (share := selection_share) is not None:
-        failure = aggregator.failure_prob or aggregator.usual_failure_prob
+    require(bool(points), "target_epsilon", budget.epsilon, "an epsilon that some noise can reach")
+
+    def spend(point: RdpBudget, share: float) -> StableTopK:
+        return _spend(
+            aggregator, point, share=share, num_labels=num_labels, num_teachers=num_teachers
+        )
+
+    if selection_share is not None:
+        failure_prob = aggregator.failure_prob or aggregator.usual_failure_prob
         num_levels = min(num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
 
         # in fractions so that orders compare; then how low it ends
-        def levels(fit: tuple[float, float]) -> Rank:
-            logits = optimal_stability_table(
-                order=fit[0],
-                rdp_budget=(1 - share) * fit[1],
-                failure_prob=failure,
-                num_levels=num_levels,
-            ).logits
+        def levels(point: RdpBudget) -> Rank:
+            test = TableTest(
+                order=point.order,
+                budget=(1 - selection_share) * point.rdp,
+                failure_prob=failure_prob,
+            )
+            logits = test.table(num_levels=num_levels).logits
             reached = np.interp(_LOGIT_OF_95, logits, np.arange(len(logits)))
             return float(reached) if logits[-1] >= _LOGIT_OF_95 else math.inf, -logits[-1]
 
-        return spend(min(fits, key=levels), share)
+        return spend(min(points, key=levels), selection_share)
 
-    def rank(fit: tuple[float, float], share: float) -> Rank:
-        return spend(fit, share).steps(num_labels=num_labels, num_teachers=num_teachers).rank()
+    def rank(point: RdpBudget, share: float) -> Rank:
+        return spend(point, share).steps(num_labels=num_labels, num_teachers=num_teachers).rank()
 
     # the order at an even split, the best share there, the order once more: the order hardly needs the share
-    middle = fits.index(min(fits[::_STRIDE], key=lambda fit: rank(fit, _EVEN)))
-    near = fits[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
-    even = min(near, key=lambda fit: rank(fit, _EVEN))
+    middle = points.index(min(points[::_STRIDE], key=lambda point: rank(point, _EVEN)))
+    near = points[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
+    even = min(near, key=lambda point: rank(point, _EVEN))
     coarse = min(_SHARES, key=lambda share: rank(even, share))
     best = min((coarse + step for step in _FINER), key=lambda share: rank(even, share))
-    return spend(min(near, key=lambda fit: rank(fit, best)), best)
+    return spend(min(near, key=lambda point: rank(point, best)), best)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RdpBudget:
+    """The Renyi divergence that a query may cost at one Renyi order."""
+
+    order: float
+    rdp: float
 
 
 def _spend(
-    aggregator: StableTopK,
-    fit: tuple[float, float],
-    share: float,
-    *,
-    num_labels: int,
-    num_teachers: int,
+    aggregator: StableTopK, budget: RdpBudget, *, share: float, num_labels: int, num_teachers: int
 ) -> StableTopK:
-    """The aggregator whose steps share a Renyi budget at one order."""
-    order, budget = fit
+    """Returns the aggregator whose selection costs a share of the budget, and whose test costs what is left."""
+    adjacency = aggregator.adjacency
+    test = aggregator.gap_test.tuned(
+        order=budget.order,
+        rdp=(1 - share) * budget.rdp,
+        num_teachers=num_teachers,
+        adjacency=adjacency,
+    )
+    with_test = aggregator._with_gap_test(test)
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
-    made = aggregator
-    test_rdp = (1 - share) * budget
-    if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
-        scale = _noise_at(
-            lambda scale: replace(selection, noise_scale=scale).event, order, share * budget
-        )
-        made = replace(made, selection_scale=scale)
-    if made.test == "table":
-        return replace(made, table_order=order, table_budget=test_rdp)
-    # a split hardly depends on more teachers, and enormous noise is tried, too
-    few = min(num_teachers, _TEACHERS_OF_A_SPLIT)
-    std = _noise_at(
-        lambda std: replace(made, test_std=std).stability_test(num_teachers=few).event,
-        order,
-        test_rdp,
+    if selection.event == NoOpEvent():  # one candidate: nothing is chosen, any scale will do
+        return with_test
+    selection_scale = noise_of_rdp(
+        lambda scale: replace(selection, noise_scale=scale).event,
+        order=budget.order,
+        rdp=share * budget.rdp,
     )
-    return replace(made, test_std=std)
-
-
-def _noise_at(event: Callable[[float], Event], order: float, rdp: float) -> float:
-    """The noise that costs `rdp` at one order."""
-    from scipy.optimize import brentq  # loads slowly
-
-    orders = np.array([order])
-
-    def excess(log_noise: float) -> float:
-        curve = rdp_curve(count_leaves(event(math.exp(log_noise))), orders)
-        return math.log(max(float(curve[0]), 1e-300) / rdp)
-
-    return (
-        math.exp(brentq(excess, *_LOG_SCALES))
-        if excess(_LOG_SCALES[0]) > 0
-        else math.exp(_LOG_SCALES[0])
-    )
+    return replace(with_test, selection_scale=selection_scale)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from pate.accounting import target_charging as charging
 from pate.accounting.special import softmax
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.gap_tests import TableTest
 from pate.aggregators.record import MemoryRecord
 from pate.aggregators.release import ChargedRelease, Release
 from pate.aggregators.stable_top_k import StableTopK
@@ -735,8 +736,16 @@ class NotPriorTopK(TargetChargedAggregator):
         return np.where(checked, 1 - self._kept(votes, prior, num_teachers), 0.0)
 
     def _with(self, release: StableTopK) -> NotPriorTopK:
-        names = ("failure_prob", "selection_scale", "table_order", "table_budget")
-        return replace(self, **{name: getattr(release, name) for name in names})
+        """Returns the same aggregator with the noise of a release step, whose test is a table."""
+        test = release.gap_test
+        assert isinstance(test, TableTest)  # as `release_step` has it
+        return replace(
+            self,
+            failure_prob=release.failure_prob,
+            selection_scale=release.selection_scale,
+            table_order=test.order,
+            table_budget=test.budget,
+        )
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
         """The first queries, then rounds as long as all before them together: a student learns in proportion."""

@@ -1,0 +1,191 @@
+"""Gap tests: a top-k set is released only if the gap below it passes, by noise on the gap or by an optimal table."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from pate.accounting import Adjacency, Event
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
+from pate.mechanisms.parameters import POSITIVE, PROBABILITY, Parameters
+from pate.mechanisms.stability_test import (
+    CertifiedTable,
+    StabilityTable,
+    StabilityTest,
+    optimal_stability_table,
+)
+from pate.validation import InvalidValue, require
+
+# The noise that suits a Renyi budget hardly depends on more teachers, and enormous noise, whose table of
+# probabilities grows with the number of teachers, is tried, too.
+_MOST_TEACHERS_OF_TUNING = 5000
+_LOG_NOISES = (-60.0, 25.0)
+
+
+class GapTest(ABC):
+    """Rule by which the gap below a top-k set passes, for any number of teachers.
+
+    `for_votes` gives the mechanism for one number of teachers, `StabilityTest`, which has the price and the guarantee.
+    """
+
+    @abstractmethod
+    def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+        """Returns the mechanism for votes of `num_teachers` teachers."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Self:
+        """Returns the same test with `factor` > 0 times the noise."""
+
+    @abstractmethod
+    def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
+        """Returns the same test with the noise at which one bit costs `rdp` at a Renyi order > 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseTest(Parameters, GapTest):
+    """Test of a gap with noise of standard deviation `std` votes, > 0; one law of noise is one subclass."""
+
+    std: float = field(metadata=POSITIVE)
+    failure_prob: float = field(metadata=PROBABILITY)
+
+    def scaled(self, factor: float) -> Self:
+        """Returns the same test with `factor` times the standard deviation."""
+        return replace(self, std=self.std * factor)
+
+    def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
+        """Returns the same test with the standard deviation at which one bit costs `rdp` at a Renyi order."""
+        num_teachers = min(num_teachers, _MOST_TEACHERS_OF_TUNING)
+
+        def event_of(std: float) -> Event:
+            test = replace(self, std=std)
+            return test.for_votes(num_teachers=num_teachers, adjacency=adjacency).event
+
+        return replace(self, std=noise_of_rdp(event_of, order=order, rdp=rdp))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianTest(NoiseTest):
+    """Test of a gap with Gaussian noise, of standard deviation `std` votes.
+
+    >>> test = GaussianTest(std=2.0, failure_prob=0.01)
+    >>> passing = test.for_votes(num_teachers=20, adjacency=Adjacency.REPLACE_ONE)
+    >>> passing.gap_to_pass(0.5), test.scaled(3.0).std
+    (7, 6.0)
+    """
+
+    def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+        """Returns the mechanism for votes of `num_teachers` teachers."""
+        return StabilityTest.gaussian(
+            test_std=self.std,
+            failure_prob=self.failure_prob,
+            num_teachers=num_teachers,
+            adjacency=adjacency,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceTest(NoiseTest):
+    """Test of a gap with Laplace noise, of standard deviation `std` votes.
+
+    >>> test = LaplaceTest(std=2.0, failure_prob=0.01)
+    >>> passing = test.for_votes(num_teachers=20, adjacency=Adjacency.REPLACE_ONE)
+    >>> passing.gap_to_pass(0.5), test.scaled(3.0).std
+    (8, 6.0)
+    """
+
+    def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+        """Returns the mechanism for votes of `num_teachers` teachers."""
+        return StabilityTest.laplace(
+            test_std=self.std,
+            failure_prob=self.failure_prob,
+            num_teachers=num_teachers,
+            adjacency=adjacency,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTest(Parameters, GapTest):
+    """Test of a gap by the table that passes most often at one price (`optimal_stability_table`).
+
+    The table is made for one Renyi `order`, > 1, at which one bit costs `budget`, whatever the adjacency.
+
+    >>> test = TableTest(order=3.0, budget=0.5, failure_prob=0.01)
+    >>> passing = test.for_votes(num_teachers=20, adjacency=Adjacency.REPLACE_ONE)
+    >>> passing.gap_to_pass(0.5), test.scaled(2.0).budget
+    (9, 0.125)
+    """
+
+    order: float
+    budget: float = field(metadata=POSITIVE)
+    failure_prob: float = field(metadata=PROBABILITY)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
+
+    def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+        """Returns the mechanism for votes of `num_teachers` teachers."""
+        table = self.table(num_levels=num_teachers // adjacency.gap_sensitivity + 1)
+        return StabilityTest.from_table(table, num_teachers=num_teachers, adjacency=adjacency)
+
+    def table(self, *, num_levels: int) -> StabilityTable:
+        """Returns the probabilities by level, a level being one sensitivity of the gap."""
+        return optimal_stability_table(
+            order=self.order,
+            rdp_budget=self.budget,
+            failure_prob=self.failure_prob,
+            num_levels=num_levels,
+        )
+
+    def scaled(self, factor: float) -> Self:
+        """Returns the same test with its budget divided by the square of `factor`."""
+        return replace(self, budget=self.budget / factor**2)
+
+    def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
+        """Returns the test by the table for that order and budget."""
+        return replace(self, order=order, budget=rdp)
+
+
+@dataclass(frozen=True)
+class ReadyTableTest(GapTest):
+    """Test of a gap by a table that was made before, and has a price and a failure probability of its own."""
+
+    table: CertifiedTable | StabilityTable
+
+    def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+        """Returns the mechanism; refuses numbers of teachers and adjacencies that a certified table is not for."""
+        if isinstance(self.table, CertifiedTable):
+            return self.table.test_for(num_teachers=num_teachers, adjacency=adjacency)
+        return StabilityTest.from_table(self.table, num_teachers=num_teachers, adjacency=adjacency)
+
+    def scaled(self, factor: float) -> Self:
+        """Raises `InvalidValue`: the table has a price of its own."""
+        raise InvalidValue(
+            "table: expected table_order and table_budget, a ready table cannot be scaled"
+        )
+
+    def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
+        """Returns the same test: the table has a price of its own."""
+        return self
+
+
+def noise_of_rdp(event_of: Callable[[float], Event], *, order: float, rdp: float) -> float:
+    """Returns the noise at which `event_of(noise)` costs `rdp` at a Renyi order."""
+    from scipy.optimize import brentq  # loads slowly
+
+    orders = np.array([order])
+
+    def excess(log_noise: float) -> float:
+        curve = rdp_curve(count_leaves(event_of(math.exp(log_noise))), orders)
+        return math.log(max(float(curve[0]), 1e-300) / rdp)
+
+    least, most = _LOG_NOISES
+    if excess(least) <= 0:
+        return math.exp(least)
+    return math.exp(brentq(excess, least, most))
