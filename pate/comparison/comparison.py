@@ -24,7 +24,7 @@ from pate.pricing import Budget
 from pate.pricing.priced_release import require_achievable_delta
 from pate.report import metric_intervals, multilabel_metrics
 from pate.report.metrics import CONSTANTS
-from pate.run.folder import RunFolder
+from pate.run.folder import EnsembleFolder, OwnFile, OwnFiles, RunFolder
 from pate.run.progress import Monitor
 from pate.student import Student
 from pate.teachers import Engine
@@ -100,6 +100,23 @@ class ComparisonPlan:
             )
 
 
+class ComparisonFolder(RunFolder):
+    """The folder of a comparison, whose ensembles have folders of their own in `ensembles/`."""
+
+    table = OwnFile("comparison.csv")
+    page = OwnFile("frontier.html")
+    picture = OwnFile("frontier.png")
+    trials = OwnFiles("runs", "*.json")
+    calibrations = OwnFiles("calibrations", "*.json")
+    ensembles = OwnFiles("ensembles")
+
+    def remove_partials(self) -> None:
+        """Removes what a killed process half-wrote of the declared files, and in the ensembles' folders."""
+        super().remove_partials()
+        for path in self.ensembles.glob("*"):
+            EnsembleFolder(path).remove_partials()
+
+
 @all_cores()
 def compare(
     plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Monitor | None = None
@@ -110,7 +127,7 @@ def compare(
     and frontier.png show what this call asked for. Raises `InvalidValue` for a plan that cannot work, before anything
     is trained, and for a folder of something else.
     """
-    folder = RunFolder(Path(output_dir))
+    folder = ComparisonFolder(Path(output_dir))
     monitor = monitor or Monitor()
     with folder.opened(plan.settings):
         with monitor.stage("reading the data"):
@@ -149,12 +166,10 @@ def compare(
 
             if line := keep_earlier_pages(folder.path, runs):
                 monitor.say(line)
-            write_runs(folder.path / "comparison.csv", runs)
+            write_runs(folder.table, runs)
             picture = frontier_picture(frontier, [line.title for line in frontier.ranked], on_paper)
-            picture.write_png(folder.path / "frontier.png")
-            write_text(
-                folder.path / "frontier.html", render_page(frontier, _parameters(plan, trials))
-            )
+            picture.write_png(folder.picture)
+            write_text(folder.page, render_page(frontier, _parameters(plan, trials)))
     return frontier
 
 

@@ -1,4 +1,6 @@
-"""The folder of a run: what may be published apart from what is the owner's alone."""
+"""The folder of a run: the names of its files, and what may be published apart from what is the owner's alone."""
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -6,7 +8,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -14,74 +15,123 @@ from typing import Any
 from pate.files import disk
 from pate.validation import InvalidValue, require
 
-_LOCK = "run.lock"
-_SETTINGS = "run.json"
 _MOST_SHOWN = 400
-_OWN = {
-    ".": (
-        r"(?:run|partition|report|manifest|terms|sources)\.json",
-        r"(?:data|private|release|cast)\.sha256|run\.id",
-        r"training\.secret|teachers\.key",
-        r"(?:votes|beyond_[0-9a-f]+)\.npz",
-        r"ledger\.db|report\.html|comparison\.csv|frontier\.(?:html|png)",
-    ),
-    "release": (
-        r"release\.npz|(?:privacy_card|README)\.md|config\.yaml|(?:schema|manifest|terms|privacy)\.json|model\.onnx",
-        r"(?:extractor|text-[0-9a-f]{12})\.safetensors",
-    ),
-    "release/student": (r"student\.(?:safetensors|json)",),
-    "all_records_model": (r"student\.(?:safetensors|json)",),
-    **{
-        f"models/{name}": (r"(?:student\.(?:safetensors|json)|trained\.json)",)
-        for name in ("student", "majority_vote_student", "true_label_student")
-    },
-    "teachers": (r"teachers-\d+-\d+\.safetensors",),
-    "ledger.db.releases": (r"[0-9a-f]{64}",),
-    "casting": (r"confidences-[-\d]+\.npz",),
-    "runs": (r"[-\w.@+]+\.json",),
-    "calibrations": (r"[-\w.@+]+\.json",),
-}
-"""What runs and comparisons write, by folder: names under which a killed one may have left half a file."""
-
 _BEGIN_ANEW = f"{disk.FROM_BACKUP}; a new output_dir starts over, and pays again"
 _OR_ANEW = f"{disk.FROM_BACKUP}, or begin anew in another output_dir"
 _OR_AGAIN = f"{disk.FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
-# of a call that was killed while it wrote the settings
-_HALF = re.compile(rf"\.{re.escape(_SETTINGS)}\.\d+\.partial")
 _KEPT = {  # which no run makes again
     "ledger.db": f"{disk.FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
     "release/release.npz": disk.FROM_BACKUP,
 }
 
 
-@dataclass(frozen=True)
-class RunFolder:
-    """Paths of a run. Only `release/` may leave the house; the folder itself has mode 0700."""
+class OwnFile:
+    """A file under a name that this program alone gives; as an attribute of a folder it is the path in it."""
 
-    path: Path  # made if missing; from the home folder where it begins with ~
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "path", self.path.expanduser())
+    def __get__(self, folder: OwnedFolder | None, owner: type[OwnedFolder]) -> Path:
+        return Path(self.name) if folder is None else folder.path / self.name
 
-    @property
-    def release(self) -> Path:
-        """What may be published under the stated epsilon, and nothing else."""
-        return self.path / "release"
+    def remove_partials(self, folder: Path) -> None:
+        """Removes what a killed process half-wrote of it."""
+        disk.remove_partials(folder, [re.escape(self.name)])
 
-    @property
-    def ledger(self) -> Path:
-        """What has been spent, and what was drawn for it."""
-        return self.path / "ledger.db"
 
-    @property
-    def report(self) -> Path:
-        """The report as JSON; the last file of a run, so that its presence means completion."""
-        return self.path / "report.json"
+class OwnFiles(OwnFile):
+    """A folder within a folder, with the names of all files that this program puts there, as a shell's patterns."""
+
+    def __init__(self, name: str, *patterns: str) -> None:
+        super().__init__(name)
+        self.patterns = patterns
+
+    def remove_partials(self, folder: Path) -> None:
+        """Removes what a killed process half-wrote of its files."""
+        for pattern in self.patterns:
+            within, _, name = pattern.rpartition("/")
+            places = (folder / self.name).glob(within) if within else [folder / self.name]
+            expression = re.escape(name).replace(r"\*", r"[-\w.@+]+")
+            for place in places:
+                disk.remove_partials(place, [expression])
+
+
+class OwnedFolder:
+    """A folder whose files are declared as attributes: whoever writes one asks the folder for its path.
+
+    Anything else in it is somebody else's, and is neither overwritten nor removed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser()
+
+    def remove_partials(self) -> None:
+        """Removes what a killed process half-wrote of the declared files."""
+        for kind in type(self).__mro__:
+            for declared in vars(kind).values():
+                if isinstance(declared, OwnFile):
+                    declared.remove_partials(self.path)
+
+
+class EnsembleFolder(OwnedFolder):
+    """The folder of an ensemble: functions of private records without noise, the owner's alone."""
+
+    training_secret = OwnFile("training.secret")  # all random numbers but the noise come from it
+    partition = OwnFile("partition.json")  # which teacher has which record
+    teachers = OwnFiles("teachers", "teachers-*-*.safetensors")
+    teachers_key = OwnFile("teachers.key")  # that `CheckpointStore` signs with
+    confidences = OwnFiles("casting", "confidences-*.npz")  # of teachers, while they vote
+    votes = OwnFile("votes.npz")  # of all teachers on all queries
+
+
+class RunFolder(EnsembleFolder):
+    """The folder of a run. Only `release/` may leave the house; the folder itself has mode 0700."""
+
+    lock = OwnFile("run.lock")
+    settings_file = OwnFile("run.json")
+    # what the run began with
+    data_digest = OwnFile("data.sha256")
+    private_digest = OwnFile("private.sha256")
+    release_digest = OwnFile("release.sha256")
+    sources = OwnFile("sources.json")  # sizes and times of the files that were read
+    # what has been spent, and what was drawn for it
+    run_id = OwnFile("run.id")
+    ledger = OwnFile("ledger.db")
+    large_parts = OwnFiles("ledger.db.releases", "*")  # of releases, by their digests
+    # what may be published under the stated epsilon, and nothing else
+    release = OwnFiles(
+        "release",
+        "release.npz",
+        "privacy_card.md",
+        "privacy.json",
+        "config.yaml",
+        "README.md",
+        "schema.json",
+        "extractor.safetensors",
+        "text-*.safetensors",
+        "model.onnx",
+        "terms.json",
+        "manifest.json",
+        "student/student.json",
+        "student/student.safetensors",
+    )
+    # models that no epsilon covers, but for the student that is kept until the run is finished
+    models = OwnFiles("models", "*/student.json", "*/student.safetensors", "*/trained.json")
+    all_records_model = OwnFiles("all_records_model", "student.json", "student.safetensors")
+    tensorboard = OwnFiles("tensorboard")
+    # the report as a page, and as JSON: the last file of a run, so that its presence means completion
+    page = OwnFile("report.html")
+    report = OwnFile("report.json")
+    manifest = OwnFile(disk.MANIFEST)
+    # of a release of votes that others cast, and of a holder's votes
+    terms = OwnFile("terms.json")
+    cast_digest = OwnFile("cast.sha256")
+    pool_answers = OwnFiles("", "beyond_*.npz")
 
     @property
     def is_claimed(self) -> bool:
         """Whether a run works or worked here."""
-        return os.path.lexists(self.path / _SETTINGS)
+        return os.path.lexists(self.settings_file)
 
     @contextmanager
     def opened(self, settings: dict[str, Any]) -> Iterator[None]:
@@ -97,12 +147,17 @@ class RunFolder:
             raise InvalidValue(
                 f"output_dir={self.path}: expected a folder, found a file"
             ) from error
-        lock = self.path / _LOCK
+        lock = self.lock
         try:
             names = sorted(entry.name for entry in self.path.iterdir())
-            strange = [name for name in names if name != _LOCK and not _HALF.fullmatch(name)]
+            # of a call that was killed while it wrote the settings
+            half_written = re.compile(rf"\.{re.escape(self.settings_file.name)}\.\d+\.partial")
+            strange = [
+                name for name in names if name != lock.name and not half_written.fullmatch(name)
+            ]
             if strange and not self.is_claimed:
-                rule = f"expected a new folder or a run's own, found {strange[0]} in it, and no {_SETTINGS}"
+                rule = f"expected a new folder or a run's own, found {strange[0]} in it"
+                rule += f", and no {self.settings_file.name}"
                 raise InvalidValue(f"output_dir={self.path}: {rule}")
             disk.require_no_links(self.path, "output_dir")
             with ExitStack() as stack:
@@ -115,7 +170,7 @@ class RunFolder:
                 try:
                     if self.is_claimed:
                         self._check_settings(settings)
-                        self._clear()
+                        self.remove_partials()
                     yield
                 finally:
                     if new and not self.is_claimed:
@@ -136,9 +191,13 @@ class RunFolder:
         """
         os.chmod(self.path, disk.OWNERS_FOLDER)
         if not self.is_claimed:
-            self._clear()  # of a call that was killed here
-            disk.write_text(self.path / _SETTINGS, json.dumps(settings, indent=2) + "\n")
-        known = {_LOCK, _SETTINGS, *(f"{name}.sha256" for name in began_with)}
+            self.remove_partials()  # of a call that was killed here
+            disk.write_text(self.settings_file, json.dumps(settings, indent=2) + "\n")
+        known = {
+            self.lock.name,
+            self.settings_file.name,
+            *(f"{name}.sha256" for name in began_with),
+        }
         begun = any(entry.name not in known for entry in self.path.iterdir())
         for name, digest in began_with.items():
             path = self.path / f"{name}.sha256"
@@ -158,7 +217,7 @@ class RunFolder:
     def digest_of_data(self) -> str:
         """Returns the digest of the data that the run began with; raises where it is gone."""
         return disk.read_text(
-            self.path / "data.sha256", rule="the digest of the data", remedy=_BEGIN_ANEW
+            self.data_digest, rule="the digest of the data", remedy=_BEGIN_ANEW
         ).strip()
 
     def write_manifests(self, report: str) -> None:
@@ -168,7 +227,7 @@ class RunFolder:
         """
         disk.Manifest.of(self.release, _names(self.release), remedy=_OR_ANEW).write(self.release)
         own = disk.Manifest.of(
-            self.path, [self.ledger.name, "report.html", *self._released()], remedy=_OR_ANEW
+            self.path, [self.ledger.name, self.page.name, *self._released()], remedy=_OR_ANEW
         ).sha256
         disk.Manifest(
             1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}
@@ -176,7 +235,7 @@ class RunFolder:
 
     def require_manifest(self) -> None:
         """Raises unless all files of a finished run are as it left them, and `release/` holds no other."""
-        path = self.path / disk.MANIFEST
+        path = self.manifest
         if not os.path.lexists(path):
             rule = "the digests of a finished run; remove report.json and run again"
             raise InvalidValue(
@@ -202,20 +261,12 @@ class RunFolder:
             rule = "no file that the run did not publish; move it elsewhere"
             require(name in listed, "manifest", self.path / name, rule)
 
-    def _clear(self) -> None:
-        """Removes half-written files of this run, under its own names and in its own folders."""
-        above = self.path / "ensembles"
-        ensembles = above.iterdir() if above.is_dir() and not above.is_symlink() else ()
-        for place in (self.path, *ensembles):
-            for folder, names in _OWN.items():
-                disk.remove_partials(place / folder, names)
-
     def _released(self) -> list[str]:
         """All files of `release/`, the manifest last."""
         return [f"{self.release.name}/{name}" for name in (*_names(self.release), disk.MANIFEST)]
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
-        path = self.path / _SETTINGS
+        path = self.settings_file
         wanted = json.loads(json.dumps(settings))
         found = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
         if not isinstance(found, dict):

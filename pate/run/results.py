@@ -284,7 +284,7 @@ def write_report(results: Results, events: RunWriter, *, started: float) -> Repo
         kind=data.kind,
         labels=data.label_names,
     )
-    write_text(folder.path / "report.html", render_html(report, figures))
+    write_text(folder.page, render_html(report, figures))
     if figures.gaps is not None:
         events.histogram("gap", figures.gaps)
     if len(results.accuracies):

@@ -16,7 +16,6 @@ from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
 from pate.validation import InvalidValue
 
-STAMPS = "sources.json"
 _PARTS = ("data", "features", "queries")  # settings that name files of records
 _CACHES = ("pate_cache",)  # folders beside records that runs write themselves
 _RULE = "the sizes and times of the files that a run read"
@@ -45,14 +44,14 @@ class Sources:
 
     def write(self, folder: RunFolder) -> None:
         """Notes them in the folder of a run, for its owner alone."""
-        disk.write_text(folder.path / STAMPS, json.dumps(dict(self.stamps), indent=2) + "\n")
+        disk.write_text(folder.sources, json.dumps(dict(self.stamps), indent=2) + "\n")
 
     def changed_since(self, folder: RunFolder) -> list[str] | None:
         """Returns the settings whose files changed since they were noted; None where nothing was noted, or one is gone.
 
         A run of an earlier version has noted nothing.
         """
-        path = folder.path / STAMPS
+        path = folder.sources
         if not os.path.lexists(path):
             return None
         noted = disk.read_json(path, rule=_RULE, remedy="remove it, and it is not compared")
@@ -73,7 +72,7 @@ def require_same_data(
     sources = Sources.of(settings, folder.path)
     changed = sources.changed_since(folder)
     if changed is None:
-        if os.path.lexists(folder.path / STAMPS):
+        if os.path.lexists(folder.sources):
             monitor.say(
                 "data: a file that this run read is not there; nothing says if the data are still the same"
             )

@@ -69,10 +69,10 @@ def releases_of(folder: Path) -> list[PaidRelease]:
     Raises `InvalidValue` or `OSError` for files that cannot be read.
     """
     run = RunFolder(folder)
-    if not run.ledger.is_file() or not (folder / "private.sha256").is_file():
+    if not run.ledger.is_file() or not run.private_digest.is_file():
         return []
     data = read_text(
-        folder / "private.sha256", rule="the digest of the private records", remedy="none"
+        run.private_digest, rule="the digest of the private records", remedy="none"
     ).strip()
     ledger = Ledger.stored(run.ledger, data=data)
     return [

@@ -31,7 +31,6 @@ from pate.validation import require, require_choice, require_count, require_text
 from pate.votes.clipping import limited
 from pate.votes.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file, queries_digest
 
-_DONE = "cast.sha256"
 _CLASS = "teachers that vote yes or no; kernel teachers answer in rounds alone, see pate-release mailbox="
 
 
@@ -158,7 +157,7 @@ def cast_vote_file(
             label_names=names.label_names,
             **more,
         )
-        write_text(folder.path / _DONE, file_digest(output, remedy=FROM_BACKUP) + "\n")
+        write_text(folder.cast_digest, file_digest(output, remedy=FROM_BACKUP) + "\n")
     return file
 
 
@@ -214,7 +213,7 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
 
 def _is_done(folder: RunFolder, output: Path) -> bool:
     """Whether the file is there as this call left it."""
-    path = folder.path / _DONE
+    path = folder.cast_digest
     remedy = "remove it, and the same command writes it again"
     if not (os.path.lexists(path) and os.path.lexists(output)):
         return False

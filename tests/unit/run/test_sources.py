@@ -14,7 +14,7 @@ import pytest
 from pate.data import Arrays, Dataset
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
-from pate.run.sources import STAMPS, Sources, require_same_data
+from pate.run.sources import Sources, require_same_data
 from pate.validation import InvalidValue
 
 SPLITS = ("private", "public", "test")
@@ -77,7 +77,7 @@ def _compare(finished: RunFolder) -> tuple[int, list[str]]:
 
 def test_files_that_are_as_they_were_are_not_read(finished: RunFolder) -> None:
     assert _compare(finished) == (0, [])
-    assert (finished.path / STAMPS).stat().st_mode & 0o777 == 0o600
+    assert (finished.sources).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_file_that_was_copied_is_read_once(finished: RunFolder) -> None:
@@ -112,7 +112,7 @@ def test_a_file_that_is_gone_is_told(finished: RunFolder) -> None:
 
 
 def test_a_run_of_an_earlier_version_is_shown_as_it_is(finished: RunFolder) -> None:
-    (finished.path / STAMPS).unlink()
+    (finished.sources).unlink()
     _write(finished.path.parent / "private.npz", value=1.0)
     assert _compare(finished) == (0, [])
 
