@@ -27,6 +27,12 @@ from pate.accounting import (
     NoOpEvent,
     calibrate,
 )
+from pate.aggregators.failures import (
+    USUAL_DELTA,
+    require_delta_left,
+    with_failure_prob_for,
+    with_failure_prob_left,
+)
 from pate.aggregators.record import MemoryRecord, ReleaseRecord
 from pate.aggregators.release import Release
 from pate.files.values import full_text
@@ -51,11 +57,6 @@ InputForm = Literal["counts", "bits", "confidences", "centered"]
 
 LEAST_ANSWERED = 1 / 3
 _LEAST_RIGHT = 0.75
-_USUAL_DELTA = 1e-6
-_FAILURE_SHARE = 0.6  # of delta: what the usual 1e-9 takes for 600 queries at 1e-6
-_LEAST_FAILURE = 2.0**-53  # of a draw
-# of the failures that a ledger has left: less than half, as they are rounded to two digits
-_LATER_SHARE = 0.45
 _LARGEST_FACTOR = 2.0**10  # by which noise grows to fit into a ledger
 _FACTOR_TOLERANCE = 1e-3
 _STACK_LEVEL = 5  # of whoever called `aggregate`
@@ -193,7 +194,7 @@ class Aggregator(Parameters, ABC):
         adjacency: what one change means; it sets thresholds and price alike. All others are of the class.
         input_form: what `aggregate` reads.
         single_label: whether it is for one label per sample: every answer names exactly one.
-        usual_failure_prob: what a `failure_prob` of None is at most.
+        usual_failure_prob: what a `failure_prob` that nobody named is, or more than it (`pate.aggregators.failures`).
         pays_in_advance: whether a whole session is charged before its first query.
         expects_prior: whether a release goes by what a student expects.
         budgets_by: how groups with budgets of their own differ; None where they cannot. By `weights` of their teachers
@@ -225,26 +226,21 @@ class Aggregator(Parameters, ABC):
 
     @final
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Returns the price of a release whose shape is given as three numbers: that of `event`."""
-        return self.event(VoteShape(num_queries, num_labels, num_teachers))
+        """Returns the price of a release whose shape is given as three numbers.
 
-    def settled(self, *, num_queries: int, target_delta: float | None = None) -> Self:
-        """The same aggregator; a `failure_prob` of None becomes a number.
-
-        All failures of Q queries then take at most 0.63 of `target_delta`, and each is at most `usual_failure_prob`.
-        None stands for 1e-6, at which `event` and `aggregate` settle.
+        It is that of `event`. As by `aggregate`, a `failure_prob` that nobody named is first lowered, for a delta of
+        1e-6.
         """
-        if vars(self).get("failure_prob", 0.0) is not None:
-            return self
-        delta = min(target_delta or _USUAL_DELTA, vars(self).get("session_delta", 1.0))
-        share = _FAILURE_SHARE * delta / max(self.num_tests(num_queries), 1)
-        each = max(min(self.usual_failure_prob, float(f"{share:.1e}")), _LEAST_FAILURE)
-        changes: dict[str, Any] = {"failure_prob": each}
-        return replace(self, **changes)
+        shape = VoteShape(num_queries, num_labels, num_teachers)
+        return self._at_usual_delta(num_queries).event(shape)
 
     def num_tests(self, num_queries: int) -> int:
         """How many releases of so many queries can fail, each with `failure_prob`."""
         return num_queries
+
+    def _at_usual_delta(self, num_queries: int) -> Self:
+        """Returns what callers without a budget get: the aggregator for so many queries at the delta 1e-6."""
+        return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
 
     def scaled(self, factor: float) -> Self:
         """The same aggregator with every noise multiplied by `factor` > 0; `calibrated` solves for it."""
@@ -323,7 +319,7 @@ class Aggregator(Parameters, ABC):
             "num_teachers": num_teachers,
         }
         votes = MadeUpVotes(**shape, agreement=agreement, num_present=present)
-        return self.settled(num_queries=num_queries)._expected(votes, num_queries)
+        return self._at_usual_delta(num_queries)._expected(votes, num_queries)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """Of a release of `num_queries` queries like the made-up ones."""
@@ -380,22 +376,23 @@ class Aggregator(Parameters, ABC):
     def fitted(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns the same aggregator with the least noise that meets a budget.
 
-        A class with several noises overrides it, to find their proportion first, as `StableTopK` does. Raises
-        `InvalidValue` where no noise meets the budget, or failure probabilities use up its delta.
+        A class with several noises overrides it, to find their proportion first, as `StableTopK` does. A `failure_prob`
+        that nobody named is lowered where the budget's delta needs it. Raises `InvalidValue` where no noise meets the
+        budget, or failure probabilities use up its delta.
         """
-        return self.scaled_to(budget, shape)
+        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
+        return planned.scaled_to(budget, shape)
 
     def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns the same aggregator with all noise multiplied by the least factor that meets a budget."""
-        settled = self.settled(num_queries=shape.num_queries, target_delta=budget.delta)
-        require_delta_left(settled, num_queries=shape.num_queries, target_delta=budget.delta)
+        require_delta_left(self, num_queries=shape.num_queries, target_delta=budget.delta)
         factor = calibrate(
-            lambda factor: settled.scaled(factor).event(shape),
+            lambda factor: self.scaled(factor).event(shape),
             target_epsilon=budget.epsilon,
             target_delta=budget.delta,
             accountant=budget.accountant,
         )
-        return settled.scaled(factor)
+        return self.scaled(factor)
 
     def _within(
         self,
@@ -419,15 +416,9 @@ class Aggregator(Parameters, ABC):
             )
         rule = f"{ledger.target_delta}, as the ledger counts"
         require(target_delta in (None, ledger.target_delta), "target_delta", target_delta, rule)
-        settled = self.settled(num_queries=shape.num_queries, target_delta=ledger.target_delta)
-        tests = self.num_tests(shape.num_queries)
-        if ledger.entries and vars(self).get("failure_prob", 0.0) is None and tests > 0:
-            each = float(f"{_LATER_SHARE * ledger.failures_left / tests:.1e}")
-            if _LEAST_FAILURE <= each < vars(settled)["failure_prob"]:
-                changes: dict[str, Any] = {"failure_prob": each}
-                settled = replace(settled, **changes)
+        planned = with_failure_prob_left(self, ledger, num_queries=shape.num_queries)
         budget = Budget(epsilon=target, delta=ledger.target_delta, accountant=accountant)
-        made = settled.fitted(budget, shape)
+        made = planned.fitted(budget, shape)
         if ledger.affords(made.event(shape)) >= 1:
             return made
         return made.scaled(_least_factor_that_fits(made, ledger, shape))
@@ -473,7 +464,8 @@ class Aggregator(Parameters, ABC):
             # before it is paid for: teachers may fail
             draw = self._gathered_for(source, context.rng)
             arrays = record.part("release", lambda: _of_priced_shape(draw(), source).arrays())
-        return Release.of_arrays(arrays, event=self.event(source.shape), adjacency=self.adjacency)
+        event = self._at_usual_delta(source.num_queries).event(source.shape)
+        return Release.of_arrays(arrays, event=event, adjacency=self.adjacency)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
         """What the votes say by themselves, given what was released: every label's majority. No epsilon covers it."""
@@ -495,7 +487,8 @@ class Aggregator(Parameters, ABC):
         """Returns the record of a release; all of it is paid for with the first part."""
         if context.record is not None:
             return context.record
-        return MemoryRecord(lambda: self._pay(self.event(source.shape), context.ledger))
+        event = self._at_usual_delta(source.num_queries).event(source.shape)
+        return MemoryRecord(lambda: self._pay(event, context.ledger))
 
     def _read(self, source: VoteSource) -> Any:
         if self.input_form == "counts":
@@ -506,7 +499,8 @@ class Aggregator(Parameters, ABC):
         self, num_queries: int, num_labels: int, num_teachers: int, ledger: Ledger | None
     ) -> Event:
         """The price of a call, charged to the ledger where there is one; each call is a release of its own."""
-        event = self.event(VoteShape(num_queries, num_labels, num_teachers))
+        shape = VoteShape(num_queries, num_labels, num_teachers)
+        event = self._at_usual_delta(num_queries).event(shape)
         if not _unwatched.get():  # once for each aggregator and shape, before anything is charged
             _warn_if_useless(self, num_queries, num_labels, num_teachers)
         self._pay(event, ledger)
@@ -552,40 +546,6 @@ def _of_priced_shape(release: Release, source: VoteSource) -> Release:
     paid = (source.num_queries, source.num_labels)
     require(found == paid, "labels.shape", found, f"{paid}, which the price is for")
     return release
-
-
-def require_delta_left(
-    aggregator: Aggregator,
-    *,
-    num_queries: int,
-    target_delta: float,
-    spelled: str = "{}",
-    queries: str = "num_queries={}",
-) -> None:
-    """Raises `InvalidValue`, with what works, where the failures of all queries use up delta in (0, 1).
-
-    `spelled` and `queries` are how the user spells a field of the aggregator, `{}` standing for name and value, and the
-    number of queries.
-    """
-    each = vars(aggregator).get("failure_prob") or 0.0
-    tests = aggregator.num_tests(num_queries)
-    if each * tests < target_delta:
-        return
-    changes: dict[str, Any] = {"failure_prob": None}
-    fitting = replace(aggregator, **changes).settled(
-        num_queries=num_queries, target_delta=target_delta
-    )
-    less = vars(fitting)["failure_prob"]
-    fewer = int(_FAILURE_SHARE * target_delta / each * (1 + 1e-9))
-    # a ready table keeps its own
-    works = [spelled.format(f"failure_prob={less:g}")] if less < each else []
-    works += [queries.format(fewer)] if fewer else []
-    setting = spelled.format(f"failure_prob={each:g}") or f"failure_prob={each:g}"
-    remedy = ", or ".join(filter(None, works)) or f"a target_delta above {tests * each:g}"
-    raise InvalidValue(
-        f"{setting}: {each * tests:.3g} in all uses up target_delta={target_delta:g}: "
-        f"expected the sum over all queries to stay below it; what works: {remedy}"
-    )
 
 
 def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
@@ -667,13 +627,13 @@ class PerQueryAggregator(HistogramAggregator):
     def _release(
         self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng
     ) -> Release:
-        settled = self.settled(num_queries=len(summary))  # as the event
+        planned = self._at_usual_delta(len(summary))  # as the event
         labels = np.zeros(summary.shape, dtype=np.bool_)
         answered = np.zeros(len(summary), dtype=np.bool_)
         for start in range(0, len(summary), _QUERIES_AT_ONCE):
             rows = slice(start, start + _QUERIES_AT_ONCE)
             block = summary[rows].astype(np.int64, copy=False)
-            drawn = settled._draw(block, num_teachers=num_teachers, rng=rng)
+            drawn = planned._draw(block, num_teachers=num_teachers, rng=rng)
             name = f"{type(self).__name__}._draw"
             rule = "a tuple of labels and answered, arrays of bool"
             require(isinstance(drawn, tuple), name, type(drawn).__name__, rule)

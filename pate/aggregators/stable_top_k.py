@@ -19,6 +19,11 @@ from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Counts, PerQueryAggregator, Rng
+from pate.aggregators.failures import (
+    failure_prob_of,
+    require_delta_left,
+    with_failure_prob_for,
+)
 from pate.aggregators.gap_tests import (
     GapTest,
     GaussianTest,
@@ -152,7 +157,7 @@ class StableAggregator(PerQueryAggregator):
         """The test that `test` names, with the fields that it needs."""
         if isinstance(self.table, (CertifiedTable, StabilityTable)):
             return ReadyTableTest(self.table)
-        failure_prob = self.failure_prob or self.usual_failure_prob
+        failure_prob = failure_prob_of(self)
         if self.test == "table":
             budget = self._needed_by_test("table_budget", self.table_budget)
             order = self._needed_by_test("table_order", self.table_order)
@@ -211,8 +216,8 @@ class StableAggregator(PerQueryAggregator):
         test = self.gap_test
         if self.selection_noise != "gaussian" or not isinstance(test, GaussianTest):
             return None
-        settled = self.settled(num_queries=num_queries, target_delta=target_delta)
-        left = target_delta - num_queries * float(settled.failure_prob or 0)
+        planned = with_failure_prob_for(self, delta=target_delta, num_queries=num_queries)
+        left = target_delta - num_queries * failure_prob_of(planned)
         each = 1 / (2 * self.selection_scale**2) + 1 / (2 * test.std**2)
         if isinstance(self, StableFixedTopK):
             each += 1 / (8 * self.peel_scale**2)  # the peel at its add/remove price
@@ -241,8 +246,9 @@ class StableTopK(StableAggregator):
         table_order: Renyi order that the table is made for, > 1; for "table".
         table_budget: Renyi divergence of one test at that order, > 0; a price, the same for another adjacency.
         table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
-        failure_prob: probability that an unstable set is released, per query; a ready table brings its own. None for
-            1e-9, or less where the failures of all queries would take more than 0.6 of delta (`settled`).
+        failure_prob: probability that an unstable set is released, per query; a ready table brings its own. None is
+            1e-9, and leaves it to a plan to lower it where the failures of all queries would take more than 0.6 of
+            delta.
         padded: whether k = 0 and k = L are possible answers.
         regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
         max_k: the largest k that can be chosen, >= 1; then only the `max_k` + 1 largest counts of a query matter, and
@@ -282,17 +288,16 @@ class StableTopK(StableAggregator):
         return steps
 
     def event(self, shape: VoteShape) -> Event:
-        settled = self.settled(num_queries=shape.num_queries)
-        steps = settled.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return SelfComposedEvent(steps.event, shape.num_queries)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableTopK:
         """As `Aggregator.fitted`; first a table's order is found, or the better of an open split and an even one."""
+        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
         if self.table is not None or (self.test != "table" and self.selection_share is not None):
-            return self.scaled_to(budget, shape)
+            return planned.scaled_to(budget, shape)
         shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
-        settled = self.settled(num_queries=shape.num_queries, target_delta=budget.delta)
-        splits = [_best_split(settled, budget, shape, selection_share=share) for share in shares]
+        splits = [_best_split(planned, budget, shape, selection_share=share) for share in shares]
         candidates = [split.scaled_to(budget, shape) for split in splits]
 
         def rank(candidate: StableTopK) -> Rank:
@@ -417,18 +422,19 @@ class StableFixedTopK(StableAggregator):
         )
         if self.k == shape.num_labels:
             return SelfComposedEvent(NoOpEvent(), shape.num_queries)
-        stable_top_k = self.settled(num_queries=shape.num_queries).stable_top_k
-        steps = stable_top_k.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        steps = self.stable_top_k.steps(
+            num_labels=shape.num_labels, num_teachers=shape.num_teachers
+        )
         query_event = ComposedEvent((*steps.event.events, self.peeling.event))
         return SelfComposedEvent(query_event, shape.num_queries)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
         """As `Aggregator.fitted`; a table's order and the split of its budget are found first."""
+        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
         if not isinstance(self.gap_test, TableTest) or self.k >= shape.num_labels:
-            return self.scaled_to(budget, shape)
-        settled = self.settled(num_queries=shape.num_queries, target_delta=budget.delta)
+            return planned.scaled_to(budget, shape)
         stable_top_k = _best_split(
-            settled.stable_top_k,
+            planned.stable_top_k,
             budget,
             shape,
             selection_share=self.selection_share,
@@ -506,8 +512,8 @@ def _best_split(
     num_queries = shape.num_queries
     num_labels = shape.num_labels
     num_teachers = shape.num_teachers
-    base.require_delta_left(aggregator, num_queries=num_queries, target_delta=budget.delta)
-    delta_left = budget.delta - num_queries * float(aggregator.failure_prob or 0)
+    require_delta_left(aggregator, num_queries=num_queries, target_delta=budget.delta)
+    delta_left = budget.delta - num_queries * failure_prob_of(aggregator)
     # [A], for all queries
     rdp_left = budget.epsilon - conversion_penalty(_ORDERS, target_delta=delta_left)
     rdp_of_query = rdp_left * budget_share / num_queries
@@ -524,7 +530,7 @@ def _best_split(
         )
 
     if selection_share is not None:
-        failure_prob = aggregator.failure_prob or aggregator.usual_failure_prob
+        failure_prob = failure_prob_of(aggregator)
         num_levels = min(num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
 
         # in fractions so that orders compare; then how low it ends

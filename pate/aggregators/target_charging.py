@@ -17,6 +17,7 @@ from pate.accounting import target_charging as charging
 from pate.accounting.special import softmax
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
 from pate.aggregators.gap_tests import TableTest
 from pate.aggregators.record import MemoryRecord
 from pate.aggregators.release import ChargedRelease, Release
@@ -218,7 +219,9 @@ class TargetChargedAggregator(base.HistogramAggregator):
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> Self:
         """As `Aggregator.fitted`, with `target_hits` as it is and `session_delta` set to the budget's delta."""
-        return replace(self, session_delta=budget.delta).scaled_to(budget, shape)
+        counted = replace(self, session_delta=budget.delta)
+        planned = with_failure_prob_for(counted, delta=budget.delta, num_queries=shape.num_queries)
+        return planned.scaled_to(budget, shape)
 
     @final
     def aggregate(
@@ -278,7 +281,7 @@ class TargetChargedAggregator(base.HistogramAggregator):
         context: base.ReleaseContext,
         num_teachers: int,
     ) -> ChargedRelease:
-        settled = self.settled(num_queries=len(counts))  # as the event
+        planned = self._at_usual_delta(len(counts))  # as the event
         numbers = LazyUniforms.draw(
             (len(counts), self._numbers_per_query), context.rng, ahead=_WORDS_AHEAD
         )
@@ -300,7 +303,7 @@ class TargetChargedAggregator(base.HistogramAggregator):
                 require(
                     good, "prior", f"{expected.dtype} {expected.shape}", f"bool {list(block.shape)}"
                 )
-            outcome = settled._ask(
+            outcome = planned._ask(
                 block, numbers[rows], expected, first=rows.start, num_teachers=num_teachers
             )
             # up to the last hit that is left
@@ -451,7 +454,7 @@ class BoundaryTopK(BoundaryAggregator):
     Attributes:
         selection_scale: beta of the Gumbel noise in votes, > 0.
         test_std: std of the test's Laplace noise in votes, > 0.
-        failure_prob: as of `StableTopK`, but 1e-10 at most where it is None, and 0.6 of `session_delta` in all.
+        failure_prob: as of `StableTopK`, but None is 1e-10, and a plan leaves all of them 0.6 of `session_delta`.
         padded: whether k = 0 and k = L are possible answers; the rest as in `TargetChargedAggregator`.
 
     >>> aggregator = BoundaryTopK(selection_scale=2.0, test_std=3.0, target_hits=2, failure_prob=1e-9)
@@ -475,9 +478,7 @@ class BoundaryTopK(BoundaryAggregator):
     @property
     def release_step(self) -> StableTopK:
         """The call without the wrapper."""
-        return self.part(
-            StableTopK, test="laplace", failure_prob=self.failure_prob or self.usual_failure_prob
-        )
+        return self.part(StableTopK, test="laplace", failure_prob=failure_prob_of(self))
 
     def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
         """Pure DP of selection and test together."""
@@ -497,17 +498,16 @@ class BoundaryTopK(BoundaryAggregator):
         return self.release_step.stability_test(num_teachers=num_teachers)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        settled = self.settled(num_queries=shape.num_queries)
-        call_epsilon = settled.call_epsilon_for(
+        call_epsilon = self.call_epsilon_for(
             num_labels=shape.num_labels, num_teachers=shape.num_teachers
         )
-        failure_prob = shape.num_queries * float(settled.failure_prob or 0)
+        failure_prob = shape.num_queries * failure_prob_of(self)
         return self._session_event(
             call_epsilon, shape.num_queries, bounded_range=False, failure_prob=failure_prob
         )
 
     def plain_event(self, shape: VoteShape) -> pa.Event:
-        return self.settled(num_queries=shape.num_queries).release_step.event(shape)
+        return self.release_step.event(shape)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
@@ -659,7 +659,7 @@ class NotPriorTopK(TargetChargedAggregator):
     def event(self, shape: VoteShape) -> pa.Event:
         num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
-        releases = self.settled(num_queries=shape.num_queries).release_step.event(shape_of_releases)
+        releases = self.release_step.event(shape_of_releases)
         epsilon = bit_epsilon(
             self.agreement(num_teachers=shape.num_teachers), self.adjacency.gap_sensitivity
         )

@@ -18,6 +18,7 @@ from pate.accounting.rdp import curve_of
 from pate.accounting.special import Array, ndtr
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import UnknownCost
+from pate.aggregators.failures import with_failure_prob_for
 from pate.files.values import plain
 from pate.pricing.priced_release import Budget, epsilon_on
 from pate.validation import require, require_non_negative
@@ -181,7 +182,10 @@ def audit_votes(
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
     findings = list[AuditFinding]()
     for start in usual:
-        applied, used, bare = parameters.applied(start)
+        with_parameters, used, bare = parameters.applied(start)
+        applied = with_failure_prob_for(
+            with_parameters, delta=target_delta, num_queries=shape.num_queries
+        )
         both = [(each, replace(applied, adjacency=each)) for each in Adjacency]
         events = {
             str(each): NonPrivateEvent() if bare else made.event(shape) for each, made in both

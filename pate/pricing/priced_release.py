@@ -18,7 +18,8 @@ from pate.accounting.filters import largest_count
 from pate.accounting.rdp import require_maker
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator
-from pate.aggregators.aggregator import declared, require_delta_left
+from pate.aggregators.aggregator import declared
+from pate.aggregators.failures import require_delta_left, with_failure_prob_for
 from pate.files.values import digest
 from pate.mechanisms import CertifiedTable
 from pate.validation import (
@@ -205,10 +206,9 @@ def largest_num_queries(
     maximum = min(maximum, math.floor(target_delta / _GRID) // num_labels)
 
     def affordable(num_queries: int, budget: Budget) -> bool:
-        settled = aggregator.settled(num_queries=num_queries, target_delta=target_delta)
-        return (
-            budget.epsilon_of(settled.event(replace(one, num_queries=num_queries))) <= max_epsilon
-        )
+        planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=num_queries)
+        event = planned.event(replace(one, num_queries=num_queries))
+        return budget.epsilon_of(event) <= max_epsilon
 
     # More queries never cost less. An accountant that may be slow is asked only around the Renyi accountant's answer.
     if accountant is not RdpAccountant:
@@ -220,7 +220,7 @@ def largest_num_queries(
     most = largest_count(lambda count: affordable(count, budget), guess=most, maximum=maximum)
     if most == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
-        event = aggregator.settled(num_queries=1, target_delta=target_delta).event(one)
+        event = with_failure_prob_for(aggregator, delta=target_delta, num_queries=1).event(one)
         # raises where failures alone use up delta
         price = accountant().compose(event).get_epsilon(target_delta)
         require(
@@ -305,8 +305,8 @@ def plan_release(
             target_delta=budget.target_delta,
             num_labels=shape.num_labels,
         )
-        aggregator = aggregator.settled(
-            num_queries=shape.num_queries, target_delta=budget.target_delta
+        aggregator = with_failure_prob_for(
+            aggregator, delta=budget.target_delta, num_queries=shape.num_queries
         )
         require_delta_left(
             aggregator,
@@ -336,7 +336,7 @@ def plan_release(
         )
         shape = replace(shape, num_queries=found)
         solved = {"num_queries": found}
-        aggregator = aggregator.settled(num_queries=found, target_delta=budget.target_delta)
+        aggregator = with_failure_prob_for(aggregator, delta=budget.target_delta, num_queries=found)
     event = aggregator.event(shape)
     spent = budget.accountant().compose(event)
     epsilon = spent.get_epsilon(budget.target_delta)  # raises where failures alone use up delta

@@ -24,6 +24,7 @@ from pate.accounting import (
 )
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import count_leaves, failure_probability
+from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
 from pate.files.values import plain
 from pate.pricing.priced_release import Budget, PricedRelease
 from pate.pricing.remedies import Expectation, Suggestion, expectation, planned_or_none
@@ -101,13 +102,12 @@ def plan_hits(
         }
         if hasattr(aggregator, "failure_prob"):
             share = _FAILURE_SHARE * target_delta / num_queries
-            changes["failure_prob"] = min(
-                aggregator.failure_prob or aggregator.usual_failure_prob, share
-            )
+            changes["failure_prob"] = min(failure_prob_of(aggregator), share)
         in_all, alone = prices(replace(aggregator, **changes), num_queries, num_queries)
         return in_all < alone
 
-    hits = aggregator.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
+    planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=len(counts))
+    hits = planned.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
     reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
     asked = int(reached[0]) + 1 if reached.size else len(counts)
     rate = float(hits.mean())
@@ -120,7 +120,7 @@ def plan_hits(
     while fewest is not None and fewest - low > max(1, low // 100):  # to a hundredth
         middle = (low + fewest) // 2
         low, fewest = (low, middle) if pays(middle) else (middle, fewest)
-    return HitPlan(rate, float(hits.sum()), asked, *prices(aggregator, len(counts), asked), fewest)
+    return HitPlan(rate, float(hits.sum()), asked, *prices(planned, len(counts), asked), fewest)
 
 
 def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import FixedTopK, StableFixedTopK, StableTopK
+from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
 from pate.aggregators.stable_top_k import MECHANISMS
 from pate.mechanisms import CertifiedTable, optimal_stability_table
 from pate.validation import InvalidValue
@@ -95,13 +96,18 @@ def test_calibration_names_failures_that_use_up_delta() -> None:
 @pytest.mark.parametrize("base", [PLAIN, TABLE])
 def test_failures_that_nobody_named_follow_the_queries_and_delta(base: StableTopK) -> None:
     """Up to 600 queries at 1e-6 as ever; the draws have the probability that the event counts."""
-    assert base.settled(num_queries=600).failure_prob == 1e-9
-    assert base.settled(num_queries=10_000).failure_prob == 6e-11
-    assert base.settled(num_queries=10_000, target_delta=1e-8).failure_prob == 6e-13
+    assert failure_prob_of(base) == 1e-9
+    for num_queries, delta, failure_prob in (
+        (600, 1e-6, 1e-9),
+        (10_000, 1e-6, 6e-11),
+        (10_000, 1e-8, 6e-13),
+    ):
+        planned = with_failure_prob_for(base, delta=delta, num_queries=num_queries)
+        assert planned.failure_prob == failure_prob
     named = dataclasses.replace(base, failure_prob=6e-11)
     many = SHAPE | {"num_queries": 10_000}
     assert base.event_for(**many) == named.event_for(**many)
-    assert named.settled(num_queries=10**9) is named
+    assert with_failure_prob_for(named, delta=1e-6, num_queries=10**9) is named
     votes = np.tile([[800, 700, 3, 0], [800, 400, 399, 0]], (5000, 1))
     drawn = [
         each.aggregate(votes, num_teachers=800, rng=np.random.default_rng(0))
