@@ -23,6 +23,7 @@ from pate.config import papers_words
 from pate.config.build import GROUPS_OF_CLASSES, maker
 from pate.config.schema import CONFIG_FOLDER, PATHS, members
 from pate.files.plain_yaml import read_yaml
+from pate.settings import names_with
 from pate.validation import (
     InvalidValue,
     as_setting,
@@ -52,7 +53,7 @@ _STRANGE = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
 # Settings whose values are names of columns, or words of cells, also where these look like numbers or truths
 _NAMES = re.compile(
     r"data\.(labels|drop|category|text|missing|inputs|group|id|budget|split|file|true)|"
-    r"labels|drop|category|text|missing|group|id"
+    + "|".join(sorted(names_with("is_name")))
 )
 _READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE)
 # half of a character, as bytes that are no UTF-8 are read

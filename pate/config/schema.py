@@ -1,7 +1,7 @@
 """The YAML of settings: where it lies, in an installed package or beside it; its groups; and by what schema it is read.
 
-A command's keys are those of its file in `conf/`; of which type each is, is said here, as YAML cannot. Those of a
-group's member come from the class that its YAML names by `_target_`.
+A command's keys are the parts that its file in `conf/` chooses and its settings in `pate.settings`, which have types
+and defaults. Those of a group's member come from the class that its YAML names by `_target_`.
 """
 
 from __future__ import annotations
@@ -28,57 +28,37 @@ from pate.config.build import (
     kind_of_group,
     parts_of_others,
 )
+from pate.settings import OF_COMMANDS, names_with, settings_of
 
-# Of settings that are no text. `votes` is that of pate-release: a file, a pattern, or a list of files.
-_NAMES: dict[Any, str] = {
-    bool: "all_records allow_useless data_dependent fewer_queries lower_bound new_account redraw suggest wait",
-    int: "ensemble_seed first_year holders max_absent max_size num_canaries num_labels num_private num_queries "
-    "num_runs num_teachers num_workers seed vote_clip",
-    float: "confidence max_epsilon max_total_epsilon noise_std screening_std target_delta threshold_share",
-    float | None: "target_epsilon",  # null in place of a default
-    list[str]: "allowed_targets category drop labels methods missing text",
-    Any: "accountants aggregators budgets epsilons holder roll seeds shares split votes",
-}
-_TYPES = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _PLAIN: tuple[Any, ...] = (str, int, float, bool, str | None, int | None, float | None, bool | None)
-# Settings that name a file or folder; `data` in commands whose data are a file, `votes` may be a list or a pattern.
-PATHS = frozenset(
-    (
-        *(
-            "data",
-            "ledger",
-            "mailbox",
-            "output",
-            "output_dir",
-            "prior",
-            "queries",
-            "question",
-            "release",
-            "sum",
-        ),
-        *("table_schema", "votes", "write_table", "hydra.run.dir", "hydra.sweep.dir"),
-        *(
-            "data.cache",
-            "data.path",
-            "data.private",
-            "data.public",
-            "data.root",
-            "data.schema",
-            "data.table",
-        ),
-        *("data.test", "features.cache", "features.weights", "teacher.weights", "student.weights"),
-        "aggregator.table",
-    )
+_PATHS_OF_PARTS = (
+    "aggregator.table",
+    "data.cache",
+    "data.path",
+    "data.private",
+    "data.public",
+    "data.root",
+    "data.schema",
+    "data.table",
+    "data.test",
+    "features.cache",
+    "features.weights",
+    "student.weights",
+    "teacher.weights",
 )
+PATHS = names_with("is_path") | {*_PATHS_OF_PARTS, "hydra.run.dir", "hydra.sweep.dir"}
+"""Settings that name a file or folder; `votes` may be a list or a pattern."""
+
 _SET_ELSEWHERE = {"aggregator": ("adjacency", "span", "weights"), "method": ("name", "adjacency")}
 
 Field = tuple[str, Any, Any]
+_COLUMN = 16  # of the texts on a page of help, behind its indent
 _SENTENCE = re.compile(r".*?\.(?=\s|$)")
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONFIG_FOLDER: Path = next(
     folder
     for folder in (_PACKAGE / "conf", _PACKAGE.parent / "conf")
-    if (folder / "shared.yaml").is_file()
+    if (folder / "train.yaml").is_file()
 )
 """The folder with train.yaml, account.yaml and the groups."""
 
@@ -146,6 +126,18 @@ def choices(*groups: str) -> str:
     return "\n\n".join(paragraphs)
 
 
+def settings_page(command: str) -> str:
+    """Lists the settings of a command with their help, as a page of help does: short names beside their text."""
+    lines = []
+    for item in settings_of(command):
+        text = item.metadata["help"]
+        if len(item.name) + 2 <= _COLUMN:
+            lines.append(f"  {item.name:<{_COLUMN}}{text}")
+        else:
+            lines += [f"  {item.name}", " " * (2 + _COLUMN) + text]
+    return "\n".join(lines).lstrip()
+
+
 class _Shared(dict[str, Any]):
     """What is stored while Hydra composes is seen by it, which works on a copy of all else."""
 
@@ -170,7 +162,9 @@ def register_configs(*, allowed: Iterable[str] = ()) -> None:
         store(choice, member_schema(group, choice, trusted), group=f"schema/{group}")
         return choice
 
-    OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
+    # for --help
+    OmegaConf.register_new_resolver("choices", choices, replace=True)
+    OmegaConf.register_new_resolver("settings", settings_page, replace=True)
     # for lists of defaults
     OmegaConf.register_new_resolver("schema_of_command", schema_of_command, replace=True)
     OmegaConf.register_new_resolver("schema_for", schema_for, replace=True)
@@ -178,28 +172,26 @@ def register_configs(*, allowed: Iterable[str] = ()) -> None:
 
 @cache
 def command_schema(command: str) -> type:
-    """The settings of a command in the order of its file: the parts that it chooses, then the keys that it sets."""
-    fields: dict[str, Field] = {}
+    """Returns the schema of a command: the parts that its file chooses, then its settings with their defaults."""
     content: dict[str, Any] = yaml.load(
         (folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader
     )
-    if "shared" in content["defaults"]:
-        content = yaml.load((CONFIG_FOLDER / "shared.yaml").read_bytes(), yaml.SafeLoader) | content
-    for entry in content.pop("defaults"):
+    schema: list[Field] = []
+    for entry in content["defaults"]:
         for group, choice in entry.items() if isinstance(entry, dict) else ():
             if group in GROUPS_OF_CLASSES:
-                fields[group] = (group, Any, None if choice is None else MISSING)
-    for name, value in content.items():
-        kind = str if name == "votes" and command != "release" else _TYPES.get(name, str)
-        if name != "hydra" and name not in fields:
-            fields[name] = (
-                name,
-                kind if value is not None or kind is Any else kind | None,
-                MISSING,
-            )
-    return dataclasses.make_dataclass(
-        f"{command.title().replace('_', '')}Config", list(fields.values())
-    )
+                schema.append((group, Any, None if choice is None else MISSING))
+    hints = get_type_hints(OF_COMMANDS[command])
+    for item in settings_of(command):
+        schema.append((item.name, hints[item.name], _default_of(item)))
+    return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", schema)
+
+
+def _default_of(item: dataclasses.Field[Any]) -> Any:
+    """Returns the default of a dataclass's field as another dataclass takes it; OmegaConf's `MISSING` without one."""
+    if item.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=item.default_factory)
+    return MISSING if item.default is dataclasses.MISSING else item.default
 
 
 def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
@@ -245,10 +237,7 @@ def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field
         hints = {}
     fields: list[Field] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *extra]
     for item in dataclasses.fields(cls):
-        default: Any = MISSING if item.default is dataclasses.MISSING else item.default
-        if item.default_factory is not dataclasses.MISSING:
-            default = dataclasses.field(default_factory=item.default_factory)
         if item.init and item.name not in without:
             hint = hints.get(item.name)
-            fields.append((item.name, hint if hint in _PLAIN else Any, default))
+            fields.append((item.name, hint if hint in _PLAIN else Any, _default_of(item)))
     return dataclasses.make_dataclass(f"{cls.__name__}Config", fields)

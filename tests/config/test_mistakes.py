@@ -99,7 +99,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ),
         (
             "techer=mlp",
-            r"techer: expected a key .*, output_dir \(did you mean teacher or ledger\?\)",
+            r"techer: expected a key .*, data_dependent \(did you mean teacher or ledger\?\)",
         ),
         (
             "aggregator.zzz=1",
@@ -109,7 +109,10 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
             "teacher=sklearn teacher.estimator.C=3",
             r".*; with \+ before it, it becomes one: \+teacher\.estimator\.C=…",
         ),
-        ("zzz.noise=1", r"zzz\.noise: expected a key of the configuration: one of .*, output_dir"),
+        (
+            "zzz.noise=1",
+            r"zzz\.noise: expected a key of the configuration: one of .*, data_dependent",
+        ),
     ],
 )
 def test_what_cannot_be_composed_is_told_what_to_write(

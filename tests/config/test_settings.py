@@ -1,0 +1,57 @@
+"""The settings of the commands: a field is all that one needs to be typed, explained, compared and published."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from omegaconf import MISSING, OmegaConf
+
+from pate.config.schema import command_schema, settings_page
+from pate.settings import OF_COMMANDS, names_with, setting, settings_of
+
+
+@pytest.mark.parametrize("command", OF_COMMANDS)
+def test_every_setting_is_explained_and_typed(command: str) -> None:
+    page = settings_page(command)
+    config = OmegaConf.structured(command_schema(command))
+    for item in settings_of(command):
+        text = item.metadata["help"]
+        assert text and not text.endswith("."), item.name
+        assert item.name in page and text in page and "$" not in text
+        has_default = (
+            item.default is not dataclasses.MISSING
+            or item.default_factory is not dataclasses.MISSING
+        )
+        assert OmegaConf.is_missing(config, item.name) != has_default
+
+
+def test_no_file_of_a_command_repeats_a_setting() -> None:
+    conf = Path(__file__).parents[2] / "conf"
+    for command in OF_COMMANDS:
+        (path,) = [
+            folder / f"{command}.yaml"
+            for folder in (conf, conf / "file_commands")
+            if (folder / f"{command}.yaml").is_file()
+        ]
+        keys = set(OmegaConf.load(path)) - {"defaults", "hydra", "teacher"}  # type: ignore[arg-type]
+        assert keys == set(), path
+
+
+def test_a_field_alone_makes_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class More(OF_COMMANDS["train"]):  # type: ignore[name-defined,misc]
+        loudness: float | None = setting(None, "how loud it is", beside_release=True, is_path=True)
+        needed: str = setting(dataclasses.MISSING, "what is needed", published=True)
+
+    monkeypatch.setitem(OF_COMMANDS, "train", More)
+    command_schema.cache_clear()
+    try:
+        types = {field.name: field.type for field in dataclasses.fields(command_schema("train"))}
+        assert (types["loudness"], types["needed"]) == (float | None, str)
+        assert OmegaConf.structured(command_schema("train")).loudness is None
+        assert command_schema("train")(data=None).needed == MISSING
+    finally:
+        command_schema.cache_clear()
+    assert "\n  loudness        how loud it is\n" in settings_page("train")
+    assert "loudness" in names_with("beside_release", "train") & names_with("is_path")
+    assert "needed" in names_with("published", "train") - names_with("beside_release", "train")
