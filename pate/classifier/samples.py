@@ -1,6 +1,6 @@
-"""What a fit is given: private records and public samples, DataFrames up to the estimators; labels as bits `[n, L]`.
+"""Inputs of a fit: private records and public samples, which stay DataFrames, and labels as bits `[n, L]`.
 
-What is predicted, several labels per sample or one class, is a task.
+A `Task` says whether samples have several labels or one class.
 """
 
 from __future__ import annotations
@@ -62,80 +62,91 @@ class Pools:
         fewer rows or more.
         """
         num_rows = inputs.shape[0]
-        given = None if public is None else "given"
-        ids = np.arange(num_rows)  # without groups every record is one
+        group_ids = np.arange(num_rows)  # without groups every record is one
         if groups is not None:
-            named = require_array("groups", groups, kinds=None)
+            group_names = require_array("groups", groups, kinds=None)
             rule = f"({num_rows},), one group for each record"
-            require(named.shape == (num_rows,), "groups.shape", named.shape, rule)
-            ids = _numbered_groups(named)
+            require(group_names.shape == (num_rows,), "groups.shape", group_names.shape, rule)
+            group_ids = _numbered_groups(group_names)
         rule = "public samples, or public_fraction, which declares the last groups of X public; not both"
-        require((public is None) != (fraction is None), "X_public", given, rule)
+        shown = None if public is None else "given"
+        require((public is None) != (fraction is None), "X_public", shown, rule)
         if public is not None:
-            return cls(inputs, targets, ids, public)
+            return cls(inputs=inputs, targets=targets, groups=group_ids, queries=public)
         share = require_probability("public_fraction", cast(float, fraction))
         if groups is None:
             require(num_rows > 1, "n_samples", num_rows, _BOTH)
             first_public = num_rows - max(int(share * num_rows), 1)
             return cls(
-                inputs[:first_public],
-                targets[:first_public],
-                ids[:first_public],
-                inputs[first_public:],
+                inputs=inputs[:first_public],
+                targets=targets[:first_public],
+                groups=group_ids[:first_public],
+                queries=inputs[first_public:],
             )
-        is_public = _rows_of_last_groups(ids, share)
-        located: Any = getattr(inputs, "iloc", inputs)
+        is_public = _rows_of_last_groups(group_ids, share)
+        rows: Any = getattr(inputs, "iloc", inputs)
         private_rows = np.flatnonzero(~is_public)
-        shown = located[np.flatnonzero(is_public)]
-        return cls(located[private_rows], targets[private_rows], ids[private_rows], shown)
+        public_rows = np.flatnonzero(is_public)
+        return cls(
+            inputs=rows[private_rows],
+            targets=targets[private_rows],
+            groups=group_ids[private_rows],
+            queries=rows[public_rows],
+        )
 
 
-def _numbered_groups(named: NDArray[Any]) -> NDArray[np.int64]:
+def _numbered_groups(group_names: NDArray[Any]) -> NDArray[np.int64]:
     """Numbers groups `[n]` in their order; words that name one person are one group, in large or small letters.
 
-    Raises where a group is missing, in any of the ways of numpy and pandas, or nothing of it is seen.
+    Raises where a group is missing, in any of the ways of numpy and pandas, or has a name of nothing visible.
     """
-    missing = np.zeros(len(named), np.bool_)
-    if named.dtype.kind == "O":
+    missing = np.zeros(len(group_names), np.bool_)
+    if group_names.dtype.kind == "O":
         missing = np.array(
             [
-                each is None or type(each).__name__ in _GONE or each != each
-                for each in named.tolist()
+                name is None or type(name).__name__ in _GONE or name != name
+                for name in group_names.tolist()
             ]
         )
-        named = named.astype(np.str_)
-    elif named.dtype.kind == "S":
-        named = np.char.decode(named, "utf-8", "replace")
-    elif named.dtype.kind in "fcmM":
-        missing = np.isnat(named) if named.dtype.kind in "mM" else np.isnan(named)
-    if named.dtype.kind != "U":
+        group_names = group_names.astype(np.str_)
+    elif group_names.dtype.kind == "S":
+        group_names = np.char.decode(group_names, "utf-8", "replace")
+    elif group_names.dtype.kind in "fc":
+        missing = np.isnan(group_names)
+    elif group_names.dtype.kind in "mM":
+        missing = np.isnat(group_names)
+    if group_names.dtype.kind != "U":
         require_entries("groups", ~missing, _GROUPED)
-        return np.unique(named, return_inverse=True)[1].astype(np.int64)
-    words, word_of = np.unique(named, return_inverse=True)
+        return _numbered(group_names)
+    words, word_of_row = np.unique(group_names, return_inverse=True)
     spelled = np.array([one_spelling(word) for word in words.tolist()], np.str_)
-    require_entries("groups", ~(missing | np.isin(spelled, MISSING_WORDS)[word_of]), _GROUPED)
-    in_order = np.unique(spelled, return_inverse=True)[1].astype(np.int64)
+    missing |= np.isin(spelled, MISSING_WORDS)[word_of_row]
+    require_entries("groups", ~missing, _GROUPED)
     persons = np.array([person_name(word).casefold() for word in spelled.tolist()], np.str_)
-    person_of = np.unique(persons, return_inverse=True)[1].astype(np.int64)
-    return np.unique(first_of_each(person_of, in_order)[word_of], return_inverse=True)[1].astype(
-        np.int64
-    )
+    group_of_word = first_of_each(_numbered(persons), _numbered(spelled))
+    return _numbered(group_of_word[word_of_row])
 
 
-def _rows_of_last_groups(ids: NDArray[np.int64], share: float) -> Bits:
+def _numbered(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Numbers values `[n]` 0, 1, ... in ascending order, equal ones alike."""
+    _, numbers = np.unique(values, return_inverse=True)
+    return numbers.astype(np.int64)
+
+
+def _rows_of_last_groups(group_ids: NDArray[np.int64], share: float) -> Bits:
     """Marks the rows `[n]` of the last groups, a share of all groups, in the order of their first rows.
 
     Warns where some of these groups have no row in the last share of the rows: whoever counts rows takes them as
     private.
     """
-    _, first_rows = np.unique(ids, return_index=True)  # ids are 0, 1, ...
+    _, first_rows = np.unique(group_ids, return_index=True)  # they are 0, 1, ...
     num_groups = len(first_rows)
     require(num_groups > 1, "groups", num_groups, _BOTH)
     num_public = max(int(share * num_groups), 1)
     last_groups = np.argsort(first_rows)[-num_public:]
-    is_public = np.isin(ids, last_groups)
-    last_rows = ids[-max(int(share * len(ids)), 1) :]
-    unexpected = np.setdiff1d(last_groups, last_rows)
+    is_public = np.isin(group_ids, last_groups)
+    num_last_rows = max(int(share * len(group_ids)), 1)
+    unexpected = np.setdiff1d(last_groups, group_ids[-num_last_rows:])
     if len(unexpected):
         line = f"public_fraction={share}: it counts groups, and {num_public} of {num_groups} groups are public"
         where = f"{len(unexpected)} of them have no row in the last {share:.0%} of the rows"
@@ -144,14 +155,9 @@ def _rows_of_last_groups(ids: NDArray[np.int64], share: float) -> Bits:
 
 
 def require_readable(name: str, values: Any) -> None:
-    """Raises where values cannot be read as numbers, before somebody says of an entry what it is."""
-    masked = np.ma.is_masked(values)
-    require(
-        not masked,
-        name,
-        type(values).__name__,
-        "an array without masked entries: .filled(…) says what they are",
-    )
+    """Raises where values cannot be read as numbers, before an error of theirs would quote a private entry."""
+    rule = "an array without masked entries: .filled(…) says what they are"
+    require(not np.ma.is_masked(values), name, type(values).__name__, rule)
     try:
         array = np.asarray(values) if hasattr(type(values), "requires_grad") else values
         if getattr(array, "dtype", None) is not None and array.dtype.kind in "OUS":
@@ -201,30 +207,31 @@ def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32
     if sparse.issparse(private) != sparse.issparse(public):
         private = sparse.csr_array(private)
         public = sparse.csr_array(public)
-    known = {row.tobytes() for row in rows_as_bytes(private)}
-    shared = sum(row.tobytes() in known for row in rows_as_bytes(public))
-    if 2 * shared > (count := public.shape[0]):
-        line = f"{shared} of {count} rows of X_public are rows of X: inputs that are public are not protected"
+    private_rows = {row.tobytes() for row in rows_as_bytes(private)}
+    num_shared = sum(row.tobytes() in private_rows for row in rows_as_bytes(public))
+    num_public = public.shape[0]
+    if 2 * num_shared > num_public:
+        line = f"{num_shared} of {num_public} rows of X_public are rows of X: inputs that are public are not protected"
         warnings.warn(line, SharedRows, stacklevel=4)
 
 
 def is_frame(inputs: Any) -> bool:
-    """Whether these are a DataFrame, told without loading pandas."""
+    """Says whether inputs are a DataFrame, without loading pandas."""
     return all(hasattr(inputs, name) for name in ("columns", "iloc", "dtypes", "select_dtypes"))
 
 
 def taken(inputs: Any, rows: Any) -> Any:
-    """Some rows, by their places, a slice or a mask; of a sparse matrix in full."""
+    """Returns some rows, by their places, a slice or a mask; those of a sparse matrix with their zeros."""
     return inputs.iloc[rows] if is_frame(inputs) else dense(inputs[rows])
 
 
 def dense(inputs: Any) -> Any:
-    """A sparse matrix with its zeros, and anything else as it is."""
+    """Returns a sparse matrix with its zeros, and anything else as it is."""
     return inputs.toarray() if sparse.issparse(inputs) else inputs
 
 
 def numbers_of(inputs: Any) -> NDArray[Any]:
-    """The columns of numbers `[n, k]`; of a sparse matrix those that it stores."""
+    """Returns the columns of numbers `[n, k]`, or the numbers that a sparse matrix stores."""
     if sparse.issparse(inputs):
         return np.asarray(inputs.data)
     if not is_frame(inputs):
@@ -234,7 +241,7 @@ def numbers_of(inputs: Any) -> NDArray[Any]:
 
 
 def rows_as_bytes(inputs: Any) -> NDArray[Any]:
-    """A row of bytes or numbers for each record, equal for equal ones."""
+    """Returns a row of bytes or numbers for each record, equal for equal records."""
     if sparse.issparse(inputs):
         inputs = sparse.csr_array(inputs)
         inputs.sum_duplicates()
@@ -243,8 +250,8 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
         columns = inputs.indices.astype(np.int64)
         values = inputs.data
         rows = [
-            hashlib.sha256(columns[a:b].tobytes() + values[a:b].tobytes()).digest()
-            for a, b in pairwise(ends)
+            hashlib.sha256(columns[start:end].tobytes() + values[start:end].tobytes()).digest()
+            for start, end in pairwise(ends)
         ]
         return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
     if not is_frame(inputs):
@@ -255,7 +262,7 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
 
 
 def require_frames(private: Any, public: Any) -> bool:
-    """Whether private and public inputs are DataFrames, of the same columns in the same order; raises where one is."""
+    """Says whether inputs are DataFrames; raises unless both have the same columns in the same order."""
     framed = is_frame(private)
     if framed and len(private.columns) != len(set(private.columns)):
         raise InvalidValue("X.columns: expected each name once")
@@ -264,15 +271,16 @@ def require_frames(private: Any, public: Any) -> bool:
         require(is_frame(public) == framed, "X_public", type(public).__name__, rule)
     if not framed or public is None:
         return framed
-    wanted = list(private.columns)
-    found = list(public.columns)
-    if lacking := [name for name in wanted if name not in found]:
+    private_columns = list(private.columns)
+    public_columns = list(public.columns)
+    lacking = [name for name in private_columns if name not in public_columns]
+    if lacking:
         raise InvalidValue(f"X_public: expected also the column {lacking[0]}, as X has it")
-    if found != wanted:
-        others = [f"it has also {name}" for name in found if name not in wanted]
-        has = [*others, "they stand in another order"][0]
+    if public_columns != private_columns:
+        surplus = [name for name in public_columns if name not in private_columns]
+        reason = f"it has also {surplus[0]}" if surplus else "they stand in another order"
         raise InvalidValue(
-            f"X_public.columns: expected those of X, {has}; X_public[X.columns] takes them"
+            f"X_public.columns: expected those of X, {reason}; X_public[X.columns] takes them"
         )
     if not len(public):
         raise InvalidValue("X_public: expected at least one sample, it has no row")
@@ -280,48 +288,48 @@ def require_frames(private: Any, public: Any) -> bool:
 
 
 class LabelModel(FittedLabels):
-    """A teacher or a student of labels: bits, probabilities and confidences of each, `[n, L]`."""
+    """Teacher or student of labels: it gives bits, probabilities and confidences of each label, `[n, L]`."""
 
     predict_proba = FittedLabels.confidences
 
     def predict(self, inputs: Rows) -> Bits:
+        """Returns the labels whose probability is at least a half."""
         return np.asarray(self.predict_proba(inputs) >= 0.5)
 
     def confidences(self, inputs: Rows) -> NDArray[Any]:
-        """As a teacher's: a vote is a confidence of at least a half."""
+        """Returns a teacher's confidences: it votes for a label where its confidence is at least a half."""
         return stretched(self.predict_proba(inputs))
 
 
 @dataclass(frozen=True, eq=False)
 class ClassModel:
-    """The same of classes, by one model for all; none where fewer than two occurred, which are `present`."""
+    """Teacher or student of classes, which one estimator predicts: it gives the same as a `LabelModel`."""
 
     num_classes: int
-    present: NDArray[np.int64]
-    model: Any
+    present: NDArray[np.int64]  # the classes that occurred in training, by their numbers
+    model: Any  # None where fewer than two classes occurred
 
     def predict(self, inputs: Rows) -> Bits:
-        first = self.present[0] if len(self.present) else 0
-        codes = (
-            np.full(len(inputs), first)
-            if self.model is None
-            else np.asarray(self.model.predict(inputs))
-        )
-        require(
-            codes.shape == (len(inputs),), "predictions.shape", codes.shape, f"({len(inputs)},)"
-        )
+        """Returns one class for each sample: the only one that occurred, or the first, where there is no model."""
+        if self.model is not None:
+            codes = np.asarray(self.model.predict(inputs))
+        else:
+            codes = np.full(len(inputs), self.present[0] if len(self.present) else 0)
+        rule = f"({len(inputs)},)"
+        require(codes.shape == (len(inputs),), "predictions.shape", codes.shape, rule)
         return np.asarray(codes[:, None] == np.arange(self.num_classes))
 
     def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
+        """Returns the probability of each class, equal for all where none occurred in training."""
         if not len(self.present):
             return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
         probabilities = np.zeros((len(inputs), self.num_classes))
-        probabilities[:, self.present] = (
-            1.0 if self.model is None else self.model.predict_proba(inputs)
-        )
+        certain = self.model is None
+        probabilities[:, self.present] = 1.0 if certain else self.model.predict_proba(inputs)
         return probabilities
 
     def confidences(self, inputs: Rows) -> NDArray[np.float32]:
+        """Returns a teacher's confidences: 1 for the class that it votes for."""
         return self.predict(inputs).astype(np.float32)
 
 
@@ -329,38 +337,38 @@ Model = LabelModel | ClassModel
 
 
 class Task:
-    """Any number of labels per sample, 0 and 1 for each: as bits and back, and how an estimator is fitted to them."""
+    """Task of any number of labels per sample: it fits estimators to bits `[n, L]`, and decodes predictions."""
 
     def __init__(self, count: int) -> None:
         self.classes: Any = [np.arange(2) for _ in range(count)]  # scikit-learn's `classes_`
 
     @property
     def num_labels(self) -> int:
-        """L: labels, or classes."""
+        """The number of labels, or of classes."""
         return len(self.classes)
 
     def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
-        """What is used where nothing is chosen; its noise is still to be solved for."""
+        """Returns the aggregator that is used where none is chosen; its noise is still to be solved for."""
         # every label's noisy majority also serves where teachers are few and disagree
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
-        """The answers `[n, L]` that a student can learn from, `[n]`."""
+        """Marks the answers `[n, L]` that a student can learn from, `[n]`."""
         return np.ones(len(labels), dtype=np.bool_)
 
     def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> Model:
-        """One model for each label, or one for all where the estimator takes several targets."""
+        """Fits one model for each label, or one for all where the estimator takes several targets."""
         if not len(inputs):
             return LabelModel(np.zeros(self.num_labels), np.arange(0), [])
         return LabelModel.fit(estimator, inputs, bits, seed)
 
     def decode(self, bits: Bits) -> Any:
-        """Predictions in the form of the labels that were given."""
+        """Returns predictions in the form of the labels of the fit."""
         return bits.astype(np.int64)
 
 
 class LabelSets(Task):
-    """A set of words for each sample; `classes` are all words, in ascending order."""
+    """Task of a set of words for each sample; `classes` are all words, in ascending order."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.classes = np.array(sorted(set(words)))
@@ -368,7 +376,7 @@ class LabelSets(Task):
 
     @classmethod
     def of(cls, y: Any, classes: Any) -> LabelSets | None:
-        """The task for y; None where it is no list of sets, lists or tuples of words."""
+        """Returns the task for y; None where y is no list of sets, lists or tuples of words."""
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             return None
         rule = "sets of words, one word a label, or an array [n, num_labels] of 0 and 1"
@@ -380,53 +388,54 @@ class LabelSets(Task):
         are_sets = [
             isinstance(row, _SETS) and all(isinstance(word, str) for word in row) for row in y
         ]
-        if not any(each and row for each, row in zip(are_sets, y, strict=True)):
-            return None
+        if not any(is_set and row for is_set, row in zip(are_sets, y, strict=True)):
+            return None  # no set, or none with a word in it
         require_entries("y", np.array(are_sets), "a set of words, as other records have")
         require(not isinstance(classes, str), "classes", classes, "a list of all words")
         return cls(chain.from_iterable(y) if classes is None else map(str, classes))
 
     def encode(self, y: Any) -> NDArray[np.int64]:
-        """Sets as 0 and 1 `[n, L]`; raises for a word that is not among the classes."""
-        known = set(self.classes.tolist())
-        require_entries(
-            "y",
-            np.array([known.issuperset(row) for row in y]),
-            "words among the classes that were given",
-        )
+        """Returns sets as 0 and 1 `[n, L]`; raises for a word that is not among the classes."""
+        words = set(self.classes.tolist())
+        are_classes = np.array([words.issuperset(row) for row in y])
+        require_entries("y", are_classes, "words among the classes that were given")
         return np.asarray(self._binarizer.transform(y), np.int64)
 
     def decode(self, bits: Bits) -> Any:
+        """Returns predictions as tuples of words."""
         return self._binarizer.inverse_transform(bits.astype(np.int64))
 
 
 class OneClass(Task):
-    """One class a sample, of names in ascending order; a teacher votes for one."""
+    """Task of one class a sample, of names in ascending order; a teacher votes for one."""
 
     def __init__(self, names: NDArray[Any]) -> None:
         self.classes = names
 
     def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
+        """Returns a top-1; its noise is still to be solved for."""
         # the exponential mechanism: surer than GNMax where votes are close, and it needs no promise about teachers
         return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
+        """Marks the answers `[n, C]` that name one class."""
         # an aggregator for many labels may name none or several
         return np.asarray(labels.sum(axis=1) == 1)
 
     def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> ClassModel:
-        """The estimator on the classes that occur; where one occurs, it is repeated."""
+        """Fits the estimator to the classes that occur; where one occurs, it is repeated."""
         codes = bits.argmax(axis=1)
         present = np.unique(codes)
         model = seeded(estimator, seed).fit(inputs, codes) if len(present) > 1 else None
-        return ClassModel(self.num_labels, present, model)
+        return ClassModel(num_classes=self.num_labels, present=present, model=model)
 
     def decode(self, bits: Bits) -> NDArray[Any]:
+        """Returns predictions as names of classes."""
         return np.asarray(self.classes[bits.argmax(axis=1)])
 
 
 def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
-    """The task that labels are for, and the labels as bits `[n, L]`; without `classes` those that occur are all."""
+    """Returns the task of labels, and the labels as bits `[n, L]`; without `classes` those that occur are all."""
     if y.dtype.kind == "O":
         try:
             np.unique(y.ravel())  # puts labels in order, which numbers among words have none of
@@ -444,7 +453,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
         words = "; (y == 'yes').astype(int) makes them of words" if y.dtype.kind in "OUST" else ""
         raise InvalidValue(f"y={kind}: expected classes [n], or 0 and 1 [n, num_labels]{words}")
     vector = column_or_1d(y, warn=True)
-    known = np.unique(vector if classes is None else np.asarray(classes))
-    require(len(known) > 1, "len(classes)", len(known), f"at least two, found {len(known)} class")
-    require_entries("y", np.isin(vector, known), "one of the classes that were given")
-    return OneClass(known), vector[:, None] == known
+    names = np.unique(vector if classes is None else np.asarray(classes))
+    require(len(names) > 1, "len(classes)", len(names), f"at least two, found {len(names)} class")
+    require_entries("y", np.isin(vector, names), "one of the classes that were given")
+    return OneClass(names), vector[:, None] == names

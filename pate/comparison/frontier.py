@@ -1,4 +1,4 @@
-"""The runs of a comparison, their file, and what they say: scores over epsilon, the cheapest that reaches a goal."""
+"""Runs of a comparison, their file, and their summary: scores over epsilon, and the cheapest that reaches a goal."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ METRICS = tuple(METRIC_NAMES)
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One line of comparison.csv: a release and its student, a baseline, or an epsilon that the method cannot meet."""
+    """Line of comparison.csv: a release and its student, a baseline, or an epsilon that the method cannot meet."""
 
     aggregator: str  # the method's name, or that of a baseline
     adjacency: str | None = None  # replace_one or add_remove; None for a baseline
@@ -56,11 +56,12 @@ class Run:
 
     @property
     def is_baseline(self) -> bool:
+        """Says whether this is a model that no epsilon covers."""
         return self.epsilon is None
 
     @property
     def title(self) -> str:
-        """A baseline in words, with its teachers, where it has any."""
+        """The name of a baseline in words, with its teachers, where it has any."""
         name = MODEL_NAMES.get(self.aggregator, self.aggregator)
         return (
             f"{name}, {self.num_teachers:,} {self.teacher} teachers" if self.num_teachers else name
@@ -79,12 +80,11 @@ def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     write = row_writer(text, "\n")
     write(_NAMES)
     for run in runs:
-        ends = {
-            end: value
-            for name, given in run.intervals.items()
-            for end, value in zip(_ENDS[name], given, strict=True)
-        }
-        write((vars(run) | ends).get(name, "") for name in _NAMES)
+        cells: dict[str, object] = dict(vars(run))
+        for metric, interval in run.intervals.items():
+            low_name, high_name = _ENDS[metric]
+            cells[low_name], cells[high_name] = interval
+        write(cells.get(name, "") for name in _NAMES)
     write_text(path, text.getvalue())
 
 
@@ -101,21 +101,19 @@ def read_runs(path: Path | str) -> list[Run]:
             f"the columns {', '.join(_NAMES)}",
         )
         for line in reader:
-            values = {name: _value(name, line[name]) for name in _NAMES}
-            ends = {
-                metric: tuple(values.pop(name) for name in names) for metric, names in _ENDS.items()
-            }
-            runs.append(
-                Run(
-                    **values,
-                    intervals={name: given for name, given in ends.items() if None not in given},
-                )
-            )
+            values = {name: _value(name, line[name]) for name in _PLAIN_NAMES}
+            intervals = {}
+            for metric, (low_name, high_name) in _ENDS.items():
+                low = _value(low_name, line[low_name])
+                high = _value(high_name, line[high_name])
+                if low is not None and high is not None:
+                    intervals[metric] = (low, high)
+            runs.append(Run(**values, intervals=intervals))
     return runs
 
 
 def _value(name: str, text: str) -> Any:
-    """A cell as its column's type, or an error that names the column."""
+    """Reads a cell as its column's type, or raises an error that names the column."""
     kinds = get_args(_HINTS[name]) or (_HINTS[name],)
     if text == "" and type(None) in kinds:
         return None
@@ -127,7 +125,7 @@ def _value(name: str, text: str) -> Any:
 
 @dataclass(frozen=True)
 class Point:
-    """A method at an epsilon. All numbers are None where nothing could be run, or where the score is undefined."""
+    """Score of a method at an epsilon; all numbers are None where nothing could be run, or the score is undefined."""
 
     epsilon: float  # asked for
     mean: float | None = None  # of the scores over the seeds
@@ -136,19 +134,24 @@ class Point:
     note: str = ""  # why there is no score
 
     @classmethod
-    def of(cls, epsilon: float, runs: list[Run], metric: str) -> Self:
-        values = [value for run in runs if (value := getattr(run, metric)) is not None]
-        if not values:
-            return cls(epsilon, note=next((run.note for run in runs if run.note), ""))
+    def of_runs(cls, epsilon: float, runs: list[Run], metric: str) -> Self:
+        """Summarizes the runs of a method at an epsilon, one for each seed."""
+        scores = [getattr(run, metric) for run in runs]
+        scores = [score for score in scores if score is not None]
+        if not scores:
+            notes = [run.note for run in runs if run.note]
+            return cls(epsilon, note=notes[0] if notes else "")
         answered = [run.num_answered for run in runs if run.num_answered is not None]
-        std = float(np.std(values)) if len(values) > 1 else None
         return cls(
-            epsilon, float(np.mean(values)), std, float(np.mean(answered)) if answered else None
+            epsilon=epsilon,
+            mean=float(np.mean(scores)),
+            std=float(np.std(scores)) if len(scores) > 1 else None,
+            num_answered=float(np.mean(answered)) if answered else None,
         )
 
     @property
     def text(self) -> str:
-        """Mean, and standard deviation where there are several seeds; or that there is none."""
+        """The mean, with the standard deviation where there are several seeds; or that there is none."""
         if self.mean is None:
             return "out of reach" if self.note else DASH
         return f"{self.mean:.3f}" if self.std is None else f"{self.mean:.3f} ± {self.std:.3f}"
@@ -156,7 +159,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """A method over all epsilons."""
+    """Scores of a method over all epsilons."""
 
     name: str  # the aggregator's
     teacher: str  # the kind of its teachers
@@ -166,6 +169,7 @@ class Line:
 
     @property
     def title(self) -> str:
+        """The name, with the number of teachers where there are any."""
         return f"{self.name} ({self.num_teachers:,})" if self.num_teachers else self.name
 
     @property
@@ -175,20 +179,21 @@ class Line:
 
     @property
     def scored(self) -> list[tuple[float, float, float]]:
-        """Epsilon, mean and standard deviation where there is a score, the latter 0 for one seed."""
+        """Triples of epsilon, mean and standard deviation where there is a score; the latter is 0 for one seed."""
         return [
-            (each.epsilon, each.mean, each.std or 0.0)
-            for each in self.points
-            if each.mean is not None
+            (point.epsilon, point.mean, point.std or 0.0)
+            for point in self.points
+            if point.mean is not None
         ]
 
     def at(self, epsilon: float) -> Point:
+        """Returns the point of an epsilon, without numbers where the method was not tried there."""
         return next((point for point in self.points if point.epsilon == epsilon), Point(epsilon))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """All runs of a comparison, summarized by one metric."""
+    """Runs of a comparison, summarized by one metric."""
 
     runs: tuple[Run, ...]  # baselines first, then method by method
     metric: str = METRICS[0]  # one of `METRICS`
@@ -200,35 +205,45 @@ class Frontier:
 
     @property
     def epsilons(self) -> tuple[float, ...]:
+        """All epsilons that were asked for, ascending."""
         return tuple(sorted({run.epsilon for run in self.runs if run.epsilon is not None}))
 
     @property
     def has_spread(self) -> bool:
+        """Says whether some method was run with several seeds."""
         return any(point.std is not None for line in self.lines for point in line.points)
 
     @property
     def baselines(self) -> tuple[Run, ...]:
+        """The models that no epsilon covers."""
         return tuple(run for run in self.runs if run.is_baseline)
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
+        """The methods in the order of the runs, with their scores by the metric."""
         return self.lines_of(self.metric)
 
     def lines_of(self, metric: str) -> tuple[Line, ...]:
-        found: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
+        """Returns the methods in the order of the runs, with their scores by any metric."""
+        by_method: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
         for run in self.runs:
             if run.epsilon is not None:
-                entrant = (run.aggregator, run.teacher, run.num_teachers)
-                found.setdefault(entrant, {}).setdefault(run.epsilon, []).append(run)
+                method = (run.aggregator, run.teacher, run.num_teachers)
+                by_method.setdefault(method, {}).setdefault(run.epsilon, []).append(run)
         lines = []
-        for (name, teacher, total), by_epsilon in found.items():
-            points = tuple(
-                Point.of(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items())
+        for (name, teacher, num_teachers), by_epsilon in by_method.items():
+            first_run = next(iter(by_epsilon.values()))[0]
+            points = [
+                Point.of_runs(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items())
+            ]
+            line = Line(
+                name=name.partition("@")[0],
+                teacher=teacher or "",
+                num_teachers=num_teachers or 0,
+                student=first_run.student or "",
+                points=tuple(points),
             )
-            student = next(iter(by_epsilon.values()))[0].student
-            lines.append(
-                Line(name.partition("@")[0], teacher or "", total or 0, student or "", points)
-            )
+            lines.append(line)
         return tuple(lines)
 
     @property
@@ -246,16 +261,15 @@ class Frontier:
         ]
 
     def baseline(self, name: str, metric: str | None = None) -> float:
-        """The score of a baseline that there is one of."""
-        values = [
-            getattr(run, metric or self.metric) for run in self.baselines if run.aggregator == name
-        ]
-        if not values or values[0] is None:
-            raise InvalidValue(f"{name}=None: expected a run with {metric or self.metric}")
-        return float(values[0])
+        """Returns the score of a baseline; raises where there is none."""
+        metric = metric or self.metric
+        scores = [getattr(run, metric) for run in self.baselines if run.aggregator == name]
+        if not scores or scores[0] is None:
+            raise InvalidValue(f"{name}=None: expected a run with {metric}")
+        return float(scores[0])
 
     def floor(self) -> float:
-        """What a constant reaches: the better one of the prior and the best fixed set of labels."""
+        """Returns the score of a constant: the better one of the prior and the best fixed set of labels."""
         return max(self.baseline(name) for name in CONSTANTS)
 
     @property
@@ -265,11 +279,12 @@ class Frontier:
         return "all_records_model" if "all_records_model" in names else "true_label_student"
 
     def ceiling(self) -> float:
+        """Returns the score of the best model without privacy."""
         return self.baseline(self.ceiling_name)
 
     @property
     def has_levels(self) -> bool:
-        """Whether a constant and the ceiling are defined by the metric."""
+        """Says whether the metric is defined for constants and for the ceiling."""
         names = (*CONSTANTS, self.ceiling_name)
         return all(
             getattr(run, self.metric) is not None
@@ -278,6 +293,7 @@ class Frontier:
         )
 
     def goal(self, share: float) -> float:
+        """Returns the score at a share of the way from a constant to the ceiling."""
         low = self.floor()
         high = self.ceiling()
         return low + share * (high - low)
@@ -288,14 +304,14 @@ class Frontier:
         return [f"{share:.0%} of the way ({self.goal(share):.3f})" for share in self.shares]
 
     def cheapest(self, line: Line, share: float) -> float | None:
-        """The smallest epsilon tried at which the mean reaches the goal; None where none does, or there is no way."""
+        """Returns the smallest epsilon at which the mean reaches a goal; None where none does, or there is no way."""
         goal = self.goal(share) if self.ceiling() > self.floor() else math.inf
         return next((epsilon for epsilon, mean, _ in line.scored if mean >= goal), None)
 
     def cheapest_of(self, line: Line) -> list[str]:
-        """The cheapest epsilon of a line for each goal, in words."""
-        found = [self.cheapest(line, share) for share in self.shares]
-        return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in found]
+        """Returns the cheapest epsilon of a line for each goal, in words."""
+        epsilons = [self.cheapest(line, share) for share in self.shares]
+        return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in epsilons]
 
     @property
     def ranked(self) -> tuple[Line, ...]:
@@ -303,34 +319,37 @@ class Frontier:
         return tuple(sorted(self.lines, key=lambda line: -self.mean_over_epsilons(line)))
 
     def mean_over_epsilons(self, line: Line) -> float:
-        """The mean of a method's scores over all epsilons; a constant stands in where it is out of reach."""
+        """Returns the mean of a method's scores over all epsilons; a constant stands in where it is out of reach."""
         floor = self.floor()
-        return float(
-            np.mean([floor if point.mean is None else point.mean for point in line.points])
-        )
+        scores = [floor if point.mean is None else point.mean for point in line.points]
+        return float(np.mean(scores))
 
     @property
     def verdict(self) -> str:
-        """Who is best at the smallest and at the largest epsilon, and how much of the reachable that is."""
-        ceiling = MODEL_NAMES[self.ceiling_name]
-        low = self.floor()
-        high = self.ceiling()
-        found: dict[float, list[tuple[float, str]]] = {}
+        """The best methods at the smallest and at the largest epsilon, with their share of what is reachable."""
+        best_at: dict[float, tuple[float, str]] = {}  # mean and method, by epsilon
         for line in self.lines:
             for epsilon, mean, _ in line.scored:
-                found.setdefault(epsilon, []).append((mean, line.title))
-        if not found:
+                if epsilon not in best_at or mean > best_at[epsilon][0]:
+                    best_at[epsilon] = (mean, line.title)
+        if not best_at:
             return "Every method is out of reach at every epsilon that was tried."
-        said = []
-        for epsilon in sorted({min(found), max(found)}):
-            mean, title = max(found[epsilon], key=lambda pair: pair[0])
-            worth = (
-                f"{(mean - low) / (high - low):.0%} of the reachable"
-                if high > low
-                else "better than a constant"
-            )
-            worth = worth if high <= low or mean <= high else f"above the {ceiling}"
-            worth = worth if mean > low else "no better than a constant"
-            said.append(f"at epsilon {epsilon:g} {title} with {mean:.3f}, {worth}")
-        best = f"Best {METRIC_NAMES[self.metric]} {'; '.join(said)}."
-        return f"{best} A constant has {low:.3f}, the {ceiling} {high:.3f}."
+        phrases = []
+        for epsilon in sorted({min(best_at), max(best_at)}):
+            mean, title = best_at[epsilon]
+            phrases.append(f"at epsilon {epsilon:g} {title} with {mean:.3f}, {self._worth(mean)}")
+        best = f"Best {METRIC_NAMES[self.metric]} {'; '.join(phrases)}."
+        ceiling = MODEL_NAMES[self.ceiling_name]
+        return f"{best} A constant has {self.floor():.3f}, the {ceiling} {self.ceiling():.3f}."
+
+    def _worth(self, mean: float) -> str:
+        """Says of a score where it lies between a constant and the ceiling."""
+        low = self.floor()
+        high = self.ceiling()
+        if mean <= low:
+            return "no better than a constant"
+        if high <= low:
+            return "better than a constant"
+        if mean > high:
+            return f"above the {MODEL_NAMES[self.ceiling_name]}"
+        return f"{(mean - low) / (high - low):.0%} of the reachable"

@@ -1,4 +1,4 @@
-"""The page of a comparison, one self-contained file, and its pictures: a metric over epsilon, a line per method."""
+"""Page of a comparison, one self-contained file, and its pictures: a metric over epsilon, a line for each method."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,30 +25,28 @@ _MARGIN = 0.08
 
 def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
     """Renders frontier.html, which is the data owner's; `parameters`: what was solved for, by method and epsilon."""
-    each = [
-        replace(frontier, metric=metric) for metric in dict.fromkeys([frontier.metric, *METRICS])
-    ]
+    metrics = dict.fromkeys([frontier.metric, *METRICS])
+    frontiers = [replace(frontier, metric=metric) for metric in metrics]
     titles = [line.title for line in frontier.ranked]
+    pictured = [one for one in frontiers if one.has_levels][:2]
     return rendered(
         "comparison/frontier.html",
         frontier=frontier,
-        pictures={
-            of.metric: frontier_picture(of, titles)
-            for of in [of for of in each if of.has_levels][:2]
-        },
-        each=[(of, _in_order(of, titles)) for of in each],
+        pictures={one.metric: frontier_picture(one, titles) for one in pictured},
+        each=[(one, _in_order(one, titles)) for one in frontiers],
         parameters=parameters,
     )
 
 
 def _in_order(frontier: Frontier, titles: list[str]) -> list[Line]:
+    """Returns the lines of a frontier in the order of titles."""
     return sorted(frontier.lines, key=lambda line: titles.index(line.title))
 
 
 def frontier_picture(
     frontier: Frontier, titles: list[str], color: Callable[[str], Any] = lambda color: color
 ) -> Picture:
-    """Its metric over epsilon, bars of one standard deviation over seeds, a constant and the ceiling as lines.
+    """Draws the metric over epsilon, bars of one standard deviation over seeds, a constant and the ceiling as lines.
 
     `color` turns a stand-in into what is drawn, such as `on_paper`. Lines have the order of the titles, so that a
     method looks the same in all pictures.
@@ -69,12 +67,12 @@ def frontier_picture(
                 label=f"{text} {level:.3f}",
             )
         for index, line in enumerate(lines):
-            look = {
-                "color": color(_COLORS[index % len(_COLORS)]),
-                "marker": _MARKERS[index % len(_MARKERS)],
-            }
             _paint_line(
-                axes, line, {**look, "linestyle": _DASHES[index // len(_COLORS) % len(_DASHES)]}
+                axes,
+                line,
+                color=color(_COLORS[index % len(_COLORS)]),
+                marker=_MARKERS[index % len(_MARKERS)],
+                dashes=_DASHES[index // len(_COLORS) % len(_DASHES)],
             )
         axes.set_xscale("log")
         axes.set_xticks(frontier.epsilons, _tick_labels(frontier.epsilons))
@@ -88,37 +86,39 @@ def frontier_picture(
     return Picture(paint, _BASE_POINTS + _LINE_POINTS * (len(levels) + len(lines)))
 
 
-def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
-    """Without a single score the line is in the legend all the same, and says so."""
+def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any) -> None:
+    """Draws a method; one without a single score is in the legend all the same, which says so."""
     outcome = "" if line.scored else ": out of reach"
     label = shortened(line.title, _LONGEST_ENTRY - len(outcome)) + outcome
     epsilons, means, stds = np.array(line.scored).reshape(-1, 3).T
-    axes.plot(epsilons, means, label=label, markersize=3.6, linewidth=1.3, **look)
+    axes.plot(
+        epsilons,
+        means,
+        label=label,
+        color=color,
+        marker=marker,
+        linestyle=dashes,
+        markersize=3.6,
+        linewidth=1.3,
+    )
     if any(point.std is not None for point in line.points):
         bars = np.minimum(stds, [means, 1 - means])  # scores are in [0, 1]
-        axes.errorbar(
-            epsilons, means, bars, fmt="none", ecolor=look["color"], capsize=1.8, elinewidth=0.8
-        )
+        axes.errorbar(epsilons, means, bars, fmt="none", ecolor=color, capsize=1.8, elinewidth=0.8)
 
 
 def _limits(lines: list[Line], *levels: float) -> tuple[float, float]:
-    """All scores with their bars and both levels, within [0, 1]."""
-    ends = [
-        *levels,
-        *(
-            end
-            for line in lines
-            for _, mean, std in line.scored
-            for end in (mean - std, mean + std)
-        ),
-    ]
+    """Returns the ends of an axis that shows all scores with their bars and both levels, within [0, 1]."""
+    ends = list(levels)
+    for line in lines:
+        for _, mean, std in line.scored:
+            ends += [mean - std, mean + std]
     low, high = np.clip([min(ends), max(ends)], 0, 1).tolist()
     margin = _MARGIN * (high - low) or _MARGIN
     return max(low - margin, 0.0), min(high + margin, 1.0)
 
 
 def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
-    """The epsilons in words, ascending; one too close to the last that was written is left without."""
+    """Returns the epsilons in words, ascending; one too close to the last that was written has none."""
     places = np.log(epsilons) / (np.log(epsilons[-1] / epsilons[0]) or 1.0)
     labels: list[str] = []
     last = -np.inf
