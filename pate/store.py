@@ -23,7 +23,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -38,7 +38,7 @@ from pate.files.disk import (
 )
 from pate.validation import InvalidValue, require
 
-__all__ = ["DamagedLedger", "Line", "Store"]
+__all__ = ["DamagedLedger", "Line", "LineText", "Store"]
 
 _IN_MEMORY = "ledger.path=None: expected a file, through which copies know of each other's charges"
 REMEDY = "restore the ledger from a backup; nothing is released until then"
@@ -79,6 +79,16 @@ class Line:
     about: str  # who, when and what for, as JSON
     sha256: str  # of the release
     digest: str  # of this line and the digest of the one before
+
+
+@dataclass(frozen=True)
+class LineText:
+    """What a line says beside its key and the digest of what was released."""
+
+    event: str = ""  # the price as JSON; empty where `under` is not
+    under: str = ""  # the key of the charge that has paid for this too
+    # who, when and what for, as plain values
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Store:
@@ -142,58 +152,39 @@ class Store:
             raise damaged(self.path, f"the release of line {line.number} as it was committed")
         return content
 
-    def once(
-        self,
-        data: str,
-        key: str,
-        draw: Callable[[], bytes],
-        *,
-        event: str = "",
-        under: str = "",
-        about: Callable[[], Mapping[str, Any]] = dict,
-    ) -> tuple[Line, bytes]:
-        """The release of a key: read back; or drawn, and committed together with its charge.
+    def commit(
+        self, data: str, key: str, content: bytes, describe: Callable[[], LineText]
+    ) -> bytes:
+        """Commits what was drawn under a key, with its charge; returns what the file has under it.
 
-        The draw happens outside of the lock. Of two processes that draw for one key the first to commit wins, and the
-        other one gets its bytes. Nobody may be shown what was drawn before this returns.
+        That is `content`, or what another process committed under the same key before: the first to commit wins, and
+        nobody may be shown what was drawn before this returns. The key, within its account `data`, covers all that the
+        content is a function of.
 
-        The key, within its account, covers all that the release is a function of; one that stands for another price
-        raises. The price is JSON; or, `under`, the key of the charge that has paid for this too. What else the line
-        says is given by `about`. It raises where the charge is not allowed, given the lines as they are then.
+        `describe` is asked under the lock what the line says, given the lines as they are then. It raises where the
+        charge is not allowed; nothing is written then.
         """
-        self.read()
-        place = data, key
-        if place not in self.places:
-            about()  # so that nothing is drawn in vain; what counts is asked again under the lock
-            release = draw()
-            digest = hashlib.sha256(release).hexdigest()
-            outside = self.path is not None and len(release) >= LARGEST_INSIDE
-            # a large release in its file, before the line that names it; without one it was never
-            # shown
-            if outside:
-                path = self._file(digest)
-                make_folder(path.parent, within=path.parent.parent)
-                with replacing(path) as file:
-                    file.write(release)
-            with self._transaction("BEGIN IMMEDIATE") as db:
-                if place not in self.places:
-                    if under and (data, under) not in self.places:
-                        raise InvalidValue(
-                            f"under={under}: expected the key of a charge in ledger={self.path}"
-                        )
-                    stated = (data, key, under, event, json.dumps(about()))
-                    line = self._insert(db, stated, digest, None if outside else release)
-                    db.execute("COMMIT")  # from here on it is shown
-                    self._take([line])
-                    return line, release
-        found = self.places[place]
-        require(
-            (found.event, found.under) == (event, under),
-            "key",
-            key,
-            "a new key, this one stands for another price",
-        )
-        return found, self.release(found)
+        digest = hashlib.sha256(content).hexdigest()
+        outside = self.path is not None and len(content) >= LARGEST_INSIDE
+        # a large release in its file, before the line that names it; without one it was never shown
+        if outside:
+            path = self._file(digest)
+            make_folder(path.parent, within=path.parent.parent)
+            with replacing(path) as file:
+                file.write(content)
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            if (data, key) not in self.places:
+                text = describe()
+                if text.under and (data, text.under) not in self.places:
+                    raise InvalidValue(
+                        f"under={text.under}: expected the key of a charge in ledger={self.path}"
+                    )
+                stated = (data, key, text.under, text.event, json.dumps(text.about))
+                line = self._insert(db, stated, digest, None if outside else content)
+                db.execute("COMMIT")  # from here on it is shown
+                self._take([line])
+                return content
+        return self.release(self.places[data, key])
 
     def introduce(
         self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool

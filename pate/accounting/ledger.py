@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -47,7 +48,7 @@ from pate.accounting.rdp import Accountant, RdpAccountant, ZCdpAccountant, requi
 from pate.accounting.total import have_one_order, in_any_order, is_session
 from pate.accounting.unit import PrivacyUnit
 from pate.files.values import number, plain, to_json_line
-from pate.store import DamagedLedger, Line, Store, damaged
+from pate.store import DamagedLedger, Line, LineText, Store, damaged
 from pate.validation import (
     InvalidValue,
     require,
@@ -56,7 +57,15 @@ from pate.validation import (
     require_probability,
 )
 
-__all__ = ["BudgetExceeded", "DamagedLedger", "Ledger", "LedgerEntry", "SharedLedger"]
+__all__ = [
+    "AccountStatement",
+    "BudgetExceeded",
+    "ChargeNote",
+    "DamagedLedger",
+    "Ledger",
+    "LedgerEntry",
+    "SharedLedger",
+]
 
 _VERSION = 3
 _PUBLISHED = (
@@ -71,6 +80,7 @@ _ACCOUNTANTS: dict[str, type[Accountant]] = {
     kind.name: kind for kind in (*_PUBLISHED, AutoAccountant)
 }
 _LONGEST = 1000
+_OTHER_NOISE = "fresh noise, another release drew from this seed"
 _CAPS = range(18 * 900_000)  # places of all numbers of six digits from 1e-12 up to 1e6
 
 
@@ -96,6 +106,30 @@ class LedgerEntry:
     command: str = ""
     # what the price is for; None where nobody said, as in earlier versions
     unit: PrivacyUnit | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChargeNote:
+    """Notes of a charge beside its price."""
+
+    description: str = ""  # for people
+    run: str = ""  # keys of the same run begin with it: its draws are numbered
+    # names a seed that the noise came from; empty for noise that nothing can repeat
+    noise: str = ""
+
+
+_NO_NOTE = ChargeNote()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountStatement:
+    """The total of one account, all of it as of one reading of the file."""
+
+    num_charges: int
+    epsilon: float  # `Ledger.epsilon`
+    spent_epsilon: float  # `Ledger.spent_epsilon`
+    unit: PrivacyUnit | None  # `Ledger.unit`
+    num_without_unit: int  # `Ledger.num_without_unit`
 
 
 class BudgetExceeded(InvalidValue):
@@ -218,6 +252,8 @@ class SharedLedger:
     ) -> None:
         self.adjacency = Adjacency.parse(adjacency)
         usual = accountant is None
+        if usual and path is not None and not isinstance(path, Store) and os.path.lexists(path):
+            path = Store(path, None)  # read once, for its accountant and for all that follows
         accountant = _stored_accountant(path) if accountant is None else accountant
         self.accountant = require_maker(accountant)
         self.target_delta = require_probability("target_delta", target_delta)
@@ -284,6 +320,11 @@ class SharedLedger:
         )
 
     @property
+    def identity(self) -> str:
+        """Tells this file from others, wherever it is moved; a copy of it has the same."""
+        return hashlib.sha256(str(self.store.settings["name"]).encode()).hexdigest()
+
+    @property
     def entries(self) -> list[LedgerEntry]:
         """All charges, of whichever data set, in the order of their commits."""
         self.store.read()
@@ -308,9 +349,9 @@ class SharedLedger:
 class Ledger:
     """An append-only record of charges and of what was released for them, in memory or in a file.
 
-    `once` draws, charges and commits in one transaction, so a crash at any moment leaves both or neither. `charge` does
-    it for a release that the ledger is not given. The file is SQLite with chained digests, so an edited, shortened or
-    exchanged one raises `DamagedLedger`.
+    `commit` writes what was drawn and its charge in one transaction, so a crash at any moment leaves both or neither.
+    `charge` does it for a release that the ledger is not given. The file is SQLite with chained digests, so an edited,
+    shortened or exchanged one raises `DamagedLedger`.
 
     What the figures bound: with all prices fixed before the first release, `epsilon`, in whatever order the releases
     were shown. With prices chosen on the way, the cap, `max_epsilon`, which a privacy filter decides
@@ -522,37 +563,54 @@ class Ledger:
         except InvalidValue:
             return math.inf
 
+    def statement(self) -> AccountStatement:
+        """Returns the total of the account, read once."""
+        entries = self._read()
+        epsilon = self._total()
+        units = (entry.unit for entry in entries if entry.unit is not None)
+        return AccountStatement(
+            num_charges=len(entries),
+            epsilon=epsilon,
+            spent_epsilon=min(epsilon, math.inf if self._promised is None else self._promised),
+            unit=self._unit or next(units, None),
+            num_without_unit=sum(entry.unit is None for entry in entries),
+        )
+
     def charge(
         self, event: Event, *, adjacency: Adjacency, key: str = "", description: str = ""
     ) -> LedgerEntry:
         """Writes a charge for a release that the ledger is not given; only after this may anything be drawn.
 
         Charging the same key and event again costs nothing, so a key has to stand for one release; an empty one makes
-        this a new release. Arguments and errors are those of `once`.
+        this a new release. Arguments and errors are those of `commit`.
         """
         key = key or uuid.uuid4().hex
-        self.once(key, event, bytes, adjacency=adjacency, description=description)
+        self.commit(key, event, b"", ChargeNote(description=description), adjacency=adjacency)
         return next(entry for entry in reversed(self._entries) if entry.key == key)
 
-    def once(
+    def commit(
         self,
         key: str,
         event: Event,
-        draw: Callable[[], bytes],
+        content: bytes,
+        note: ChargeNote = _NO_NOTE,
         *,
         adjacency: Adjacency,
-        description: str = "",
-        run: str = "",
-        noise: str = "",
+        release: str = "",
     ) -> bytes:
-        """The release of a key: read back; or drawn, charged and committed in one transaction.
+        """Commits what was drawn, in one transaction with its charge; returns what the ledger has under the key.
 
-        The key names all that the release is a function of; the same key gives the same bytes for ever. `draw` makes
-        the bytes, and shows them to nobody. It runs outside of the lock; of two processes that draw at once, one is
-        committed and both are given its bytes. Draws of a run, whose keys begin with `run`, are numbered.
+        That is `content`, or what was committed under the same key before, by a copy of the run or by another process:
+        the same key gives the same bytes for ever, and nobody may be shown what was drawn before this returns. The key
+        names all that the content is a function of.
 
-        Raises `BudgetExceeded`, and charges nothing, where the cap does not allow it; `InvalidValue` where another
-        release drew from the seed that `noise` names, or event or key are another adjacency's or event's.
+        Parts of one release have keys that begin with `release` and a colon. The first of them is charged with the
+        price of all, `event`; the others are entered under that charge. A release that another run drew from the same
+        seed, at the same price and with the same content, is the same release: it is entered under the charge of that
+        one.
+
+        Raises `BudgetExceeded`, and charges nothing, where the cap does not allow it; `InvalidValue` where a release of
+        something else drew from the seed that `note.noise` names, or key or event are of another price or adjacency.
         """
         require(
             adjacency == self.adjacency,
@@ -578,35 +636,45 @@ class Ledger:
                 rule = f"at most {left} for what follows, which calibrated(ledger=…) keeps to"
                 raise InvalidValue(f"{error}; this ledger has {rule}") from error
 
-        def about() -> dict[str, Any]:
-            """Asked beforehand, and under the lock, where what another process has charged meanwhile counts."""
-            known = self.has_noise(noise, but=run or key)
-            require(not known, "noise", noise, "fresh noise, another release drew from this seed")
-            total = plain(total_with(len(self._take())))
-            number = 1 + sum(bool(run) and entry.key.startswith(run) for entry in self._entries)
-            values = {"description": description, "epsilon": total, "draw": number, "noise": noise}
-            if (unit := self._require_same_unit()) is not None:
-                values["unit"] = unit.to_json()
-            return (
-                values
-                | {"time": datetime.now(UTC).isoformat(timespec="milliseconds")}
-                | _process(os.getpid())
+        def describe() -> LineText:
+            """Returns the text of the line, given what other processes have charged meanwhile."""
+            num_charges = len(self._take())
+            own = self._charge_of(release)
+            paid_by = own or self._charge_of_twin(key, event, content, note, release)
+            if paid_by:
+                if note.noise:
+                    self._require_same_part(paid_by, key, content, note.noise)
+                return LineText(under=paid_by)
+            total = plain(total_with(num_charges))
+            draw = 1 + sum(
+                bool(note.run) and entry.key.startswith(note.run) for entry in self._entries
             )
+            about = {
+                "description": note.description,
+                "epsilon": total,
+                "draw": draw,
+                "noise": note.noise,
+            }
+            if (unit := self._require_same_unit()) is not None:
+                about["unit"] = unit.to_json()
+            about["time"] = datetime.now(UTC).isoformat(timespec="milliseconds")
+            return LineText(event=to_json_line(price), about=about | _process(os.getpid()))
 
-        self._read()  # which may find out the account's name
+        if not self._charge_of(release):
+            self._read()  # which may find out the account's name
+            if self._line(key) is None:
+                describe()  # before the lock is taken, as a total may take seconds
         known = self._line(key)
-        text = to_json_line(price)
         account = self._named if known is None else known.data
-        if known is not None and known.event and event_from_json(json.loads(known.event)) == event:
-            text = known.event  # equal events may be written otherwise, as 2 and 2.0
-        _, release = self._store.once(account, key, draw, event=text, about=about)
+        committed = self._store.commit(account, key, content, describe)
         self._take()
-        return release
-
-    def add(self, key: str, under: str, draw: Callable[[], bytes]) -> bytes:
-        """What is drawn later under a charge that has paid for it too, as later rounds of a release are; as `once`."""
-        self._read()
-        return self._store.once(self._named, key, draw, under=under)[1]
+        require(
+            self._price_of(key) == event,
+            "key",
+            key,
+            "a new key, this one stands for another price",
+        )
+        return committed
 
     def read(self, key: str) -> bytes | None:
         """What was released under a key, or None."""
@@ -618,7 +686,24 @@ class Ledger:
     def keys(self) -> list[str]:
         """Of all that was released, in the order of the commits: of charges, and of what was drawn under them."""
         self._read()
-        return [line.key for line in self._store.lines if line.data in ("", self._named)]
+        return [line.key for line in self._lines]
+
+    def parts(self, release: str) -> dict[str, str]:
+        """Returns the SHA-256 of each part of a release that was committed, by its name, in the order of commits."""
+        self._read()
+        prefix = f"{release}:"
+        return {
+            line.key.removeprefix(prefix): line.sha256
+            for line in self._lines
+            if line.key.startswith(prefix)
+        }
+
+    def require_charged(self, event: Event, release: str, *, remedy: str) -> None:
+        """Raises unless a release, parts of which have keys that begin so, is charged at exactly this price."""
+        self._read()
+        charge = self._charge_of(release)
+        rule = f"the charge of this release at its price; {remedy}"
+        require(charge != "" and self._price_of(charge) == event, "ledger", self.path, rule)
 
     def introduce(
         self, owners: Mapping[str, frozenset[bytes]], *, anyway: bool = False
@@ -626,17 +711,85 @@ class Ledger:
         """Makes the owners of this data set known; see `Store.introduce`."""
         return self._store.introduce(self._named, owners, anyway=anyway)
 
-    def has_noise(self, noise: str, *, but: str = "") -> bool:
-        """Whether another release of the file, of whichever data set, drew from that seed, as `once` names it.
+    def has_noise(self, noise: str, *, but: str = "", unlike: Event | None = None) -> bool:
+        """Returns whether another release of the file, of whichever data set, drew from the seed of that name.
 
-        Keys that begin with `but` are those of the same release. The difference of two sums with one noise has none.
+        Keys that begin with `but` are those of the same release. One of the same records at the price `unlike` does not
+        count: it may be the same release. The difference of two sums with one noise has none.
         """
-        others = (
+        return any(
+            unlike is None or line.data != self._named or self._price_of(line.key) != unlike
+            for line in self._charges_with_noise(noise, but=but)
+        )
+
+    @property
+    def _lines(self) -> list[Line]:
+        """All lines of this account, as of the last reading; those that name no data count for every account."""
+        return [line for line in self._store.lines if line.data in ("", self._named)]
+
+    def _charge_of(self, release: str) -> str:
+        """Returns the key of the charge that has paid for a release; empty where none has."""
+        if not release:
+            return ""
+        own = (line for line in self._lines if line.key.startswith(f"{release}:"))
+        first = next(own, None)
+        return "" if first is None else first.under or first.key
+
+    def _price_of(self, key: str) -> Event | None:
+        """Returns the price that a key was charged with, or that of the charge that it is under; None for no key."""
+        line = self._line(key)
+        if line is None:
+            return None
+        charge = line.under or line.key
+        return self._entries[self._positions[charge]].event
+
+    def _charges_with_noise(self, noise: str, *, but: str) -> list[Line]:
+        """Returns all charges of the file whose noise came from a seed, but for keys that begin with `but`."""
+        if not noise:
+            return []
+        return [
             line
             for line in self._store.lines
-            if not line.under and not (but and line.key.startswith(but))
+            if not line.under
+            and not (but and line.key.startswith(but))
+            and _entry(line, self.path).noise == noise
+        ]
+
+    def _charge_of_twin(
+        self, key: str, event: Event, content: bytes, note: ChargeNote, release: str
+    ) -> str:
+        """Returns the key of the charge of the same release by another run with the same seed; empty for none.
+
+        Raises where that seed drew something else: the difference of two sums with one noise has none, so no price
+        covers both.
+        """
+        others = self._charges_with_noise(note.noise, but=note.run or key)
+        for line in others:
+            is_twin = release != "" and line.data == self._named
+            is_twin = is_twin and self._price_of(line.key) == event
+            require(is_twin, "noise", note.noise, _OTHER_NOISE)
+            own_part = self._part_under(line.key, key)
+            require(own_part is not None, "noise", note.noise, _OTHER_NOISE)
+            self._require_same_part(line.key, key, content, note.noise)
+        return others[0].key if others else ""
+
+    def _part_under(self, charge: str, key: str) -> Line | None:
+        """Returns the line under a charge whose part has the name of the part of a key, or None."""
+        name = key.rpartition(":")[2]
+        return next(
+            (
+                line
+                for line in self._lines
+                if charge in (line.key, line.under) and line.key.rpartition(":")[2] == name
+            ),
+            None,
         )
-        return noise != "" and any(_entry(line, self.path).noise == noise for line in others)
+
+    def _require_same_part(self, charge: str, key: str, content: bytes, noise: str) -> None:
+        """Raises where a part of the same name under a charge has other content: one seed drew two things."""
+        line = self._part_under(charge, key)
+        same = line is None or line.sha256 == hashlib.sha256(content).hexdigest()
+        require(same, "noise", noise, _OTHER_NOISE)
 
     def _total(self, *following: Event) -> float:
         """The total of the charges and of an event that would follow, in whatever order they were shown.

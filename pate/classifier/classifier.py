@@ -27,6 +27,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Ledger, PrivacyUnit
+from pate.accounting.ledger import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, TrainingSet
 from pate.aggregators.record import MemoryRecord
@@ -448,9 +449,18 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if is_frame(pools.queries):
             EstimatorStudent(task, self._teacher).rehearse("estimator", pools.queries)
             student.rehearse("student", pools.queries)
-        said: dict[str, Any] = {"adjacency": priced.aggregator.adjacency, "noise": seed_name(noise)}
-        said["description"] = f"a fit: {type(priced.aggregator).__name__}"
-        record = MemoryRecord(partial(ledger.once, uuid.uuid4().hex, priced.event, bytes, **said))
+        note = ChargeNote(
+            description=f"a fit: {type(priced.aggregator).__name__}", noise=seed_name(noise)
+        )
+        charge = partial(
+            ledger.commit,
+            uuid.uuid4().hex,
+            priced.event,
+            b"",
+            note,
+            adjacency=priced.aggregator.adjacency,
+        )
+        record = MemoryRecord(charge)
         price = format_epsilon(priced.epsilon)
         with (
             stage(f"{self.n_teachers} teachers and their release, epsilon {price}", self.verbose),

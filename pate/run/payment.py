@@ -14,7 +14,7 @@ from typing import Any
 
 from pate.accounting import Accountant, AutoAccountant, Event, PrivacyUnit, SelfComposedEvent
 from pate.accounting.events import failure_probability
-from pate.accounting.ledger import BudgetExceeded, Ledger, SharedLedger
+from pate.accounting.ledger import BudgetExceeded, ChargeNote, Ledger, SharedLedger
 from pate.accounting.total import total_epsilon
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.record import Arrays
@@ -339,7 +339,13 @@ class Payment:
         )
         content = npz_bytes(**release.arrays(), **names.arrays())
         if self._written is None:
-            self.own.add(f"{name}{_WRITTEN}", charge, hashlib.sha256(content).hexdigest().encode)
+            self.own.commit(
+                f"{name}{_WRITTEN}",
+                self.priced.event,
+                hashlib.sha256(content).hexdigest().encode(),
+                adjacency=self.priced.aggregator.adjacency,
+                release=name,
+            )
         if not os.path.lexists(self.release):
             make_folder(self.release.parent, within=self.folder.path)
             with replacing(self.release) as file:
@@ -379,20 +385,22 @@ class Payment:
         if (known := ledger.read(key)) is not None:
             return known
         content = make()  # which may commit parts of its own; the first of them carries the charge
-        if charge := _charge_of(ledger, name):
-            return ledger.add(key, charge, lambda: content)
         of_each = [f"{each.name} {format_epsilon(each.epsilon)}" for each in self.priced.classes]
         # the charge is that of the largest budget
         classes = f", epsilon {', '.join(of_each)}" if of_each else ""
+        note = ChargeNote(
+            description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
+            run=_draws(self.folder)[0],
+            noise=seed_name(self.seed),
+        )
         try:
-            return ledger.once(
+            return ledger.commit(
                 key,
                 self.priced.event,
-                lambda: content,
+                content,
+                note,
                 adjacency=self.priced.aggregator.adjacency,
-                description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
-                run=_draws(self.folder)[0],
-                noise=seed_name(self.seed),
+                release=name,
             )
         except BudgetExceeded as error:
             raise refusal(ledger, self.priced) from error

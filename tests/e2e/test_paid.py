@@ -97,7 +97,7 @@ class Killed(BaseException):
 def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
     """Ends the process at the n-th commit of the run, before it or after it."""
     insert = Store._insert
-    commit = Store.once
+    commit = Store.commit
     done = 0
 
     def watched(*args: Any) -> Any:
@@ -107,7 +107,7 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
         done += 1
         return insert(*args)
 
-    def once(*args: Any, **options: Any) -> Any:
+    def committing(*args: Any, **options: Any) -> Any:
         before = done
         found = commit(*args, **options)
         if committed and done == number + 1 > before:
@@ -115,7 +115,7 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
         return found
 
     patch.setattr(Store, "_insert", watched)
-    patch.setattr(Store, "once", once)
+    patch.setattr(Store, "commit", committing)
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -48,8 +48,9 @@ from pate.accounting import (
     calibrate,
 )
 from pate.accounting.filters import RenyiFilter
+from pate.accounting.ledger import ChargeNote
 from pate.accounting.total import in_any_order
-from pate.store import Store
+from pate.store import LineText, Store
 from pate.validation import InvalidValue
 
 DELTA = 1e-6
@@ -72,7 +73,19 @@ def charge(ledger: Ledger, event: Event = GAUSSIAN, key: str = "a", **kwargs: An
 def once(
     ledger: Ledger, key: str, draw: Callable[[], bytes], event: Event = GAUSSIAN, **kwargs: Any
 ) -> bytes:
-    return ledger.once(key, event, draw, adjacency=ledger.adjacency, **kwargs)
+    """What a key stands for: read back, or drawn and committed."""
+    committed = ledger.read(key)
+    content = draw() if committed is None else committed
+    return ledger.commit(key, event, content, ChargeNote(**kwargs), adjacency=ledger.adjacency)
+
+
+def part(
+    ledger: Ledger, key: str, content: bytes, event: Event = GAUSSIAN, noise: str = ""
+) -> bytes:
+    """Commits a part of the release that its key begins with, as a run does."""
+    release = key.partition(":")[0]
+    note = ChargeNote(run=release, noise=noise)
+    return ledger.commit(key, event, content, note, adjacency=ledger.adjacency, release=release)
 
 
 def keys(ledger: Ledger | SharedLedger) -> list[str]:
@@ -128,12 +141,73 @@ def test_a_key_stands_for_one_event_and_one_release(ledger: Ledger, path: Path) 
 
 
 def test_what_is_drawn_later_is_under_a_charge(ledger: Ledger) -> None:
-    with pytest.raises(InvalidValue, match=r"^under=a: expected the key of a charge in ledger="):
-        ledger.add("second", "a", lambda: b"2")
-    once(ledger, "a", lambda: b"1")
-    assert ledger.add("second", "a", lambda: b"2") == ledger.add("second", "a", pytest.fail) == b"2"
-    assert (ledger.read("second"), ledger.read("third")) == (b"2", None)
-    assert (keys(ledger), ledger.keys, ledger.epsilon) == (["a"], ["a", "second"], ONE)
+    for content in (b"1", b"not seen"):
+        assert part(ledger, "a:first", content) == b"1"
+    for content in (b"2", b"not seen"):
+        assert part(ledger, "a:second", content) == b"2"
+    part(ledger, "ab:first", b"of another release")
+    assert (ledger.read("a:second"), ledger.read("third")) == (b"2", None)
+    assert keys(ledger) == ["a:first", "ab:first"]
+    assert ledger.keys == ["a:first", "a:second", "ab:first"]
+    assert list(ledger.parts("a")) == ["first", "second"]
+    for release in ("a", "ab"):
+        ledger.require_charged(GAUSSIAN, release, remedy="restore it")
+    for event, release in ((BIT, "a"), (GAUSSIAN, "b"), (GAUSSIAN, "")):
+        with pytest.raises(InvalidValue, match=r"^ledger=.*: expected the charge of this release"):
+            ledger.require_charged(event, release, remedy="restore it")
+    with pytest.raises(InvalidValue, match=r"^key=a:second: expected a new key"):
+        part(ledger, "a:second", b"2", BIT)
+
+
+def test_one_seed_draws_one_release_in_whichever_run_and_nothing_else(ledger: Ledger) -> None:
+    """The difference of two sums with one noise has none."""
+    first, second = (b"1", b"2")
+    part(ledger, "a:first", first, noise="seed 3")
+    assert part(ledger, "b:first", first, noise="seed 3") == first
+    part(ledger, "b:second", second, noise="seed 3")
+    assert (keys(ledger), ledger.epsilon) == (["a:first"], ONE)
+    ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
+    assert not ledger.has_noise("seed 3", but="c", unlike=GAUSSIAN)
+    assert ledger.has_noise("seed 3", but="c", unlike=BIT)
+    assert ledger.has_noise("seed 3", but="c") and not ledger.has_noise("seed 4", but="c")
+    rule = r"^noise=seed 3: expected fresh noise, another release drew from this seed"
+    for key, content, event in (
+        ("c:first", b"other", GAUSSIAN),
+        ("c:other", first, GAUSSIAN),
+        ("c:first", first, BIT),
+        ("a:second", b"other", GAUSSIAN),  # of the same release, after the other run went on
+    ):
+        with pytest.raises(InvalidValue, match=rule):
+            part(ledger, key, content, event, noise="seed 3")
+    assert part(ledger, "a:second", second, noise="seed 3") == second
+    assert len(ledger.entries) == 1
+
+
+def test_one_seed_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
+    part(shared.account("one"), "a:first", b"1", noise="seed 3")
+    with pytest.raises(InvalidValue, match=r"^noise=seed 3: expected fresh noise"):
+        part(shared.account("other"), "b:first", b"1", noise="seed 3")
+    assert shared.account("other").has_noise("seed 3", unlike=GAUSSIAN)
+
+
+def test_a_commit_opens_the_file_a_handful_of_times(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = 0
+    connect = sqlite3.connect
+
+    def counted(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        nonlocal opened
+        opened += 1
+        return connect(*arguments, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", counted)
+    part(ledger, "a:first", b"1")
+    assert opened == 2, "to compute the total out of the lock, and to commit"
+    part(ledger, "a:second", b"2")
+    assert opened == 3
+    statement = ledger.statement()
+    assert (statement.num_charges, statement.epsilon, opened) == (1, ONE, 4)
 
 
 def test_the_draws_of_a_run_are_numbered_where_they_are_committed(
@@ -162,7 +236,7 @@ def test_a_draw_that_fails_or_is_not_allowed_charges_nothing(path: Path) -> None
     with pytest.raises(
         BudgetExceeded, match=r"max_epsilon=0\.\d+: expected at least 0\.\d+, the total with this"
     ):
-        once(ledger, "b", pytest.fail)
+        once(ledger, "b", lambda: b"not shown")
     with pytest.raises(BudgetExceeded, match="expected at least inf"):
         charge(ledger, GaussianEvent(0.0), key="c")
     with pytest.raises(
@@ -655,7 +729,8 @@ def test_a_line_that_is_chained_and_no_charge_is_refused(path: Path) -> None:
         ["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']
     ):
         own = path.with_name(f"{number}.db")
-        Ledger(own, target_delta=DELTA)._store.once("", "a", bytes, event=event)
+        text = LineText(event=event)
+        Ledger(own, target_delta=DELTA)._store.commit("", "a", b"", lambda text=text: text)
         with pytest.raises(
             DamagedLedger, match=r"^ledger=.*: expected a charge on line 1: restore the ledger"
         ):

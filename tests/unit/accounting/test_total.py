@@ -104,18 +104,23 @@ def test_which_events_have_one_order(
     assert have_one_order(Counter(events), interleaved=frozenset(interleaved)) is expected
 
 
+def part_of(ledger: Ledger, release: str, name: str, event: Event) -> None:
+    """Commits a part of a release, as a run does."""
+    ledger.commit(f"{release}:{name}", event, b"", adjacency=ledger.adjacency, release=release)
+
+
 def test_parts_that_are_drawn_after_another_release_are_bounded_in_every_order() -> None:
     """The second part of each of two equal releases may be shown before or after the other release."""
     both = ComposedEvent((PURE, RANGES))
     ledgers = [Ledger(target_delta=1e-6) for _ in range(2)]
     for ledger in ledgers:
         for key in ("a", "b"):
-            ledger.once(key, both, bytes, adjacency=ledger.adjacency)
+            part_of(ledger, key, "first", both)
     atomic = ledgers[0].epsilon
     assert atomic == AutoAccountant().compose(both, 2).get_epsilon(1e-6)
-    ledgers[1].add("later", "b", bytes)
+    part_of(ledgers[1], "b", "later", both)
     assert ledgers[1].epsilon == atomic, "before anything else"
-    ledgers[1].add("much later", "a", bytes)
+    part_of(ledgers[1], "a", "much later", both)
     assert ledgers[1].epsilon == RdpAccountant().compose(both, 2).get_epsilon(1e-6) > atomic
 
 

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from pate.accounting import Event, GaussianEvent, Ledger, PrivacyUnit
+from pate.accounting.ledger import ChargeNote
 from pate.aggregators import CenteredVotes
 from pate.cli.compare import _method, _names, _numbers, _require_heard, _seeds
 from pate.cli.run import (
@@ -268,7 +269,8 @@ def paid(
     unit = PrivacyUnit("one row")
     ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data=data, unit=unit, **terms)
     key = f"{hash(folder) % 2**64:032x}:release"
-    ledger.once(key, event, bytes, adjacency=ledger.adjacency, noise=seed_name(seed))
+    note = ChargeNote(noise=seed_name(seed))
+    ledger.commit(key, event, b"", note, adjacency=ledger.adjacency)
     return folder
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pate.store import LARGEST_INSIDE, DamagedLedger, Store
+from pate.store import LARGEST_INSIDE, DamagedLedger, LineText, Store
 from pate.validation import InvalidValue
 
 SETTINGS = {"delta": 1e-6}
@@ -38,24 +38,31 @@ def changed(path: Path, *statements: str) -> None:
     db.close()
 
 
-def test_a_key_is_drawn_once_and_read_back_by_everybody(store: Store, path: Path) -> None:
-    line, release = store.once("people", "a", lambda: b"first", event="price")
-    assert (line.number, line.event, release) == (1, "price", b"first")
-    assert store.once("people", "a", lambda: b"second", event="price") == (line, b"first")
-    assert Store(path, SETTINGS).once("people", "a", lambda: b"third", event="price") == (
-        line,
-        b"first",
-    )
-    assert store.once("others", "a", lambda: b"theirs", event="price")[1] == b"theirs"
+def commit(
+    store: Store, data: str, key: str, content: bytes, event: str = "price", under: str = ""
+) -> bytes:
+    """Commits a charge, or something more under one."""
+    text = LineText(event="" if under else event, under=under)
+    return store.commit(data, key, content, lambda: text)
+
+
+def test_a_key_is_committed_once_and_read_back_by_everybody(store: Store, path: Path) -> None:
+    assert commit(store, "people", "a", b"first") == b"first"
+    (line,) = store.lines
+    assert (line.number, line.event) == (1, "price")
+    assert commit(store, "people", "a", b"second") == b"first"
+    assert commit(Store(path, SETTINGS), "people", "a", b"third") == b"first"
+    assert store.lines == [line]
+    assert commit(store, "others", "a", b"theirs") == b"theirs"
 
 
 def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
     with pytest.raises(InvalidValue, match=r"^under=a: expected the key of a charge in ledger="):
-        store.once("people", "b", lambda: b"part", under="a")
-    store.once("people", "a", lambda: b"whole", event="price")
+        commit(store, "people", "b", b"part", under="a")
+    commit(store, "people", "a", b"whole")
     with pytest.raises(InvalidValue, match=r"^under=a: expected the key of a charge"):
-        store.once("others", "b", lambda: b"part", under="a")
-    assert store.once("people", "b", lambda: b"part", under="a")[1] == b"part"
+        commit(store, "others", "b", b"part", under="a")
+    assert commit(store, "people", "b", b"part", under="a") == b"part"
     assert [(line.key, line.event, line.under) for line in store.lines] == [
         ("a", "price", ""),
         ("b", "", "a"),
@@ -65,29 +72,25 @@ def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
 def test_the_cap_is_asked_again_and_a_key_read_where_another_process_charged_during_the_draw(
     store: Store, path: Path
 ) -> None:
-    def about() -> dict[str, str]:
+    def describe() -> LineText:
         if len(store.lines) >= 1:
             raise InvalidValue("max_epsilon=1: expected less")
-        return {}
+        return LineText(event="price")
 
-    def draw_beside(place: Path) -> bytes:
-        Store(place, SETTINGS).once("people", "b", lambda: b"winner", event="price")
-        return b"loser"
-
+    commit(Store(path, SETTINGS), "people", "b", b"winner")
     with pytest.raises(InvalidValue, match="max_epsilon=1"):
-        store.once("people", "a", lambda: draw_beside(path), event="price", about=about)
+        store.commit("people", "a", b"loser", describe)
     assert [line.key for line in store.lines] == ["b"]
-    place = path.with_name("other.db")
-    other = Store(place, SETTINGS)
-    assert other.once("people", "b", lambda: draw_beside(place), event="price")[1] == b"winner"
-    assert len(other.lines) == 1
+    assert store.commit("people", "b", b"loser", describe) == b"winner"
+    assert len(store.lines) == 1
 
 
 def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(
     store: Store, path: Path
 ) -> None:
     large = bytes(LARGEST_INSIDE)
-    line, _ = store.once("people", "a", lambda: large, event="price")
+    commit(store, "people", "a", large)
+    (line,) = store.lines
     (file,) = (path.parent / "ledger.db.releases").iterdir()
     assert (file.name, file.stat().st_mode & 0o777) == (line.sha256, 0o600)
     assert path.stat().st_size < LARGEST_INSIDE
@@ -97,14 +100,14 @@ def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(
         DamagedLedger,
         match=r"expected the release of line 1 as it was committed: restore the ledger",
     ):
-        store.once("people", "a", lambda: b"again", event="price")
+        commit(store, "people", "a", b"again")
     file.unlink()
     with pytest.raises(DamagedLedger, match="expected the release of line 1"):
-        store.once("people", "a", lambda: b"again", event="price")
-    store.once("people", "b", lambda: b"small", event="price")
+        commit(store, "people", "a", b"again")
+    commit(store, "people", "b", b"small")
     changed(path, "UPDATE line SET release = x'00'")
     with pytest.raises(DamagedLedger, match="expected the release of line 2 as it was committed"):
-        Store(path, SETTINGS).once("people", "b", lambda: b"other", event="price")
+        commit(Store(path, SETTINGS), "people", "b", b"other")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     store: Store, path: Path, change: str
 ) -> None:
     for number in range(1, 5):
-        store.once("people", f"k{number}", lambda: b"release", event="price")
+        commit(store, "people", f"k{number}", b"release")
     changed(path, change)
     with pytest.raises(DamagedLedger) as refused:
         Store(path, SETTINGS)
@@ -146,13 +149,13 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
 def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one(
     store: Store, path: Path
 ) -> None:
-    store.once("people", "a", lambda: b"a", event="price")
+    commit(store, "people", "a", b"a")
     older = path.with_name("older")
     other = path.with_name("other.db")
     shutil.copy(path, older)
-    store.once("people", "b", lambda: b"b", event="price")
+    commit(store, "people", "b", b"b")
     for key in "abc":
-        Store(other, SETTINGS).once("people", key, lambda: b"a", event="price")
+        commit(Store(other, SETTINGS), "people", key, b"a")
     for file in (older, other):
         os.replace(file, path)
         with pytest.raises(
@@ -163,7 +166,7 @@ def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one
 
 def test_whatever_bytes_the_disk_changes_no_line_becomes_another(store: Store, path: Path) -> None:
     for number in range(6):
-        store.once("people", f"k{number}", lambda: b"release " * 40, event="price " * 30)
+        commit(store, "people", f"k{number}", b"release " * 40, event="price " * 30)
     whole = path.read_bytes()
     lines = list(store.lines)
     rng = random.Random(1)
@@ -217,7 +220,7 @@ def test_a_new_file_is_its_owners_alone_and_is_all_that_a_commit_leaves(
     before = os.umask(0)
     try:
         store = Store(path, SETTINGS)
-        store.once("people", "a", lambda: b"a", event="price")
+        commit(store, "people", "a", b"a")
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -231,7 +234,7 @@ def test_a_link_to_a_ledger_is_followed_and_a_backup_is_the_ledger(
     store: Store, path: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "link.db").symlink_to(path)
-    Store(tmp_path / "link.db", SETTINGS).once("people", "a", lambda: b"a", event="price")
+    commit(Store(tmp_path / "link.db", SETTINGS), "people", "a", b"a")
     store.read()
     assert len(store.lines) == 1
     with sqlite3.connect(path) as db, sqlite3.connect(tmp_path / "backup.db") as copied:
@@ -240,7 +243,7 @@ def test_a_link_to_a_ledger_is_followed_and_a_backup_is_the_ledger(
 
 
 def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Path) -> None:
-    store.once("people", "a", lambda: b"a", event="price")
+    commit(store, "people", "a", b"a")
     db = sqlite3.connect(path)
     for statement in ("DELETE FROM line", "UPDATE line SET event = ''"):
         with pytest.raises(sqlite3.IntegrityError, match="charges stay"):
@@ -275,9 +278,7 @@ def test_threads_that_share_a_store_get_one_release_a_key(store: Store) -> None:
 
     def ask(number: int) -> None:
         for key in "abcde":
-            found.append(
-                (key, store.once("people", key, lambda: str(number).encode(), event="price")[1])
-            )
+            found.append((key, commit(store, "people", key, str(number).encode())))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -290,10 +291,11 @@ def test_threads_that_share_a_store_get_one_release_a_key(store: Store) -> None:
 
 WORKER = """
 import os, sys
-from pate.store import Store
+from pate.store import LineText, Store
 store = Store(sys.argv[1], {})
 for key in sys.argv[2:]:
-    release = store.once("people", key, lambda: os.urandom(8), event="price")[1]
+    text = LineText(event="price")
+    release = store.commit("people", key, os.urandom(8), lambda: text)
     print(key, release.hex(), flush=True)
 """
 
