@@ -67,7 +67,7 @@ class Arrays:
     def __post_init__(self) -> None:
         require_text("data.name", self.name)
         good = isinstance(self.labels, (list, tuple)) and all(
-            isinstance(each, str) for each in self.labels
+            isinstance(label, str) for label in self.labels
         )
         require(good, "data.labels", self.labels, "a list of names: [NAME,NAME]")
         object.__setattr__(self, "labels", tuple(self.labels))
@@ -92,9 +92,9 @@ class Arrays:
             raise InvalidValue(
                 f"data.{lacking}: expected also the array groups, as data.{grouped[0]} has it"
             )
-        shown = len(files["public"]["inputs"]), *files["private"]["labels"].shape[1:]
+        num_rows_and_labels = len(files["public"]["inputs"]), *files["private"]["labels"].shape[1:]
         # not known to `Dataset` where all are False
-        files["public"].setdefault("labels", np.zeros(shown, np.bool_))
+        files["public"].setdefault("labels", np.zeros(num_rows_and_labels, np.bool_))
         parts: dict[str, Any] = {
             name: _split(f"data.{name}", place, files[name]) for place, name in enumerate(SPLITS)
         }
@@ -124,13 +124,15 @@ class Arrays:
 
     def _names(self, files: dict[str, dict[str, NDArray[Any]]]) -> tuple[str, ...]:
         count = files["private"]["labels"].shape[1]
-        told = [
+        names_in_files = [
             tuple(arrays["label_names"].tolist())
             for arrays in files.values()
             if "label_names" in arrays
         ]
         names = self.labels or (
-            told[0] if told else tuple(f"label_{number}" for number in range(count))
+            names_in_files[0]
+            if names_in_files
+            else tuple(f"label_{number}" for number in range(count))
         )
         require(
             len(names) == count,
@@ -138,7 +140,12 @@ class Arrays:
             len(names),
             f"{count} names, one for each column of labels",
         )
-        require(len(set(told)) < 2, "label_names", len(set(told)), "the same in every file")
+        require(
+            len(set(names_in_files)) < 2,
+            "label_names",
+            len(set(names_in_files)),
+            "the same in every file",
+        )
         return names
 
 
@@ -148,13 +155,13 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     good = isinstance(file, str | PathLike) and (path.is_file() or (path / "inputs.npy").is_file())
     require(good, name, file, f"{_FILE} that is there, or a folder with inputs.npy and labels.npy")
     needed = {**_FORMS}
-    known = _FORMS | _BESIDE
+    forms = _FORMS | _BESIDE
     if name == "data.public":
         del needed["labels"]
     if path.is_file():
-        return read_arrays(path, needed, beside=known, remedy=_REMEDY, most=_MOST_BYTES)
-    there = [each for each in known if each in needed or (path / f"{each}.npy").exists()]
-    return {each: read_npy(path / f"{each}.npy", known[each]) for each in there}
+        return read_arrays(path, needed, beside=forms, remedy=_REMEDY, most=_MOST_BYTES)
+    present = [name for name in forms if name in needed or (path / f"{name}.npy").exists()]
+    return {name: read_npy(path / f"{name}.npy", forms[name]) for name in present}
 
 
 def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
@@ -194,12 +201,12 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
         raise InvalidValue(
             f"{name}.labels: expected 0 and 1, {wrong} of {len(labels)} rows hold something else"
         )
-    for beside in ("ids", "groups", "budgets"):
-        found = len(arrays.get(beside, inputs))
+    for column in ("ids", "groups", "budgets"):
+        length = len(arrays.get(column, inputs))
         require(
-            found == len(inputs),
-            f"len({name}.{beside})",
-            found,
+            length == len(inputs),
+            f"len({name}.{column})",
+            length,
             f"{len(inputs)}, one for each record",
         )
     rows = np.arange(len(inputs), dtype=np.int64)
@@ -207,10 +214,10 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
     if inputs.dtype == np.uint8 and inputs.ndim == 4:
         return Split.of_pictures(rows, inputs, labels.astype(np.bool_), ids, groups)
-    shown = inputs.astype(np.float32, copy=False)
-    if not all(np.isfinite(block).all() for block in row_blocks(shown)):
-        bad = int((~np.isfinite(shown)).reshape(len(shown), -1).any(axis=1).sum())
+    numbers = inputs.astype(np.float32, copy=False)
+    if not all(np.isfinite(block).all() for block in row_blocks(numbers)):
+        bad = int((~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1).sum())
         raise InvalidValue(
-            f"{name}.inputs: expected finite numbers, {bad} of {len(shown)} rows have others"
+            f"{name}.inputs: expected finite numbers, {bad} of {len(numbers)} rows have others"
         )
-    return Split(shown, labels.astype(np.bool_, copy=False), ids, groups)
+    return Split(numbers, labels.astype(np.bool_, copy=False), ids, groups)

@@ -44,10 +44,10 @@ class StampedFile:
         """The stamps of all blocks; 0 where a file is not there or cut short. Asked without the lock, too."""
         none = np.zeros(-(-self.shape[0] // self.block), np.int64)
         with suppress(OSError):
-            known = np.fromfile(self.stamps, np.int64)
+            stamps = np.fromfile(self.stamps, np.int64)
             return (
-                known
-                if self.path.stat().st_size == self._num_bytes and len(known) == len(none)
+                stamps
+                if self.path.stat().st_size == self._num_bytes and len(stamps) == len(none)
                 else none
             )
         return none

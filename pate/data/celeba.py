@@ -71,12 +71,12 @@ def read_attributes(folder: Path) -> Attributes:
         "the number of images, names in line 2 and a row for each image; of a .csv names and rows"
     )
     require(announced.isdecimal() and bool(names and rows), f"{path.name} line 1", first, rule)
-    found = {value for row in rows for value in row[1:]}
+    words = {value for row in rows for value in row[1:]}
     # a copy that mixes them says nothing for certain
-    good = {"1", "-1"} if "-1" in found else {"1", "0"}
+    good = {"1", "-1"} if "-1" in words else {"1", "0"}
     for row in rows:
         if len(row) != len(names) + 1 or not good.issuperset(row[1:]):
-            pairs = (each for each in zip(names, row[1:], strict=False) if each[1] not in good)
+            pairs = (pair for pair in zip(names, row[1:], strict=False) if pair[1] not in good)
             name, value = next(pairs, ("values", str(len(row) - 1)))
             rule = f"1 or -1, or in all rows 1 or 0, for each of {len(names)} attributes"
             require(False, f"{path.name} row {row[0]}, {name[:_SHOWN]}", value[:_SHOWN], rule)
@@ -161,8 +161,8 @@ def _find_photographs(
                     stamps[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (
                         2**62
                     ) + 1
-                    same = (status.st_dev, status.st_ino)
-                    identities[entry.name] = same if status.st_ino else file_identity(entry.path)
+                    inode = (status.st_dev, status.st_ino)
+                    identities[entry.name] = inode if status.st_ino else file_identity(entry.path)
 
     def loose(name: str) -> str:
         return PurePath(name).stem if PurePath(name).suffix.lower() in _PICTURES else name
@@ -272,10 +272,10 @@ class CelebA:
         if attributes.announced != len(attributes.files):
             rule = f"{len(attributes.files)}, the rows that follow"
             self._lacks(f"{ATTRIBUTES} line 1={attributes.announced}: expected {rule}")
-        split_of, others = read_numbers(folder, SPLITS, attributes.files)
-        if others:
+        split_of, num_extra = read_numbers(folder, SPLITS, attributes.files)
+        if num_extra:
             self._lacks(
-                f"{ATTRIBUTES}={len(split_of)} images: expected also the {others} that only {SPLITS} lists"
+                f"{ATTRIBUTES}={len(split_of)} images: expected also the {num_extra} that only {SPLITS} lists"
             )
         for row in np.flatnonzero(split_of > max(_OFFICIAL.values()))[:1]:
             rule = "0 (training), 1 (validation) or 2 (test)"

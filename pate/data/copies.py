@@ -90,7 +90,7 @@ def remarks_on_copies(
 
 
 def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
-    own = inputs["private"]
+    private = inputs["private"]
     remedy = "if these are copies, leave them out of one of the two files"
     effects = {
         "public": "what is public is not protected",
@@ -99,18 +99,21 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
     for name, effect in effects.items():
         if name not in inputs:
             continue
-        others = inputs[name]
-        count = others.num_in(own)
-        chance = min(own.share_by_chance(len(own)), others.share_by_chance(len(own)))
-        same = len(others) == len(own) and np.array_equal(
-            np.sort(others.numbers), np.sort(own.numbers)
+        rows = inputs[name]
+        count = rows.num_in(private)
+        chance = min(private.share_by_chance(len(private)), rows.share_by_chance(len(private)))
+        is_private_split = len(rows) == len(private) and np.array_equal(
+            np.sort(rows.numbers), np.sort(private.numbers)
         )
-        if same or _is_unlikely(count, len(others), chance):
-            found = f"{count} of {len(others)} records have the inputs of private ones"
-            yield f"data.{name}: {found}: {effect}; {remedy}"
-    if _is_unlikely(own.num_repeated, len(own), inputs["public"].share_by_chance(len(own))):
-        found = f"{own.num_repeated} of {len(own)} records have the inputs of another one, which is protected apart"
-        yield f"data.private: {found}; leave copies out, and name the column that says whose records these are"
+        if is_private_split or _is_unlikely(count, len(rows), chance):
+            copies = f"{count} of {len(rows)} records have the inputs of private ones"
+            yield f"data.{name}: {copies}: {effect}; {remedy}"
+    if _is_unlikely(
+        private.num_repeated, len(private), inputs["public"].share_by_chance(len(private))
+    ):
+        copies = f"{private.num_repeated} of {len(private)} records have the inputs of another one"
+        copies += ", which is protected apart"
+        yield f"data.private: {copies}; leave copies out, and name the column that says whose records these are"
 
 
 def _numbers_of_rows(block: NDArray[Any]) -> NDArray[np.uint64]:

@@ -61,7 +61,7 @@ class SharedRecords:
         # Each begins with 1 over the number of records of its owner who has most. Where all its owners then have room,
         # it is raised until one of them has none.
         for _ in range(_STEPS):
-            weights /= np.max([np.bincount(each, weights)[each] for each in owners], axis=0)
+            weights /= np.max([np.bincount(owner, weights)[owner] for owner in owners], axis=0)
         weights *= 1 - _MARGIN
         keeps = np.sqrt(sizes).sum() >= weights.sum()
         return cls(names, None if keeps else weights, len(sizes), int(sizes.max()))
@@ -72,18 +72,18 @@ class SharedRecords:
 
     def said(self) -> str:
         setting = f"data.group=[{','.join(self.names)}]"
-        one = " or ".join(f"one {name}" for name in self.names)
-        told = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
+        either_name = " or ".join(f"one {name}" for name in self.names)
+        rule = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
         if self.weights is not None:
-            told = f"no owner's records count more than once: {len(self.weights):,} count as {self.weights.sum():,.0f}"
-        return f"{setting}: protects all records of {one}; {told}; who belongs with whom is taken as public"
+            rule = f"no owner's records count more than once: {len(self.weights):,} count as {self.weights.sum():,.0f}"
+        return f"{setting}: protects all records of {either_name}; {rule}; who belongs with whom is taken as public"
 
 
 def linked(owners: Sequence[Numbers]) -> Numbers:
     """The group of each record, `[n]`: records are in one group if a chain of shared owners leads between them."""
     count = len(owners[0])
     # nodes: the records, then owners by kind
-    firsts = np.cumsum([count, *(int(each.max()) + 1 for each in owners)])
+    firsts = np.cumsum([count, *(int(owner.max()) + 1 for owner in owners)])
     pairs = np.tile(np.arange(count), len(owners)), np.concatenate([*map(np.add, owners, firsts)])
     graph = coo_array((np.ones(len(pairs[0]), np.int8), pairs), shape=(firsts[-1], firsts[-1]))
     return np.unique(connected_components(graph, directed=False)[1][:count], return_inverse=True)[
@@ -234,9 +234,9 @@ class Fitted(ABC):
     def content(self) -> bytes:  # of the file; equal ones give equal bytes
         from safetensors.numpy import save  # which is optional
 
-        said = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
+        header = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
         arrays = {name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}
-        return save(arrays, metadata={self.entry: json.dumps(said, sort_keys=True)})
+        return save(arrays, metadata={self.entry: json.dumps(header, sort_keys=True)})
 
     @cached_property
     def digest(self) -> str:
@@ -258,15 +258,15 @@ class Fitted(ABC):
         require_file(path, rule=cls.rule, remedy=remedy)
         try:
             with safe_open(path, framework="numpy") as file:
-                said = json.loads((file.metadata() or {})[cls.entry])
+                header = json.loads((file.metadata() or {})[cls.entry])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            made: Self = cls.of_kind(said["kind"])(
-                arrays, dict(said["settings"]), dict(said["origin"]), path=Path(path), **beside
+            preprocessing: Self = cls.of_kind(header["kind"])(
+                arrays, dict(header["settings"]), dict(header["origin"]), path=Path(path), **beside
             )
             good = all(
                 np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"
             )
-            if not good or not np.isfinite(made.tried()).all():
+            if not good or not np.isfinite(preprocessing.tried()).all():
                 raise ValueError("arrays that give no numbers")
         except OSError as error:
             raise unreadable(path, error, rule=cls.rule, remedy=remedy) from error
@@ -276,7 +276,7 @@ class Fitted(ABC):
             raise damaged(
                 path, cls.rule, f"{type(error).__name__}: {error}"[:100], remedy
             ) from None
-        return made
+        return preprocessing
 
 
 @dataclass(frozen=True)
@@ -328,9 +328,11 @@ class ImageForm(Preprocessing):
 
         size = (self.width, self.height)
         if image.size != size:
-            how = Image.Resampling.BILINEAR
+            resampling = Image.Resampling.BILINEAR
             image = (
-                ImageOps.fit(image, size, how) if self.fit == "crop" else image.resize(size, how)
+                ImageOps.fit(image, size, resampling)
+                if self.fit == "crop"
+                else image.resize(size, resampling)
             )
         pixels = np.asarray(image, np.uint8).reshape(self.height, self.width, self.channels)
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))
@@ -412,7 +414,7 @@ class Split:
         cls, rows: NDArray[np.int64], levels: NDArray[np.uint8], *known: NDArray[Any]
     ) -> Split:
         """Some rows of pictures kept as bytes `[m, channels, height, width]`, and of labels, record and group ids."""
-        return cls(Pixels(levels, rows), *(each[rows] for each in known))  # type: ignore[arg-type]  # reads like one
+        return cls(Pixels(levels, rows), *(column[rows] for column in known))  # type: ignore[arg-type]  # reads like one
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -509,12 +511,12 @@ class Dataset:
         if not self.public.labels.any():
             object.__setattr__(self, "public_labeled", False)
         for unit in ("record", "group"):
-            for (first, some), (second, others) in combinations(self._splits(), 2):
+            for (first, ids), (second, other_ids) in combinations(self._splits(), 2):
                 if shared := _num_shared(
-                    getattr(some, f"{unit}_ids"), getattr(others, f"{unit}_ids")
+                    getattr(ids, f"{unit}_ids"), getattr(other_ids, f"{unit}_ids")
                 ):
-                    found = f"found {shared} in {first} and {second}"
-                    raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {found}")
+                    overlap = f"found {shared} in {first} and {second}"
+                    raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {overlap}")
         if self.budgets is not None:
             require(
                 self.weights is None,
@@ -579,7 +581,7 @@ class Dataset:
             int(max(split.record_ids.max(), split.group_ids.max())) for _, split in self._splits()
         )
         record_ids, group_ids = (
-            free + each * int(times.max()) + turn for each in (rows, group_of[rows])
+            free + numbers * int(times.max()) + turn for numbers in (rows, group_of[rows])
         )
         private = replace(self.private.take(rows), record_ids=record_ids, group_ids=group_ids)
         return replace(self, private=private, budgets=None)
@@ -613,15 +615,18 @@ class Dataset:
             f"{rank} for {self.kind}",
         )
         shape = split.inputs.shape[1:]
-        wanted = self.input_shape
+        input_shape = self.input_shape
         require(
-            shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split"
+            shape == input_shape,
+            f"{name}.inputs.shape[1:]",
+            shape,
+            f"{input_shape} as in the private split",
         )
-        found = split.labels.shape[1]
+        num_labels = split.labels.shape[1]
         require(
-            found == self.num_labels,
+            num_labels == self.num_labels,
             f"{name}.labels.shape[1]",
-            found,
+            num_labels,
             f"{self.num_labels} label names",
         )
         order = np.argsort(split.record_ids, kind="stable")
@@ -661,12 +666,15 @@ def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
 
 def named_owners(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
     """`Dataset.owners` of ids and groups, whole numbers or words, by kind: `id` and `group`, as in tables."""
-    known = {
+    names_of_kind = {
         kind: set(np.asarray(names).tolist())
         for kind, names in columns.items()
         if names is not None
     }
-    return {kind: frozenset(str(each).encode() for each in names) for kind, names in known.items()}
+    return {
+        kind: frozenset(str(each).encode() for each in names)
+        for kind, names in names_of_kind.items()
+    }
 
 
 def read(data: Any, stage: Stage = unwatched) -> Dataset:
@@ -677,12 +685,16 @@ def read(data: Any, stage: Stage = unwatched) -> Dataset:
 
 def _num_shared(some: NDArray[np.int64], others: NDArray[np.int64]) -> int:
     """How many ids both have; by sorting, as numpy's sets of a million whole numbers take ten times as long."""
-    few, many = sorted((some, others), key=len)
-    if few.max() < many.min() or many.max() < few.min():
+    shorter, longer = sorted((some, others), key=len)
+    if shorter.max() < longer.min() or longer.max() < shorter.min():
         return 0
-    many = np.sort(many)
+    longer = np.sort(longer)
     return len(
-        set(few[many[np.minimum(np.searchsorted(many, few), len(many) - 1)] == few].tolist())
+        set(
+            shorter[
+                longer[np.minimum(np.searchsorted(longer, shorter), len(longer) - 1)] == shorter
+            ].tolist()
+        )
     )
 
 
@@ -714,8 +726,13 @@ class PrivateRecords:
     def asked(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
         """These records and the public samples `[P, …]` that they are asked about; one empty record is for test."""
         shape = self.records.inputs.shape[1:]
-        found = inputs.shape[1:]
-        require(found == shape, "queries.inputs.shape[1:]", found, f"{shape} as in data.private")
+        input_shape = inputs.shape[1:]
+        require(
+            input_shape == shape,
+            "queries.inputs.shape[1:]",
+            input_shape,
+            f"{shape} as in data.private",
+        )
         free = 1 + max(int(self.records.record_ids.max()), int(self.records.group_ids.max()))
 
         def unlabeled(inputs: NDArray[np.float32], first: int) -> Split:
@@ -725,12 +742,12 @@ class PrivateRecords:
             )
 
         kind: Kind = "images" if inputs.ndim == 4 else "features"
-        beside: dict[str, Any] = {
+        split_fields: dict[str, Any] = {
             "private_cells": self.private_cells,
             "public_labeled": False,
             "notes": self.notes,
         }
-        beside["group_unit"] = self.group_unit
+        split_fields["group_unit"] = self.group_unit
         return Dataset(
             self.name,
             self.real,
@@ -741,5 +758,5 @@ class PrivateRecords:
             unlabeled(np.zeros_like(inputs[:1]), free),
             self.preprocessing,
             record_ids,
-            **beside,
+            **split_fields,
         )

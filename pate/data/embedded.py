@@ -85,26 +85,26 @@ class DigitsGrid:
         rng = np.random.default_rng(self.seed)
         ends = _NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS
         # of the private pools, and of the two others
-        own, *others = np.split(rng.permutation(len(tiles)), ends)
-        pools = [*np.array_split(own, self.num_pools), *others]
+        private_part, *parts = np.split(rng.permutation(len(tiles)), ends)
+        pools = [*np.array_split(private_part, self.num_pools), *parts]
         dealt = rng.permutation(np.arange(self.num_private) % self.num_pools)
         pool_of = np.append(
             dealt, np.repeat([self.num_pools, self.num_pools + 1], [self.num_public, self.num_test])
         )
         # The base digits in the upper left, upper right, lower left and lower right cell, or -1 for a blank: [n, 4]
-        shown = np.empty((len(pool_of), _CELLS), dtype=np.int64)
+        visible = np.empty((len(pool_of), _CELLS), dtype=np.int64)
         for number, pool in enumerate(pools):
             its = np.flatnonzero(pool_of == number)
-            shown[its] = rng.permuted(np.tile(pool, (len(its), 1)), axis=1)[:, :_CELLS]
-        shown = np.where(rng.random(shown.shape) < _BLANK_PROBABILITY, -1, shown)
-        inked = shown >= 0
+            visible[its] = rng.permuted(np.tile(pool, (len(its), 1)), axis=1)[:, :_CELLS]
+        visible = np.where(rng.random(visible.shape) < _BLANK_PROBABILITY, -1, visible)
+        inked = visible >= 0
         grid = (
-            (tiles[shown] * inked[:, :, None, None])
+            (tiles[visible] * inked[:, :, None, None])
             .reshape(-1, 2, 2, 8, 8)
             .transpose(0, 1, 3, 2, 4)
         )
         images = np.ascontiguousarray(grid.reshape(-1, 1, 16, 16), dtype=np.float32)
-        labels = ((digits[shown][:, :, None] == np.arange(10)) & inked[:, :, None]).any(axis=1)
+        labels = ((digits[visible][:, :, None] == np.arange(10)) & inked[:, :, None]).any(axis=1)
         rows = Split(images, labels, np.arange(len(pool_of)), pool_of)
         ends = self.num_private, self.num_private + self.num_public
         private, public, test = map(rows.take, np.split(np.arange(len(pool_of)), ends))

@@ -140,33 +140,33 @@ class HuggingFace(TextReader):
             schema = schema.fitted(
                 self._public_table(), self.text, self.text_fit or TfidfVectors.fit, stage
             )
-        named = Named(() if self.group is None else (self.group,), self.id)
+        roles = Named(() if self.group is None else (self.group,), self.id)
         rows = {}
         labels = Labels(self.labels if self._listed is None else self._listed[0])
         for split in SPLITS:
             self._require_columns(split)
             rows[split] = Rows(
-                self._batches(split), schema, labels, named, name=f"data.{split}", split=split
+                self._batches(split), schema, labels, roles, name=f"data.{split}", split=split
             )
-        known: dict[str, Any] = {
+        dataset_fields: dict[str, Any] = {
             "name": self.name,
             "kind": "features",
             "label_names": labels.names,
             "seed": self.seed,
         }
-        known["notes"] = () if self.group is not None else (UNGROUPED,)
+        dataset_fields["notes"] = () if self.group is not None else (UNGROUPED,)
         if isinstance(column, PictureColumn):
-            known |= {"kind": "images", "preprocessing": column.form}
-            for each in rows.values():
-                each.inputs = column.pixels(each.inputs)
+            dataset_fields |= {"kind": "images", "preprocessing": column.form}
+            for table_rows in rows.values():
+                table_rows.inputs = column.pixels(table_rows.inputs)
         elif column is None:
-            known["notes"] += self._remarks_on_dates(schema)
-            known |= {
+            dataset_fields["notes"] += self._remarks_on_dates(schema)
+            dataset_fields |= {
                 "preprocessing": schema,
                 "private_cells": private_cells(self._batches("private")),
             }
-            known["cells_of"] = lambda split: cell_numbers(self._batches(split), schema)
-        return dataset_of(rows, schema, named, **known)
+            dataset_fields["cells_of"] = lambda split: cell_numbers(self._batches(split), schema)
+        return dataset_of(rows, schema, roles, **dataset_fields)
 
     @cached_property
     def _parts(self) -> dict[str, Any]:
@@ -182,25 +182,30 @@ class HuggingFace(TextReader):
         except Exception as error:  # of many libraries: files, connections, formats
             rule = f"a folder that DatasetDict.save_to_disk wrote, or a data set of the hub ({type(error).__name__})"
             raise InvalidValue(f"data.path={self.path}: expected {rule}") from error
-        known = tuple(map(str, opened)) if isinstance(opened, dict) else ()
+        split_names = tuple(map(str, opened)) if isinstance(opened, dict) else ()
         for split in SPLITS:
-            wanted = getattr(self, split)
-            if wanted not in known:
-                rule = f"one of the splits {', '.join(known) or 'of a DatasetDict'}{nearest(wanted, known)}"
-                raise InvalidValue(f"data.{split}={wanted}: expected {rule}")
+            split_name = getattr(self, split)
+            if split_name not in split_names:
+                listed = ", ".join(split_names) or "of a DatasetDict"
+                rule = f"one of the splits {listed}{nearest(split_name, split_names)}"
+                raise InvalidValue(f"data.{split}={split_name}: expected {rule}")
         return {split: opened[getattr(self, split)] for split in SPLITS}
 
     @cached_property
     def _listed(self) -> tuple[tuple[str, ...], bool] | None:
         """Of a column of lists the labels, and whether a list holds the classes that apply, else a 0 or 1 for each."""
-        name, *others = self.labels
-        feature = None if others else self._parts["private"].features.get(name)
+        name, *other_columns = self.labels
+        feature = None if other_columns else self._parts["private"].features.get(name)
         if (inner := getattr(feature, "feature", None)) is None:
             return None
         require(name not in self.inputs, "data.labels", name, "a list that is no input")
         if (names := getattr(inner, "names", None)) is not None:
             clash = next(
-                (each for each in map(str, names) if each in (*self.inputs, self.group, self.id)),
+                (
+                    column
+                    for column in map(str, names)
+                    if column in (*self.inputs, self.group, self.id)
+                ),
                 None,
             )
             require(
@@ -230,8 +235,8 @@ class HuggingFace(TextReader):
                 )
                 column = PictureColumn(self.inputs[0], False, form, _picture)
             elif any(
-                of(first.type)
-                for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)
+                is_kind(first.type)
+                for is_kind in (types.is_list, types.is_large_list, types.is_fixed_size_list)
             ):
                 column = ListColumn(self.inputs[0], False, len(first[0].as_py() or ()))
         if column is not None:
@@ -256,25 +261,27 @@ class HuggingFace(TextReader):
         return self._parts["public"].select_columns(list(self.inputs)).with_format("arrow")[:]
 
     def _require_columns(self, split: str) -> None:
-        known = list(self._parts[split].column_names)
-        unlabeled = split == "public" and not set(self.labels) & set(known)
+        column_names = list(self._parts[split].column_names)
+        unlabeled = split == "public" and not set(self.labels) & set(column_names)
         for role in ("inputs", "labels", "group", "id"):
-            named = getattr(self, role) or ()
-            for column in (named,) if isinstance(named, str) else named:
+            role_columns = getattr(self, role) or ()
+            for column in (role_columns,) if isinstance(role_columns, str) else role_columns:
                 if role != "labels" or not unlabeled:
                     require_column(
-                        f"data.{role}", column, known, f"the split {getattr(self, split)}"
+                        f"data.{role}", column, column_names, f"the split {getattr(self, split)}"
                     )
 
     def _batches(self, split: str) -> Numbered:
         part = self._parts[split]
         done = 0
-        wanted = [
+        wanted_columns = [
             *self.inputs,
             *self.labels,
-            *(each for each in (self.group, self.id) if each is not None),
+            *(column for column in (self.group, self.id) if column is not None),
         ]
-        columns = [each for each in dict.fromkeys(wanted) if each in part.column_names]
+        columns = [
+            column for column in dict.fromkeys(wanted_columns) if column in part.column_names
+        ]
         for table in part.select_columns(columns).with_format("arrow").iter(batch_size=_BATCH):
             yield done + np.arange(len(table)), self._bitwise(table)
             done += len(table)
@@ -287,19 +294,19 @@ class HuggingFace(TextReader):
         pa = arrow()
         column = table.column(self.labels[0]).combine_chunks()
         rows = pa.compute.list_parent_indices(column).to_numpy()
-        said = pa.compute.list_flatten(column)
+        flat = pa.compute.list_flatten(column)
         if of_classes:
-            classes = said.cast(pa.int64()).fill_null(-1).to_numpy()
-            known = (classes >= 0) & (classes < len(names))
+            classes = flat.cast(pa.int64()).fill_null(-1).to_numpy()
+            is_class = (classes >= 0) & (classes < len(names))
             bits = np.zeros((len(column), len(names)), np.bool_)
-            bits[rows[known], classes[known]] = True
+            bits[rows[is_class], classes[is_class]] = True
             wrong = np.repeat(missing_in(column)[:, None], len(names), axis=1)
-            wrong[rows[~known]] = True
+            wrong[rows[~is_class]] = True
         else:
             count = np.bincount(rows, minlength=len(column))
             first = np.cumsum(count) - count
             other = count != len(names)
-            listed = [said.take(pa.array(first + place, mask=other)) for place in range(len(names))]
+            listed = [flat.take(pa.array(first + place, mask=other)) for place in range(len(names))]
             bits, wrong = Labels(names).read(pa.table(listed, names=names))
         table = table.drop_columns([self.labels[0]])
         for name, each, none in zip(names, bits.T.astype(np.int8), wrong.T, strict=True):

@@ -122,8 +122,8 @@ class ImageFolder:
             object.__setattr__(self, name, as_name(getattr(self, name)))
 
     def require_settings(self) -> None:
-        there = self.root is not None and Path(self.root).is_dir()
-        require(there, "data.root", self.root, "the folder of the pictures")
+        has_root = self.root is not None and Path(self.root).is_dir()
+        require(has_root, "data.root", self.root, "the folder of the pictures")
         require(
             self.table is not None,
             "data.table",
@@ -172,14 +172,14 @@ class ImageFolder:
         if self.group is not None:
             in_order = first_of_each(np.concatenate(people.groups()), in_order)
         groups = np.split(in_order, ends)
-        order = [np.arange(len(each), dtype=np.int64) for each in groups]
+        order = [np.arange(len(rows), dtype=np.int64) for rows in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
         record_ids = split_numbers([rows.numbers for rows in read.values()])
         parts: dict[str, Any] = {
             split: Split.of_pictures(
-                shown, pictures.pixels(rows.inputs).levels, rows.labels, ids, its
+                levels, pictures.pixels(rows.inputs).levels, rows.labels, ids, its
             )
-            for (split, rows), shown, ids, its in zip(
+            for (split, rows), levels, ids, its in zip(
                 read.items(), order, record_ids, groups, strict=True
             )
         }
@@ -220,7 +220,7 @@ class ImageFolder:
             where = f"data.table that holds {holds}, data.{role}=NAME"
             require_column(f"data.{role}", getattr(self, role), file.names, where)
         require_columns("data.table", file.names, columns)
-        named = Named(() if self.group is None else (self.group,), self.file)
+        roles = Named(() if self.group is None else (self.group,), self.file)
 
         def opened(name: Any) -> Any:
             nonlocal done
@@ -238,6 +238,6 @@ class ImageFolder:
                 split: replace(file, split=self.split, part=split).rows(columns) for split in SPLITS
             }
             return pictures, {
-                split: Rows(rows, schema, Labels(self.labels), named, name=file.name, split=split)
+                split: Rows(rows, schema, Labels(self.labels), roles, name=file.name, split=split)
                 for split, rows in rows_of.items()
             }

@@ -83,9 +83,12 @@ class Partition:
 
     def verify(self, split: Split) -> None:
         """Raises unless it deals all of the split, whole groups, to teachers that all have records."""
-        found = len(self.teacher_of)
+        num_records = len(self.teacher_of)
         require(
-            found == len(split), "len(teacher_of)", found, f"{len(split)}, one teacher a record"
+            num_records == len(split),
+            "len(teacher_of)",
+            num_records,
+            f"{len(split)}, one teacher a record",
         )
         for unit, ids in (("record", split.record_ids), ("group", split.group_ids)):
             order = np.argsort(ids, kind="stable")
@@ -93,8 +96,8 @@ class Partition:
                 (np.diff(ids[order]) == 0) & (np.diff(self.teacher_of[order]) != 0)
             )[:1]:
                 first, second = sorted(order[broken : broken + 2].tolist())
-                two = f"found two, in rows {first} and {second}"
-                raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, {two}")
+                rows = f"found two, in rows {first} and {second}"
+                raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, {rows}")
         sizes = self.sizes()
         require(
             bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none"
@@ -128,17 +131,17 @@ class Partition:
             raise InvalidValue(
                 f"manifest={type(error).__name__}: expected the JSON that to_json writes"
             ) from error
-        whole = len({len(column) for column in columns}) == 1 and digest == _digest(
+        is_whole = len({len(column) for column in columns}) == 1 and digest == _digest(
             num_teachers, columns
         )
-        require(whole, "manifest.sha256", "another", "the digest of its content")
+        require(is_whole, "manifest.sha256", "another", "the digest of its content")
         records, groups, teachers = columns
-        there, here = (np.argsort(ids, kind="stable") for ids in (records, split.record_ids))
-        same = np.array_equal(records[there], split.record_ids[here])
-        same = same and np.array_equal(groups[there], split.group_ids[here])
-        require(same, "manifest", "others", "the private records, each once, and their groups")
+        order, split_order = (np.argsort(ids, kind="stable") for ids in (records, split.record_ids))
+        is_same = np.array_equal(records[order], split.record_ids[split_order])
+        is_same = is_same and np.array_equal(groups[order], split.group_ids[split_order])
+        require(is_same, "manifest", "others", "the private records, each once, and their groups")
         teacher_of = np.empty_like(teachers)
-        teacher_of[here] = teachers[there]
+        teacher_of[split_order] = teachers[order]
         partition = cls(teacher_of, num_teachers)
         partition.verify(split)
         return partition

@@ -81,8 +81,8 @@ def _read(image: Image, name: str, channels: int, white: float | None, needs_whi
     if upright.mode in _TRANSPARENT or "transparency" in upright.info:
         if upright.mode == "La":  # PIL converts it to this alone
             upright = upright.convert("LA")
-        behind = Image.new("RGBA", upright.size, BACKGROUND)
-        upright = Image.alpha_composite(behind, upright.convert("RGBA"))
+        background = Image.new("RGBA", upright.size, BACKGROUND)
+        upright = Image.alpha_composite(background, upright.convert("RGBA"))
     return upright.convert(MODES[channels])
 
 

@@ -94,9 +94,9 @@ def _latent(count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     loadings = np.array(
         [[of_factor.get(name, 0.0) for of_factor in LOADINGS.values()] for name in NAMES]
     )
-    own = np.sqrt(1 - (loadings**2).sum(axis=1))
+    own_share = np.sqrt(1 - (loadings**2).sum(axis=1))
     factors = rng.standard_normal((count, len(LOADINGS)))
-    return np.asarray(factors @ loadings.T + own * rng.standard_normal((count, len(NAMES))))
+    return np.asarray(factors @ loadings.T + own_share * rng.standard_normal((count, len(NAMES))))
 
 
 def mixed(first: Sequence[int], second: Sequence[int], share: float) -> Color:
@@ -347,8 +347,8 @@ def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
 
 def _poses(seed: int, block: int) -> NDArray[np.float64]:
     """How far each face is moved to the right and down, in hundredths, and its scale, `[BLOCK, 3]`."""
-    drawn = np.random.default_rng((seed, block, _POSES)).uniform(-1, 1, (BLOCK, 3))
-    return np.array([0, 0, 1]) + np.array([6, 6, 0.12]) * drawn
+    poses = np.random.default_rng((seed, block, _POSES)).uniform(-1, 1, (BLOCK, 3))
+    return np.array([0, 0, 1]) + np.array([6, 6, 0.12]) * poses
 
 
 def shown(attributes: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -432,11 +432,11 @@ class SynthFaces:
 
     def _faces(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         blocks: Iterable[int] = np.unique(rows // BLOCK).tolist()
-        drawn = [
+        faces = [
             draw_faces(self.seed, b, image_size=self.image_size)[rows[rows // BLOCK == b] % BLOCK]
             for b in blocks
         ]
-        return np.concatenate(drawn)
+        return np.concatenate(faces)
 
 
 def split_sizes(count: int) -> tuple[int, int, int]:
@@ -507,9 +507,9 @@ class FaceCopy:
             rule="the marker of a copy",
             remedy="remove the folder and make it anew",
         )
-        wanted = {"synthetic": True, **asdict(self)}
+        settings = {"synthetic": True, **asdict(self)}
         if found := ", ".join(
-            f"{key}={content.get(key)}" for key in wanted if content.get(key) != wanted[key]
+            f"{key}={content.get(key)}" for key in settings if content.get(key) != settings[key]
         ):
             raise InvalidValue(f"output={folder}: expected {rule}, found {found}")
         remove_partials(folder, (r"\w+\.(?:txt|csv)", re.escape(MARKER)))
@@ -556,5 +556,8 @@ class FaceCopy:
         if width > 1:  # as in the genuine files: a blank behind the names of attributes
             header = [str(len(numbers)), " ".join(columns) + " " * (stem == ATTRIBUTES)]
         cells = ([f"{value:{width}d}" for value in values] for values in numbers.tolist())
-        rows = (between.join([_FILE.format(row), *each]) for row, each in enumerate(cells, start=1))
+        rows = (
+            between.join([_FILE.format(row), *row_cells])
+            for row, row_cells in enumerate(cells, start=1)
+        )
         write_text(folder / f"{stem}.{suffix}", "\n".join([*header, *rows]) + "\n")

@@ -100,9 +100,9 @@ def readable(text: str) -> str:
     """The first 100,000 characters of a text, composed and of one width, without HTML's tags, scripts and styles."""
     text = text[:_LONGEST]
     if "<" in text:
-        first, *others = _CODE.split(text)
+        first, *later_words = _CODE.split(text)
         text = _TAG.sub(
-            " ", " ".join([first, *(_CODE_ENDS.split(other, 1)[-1] for other in others)])
+            " ", " ".join([first, *(_CODE_ENDS.split(other, 1)[-1] for other in later_words)])
         )
     if "&" in text:
         text = html.unescape(text)
@@ -193,12 +193,14 @@ class TextVectors(Fitted):
         self, texts: Sequence[str], advance: Callable[[int], object] = lambda done: None
     ) -> Array:
         """Of any number of texts, `[n, dimension]`; of many on all cores. `advance` is told how many are done."""
-        how = self.prefers if sum(map(len, texts)) > _MANY or self.prefers == "threads" else None
-        size = _TASK if how == "processes" else _ROWS
+        preference = (
+            self.prefers if sum(map(len, texts)) > _MANY or self.prefers == "threads" else None
+        )
+        size = _TASK if preference == "processes" else _ROWS
         none = np.empty((0, self.dimension), np.float32)
         # another process is sent no cached values
-        make = replace(self)._blocks if how == "processes" else self._blocks
-        return np.concatenate([none, *_mapped(make, texts, size, advance, how)])
+        make = replace(self)._blocks if preference == "processes" else self._blocks
+        return np.concatenate([none, *_mapped(make, texts, size, advance, preference)])
 
     def _blocks(self, texts: Sequence[str]) -> Array:
         return np.concatenate(
@@ -209,13 +211,13 @@ class TextVectors(Fitted):
         """Those of a block, read where they are kept; a file that was damaged is made again."""
         path = None if self.kept is None else self.kept / f"{digest_of(texts)[:32]}.f32"
         content = path.read_bytes() if path is not None and path.is_file() else b""
-        whole = len(content) == 32 + 4 * len(texts) * self.dimension
-        if whole and hashlib.sha256(content[32:]).digest() == content[:32]:
+        is_whole = len(content) == 32 + 4 * len(texts) * self.dimension
+        if is_whole and hashlib.sha256(content[32:]).digest() == content[:32]:
             return np.frombuffer(content, np.float32, offset=32).reshape(len(texts), self.dimension)
-        made = self._made(texts)
-        lengths = np.sqrt(np.square(made).sum(axis=1, keepdims=True))
+        vectors = self._made(texts)
+        lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))
         rows = np.ascontiguousarray(
-            made / np.where(lengths > _NO_LENGTH, lengths, np.inf), np.float32
+            vectors / np.where(lengths > _NO_LENGTH, lengths, np.inf), np.float32
         )
         if path is not None:
             with replacing(path) as file:
@@ -244,14 +246,12 @@ def remarks_on(name: str, vectors: TextVectors, private: Sequence[str]) -> Itera
     if count < _FEW:
         rule = f"expected {_FEW:,} texts or more, {count} say little of words: each becomes {vectors.dimension} numbers"
         yield f"data.public.{name}: {rule}"
-    (known, total) = vectors.known(private)
+    (is_known, total) = vectors.known(private)
     empty = sum(re.search(r"\w", text) is None for text in private)
-    rule = (
-        f"{1 - known / max(total, 1):.0%} of their words are in no public text, and so tell nothing"
-    )
-    told = [*([rule] if total else []), *([f"{empty} have no word"] if empty else [])]
-    if told:
-        yield f"data.private.{name}: of the first {len(private):,} texts {'; '.join(told)}"
+    rule = f"{1 - is_known / max(total, 1):.0%} of their words are in no public text, and so tell nothing"
+    losses = [*([rule] if total else []), *([f"{empty} have no word"] if empty else [])]
+    if losses:
+        yield f"data.private.{name}: of the first {len(private):,} texts {'; '.join(losses)}"
 
 
 TextFit = Callable[..., TextVectors]
@@ -285,28 +285,32 @@ class TfidfVectors(TextVectors):
     ) -> Self:
         from sklearn.decomposition import TruncatedSVD
 
-        shown = spread(texts)
-        with stage("words of the public texts", len(shown)) as advance:
-            known, buckets, frequency = _frequent(shown, advance)
-        if not known:
+        sample = spread(texts)
+        with stage("words of the public texts", len(sample)) as advance:
+            words, buckets, frequency = _frequent(sample, advance)
+        if not words:
             raise InvalidValue(
                 "data.text: expected public texts that share words, features are fitted on them"
             )
-        idf = np.log((1 + len(shown)) / (1 + frequency)) + 1
-        origin = _origin(shown)
+        idf = np.log((1 + len(sample)) / (1 + frequency)) + 1
+        origin = _origin(sample)
         blank = np.zeros((len(idf), 1), np.float32)
-        made = cls({"buckets": buckets, "idf": idf, "components": blank}, {"words": known}, origin)
-        with stage("directions of the public texts", len(shown)) as advance, one_blas_thread():
-            matrix = _stacked(lambda block: made.weighted(block)[0], shown, advance)
+        vectors = cls(
+            {"buckets": buckets, "idf": idf, "components": blank}, {"words": words}, origin
+        )
+        with stage("directions of the public texts", len(sample)) as advance, one_blas_thread():
+            matrix = _stacked(lambda block: vectors.weighted(block)[0], sample, advance)
             count = min(dimension, min(matrix.shape) - 1)
             if count < 1:
                 raise InvalidValue(_SEVERAL)
             with np.errstate(invalid="ignore"):  # of texts that are all alike
-                found = TruncatedSVD(count, n_iter=4, random_state=seed).fit(matrix)
-            kept = found.singular_values_ > _NO_LENGTH * found.singular_values_[0]
-        components = np.ascontiguousarray(found.components_[kept].T, np.float32)
+                decomposition = TruncatedSVD(count, n_iter=4, random_state=seed).fit(matrix)
+            is_long = (
+                decomposition.singular_values_ > _NO_LENGTH * decomposition.singular_values_[0]
+            )
+        components = np.ascontiguousarray(decomposition.components_[is_long].T, np.float32)
         return cls(
-            {"buckets": buckets, "idf": idf, "components": components}, {"words": known}, origin
+            {"buckets": buckets, "idf": idf, "components": components}, {"words": words}, origin
         )
 
     def is_usable(self) -> bool:
@@ -383,24 +387,24 @@ class StaticVectors(TextVectors):
         dimension: int = 128,
     ) -> Self:
         words, table, marks = read_vectors(weights.place)
-        shown = spread(texts)
+        sample = spread(texts)
         ones = np.ones(len(words))
-        made = cls(
+        vectors = cls(
             {"components": table, "weights": ones, "center": np.zeros(1)},
             {"words": words, "marks": marks},
             {},
         )
-        with stage("words of the public texts", len(shown)) as advance:
-            counts = _stacked(lambda block: made.counted(block)[0], shown, advance)
-        kept = _OFTEN / (_OFTEN + counts.getnnz(axis=0) / max(len(shown), 1))
-        rows = replace(made, arrays={**made.arrays, "weights": kept}).averaged(counts)
+        with stage("words of the public texts", len(sample)) as advance:
+            counts = _stacked(lambda block: vectors.counted(block)[0], sample, advance)
+        weight = _OFTEN / (_OFTEN + counts.getnnz(axis=0) / max(len(sample), 1))
+        rows = replace(vectors, arrays={**vectors.arrays, "weights": weight}).averaged(counts)
         center, components = _directions(rows, dimension)
         table = table @ components.astype(np.float32)
         size = np.abs(table).max()
         table = (table / size).astype(np.float16)
         center = center @ components / size
-        arrays = {"components": table, "weights": kept, "center": center}
-        return cls(arrays, made.settings, _origin(shown, weights))
+        arrays = {"components": table, "weights": weight, "center": center}
+        return cls(arrays, vectors.settings, _origin(sample, weights))
 
     def is_usable(self) -> bool:
         words = self.settings["words"]
@@ -426,8 +430,8 @@ class StaticVectors(TextVectors):
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
         counts, total = self.counted(texts)
-        seen = self.arrays["weights"] < 1  # in some public text
-        return min(total, int(np.asarray(counts.sum(axis=0)).ravel()[seen].sum())), total
+        is_seen = self.arrays["weights"] < 1  # in some public text
+        return min(total, int(np.asarray(counts.sum(axis=0)).ravel()[is_seen].sum())), total
 
     def counted(self, texts: Sequence[str]) -> tuple[Any, int]:
         """How often each word of the file, or piece, is in each text, sparse `[n, words]`; how many words there are."""
@@ -436,13 +440,13 @@ class StaticVectors(TextVectors):
         words, counts = _counted(texts)
         parts = list(map(self._parts, words))
         sizes = np.cumsum([0, *map(len, parts)])
-        places = np.array([place for each in parts for place in each], np.int64)
+        places = np.array([place for part in parts for place in part], np.int64)
         of_words = csr_matrix(
             (np.ones(len(places)), places, sizes), (len(words), len(self.settings["words"]))
         )
-        found = counts @ of_words
-        found.sort_indices()  # sums of a row are in one order
-        return found, int(counts.sum())
+        sums = counts @ of_words
+        sums.sort_indices()  # sums of a row are in one order
+        return sums, int(counts.sum())
 
     def averaged(self, counts: Any) -> NDArray[np.float64]:
         """Means `[n, d]` of the vectors that occur so often, weighted; 0 where none does."""
@@ -450,9 +454,9 @@ class StaticVectors(TextVectors):
         counts.data = (
             _LOGARITHMS[counts.data.astype(np.int64) - 1] * self.arrays["weights"][counts.indices]
         )
-        used = np.unique(counts.indices)
+        columns = np.unique(counts.indices)
         total = counts @ np.ones((counts.shape[1], 1))
-        sums = counts[:, used] @ self.arrays["components"][used].astype(np.float64)
+        sums = counts[:, columns] @ self.arrays["components"][columns].astype(np.float64)
         return np.asarray(sums / np.where(total > 0, total, 1))
 
     def _made(self, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -467,7 +471,7 @@ class StaticVectors(TextVectors):
             if (place := self._place_of.get(first + said)) is not None:
                 return [place]
         for said in (word, bare) if later is not None else ():
-            found = list[int]()
+            places = list[int]()
             start = 0
             mark = first
             while start < len(said):
@@ -475,11 +479,11 @@ class StaticVectors(TextVectors):
                 end = next((end for end in ends if mark + said[start:end] in self._place_of), None)
                 if end is None:
                     break
-                found.append(self._place_of[mark + said[start:end]])
+                places.append(self._place_of[mark + said[start:end]])
                 start = end
                 mark = later
             else:
-                return found
+                return places
         return []
 
 
@@ -501,13 +505,13 @@ class EncoderVectors(TextVectors):
         weights: Weights,
         dimension: int = 128,
     ) -> Self:
-        shown = spread(texts, _MOST_ENCODED)
+        sample = spread(texts, _MOST_ENCODED)
         try:
             arrays, settings = _encoder_of(weights)
-            made = cls(arrays, settings, {}, weights=weights)
-            made.measured(["a text"])  # a mistake is said before there are threads
-            with stage("encoding public texts", len(shown)) as advance:
-                blocks = list(_mapped(made.measured, shown, _AT_ONCE, advance, cls.prefers))
+            vectors = cls(arrays, settings, {}, weights=weights)
+            vectors.measured(["a text"])  # a mistake is said before there are threads
+            with stage("encoding public texts", len(sample)) as advance:
+                blocks = list(_mapped(vectors.measured, sample, _AT_ONCE, advance, cls.prefers))
         except InvalidValue:
             raise
         except WRONG as error:
@@ -516,7 +520,7 @@ class EncoderVectors(TextVectors):
             ) from error
         center, components = _directions(np.concatenate([*blocks] or [np.zeros((0, 1))]), dimension)
         arrays |= {"center": center, "components": components}
-        return cls(arrays, settings, _origin(shown, weights), weights=weights)
+        return cls(arrays, settings, _origin(sample, weights), weights=weights)
 
     def is_usable(self) -> bool:
         center = self.arrays["center"]
@@ -533,11 +537,11 @@ class EncoderVectors(TextVectors):
         )
         place = self._weights.place
         rule = f"the encoder of SHA-256 {self.settings['sha256']}"
-        found = "it is another" if place.exists() else "it is gone"
+        problem = "it is another" if place.exists() else "it is gone"
         if "model" not in self.arrays and (
             not place.exists() or self._weights.sha256 != self.settings["sha256"]
         ):
-            raise damaged(place, rule, found, "it is published by name: copy it there")
+            raise damaged(place, rule, problem, "it is published by name: copy it there")
         return good and 0 < int(self.settings["most_tokens"]) < 2**20
 
     @cached_property
@@ -548,29 +552,33 @@ class EncoderVectors(TextVectors):
 
     def measured(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """What the encoder says, `[n, d]`: of length 1, or 0 for an empty text."""
-        said = [readable(text).strip() for text in texts]
+        readable_texts = [readable(text).strip() for text in texts]
         try:
-            rows = np.stack([self._encode(text or "-") for text in said]).astype(np.float64)
+            rows = np.stack([self._encode(text or "-") for text in readable_texts]).astype(
+                np.float64
+            )
         except ImportError:
             raise
         except Exception as error:  # of runtimes, each has its own
             raise ValueError(f"{type(error).__name__}: {error}"[:_LONGEST_REASON]) from error
         if rows.ndim != 2 or not np.isfinite(rows).all():
             raise ValueError("it gives no vector of numbers for a text")
-        rows[[place for place, text in enumerate(said) if not text]] = 0
+        rows[[place for place, text in enumerate(readable_texts) if not text]] = 0
         lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
         return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
     def _made(self, texts: Sequence[str]) -> NDArray[np.float64]:
         rows = self.measured(texts)
-        shown = np.where(rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0)
-        return np.asarray(np.ldexp(_whole(shown) @ _whole(self.arrays["components"]), -2 * _BITS))
+        centered = np.where(rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0)
+        return np.asarray(
+            np.ldexp(_whole(centered) @ _whole(self.arrays["components"]), -2 * _BITS)
+        )
 
     @cached_property
     def _encode(self) -> Callable[[str], NDArray[Any]]:
         if self.settings["format"] == "onnx":
             files = (self.arrays.get(name) for name in ("model", "tokenizer"))
-            carried = [None if each is None else each.tobytes() for each in files]
+            carried = [None if file is None else file.tobytes() for file in files]
             model, tokenizer = (
                 carried if carried[0] is not None else _onnx_files(self._weights.place)
             )
@@ -581,17 +589,17 @@ class EncoderVectors(TextVectors):
             local_files_only=True,
             model_kwargs={"use_safetensors": True},
         )
-        one = Lock()
+        lock = Lock()
 
         def encode(text: str) -> NDArray[Any]:
-            with one:  # its tokenizers are not made for several threads
+            with lock:  # its tokenizers are not made for several threads
                 return np.asarray(encoder.encode([text], show_progress_bar=False)[0])
 
         return encode
 
 
 TEXT_KINDS: Mapping[str, Any] = {
-    each.kind: each for each in (TfidfVectors, StaticVectors, EncoderVectors)
+    kind.kind: kind for kind in (TfidfVectors, StaticVectors, EncoderVectors)
 }
 
 
@@ -602,8 +610,8 @@ def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]
     """
     try:
         is_model = place.is_dir() or place.suffix == ".safetensors"
-        found = _vectors_of_model(place) if is_model else _vectors_of_lines(place)
-        if not np.isfinite(found[1]).all() or not found[1].any():
+        vectors = _vectors_of_model(place) if is_model else _vectors_of_lines(place)
+        if not np.isfinite(vectors[1]).all() or not vectors[1].any():
             raise ValueError("numbers that are none")
     except DamagedFile:
         raise
@@ -612,7 +620,7 @@ def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]
         raise InvalidValue(
             f"features.weights={place}: expected {WEIGHTS['static']} ({reason})"
         ) from error
-    return found
+    return vectors
 
 
 def _vectors_of_model(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
@@ -620,11 +628,11 @@ def _vectors_of_model(place: Path) -> tuple[list[str], NDArray[Any], list[str | 
 
     path = place / "model.safetensors" if place.is_dir() else place
     tokenizer = path.with_name("tokenizer.json")
-    said = read_json(tokenizer, rule="the tokenizer of word vectors", remedy="copy it again")[
+    normalizer = read_json(tokenizer, rule="the tokenizer of word vectors", remedy="copy it again")[
         "model"
     ]
     arrays = load_file(path)
-    listed = said["vocab"]
+    listed = normalizer["vocab"]
     rows = (
         dict(listed)
         if isinstance(listed, dict)
@@ -637,9 +645,9 @@ def _vectors_of_model(place: Path) -> tuple[list[str], NDArray[Any], list[str | 
         :_MOST_VECTORS
     ]
     marks = {
-        "WordPiece": ["", said.get("continuing_subword_prefix", "##")],
+        "WordPiece": ["", normalizer.get("continuing_subword_prefix", "##")],
         "WordLevel": ["", None],
-    }.get(said["type"])
+    }.get(normalizer["type"])
     if marks is None:
         marks = [
             max("\u2581\u0120", key=lambda mark: sum(word.startswith(mark) for word in words)),
@@ -709,11 +717,11 @@ def _encoder_of(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, An
         for name, path in (("model", model), ("tokenizer", tokenizer))
         if path is not None
     }
-    alone = model is not None and not any(
-        each != model for each in model.parent.glob(f"{model.name}*")
+    is_alone = model is not None and not any(
+        file != model for file in model.parent.glob(f"{model.name}*")
     )
     small = sum(path.stat().st_size for path in files.values()) <= _SMALL
-    carried = files if settings["format"] == "onnx" and alone and small else {}
+    carried = files if settings["format"] == "onnx" and is_alone and small else {}
     return {name: np.fromfile(path, np.uint8) for name, path in carried.items()}, settings
 
 
@@ -732,10 +740,10 @@ def _onnx(
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    given = model if isinstance(model, bytes) else str(model)
-    session = runtime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    source = model if isinstance(model, bytes) else str(model)
+    session = runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     inputs = session.get_inputs()
-    outputs = [each.name for each in session.get_outputs()]
+    outputs = [output.name for output in session.get_outputs()]
     output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
     if inputs[0].type == "tensor(string)":
         return lambda text: session.run([output], {inputs[0].name: np.array([text], object)})[0][0]
@@ -747,21 +755,22 @@ def _onnx(
     tokens.enable_truncation(settings["most_tokens"])
 
     def encode(text: str) -> NDArray[Any]:
-        said = tokens.encode(text)
-        known = {
-            "input_ids": said.ids,
-            "attention_mask": said.attention_mask,
-            "token_type_ids": said.type_ids,
+        encoding = tokens.encode(text)
+        inputs_of_name = {
+            "input_ids": encoding.ids,
+            "attention_mask": encoding.attention_mask,
+            "token_type_ids": encoding.type_ids,
         }
-        found = session.run(
-            [output], {each.name: np.array([known[each.name]], np.int64) for each in inputs}
+        outputs = session.run(
+            [output],
+            {input_.name: np.array([inputs_of_name[input_.name]], np.int64) for input_ in inputs},
         )[0][0]
         return np.asarray(
-            found
-            if found.ndim == 1
-            else found[0]
+            outputs
+            if outputs.ndim == 1
+            else outputs[0]
             if settings["first_token"]
-            else found.mean(axis=0)
+            else outputs.mean(axis=0)
         )
 
     return encode
@@ -800,10 +809,10 @@ def _directions(
     center = rows.mean(axis=0)
     with one_blas_thread():
         variances, directions = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
-    kept = np.flatnonzero(variances > max(_NO_LENGTH**2 * variances[-1], 1e-12))[::-1][:dimension]
-    if not len(kept):
+    chosen = np.flatnonzero(variances > max(_NO_LENGTH**2 * variances[-1], 1e-12))[::-1][:dimension]
+    if not len(chosen):
         raise InvalidValue(_SEVERAL)
-    return center, np.ascontiguousarray(directions[:, kept])
+    return center, np.ascontiguousarray(directions[:, chosen])
 
 
 def _whole(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -826,9 +835,9 @@ def _mapped(
         min(cpu_count(), len(blocks)) or 1 if how else 1, prefer=how, return_as="generator"
     )
     done = 0
-    for block, made in zip(blocks, pool(map(delayed(make), blocks)), strict=True):
+    for block, rows in zip(blocks, pool(map(delayed(make), blocks)), strict=True):
         advance(done := done + len(block))
-        yield made
+        yield rows
 
 
 def _stacked(

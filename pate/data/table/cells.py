@@ -51,9 +51,9 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        each
-        for each in _UNSEEN.sub("", text)
-        if each.isspace() or category(each) not in ("Cf", "Cc")
+        character
+        for character in _UNSEEN.sub("", text)
+        if character.isspace() or category(character) not in ("Cf", "Cc")
     )
 
 
@@ -75,7 +75,7 @@ def require_columns(name: str, found: Sequence[str], wanted: Iterable[str] = ())
         require(
             bool(each.strip()) and occurrences[each] == 1, f"{name}.columns", each or "''", rule
         )
-    if lacking := [each for each in wanted if each not in occurrences]:
+    if lacking := [word for word in wanted if word not in occurrences]:
         raise InvalidValue(
             f"{name}: expected also the column {lacking[0]}{nearest(lacking[0], tuple(found))}"
         )
@@ -105,11 +105,11 @@ def one_spelling(word: str) -> str:
     if word.lower() in _TRUTHS:
         return word.capitalize()
     if (number := _NUMBER.fullmatch(word)) and (number[2] or number[3]):
-        sign, whole, fraction, exponent = number.groups()
+        sign, digits, fraction, exponent = number.groups()
         if exponent is not None:
-            whole, _, fraction = format(abs(Decimal(word)), "f").partition(".")
+            digits, _, fraction = format(abs(Decimal(word)), "f").partition(".")
         fraction = (fraction or "").rstrip("0")
-        plain = f"{whole or 0}.{fraction}" if fraction else whole or "0"
+        plain = f"{digits or 0}.{fraction}" if fraction else digits or "0"
         return f"-{plain}" if sign in ("-", "\u2212") and plain.strip("0.") else plain
     if moment := _MOMENT.fullmatch(word):
         day, time, seconds, fraction, zone = moment.groups()
@@ -152,7 +152,7 @@ class Spelling:
         require(good, setting("thousands"), self.thousands, rule)
         rule = f"a list of words: '{setting('missing')}=[?,-]'"
         good = isinstance(self.missing, tuple) and all(
-            isinstance(each, str) and each for each in self.missing
+            isinstance(word, str) and word for word in self.missing
         )
         require(good, setting("missing"), self.missing, rule)
         good = self.date_order is None or self.date_order in ORDERS
@@ -186,8 +186,8 @@ class Spelling:
                     as_values(as_texts(array), self), as_values(words, self), skip_nulls=True
                 )
             else:  # truth values are no numbers here
-                there = np.isin(as_numbers(array), numbers[np.isfinite(numbers)])
-                gone = pa.array(there & (not pa.types.is_boolean(array.type)))
+                is_missing = np.isin(as_numbers(array), numbers[np.isfinite(numbers)])
+                gone = pa.array(is_missing & (not pa.types.is_boolean(array.type)))
             columns.append(pa.compute.if_else(gone, pa.scalar(None, array.type), array))
         return pa.table(columns, names=table.column_names)
 
@@ -221,13 +221,13 @@ class Spelling:
         between = (None, *(GROUPING if self.thousands is None else [self.thousands]))
         for decimal, thousands in product(("point", "comma"), between):
             other = replace(self, decimal=decimal, thousands=thousands)
-            said = {f"data.decimal={decimal}"} if decimal != self.decimal else set()
+            settings = {f"data.decimal={decimal}"} if decimal != self.decimal else set()
             if thousands != self.thousands:
-                said.add(
+                settings.add(
                     as_setting("data.thousands", thousands) if thousands else "no data.thousands"
                 )
-            if said and thousands != other.mark:
-                yield other, frozenset(said)
+            if settings and thousands != other.mark:
+                yield other, frozenset(settings)
 
 
 USUAL = Spelling()
@@ -256,8 +256,8 @@ def fits(values: NDArray[np.float64]) -> bool:
 
 def codes_of(words: Any, categories: Any) -> NDArray[np.int64]:
     """The place of each word `[n]` among categories, -1 where it is none."""
-    found = arrow().compute.index_in(words, value_set=categories, skip_nulls=True)
-    return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    places = arrow().compute.index_in(words, value_set=categories, skip_nulls=True)
+    return np.asarray(places.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
 
 
 def as_values(words: Any, spelling: Spelling = USUAL) -> Any:
@@ -358,15 +358,15 @@ def as_texts(array: Any) -> Any:
     array = _decoded(array)
     if pa.types.is_floating(array.type):
         values = array.to_numpy(zero_copy_only=False)
-        known = values[~np.isnan(values)]
+        finite = values[~np.isnan(values)]
         array = pa.array(values, pa.float64(), from_pandas=True)
-        if np.all(np.abs(known) < _WHOLE_BELOW) and not np.any(known % 1):
+        if np.all(np.abs(finite) < _WHOLE_BELOW) and not np.any(finite % 1):
             array = array.cast(pa.int64(), safe=False)
     try:
         array = array.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
         array = pa.array(
-            [None if each is None else str(each) for each in array.to_pylist()], pa.string()
+            [None if value is None else str(value) for value in array.to_pylist()], pa.string()
         )
     trimmed = pa.compute.utf8_trim_whitespace(array)
     return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)

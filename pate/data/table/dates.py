@@ -96,7 +96,7 @@ class WrittenDate:
         numbers = [self._text("first"), self._text("middle"), self._text("last")]
         order = "ymd"
         if self.orders:
-            order = next((each for each in orders if each in self.orders), "")
+            order = next((candidate for candidate in orders if candidate in self.orders), "")
         if not order:
             raise NoDate("an order is needed")
         value_of = dict(zip(order, numbers, strict=True))
@@ -212,7 +212,7 @@ def order_of(words: Sequence[str], *, order: str | None, first_year: int | None)
         if not date.orders:
             date.moment((), 2000)
             continue
-        if not any(_is_date(date, each) for each in date.orders):
+        if not any(_is_date(date, order) for order in date.orders):
             raise NoDate(word)
         group = groups.setdefault(
             f"{date.mark}{len(date.orders)}", _MarkedDates(set(date.orders), word)
@@ -240,8 +240,8 @@ def order_of(words: Sequence[str], *, order: str | None, first_year: int | None)
             )
         if len(group.orders) > 1:
             readings = " or ".join(
-                f"{days_as_text(days_of(group.example, (each,), first_year))} (data.date_order={each})"
-                for each in sorted(group.orders)
+                f"{days_as_text(days_of(group.example, (order,), first_year))} (data.date_order={order})"
+                for order in sorted(group.orders)
             )
             raise UnclearDates(f"dates whose order is plain, and {group.example} may be {readings}")
         orders[next(iter(group.orders))] = group.example
@@ -281,14 +281,14 @@ def absent_dates(days: NDArray[np.float64]) -> list[float]:
     >>> absent_dates(np.array([19000.0, 19010.0, 19020.0, 2932896.0]))
     [2932896.0]
     """
-    others = np.unique(np.floor(days[np.isfinite(days)]))
+    days_seen = np.unique(np.floor(days[np.isfinite(days)]))
     absent: list[float] = []
-    while len(others) > _FEWEST_OTHERS:
-        last_is_far = _is_far(others[-1], others[:-1])
-        if not last_is_far and not _is_far(others[0], others[1:]):
+    while len(days_seen) > _FEWEST_OTHERS:
+        last_is_far = _is_far(days_seen[-1], days_seen[:-1])
+        if not last_is_far and not _is_far(days_seen[0], days_seen[1:]):
             break
-        absent.append(float(others[-1] if last_is_far else others[0]))
-        others = others[:-1] if last_is_far else others[1:]
+        absent.append(float(days_seen[-1] if last_is_far else days_seen[0]))
+        days_seen = days_seen[:-1] if last_is_far else days_seen[1:]
     return absent
 
 

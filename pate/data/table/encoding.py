@@ -84,7 +84,7 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
     if not ends_as_ascii:
         return MixedLines(0, 0, 0)
     utf_8 = 0
-    others = 0
+    num_other_lines = 0
     first_other = 0
     with opened(path) as file:
         for number, line in enumerate(file, start=1):
@@ -94,9 +94,9 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
                 line.decode(UTF_8)
                 utf_8 += 1
             except UnicodeDecodeError:
-                others += 1
+                num_other_lines += 1
                 first_other = first_other or number
-    return MixedLines(utf_8, others, first_other)
+    return MixedLines(utf_8, num_other_lines, first_other)
 
 
 def lines_of_another_page(path: Path, encoding: str) -> int:

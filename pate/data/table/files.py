@@ -85,14 +85,14 @@ class TableFile:
         decimal = self.decimal or {".": "comma", ",": "point"}.get(
             self.thousands or "", known.decimal
         )
-        same = (
+        is_same = (
             known.thousands
             if decimal == known.decimal and self.thousands is None
             else self.thousands
         )
         date_order = self.date_order or known.date_order
         first_year = known.first_year if self.first_year is None else self.first_year
-        return Spelling(decimal, same, self.missing or known.missing, date_order, first_year)
+        return Spelling(decimal, is_same, self.missing or known.missing, date_order, first_year)
 
     def rows(self, columns: list[str] | None = None) -> Iterator[tuple[NDArray[np.int64], Any]]:
         """Yields tables as `batches` does, of the rows that are meant, with their numbers; raises where there are none.
@@ -104,20 +104,20 @@ class TableFile:
         rows_meant = 0
         if self.split is not None:
             cells.require_column("data.split", self.split, self._all_names, self.name)
-            asked = columns or self.names
-            columns = list(dict.fromkeys([*asked, self.split]))
+            wanted_columns = columns or self.names
+            columns = list(dict.fromkeys([*wanted_columns, self.split]))
         for batch in self.batches(columns):
             numbers = np.arange(rows_read, rows_read + batch.num_rows)
             rows_read += batch.num_rows
             if self.split is not None:
-                said = as_texts(batch.column(self.split)).to_numpy(zero_copy_only=False)
-                if (strange := ~np.isin(said, SPLITS)).any():
+                split_words = as_texts(batch.column(self.split)).to_numpy(zero_copy_only=False)
+                if (strange := ~np.isin(split_words, SPLITS)).any():
                     rule = (
                         f"private, public or test, row {numbers[strange][0] + 1} has something else"
                     )
                     raise InvalidValue(f"data.split={self.split}: expected {rule}")
-                mine = said == self.part
-                batch = batch.select(asked).filter(arrow().array(mine))
+                mine = split_words == self.part
+                batch = batch.select(wanted_columns).filter(arrow().array(mine))
                 numbers = numbers[mine]
             if self.part == "public":
                 numbers = np.arange(rows_meant, rows_meant + batch.num_rows)
@@ -147,9 +147,9 @@ class TableFile:
             raise self._wrong(self._encoding_rule) from error
         # pyarrow shows cells, which stay unsaid
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
-            whole = f"a whole {kind} file{f', with {_QUOTES}' * (kind == 'csv')}"
+            rule = f"a whole {kind} file{f', with {_QUOTES}' * (kind == 'csv')}"
             raise self._wrong(
-                self._encoding_rule if re.search("UTF-?8", str(error)) else whole
+                self._encoding_rule if re.search("UTF-?8", str(error)) else rule
             ) from None
         except OSError as error:
             raise self._wrong(
@@ -192,10 +192,10 @@ class TableFile:
                 f"text in one encoding, {lines.utf_8} of {total} lines beyond ASCII are UTF-8 and "
                 f"line {lines.first_other} is the first that is not: mend these lines in the file"
             )
-        likely = self._likely_utf_16
-        if likely is not None and likely != self.encoding:
+        encoding = self._likely_utf_16
+        if encoding is not None and encoding != self.encoding:
             found = "it looks like UTF-16 without a byte-order mark"
-            return f"text in {self.encoding}, and {found}: {self._setting('encoding')}={likely}"
+            return f"text in {self.encoding}, and {found}: {self._setting('encoding')}={encoding}"
         return (
             f"text in {self.encoding}; name its encoding: {self._setting('encoding')}=latin-1 or utf-16, say, of old "
             "programs mac-roman or cp850; files in UTF-8 beside it are read as such"
@@ -203,8 +203,8 @@ class TableFile:
 
     @property
     def _no_nul_rule(self) -> str:
-        likely = self._likely_utf_16 or "utf-16-le"
-        return f"text in UTF-16 with {self._setting('encoding')}={likely}, or else text without NUL bytes"
+        encoding = self._likely_utf_16 or "utf-16-le"
+        return f"text in UTF-16 with {self._setting('encoding')}={encoding}, or else text without NUL bytes"
 
     @property
     def _likely_utf_16(self) -> str | None:
@@ -262,11 +262,11 @@ class TableFile:
             column_name(name)
             for name in next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))
         ]
-        named = len(names)
-        while named > 1 and not names[named - 1].strip():
-            named -= 1
-        cells.require_columns(self.name, names[:named])
-        return names[:named], separator, skipped, len(names) - named
+        num_names = len(names)
+        while num_names > 1 and not names[num_names - 1].strip():
+            num_names -= 1
+        cells.require_columns(self.name, names[:num_names])
+        return names[:num_names], separator, skipped, len(names) - num_names
 
     def _json(self, columns: list[str] | None) -> Iterator[Any]:
         """Lines of JSON: an object each, whose fields are columns; lists of words become one cell each.
@@ -280,8 +280,8 @@ class TableFile:
         require(
             len(names) > 0, self.name, self.path, "a line for each record, and the file is empty"
         )
-        wanted = [name for name in names if columns is None or column_name(name) in columns]
-        wanted_plain = list(map(column_name, wanted))
+        wanted_names = [name for name in names if columns is None or column_name(name) in columns]
+        wanted_plain = list(map(column_name, wanted_names))
 
         def cell(value: Any, column: str) -> str | None:
             if isinstance(value, list):
@@ -294,7 +294,7 @@ class TableFile:
 
         for rows in self._json_rows():
             arrays = []
-            for name, column in zip(wanted, wanted_plain, strict=True):
+            for name, column in zip(wanted_names, wanted_plain, strict=True):
                 arrays.append(pa.array([cell(row.get(name), column) for row in rows], pa.string()))
             yield pa.table(arrays, names=wanted_plain).select(columns or wanted_plain)
 
@@ -365,9 +365,9 @@ class TableFile:
             source, read_options=read, parse_options=parse, convert_options=convert
         ) as blocks:
             for batch in (
-                each.slice(at, _BATCH_ROWS)
-                for each in blocks
-                for at in range(0, len(each), _BATCH_ROWS)
+                block_rows.slice(at, _BATCH_ROWS)
+                for block_rows in blocks
+                for at in range(0, len(block_rows), _BATCH_ROWS)
             ):
                 for column in batch.columns:
                     has_nul = pa.compute.any(pa.compute.match_substring(column, "\0")).as_py()
@@ -382,8 +382,10 @@ class TableFile:
                 # else it keeps several times what is in use
                 pa.default_memory_pool().release_unused()
         if broken:
-            found = f"{len(broken)} of {count + len(broken)} rows have more or fewer, row {broken[0]} is the first"
-            raise self._wrong(f"{len(places)} cells in every row, as in the line of names, {found}")
+            ragged = f"{len(broken)} of {count + len(broken)} rows have more or fewer, row {broken[0]} is the first"
+            raise self._wrong(
+                f"{len(places)} cells in every row, as in the line of names, {ragged}"
+            )
 
     def _binary(self, columns: list[str] | None) -> Iterator[Any]:
         pa = arrow()
@@ -406,14 +408,16 @@ class TableFile:
                 schema = file.schema
             plain = list(map(column_name, schema.names))
             cells.require_columns(self.name, plain)
-            wanted = columns or plain
+            wanted_columns = columns or plain
             called = dict(zip(plain, schema.names, strict=True))
-            named = [called[name] for name in wanted]  # as the file calls them
+            file_names = [called[name] for name in wanted_columns]  # as the file calls them
             if self._kind == "parquet":
-                batches = source.iter_batches(_BATCH_ROWS, columns=named)
-            yield schema.empty_table().select(named).rename_columns(wanted)
+                batches = source.iter_batches(_BATCH_ROWS, columns=file_names)
+            yield schema.empty_table().select(file_names).rename_columns(wanted_columns)
             for batch in batches:
-                yield pa.Table.from_batches([batch]).select(named).rename_columns(wanted)
+                yield (
+                    pa.Table.from_batches([batch]).select(file_names).rename_columns(wanted_columns)
+                )
                 # else it keeps several times what is in use
                 pa.default_memory_pool().release_unused()
 

@@ -62,9 +62,9 @@ def _listed(cell: str) -> list[str] | None:
             return _names_of_json(json.loads(cell))
         except (json.JSONDecodeError, RecursionError):
             pass  # a list as Python writes it, or none
-    around = _AROUND.fullmatch(cell)
-    inner = cell if around is None else around["inner"].strip()
-    if around is not None and inner in _EMPTY:
+    brackets = _AROUND.fullmatch(cell)
+    inner = cell if brackets is None else brackets["inner"].strip()
+    if brackets is not None and inner in _EMPTY:
         return []
     is_bracketed = len(inner) > 1 and _BRACKETS.get(inner[0]) == inner[-1]
     if is_bracketed and _ITEMS.fullmatch(items := inner[1:-1].strip()):

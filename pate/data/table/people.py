@@ -75,11 +75,11 @@ def looks_of(names: Any) -> Any:
         grouped, compute.replace_substring_regex(letters, r"[,.' ]", ""), letters
     )
     plain = compute.utf8_trim(compute.replace_substring_regex(letters, r"[^\p{L}\p{N}]+", "-"), "-")
-    apart = compute.replace_substring_regex(
+    separated = compute.replace_substring_regex(
         compute.replace_substring_regex(plain, r"([^0-9])-", r"\1"), r"-([^0-9])", r"\1"
     )
     is_long = compute.match_substring_regex(plain, _LONG_NUMBER)
-    looks = compute.if_else(is_long, compute.replace_substring_regex(plain, "-", ""), apart)
+    looks = compute.if_else(is_long, compute.replace_substring_regex(plain, "-", ""), separated)
     return compute.replace_substring_regex(looks, r"(^|[^0-9])0+([0-9])", r"\1\2")
 
 
@@ -130,7 +130,7 @@ class People:
         """Returns groups of which no two look alike, numbered from 0 in the order of their first rows."""
         merged = _merged(np.concatenate(self.numbers), self.looks)
         numbered = np.unique(merged, return_inverse=True)[1].astype(np.int64)
-        return np.split(numbered, np.cumsum([len(each) for each in self.numbers])[:-1])
+        return np.split(numbered, np.cumsum([len(numbers) for numbers in self.numbers])[:-1])
 
     def remarks(self, setting: str) -> Iterator[str]:
         """Yields lines for the owner of the records on persons that look alike, with counts and no name."""
@@ -164,7 +164,7 @@ def _codes(words: Any) -> Numbers:
 def _merged(numbers: Numbers, alike: Numbers) -> Numbers:
     """Returns numbers in which those of equal `alike[number]` are replaced by the smallest of them that occurs."""
     persons = np.unique(numbers)
-    _, first, same = np.unique(alike[persons], return_index=True, return_inverse=True)
+    _, first, person_of = np.unique(alike[persons], return_index=True, return_inverse=True)
     smallest = np.arange(len(alike))
-    smallest[persons] = persons[first][same]
+    smallest[persons] = persons[first][person_of]
     return np.asarray(smallest[numbers], np.int64)

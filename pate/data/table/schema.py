@@ -135,22 +135,22 @@ class TextColumn(Column):
         )
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        known = super().encode(array, spelling)
+        values = super().encode(array, spelling)
         if self.vectors is None:
-            return known
+            return values
         block = self.vectors.vectors(texts_of(as_texts(array))) * np.float32(self.weight)
         # a missing one says nothing, either
-        unknown = int((~block.any(axis=1)).sum()) - int(known.strange[1])
-        return Encoded(block, known.wrong, known.strange + np.array([unknown, 0]))
+        unknown = int((~block.any(axis=1)).sum()) - int(values.strange[1])
+        return Encoded(block, values.wrong, values.strange + np.array([unknown, 0]))
 
     def plain(self) -> dict[str, Any]:
         if (made := self.vectors) is None:
             return super().plain()
-        how = {"vectors": made.kind, "dimension": made.dimension, **made.origin}
+        extractor = {"vectors": made.kind, "dimension": made.dimension, **made.origin}
         return {
             "kind": self.kind,
             "weight": self.weight,
-            **how,
+            **extractor,
             "file": made.file,
             "sha256": made.digest,
         }
@@ -210,21 +210,21 @@ class NumberColumn(Column):
 
     @classmethod
     def of(cls, name: str, numbers: NDArray[np.float64]) -> Self:
-        known = numbers[~np.isnan(numbers)]
+        finite = numbers[~np.isnan(numbers)]
         mean, std, low, high = (
-            float(each) for each in (known.mean(), known.std(), known.min(), known.max())
+            float(number) for number in (finite.mean(), finite.std(), finite.min(), finite.max())
         )
         flat = not std > 1e-12 * max(abs(mean), 1e-300)
-        column = cls(name, len(known) < len(numbers), mean, 1.0 if flat else std, low, high)
+        column = cls(name, len(finite) < len(numbers), mean, 1.0 if flat else std, low, high)
         if flat:
             return column
-        if ((known == low) | (known == high)).all():
+        if ((finite == low) | (finite == high)).all():
             return replace(column, unit=(high - low) / std)
-        scaled = (known - mean) / std
+        scaled = (finite - mean) / std
         if not scipy.stats.kurtosis(scaled) > _LONG_TAIL:
             return column
-        some = scaled[:: max(1, len(scaled) // MOST_TEXTS)]
-        power = round(min(max(float(scipy.stats.yeojohnson_normmax(some)), 0.0), 2.0), 2)
+        sample = scaled[:: max(1, len(scaled) // MOST_TEXTS)]
+        power = round(min(max(float(scipy.stats.yeojohnson_normmax(sample)), 0.0), 2.0), 2)
         bent = _powers(scaled, power)
         return replace(column, power=power, center=float(bent.mean()), unit=float(bent.std()))
 
@@ -243,12 +243,12 @@ class NumberColumn(Column):
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         numbers = self.numbers(array, spelling)
         missing = np.isnan(numbers)
-        known = np.isfinite(numbers)
+        is_known = np.isfinite(numbers)
         block = np.zeros((len(numbers), len(self.feature_names)), np.float32)
         powers = _powers(
-            (numbers[known].clip(self.min, self.max) - self.mean) / self.std, self.power
+            (numbers[is_known].clip(self.min, self.max) - self.mean) / self.std, self.power
         )
-        block[known, 0] = (powers - self.center) / self.unit
+        block[is_known, 0] = (powers - self.center) / self.unit
         block[:, 1:] = missing[:, None]
         outside = (numbers < self.min) | (numbers > self.max)
         return Encoded(block, np.isinf(numbers), np.array([outside.sum(), missing.sum()]))
@@ -281,9 +281,9 @@ def _powers(
     """Yeo and Johnson's power of numbers, or the `way` back."""
     if power == 1:
         return numbers
-    of = getattr(scipy.special, way)  # loads slowly, so not as a default argument
+    function = getattr(scipy.special, way)  # loads slowly, so not as a default argument
     return np.asarray(
-        np.sign(numbers) * of(np.abs(numbers), np.where(numbers >= 0, power, 2 - power))
+        np.sign(numbers) * function(np.abs(numbers), np.where(numbers >= 0, power, 2 - power))
     )
 
 
@@ -319,12 +319,12 @@ class DateColumn(NumberColumn):
         return np.where(absent, np.nan, days)
 
     def plain(self) -> dict[str, Any]:
-        said = super().plain()
+        description = super().plain()
         if self.order is not None:
-            said["order"] = self.order
+            description["order"] = self.order
         if self.absent:
-            said["absent"] = list(self.absent)
-        return said
+            description["absent"] = list(self.absent)
+        return description
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
@@ -365,17 +365,17 @@ class CategoryColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        said = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
-        return tuple(f"{self.name}={each}" for each in said)
+        values = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
+        return tuple(f"{self.name}={value}" for value in values)
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         words = as_texts(array)
-        known = arrow().array(self.categories, arrow().string())
-        codes = cells.codes_of(words, known)
+        categories = arrow().array(self.categories, arrow().string())
+        codes = cells.codes_of(words, categories)
         missing = missing_in(words)
         if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
             otherwise = cells.codes_of(
-                cells.as_values(words, spelling), cells.as_values(known, spelling)
+                cells.as_values(words, spelling), cells.as_values(categories, spelling)
             )
             codes = np.where(codes < 0, otherwise, codes)
         unknown = (codes < 0) & ~missing
@@ -400,7 +400,9 @@ class CategoryColumn(Column):
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
         categories = said["categories"]
-        good = isinstance(categories, list) and all(isinstance(each, str) for each in categories)
+        good = isinstance(categories, list) and all(
+            isinstance(category, str) for category in categories
+        )
         require(
             good, f"{name}.categories", categories, "a list of words, numbers among them in quotes"
         )
@@ -414,7 +416,7 @@ _COLUMNS: tuple[type[Column], ...] = (
     TextColumn,
     EmptyColumn,
 )
-KINDS = {each.kind: each for each in _COLUMNS}
+KINDS = {column.kind: column for column in _COLUMNS}
 
 
 @dataclass(frozen=True)
@@ -434,27 +436,27 @@ class TableSettings:
 
     def plain(self) -> dict[str, Any]:
         """Returns what is not as it is by default, tuples as lists."""
-        said = {}
+        settings = {}
         for setting in fields(self):
             value = getattr(self, setting.name)
             if value != setting.default:
-                said[setting.name] = list(value) if isinstance(value, tuple) else value
-        return said
+                settings[setting.name] = list(value) if isinstance(value, tuple) else value
+        return settings
 
     @classmethod
     def read(cls, said: Mapping[str, Any], *, name: str) -> Self:
         """Returns the settings of what `plain` gave; `name` is of where it was said, for messages."""
-        given = said.get("settings") if isinstance(said, Mapping) else None
-        if given is None:
+        settings = said.get("settings") if isinstance(said, Mapping) else None
+        if settings is None:
             return cls()
         names = tuple(setting.name for setting in fields(cls))
         rule = f"settings of pate-schema, some of {', '.join(names)}"
-        require(isinstance(given, Mapping), f"{name}.settings", given, rule)
-        for key in given:
-            require(key in names, f"{name}.settings.{key}", given[key], rule)
+        require(isinstance(settings, Mapping), f"{name}.settings", settings, rule)
+        for key in settings:
+            require(key in names, f"{name}.settings.{key}", settings[key], rule)
 
         def listed(key: str) -> Any:
-            value = given.get(key, ())
+            value = settings.get(key, ())
             return tuple(map(str, value)) if isinstance(value, list) else value
 
         drop = listed("drop")
@@ -463,10 +465,10 @@ class TableSettings:
         return cls(
             labels=listed("labels"),
             group=listed("group") or None,
-            id=given.get("id"),
+            id=settings.get("id"),
             drop=drop,
-            label_separator=given.get("label_separator"),
-            encoding=given.get("encoding", UTF_8),
+            label_separator=settings.get("label_separator"),
+            encoding=settings.get("encoding", UTF_8),
         )
 
     @classmethod
@@ -496,12 +498,12 @@ class TableSchema(Preprocessing):
         spelling: Spelling = USUAL,
     ) -> Self:
         """What a public table says of each column: its kind, range or 50 most frequent words."""
-        known = spelling.known(
+        known_cells = spelling.known(
             table.select([name for name in table.column_names if name not in texts])
         )
         kinds = {
-            name: _column_of(name, known.column(name), name in codes, spelling)
-            for name in known.column_names
+            name: _column_of(name, known_cells.column(name), name in codes, spelling)
+            for name in known_cells.column_names
         }
         columns = (
             kinds.get(name) or TextColumn(name, missing=False) for name in table.column_names
@@ -516,13 +518,13 @@ class TableSchema(Preprocessing):
         Rule: in the public pool the variance of all texts together is that of all other columns together, and texts
         share it equally. Where there are no others, vectors have length 1.
         """
-        others = self.without(names)
+        other_columns = self.without(names)
         budget = 0.0
         table = table.take(spread(range(table.num_rows)))
-        if others.columns:
-            budget = float(others.encode(table).features.var(axis=0, dtype=np.float64).sum()) / len(
-                names
-            )
+        if other_columns.columns:
+            budget = float(
+                other_columns.encode(table).features.var(axis=0, dtype=np.float64).sum()
+            ) / len(names)
         made: dict[str, Column] = {}
         for name in [column.name for column in self.columns if column.name in names]:
             texts = texts_of(as_texts(table.column(name)))
@@ -540,31 +542,31 @@ class TableSchema(Preprocessing):
 
     @property
     def texts(self) -> dict[str, TextVectors]:
-        found = (
+        places = (
             (column.name, column.vectors)
             for column in self.columns
             if isinstance(column, TextColumn)
         )
-        return {name: vectors for name, vectors in found if vectors is not None}
+        return {name: vectors for name, vectors in places if vectors is not None}
 
     @property
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
         """Of texts: what they were fitted on; of several the digests of all, one after the other."""
-        made = self.texts
-        if not made:
+        texts = self.texts
+        if not texts:
             return {}
         joined = {
             key: " ".join(
-                dict.fromkeys(str(each.origin.get(key, "")) for each in made.values())
+                dict.fromkeys(str(column.origin.get(key, "")) for column in texts.values())
             ).strip()
-            for key in dict.fromkeys(key for each in made.values() for key in each.origin)
+            for key in dict.fromkeys(key for column in texts.values() for key in column.origin)
         }
-        kinds = ", ".join(dict.fromkeys(each.kind for each in made.values()))
+        kinds = ", ".join(dict.fromkeys(column.kind for column in texts.values()))
         return {
-            "features": f"{kinds} of the texts {', '.join(made)}",
-            "dimension": sum(each.dimension for each in made.values()),
+            "features": f"{kinds} of the texts {', '.join(texts)}",
+            "dimension": sum(column.dimension for column in texts.values()),
             **joined,
-            "extractor_sha256": " ".join(each.digest for each in made.values()),
+            "extractor_sha256": " ".join(column.digest for column in texts.values()),
         }
 
     def save(self, folder: Path | str) -> None:
@@ -609,10 +611,10 @@ class TableSchema(Preprocessing):
             remedy = ways_out([column.name for column in useless], group)
             if first.kind == TextColumn.kind:
                 remedy += f"; {as_setting('data.text', [first.name])} makes features of its words"
-            told = "".join(
+            hints = "".join(
                 f"; {line}" for name, line in (remarks or {}).items() if name == first.name
             )
-            raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}{told}")
+            raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}{hints}")
         require(
             len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id"
         )
@@ -620,7 +622,7 @@ class TableSchema(Preprocessing):
     def encode(self, table: Any) -> Encoded:
         """Of a pyarrow table that has the columns, and cells spelled as the schema says."""
         known = self.spelling.known(
-            table.select([each.name for each in self.columns if each.kind != TextColumn.kind])
+            table.select([column.name for column in self.columns if column.kind != TextColumn.kind])
         )
         made = (
             each.encode(
@@ -648,24 +650,28 @@ class TableSchema(Preprocessing):
     def read_table(self, table: Any, *, first_row: int = 0) -> Encoded:
         """What `encode` gives, or raises where a cell is wrong; messages call the first row by that number."""
         cells.require_columns("data", table.column_names, self.names)
-        made = self.encode(table)
+        encoded = self.encode(table)
         if table.num_rows:
-            found = np.stack([made.wrong.sum(axis=0), made.wrong.argmax(axis=0) + first_row])
-            self.require_right("data", found, table.num_rows)
-        return made
+            wrong_counts = np.stack(
+                [encoded.wrong.sum(axis=0), encoded.wrong.argmax(axis=0) + first_row]
+            )
+            self.require_right("data", wrong_counts, table.num_rows)
+        return encoded
 
     def require_right(self, name: str, wrong: NDArray[np.int64], num_rows: int) -> None:
         """Raises, by counts and first rows `[2, columns]`, where cells are wrong; their values stay unsaid."""
         for column, count, row in zip(self.columns, *wrong.tolist(), strict=True):
             if count:
                 # settings that read numbers which are none as they are spelled
-                own = "data." if "." in name else ""
-                other = "point or " + own + "thousands=." if self.spelling.mark == "," else "comma"
-                hint = f"; other numbers need {own}decimal={other}, words for a missing cell {own}missing=[WORD]"
+                prefix = "data." if "." in name else ""
+                other = (
+                    "point or " + prefix + "thousands=." if self.spelling.mark == "," else "comma"
+                )
+                hint = f"; other numbers need {prefix}decimal={other}, words for a missing cell {prefix}missing=[WORD]"
                 rule = f"{column.expects}, {OTHERS.format(count, num_rows, row + 1)}"
                 if isinstance(column, DateColumn):
                     hint = (
-                        f"; dates in other orders need {own}date_order=dmy, say"
+                        f"; dates in other orders need {prefix}date_order=dmy, say"
                         if column.order is None
                         else ""
                     )
@@ -683,7 +689,7 @@ class TableSchema(Preprocessing):
         lines = {}
         for column, (unknown, missing) in zip(self.columns, counts.tolist(), strict=True):
             untold = missing if missing == num_records or not column.missing else 0
-            found = [f"{untold:,} missing"] * (untold > 0)
+            losses = [f"{untold:,} missing"] * (untold > 0)
             if unknown and isinstance(column, NumberColumn):
                 day = (
                     isinstance(column, DateColumn) and max(abs(column.min), abs(column.max)) < _DAYS
@@ -692,13 +698,13 @@ class TableSchema(Preprocessing):
                     np.datetime64(int(end // 1), "D") if day else f"{end:.6g}"
                     for end in (column.min, column.max)
                 )
-                found.insert(
+                losses.insert(
                     0, f"{unknown:,} outside the public range {' to '.join(map(str, ends))}"
                 )
             elif unknown:
-                found.insert(0, f"{unknown:,} with a word that the public file does not have")
-            if found:
-                lines[f"{name}.{column.name}: {num_records:,} cells, {', '.join(found)}"] = (
+                losses.insert(0, f"{unknown:,} with a word that the public file does not have")
+            if losses:
+                lines[f"{name}.{column.name}: {num_records:,} cells, {', '.join(losses)}"] = (
                     unknown + untold
                 )
         ordered = sorted(lines, key=lambda line: -lines[line])
@@ -707,14 +713,14 @@ class TableSchema(Preprocessing):
             yield f"{name}: {len(ordered) - _COLUMNS_SHOWN} more columns have such cells"
 
     def plain(self) -> dict[str, Any]:
-        said = {
+        description = {
             key: value
             for key, value in asdict(self.spelling).items()
             if value != getattr(USUAL, key)
         }
         return {
             "kind": self.kind,
-            **said,
+            **description,
             "columns": {column.name: column.plain() for column in self.columns},
         }
 
@@ -834,10 +840,10 @@ def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Colu
     else:
         cells.require_no_other_spelling(name, array, spelling)
     counts = cells.counts_of(words)
-    kept = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
-    if 2 * sum(counts[word] for word in kept) < sum(counts.values()):
+    categories = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
+    if 2 * sum(counts[word] for word in categories) < sum(counts.values()):
         return TextColumn(name, missing=False)
-    return CategoryColumn(name, bool(missing_in(words).any()), tuple(sorted(kept)))
+    return CategoryColumn(name, bool(missing_in(words).any()), tuple(sorted(categories)))
 
 
 def _dates_of(name: str, array: Any, spelling: Spelling) -> DateColumn | None:
@@ -880,19 +886,19 @@ def remarks(
     table: Any, schema: TableSchema, *, codes: Collection[str], group: str | None
 ) -> Iterator[tuple[str, str]]:
     """Names of columns that become features, and what is to be said of each, by the public table and settings alone."""
-    known = schema.spelling.known(table)
+    cells = schema.spelling.known(table)
     columns = {column.name: column for column in schema.columns}
     for name in table.column_names:
-        array = known.column(name)
+        array = cells.column(name)
         column = columns[name]
-        said = list(
+        remarks = list(
             _remarks_on(
                 name, array, schema.spelling, name in codes, group is None, column.kind == "date"
             )
         )
         if isinstance(column, DateColumn):
-            said += remarks_on_dates(column, array, schema.spelling)
-        yield from ((name, f"{name}: {each}") for each in said)
+            remarks += remarks_on_dates(column, array, schema.spelling)
+        yield from ((name, f"{name}: {remark}") for remark in remarks)
 
 
 def remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iterator[str]:
@@ -928,14 +934,14 @@ def _remarks_on(
     is_number = fits(numbers)
     known = numbers[np.isfinite(numbers)]
     values, counts = np.unique(known, return_counts=True)
-    whole = not np.any(known % 1)
+    are_whole = not np.any(known % 1)
     # as the numbers of contracts and cases are
-    if whole and _FEWEST <= len(values) == len(numbers):
-        told = "another number in each row"
+    if are_whole and _FEWEST <= len(values) == len(numbers):
+        finding = "another number in each row"
         if ungrouped:
-            told += f"; {group} if it is that of a person"
+            finding += f"; {group} if it is that of a person"
         away = f"{as_setting('data.id', name)} or {drop}"
-        yield f"{told}; if it is the number of a record, {away} takes it from the features"
+        yield f"{finding}; if it is the number of a record, {away} takes it from the features"
     with_zero = arrow().compute.match_substring_regex(words, r"^0\d")
     if is_number and not is_code and arrow().compute.any(with_zero).as_py():
         setting = as_setting("data.category", [name])
@@ -945,7 +951,7 @@ def _remarks_on(
         counts = np.array([*counted.values()], np.int64)
         if not is_code and counted:
             yield from _nearly(counted, counts, spelling)
-    if is_number and not is_code and whole and _are_days(values):
+    if is_number and not is_code and are_whole and _are_days(values):
         yield f"whole numbers that may be dates, such as {words.drop_null()[0]}; written as 2025-01-31 they are dates"
     # Whole numbers or words that occur a few times each are those of people who have several rows.
     people = ungrouped and not is_date
@@ -953,14 +959,14 @@ def _remarks_on(
         step = np.gcd.reduce(np.diff(values).clip(max=_LARGEST).astype(np.int64))
         width = (values[-1] - values[0]) / max(step, 1) + 1
         people &= (
-            whole and not (width <= _WIDE and len(values) < width) and len(values) < len(known)
+            are_whole and not (width <= _WIDE and len(values) < width) and len(values) < len(known)
         )
     rows = int(counts.sum())
     different = len(counts)
     several = different >= _FEWEST and rows <= _MOST_REPEATS * different
     if people and several and counts.max() <= max(_FREQUENT, rows / 10):
-        told = f"{different} values in {rows} rows, which become features and are published"
-        yield f"{told}; {group} if it says whose row it is, {drop} if it is only a name"
+        finding = f"{different} values in {rows} rows, which become features and are published"
+        yield f"{finding}; {group} if it says whose row it is, {drop} if it is only a name"
 
 
 def _are_days(values: NDArray[np.float64]) -> bool:
@@ -993,7 +999,9 @@ def _nearly(
 
     def shown(which: NDArray[np.bool_]) -> list[str]:
         rows = sorted(
-            (-count, word) for word, count, there in zip(words, counts, which, strict=True) if there
+            (-count, word)
+            for word, count, is_seen in zip(words, counts, which, strict=True)
+            if is_seen
         )
         return [
             word if len(word) <= _LONGEST_SHOWN else f"{word[:_LONGEST_SHOWN]}…" for _, word in rows
@@ -1005,30 +1013,31 @@ def _nearly(
     way, settings = max(ways, key=lambda way: int(head[~wrong_in(first, way[0])].sum()))
     wrong = wrong_in(distinct, way)
     if 2 * (left := int(counts[wrong].sum())) <= total:
-        rest = shown(wrong)
+        remaining = shown(wrong)
         kind = "dates" if isinstance(way, str) else " with ".join(["numbers", *sorted(settings)])
-        others = f"{left} {'is' if left == 1 else 'are'} not ({', '.join(rest[:_SHOWN])}{', …' * (len(rest) > _SHOWN)})"
-        whole = [word for word in rest[:_SHOWN] if len(word) <= _LONGEST_SHOWN]
+        examples = ", ".join(remaining[:_SHOWN]) + ", …" * (len(remaining) > _SHOWN)
+        remainder = f"{left} {'is' if left == 1 else 'are'} not ({examples})"
+        short_words = [word for word in remaining[:_SHOWN] if len(word) <= _LONGEST_SHOWN]
         mend = (
-            f"{as_setting('data.missing', whole)} if that means a missing cell, or "
-            if whole
+            f"{as_setting('data.missing', short_words)} if that means a missing cell, or "
+            if short_words
             else ""
         )
-        yield f"{total - left} of {total} cells are {kind}, {others}, so all are words; {mend}mend it in the file"
+        yield f"{total - left} of {total} cells are {kind}, {remainder}, so all are words; {mend}mend it in the file"
         return
-    beside = np.array([_BESIDE.fullmatch(word) is not None for word in words])
-    if 2 * (found := int(counts[beside].sum())) >= total:
-        told = (
-            f"{found} of {total} cells are numbers with something beside them ({shown(beside)[0]})"
+    is_dash = np.array([_BESIDE.fullmatch(word) is not None for word in words])
+    if 2 * (found := int(counts[is_dash].sum())) >= total:
+        finding = (
+            f"{found} of {total} cells are numbers with something beside them ({shown(is_dash)[0]})"
         )
-        yield f"{told}, so all are words; take it away in the file to make numbers of them"
+        yield f"{finding}, so all are words; take it away in the file to make numbers of them"
         return
     dated = np.array(
         [len(word) <= _LONGEST_DATE and _YEAR.search(word) is not None for word in words]
     )
     if dated.sum() >= _FEWEST_DATES and 2 * (found := int(counts[dated].sum())) >= total:
-        told = f"{found} of {total} cells are words with a year in them ({shown(dated)[0]})"
-        yield f"{told}; if they are dates, write them as 2025-01-31 in all files, or else they stay categories"
+        finding = f"{found} of {total} cells are words with a year in them ({shown(dated)[0]})"
+        yield f"{finding}; if they are dates, write them as 2025-01-31 in all files, or else they stay categories"
 
 
 class UnlikePublic(UserWarning):

@@ -104,20 +104,20 @@ class Labels:
                 if not wrong[:, place].any():
                     continue
             coded = as_texts(column).dictionary_encode()
-            known = words or _TRUTHS
-            place_of = {word: code for code, word in enumerate(known)}
+            truths = words or _TRUTHS
+            place_of = {word: code for code, word in enumerate(truths)}
             if any(map(is_list, coded.dictionary.to_pylist())):
                 self.hint = f"; {as_setting('data.label_separator', ';')} reads lists of labels"
             codes = [
                 *(place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()),
                 -1,
             ]
-            said = np.array(codes)[
+            truth = np.array(codes)[
                 coded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)
             ]
-            rows = (said >= 0) | (words is not None)
-            labels[rows, place] = said[rows] >= len(known) // 2
-            wrong[rows, place] = said[rows] < 0
+            rows = (truth >= 0) | (words is not None)
+            labels[rows, place] = truth[rows] >= len(truths) // 2
+            wrong[rows, place] = truth[rows] < 0
         return labels, wrong
 
     def _named(self, table: Any) -> tuple[Bits, Bits]:
@@ -126,20 +126,20 @@ class Labels:
         distinct = texts.dictionary.to_pylist()
         place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
         # the last of an empty cell
-        known = np.zeros((len(distinct) + 1, len(self.names)), np.bool_)
-        wrong = np.zeros_like(known)
-        is_strange = np.zeros(len(known), np.int64)
+        has_label = np.zeros((len(distinct) + 1, len(self.names)), np.bool_)
+        wrong = np.zeros_like(has_label)
+        is_strange = np.zeros(len(has_label), np.int64)
         for row, text in enumerate(distinct):
             try:
                 words = names_in(text, self.separator)
             except NoNames:
                 wrong[row] = True
                 continue
-            known[row, [place_of[word] for word in words if word in place_of]] = True
+            has_label[row, [place_of[word] for word in words if word in place_of]] = True
             is_strange[row] = not place_of.keys() >= set(words)
         rows = texts.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
         self.unknown += int(is_strange[rows].sum())
-        return np.asarray(known[rows]), np.asarray(wrong[rows])
+        return np.asarray(has_label[rows]), np.asarray(wrong[rows])
 
 
 class Named(NamedTuple):
@@ -174,7 +174,7 @@ class Rows:
         self._labels = labels
         self.inputs, self.labels = (Spilled(), Spilled())  # type: Any, Any
         of_names = (*named.group, named.id, named.budget)
-        self._words: dict[str, list[Any]] = {each: [] for each in of_names if each is not None}
+        self._words: dict[str, list[Any]] = {name: [] for name in of_names if name is not None}
         # How many cells of each column and label are wrong, and the first row with one.
         self._wrong = np.zeros((2, len(schema.columns) + len(labels.names)), np.int64)
         self.strange = np.zeros((len(schema.columns), 2), np.int64)  # see `Encoded`
@@ -184,26 +184,30 @@ class Rows:
         self.labeled = split != "public"
         # int64 `[n]`, of the rows of the file, from 0
         self.numbers = np.concatenate(
-            [np.zeros(0, np.int64), *(self._add(*each) for each in batches)]
+            [np.zeros(0, np.int64), *(self._add(*batch) for batch in batches)]
         )
         wrong, wrong_labels = np.split(self._wrong, [len(schema.columns)], axis=1)
         schema.require_right(name, wrong, len(self.numbers))
         for label, count, row in zip(labels.names, *wrong_labels.tolist(), strict=True):
             if count and self.labeled:
-                found = OTHERS.format(count, len(self.numbers), row + 1)
+                strangers = OTHERS.format(count, len(self.numbers), row + 1)
                 if labels.column is not None:
-                    raise InvalidValue(f"{name}.{labels.column}: expected {labels.rule}, {found}")
+                    raise InvalidValue(
+                        f"{name}.{labels.column}: expected {labels.rule}, {strangers}"
+                    )
                 raise InvalidValue(
-                    f"{name}.{label}: expected 0 or 1 in a label's column, {found}{labels.hint}"
+                    f"{name}.{label}: expected 0 or 1 in a label's column, {strangers}{labels.hint}"
                 )
         words = {column: arrow().chunked_array(chunks) for column, chunks in self._words.items()}
-        for column, each in words.items():
+        for column, cells_of_column in words.items():
             unseen = (
-                arrow().compute.sum(arrow().compute.match_substring_regex(each, _UNSEEN)).as_py()
+                arrow()
+                .compute.sum(arrow().compute.match_substring_regex(cells_of_column, _UNSEEN))
+                .as_py()
                 or 0
             )
-            if missing := each.null_count + unseen:
-                rule = f"a value in each row, {missing} of {len(each)} rows have none"
+            if missing := cells_of_column.null_count + unseen:
+                rule = f"a value in each row, {missing} of {len(cells_of_column)} rows have none"
                 raise InvalidValue(f"{name}.{column}: expected {rule}")
         # words `[n]` of each column that says whose a row is
         self.groups = [words[column] for column in named.group]
@@ -216,21 +220,21 @@ class Rows:
         features, wrong, strange = self._schema.encode(batch)
         self.inputs.append(features)
         self.strange += strange
-        for column, known in self.texts.items():
-            known += texts_of(as_texts(batch.column(column)[: TEXTS_ASKED - len(known)]))
-        there = [column for column in self._labels.columns if column in batch.column_names]
+        for column, texts in self.texts.items():
+            texts += texts_of(as_texts(batch.column(column)[: TEXTS_ASKED - len(texts)]))
+        label_columns = [column for column in self._labels.columns if column in batch.column_names]
         batch = self._schema.spelling.known(
-            batch.select(list(dict.fromkeys((*there, *self._words))))
+            batch.select(list(dict.fromkeys((*label_columns, *self._words))))
         )
         bits = wrong_bits = np.zeros((len(numbers), len(self._labels.names)), np.bool_)
-        if len(there) == len(self._labels.columns):
+        if len(label_columns) == len(self._labels.columns):
             bits, wrong_bits = self._labels.read(batch, self._schema.spelling)
         wrong = np.concatenate([wrong, wrong_bits], axis=1)
         self._wrong[1] = np.where(self._wrong[0], self._wrong[1], numbers[wrong.argmax(axis=0)])
         self._wrong[0] += wrong.sum(axis=0)
         self.labels.append(bits)
         self.labeled |= any(
-            not cells.missing_in(as_texts(batch.column(column))).all() for column in there
+            not cells.missing_in(as_texts(batch.column(column))).all() for column in label_columns
         )
         for column, words in self._words.items():
             words.append(as_texts(batch.column(column)))
@@ -245,7 +249,7 @@ def gathered(batches: Numbered, size: int, advance: Callable[[int], object]) -> 
     for rows, table in batches:
         numbers.append(rows)
         tables.append(table)
-        if (held := sum(each.nbytes for each in tables)) >= _GATHERED:
+        if (held := sum(table.nbytes for table in tables)) >= _GATHERED:
             yield np.concatenate(numbers), arrow().concat_tables(tables)
             numbers = []
             tables = []
@@ -307,9 +311,10 @@ def dataset_of(
     private = rows["private"]
     public = rows["public"]
     ids, groups, shared, alike = _numbers_of(parts, named, schema.spelling)
-    made = zip(SPLITS, parts, ids, groups, strict=True)
+    rows_of_splits = zip(SPLITS, parts, ids, groups, strict=True)
     splits: dict[str, Any] = {
-        split: Split(part.inputs, part.labels, *each) for split, part, *each in made
+        split: Split(part.inputs, part.labels, *row_names)
+        for split, part, *row_names in rows_of_splits
     }
     order = np.random.default_rng(seed).permutation(len(public.labels))
     names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
@@ -330,14 +335,14 @@ def dataset_of(
 
     def values(columns: list[Any]) -> frozenset[bytes]:
         """Values as they are spelled, by which older ledgers know them, and names of persons in any letters."""
-        said = set[str]()
+        spellings = set[str]()
         for column in columns:
             words = column.unique()
             names = names_of(words, schema.spelling).to_pylist()
-            said.update(cells.as_values(words, schema.spelling).to_pylist())
-            said.update(names)
-            said.update(map(str.casefold, names))
-        return frozenset(word.encode() for word in said)
+            spellings.update(cells.as_values(words, schema.spelling).to_pylist())
+            spellings.update(names)
+            spellings.update(map(str.casefold, names))
+        return frozenset(word.encode() for word in spellings)
 
     return Dataset(
         real=True,
@@ -382,13 +387,15 @@ def _numbers_of(parts: list[Rows], named: Named, spelling: Spelling) -> Any:
     shared = None
     groups = owners[0] if owners else None
     if len(owners) > 1:
-        shared = SharedRecords.of(group, [each[0] for each in owners])
-        whole = linked([np.concatenate(each) for each in owners])  # no owner is in two splits
-        groups = np.split(whole, np.cumsum([len(each) for each in owners[0]])[:-1])
+        shared = SharedRecords.of(group, [owner[0] for owner in owners])
+        linked_groups = linked(
+            [np.concatenate(owner) for owner in owners]
+        )  # no owner is in two splits
+        groups = np.split(linked_groups, np.cumsum([len(rows) for rows in owners[0]])[:-1])
     if id is not None:
-        free = 1 + max(int(each.max()) for each in ids)
-        known = zip(SPLITS, ids, groups or ids, strict=True)
-        ids = [_told_apart(id, *each, free + place * 2**48) for place, each in enumerate(known)]
+        free = 1 + max(int(numbers.max()) for numbers in ids)
+        splits = zip(SPLITS, ids, groups or ids, strict=True)
+        ids = [_told_apart(id, *each, free + place * 2**48) for place, each in enumerate(splits)]
     if groups is None or (shared is not None and shared.weights is not None):
         groups = ids
     return ids, groups, shared, remarks
@@ -400,8 +407,8 @@ def _told_apart(id: str, split: str, ids: Numbers, groups: Numbers, free: int) -
     later = np.setdiff1d(np.arange(len(ids)), first)
     alike = split != "public" and groups is not ids and np.array_equal(groups[first][again], groups)
     if len(later) and not alike:
-        found = f"{len(later)} of {len(ids)} rows of {split} have that of another row"
-        raise InvalidValue(f"data.id={id}: expected another id in each row, {found}")
+        repeats = f"{len(later)} of {len(ids)} rows of {split} have that of another row"
+        raise InvalidValue(f"data.id={id}: expected another id in each row, {repeats}")
     ids = ids.copy()
     ids[later] = free + np.arange(len(later))
     return ids
@@ -454,7 +461,7 @@ def private_cells(batches: Numbered, *, of_text: bool = False) -> str:
         names = sorted(table.column_names)
         texts = [as_texts(table.column(name)).fill_null(_GONE) for name in names]
         if of_text:
-            texts = [cells.with_points(each) for each in texts]
+            texts = [cells.with_points(column) for column in texts]
         lines = arrow().compute.binary_join_element_wise(*texts, _BETWEEN)
         rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
     digest = hashlib.sha256(_BETWEEN.join(names).encode())
@@ -467,10 +474,10 @@ _MOST_NAMED = 5  # columns in a line
 
 def _few(names: list[str]) -> str:
     """Lists columns by name, at most five of them."""
-    shown = ", ".join(names[:_MOST_NAMED])
+    listed = ", ".join(names[:_MOST_NAMED])
     more = len(names) - _MOST_NAMED
     columns = "column" if len(names) == 1 else "columns"
-    return f"{columns} {shown} and {more} more" if more > 0 else f"{columns} {shown}"
+    return f"{columns} {listed} and {more} more" if more > 0 else f"{columns} {listed}"
 
 
 @dataclass(frozen=True)
@@ -591,9 +598,9 @@ class Table(TextReader):
         role_of: dict[str, str] = {}
         for role in (*_ROLES, "text"):
             for column in self._named(role):
-                there = role_of.setdefault(column, role)
-                alike = there == role or {there, role} == {"group", "id"}
-                require(alike, f"data.{role}", column, f"another column than data.{there}")
+                first_role = role_of.setdefault(column, role)
+                alike = first_role == role or {first_role, role} == {"group", "id"}
+                require(alike, f"data.{role}", column, f"another column than data.{first_role}")
         twice = next((column for column in self.text if column in self.category), None)
         require(twice is None, "data.text", twice, "another column than data.category")
 
@@ -617,16 +624,16 @@ class Table(TextReader):
 
         A group that the file names is taken over: to protect something else, `group` names it.
         """
-        said = self._said
+        public_words = self._said
         changes: dict[str, Any] = {}
-        if not self.labels and said.labels:
-            changes["labels"] = said.labels
-            changes["label_separator"] = self.label_separator or said.label_separator
+        if not self.labels and public_words.labels:
+            changes["labels"] = public_words.labels
+            changes["label_separator"] = self.label_separator or public_words.label_separator
         for name in ("group", "id"):
-            if getattr(self, name) is None and getattr(said, name) is not None:
-                changes[name] = getattr(said, name)
-        if self.encoding == UTF_8 and said.encoding != UTF_8:
-            changes["encoding"] = said.encoding
+            if getattr(self, name) is None and getattr(public_words, name) is not None:
+                changes[name] = getattr(public_words, name)
+        if self.encoding == UTF_8 and public_words.encoding != UTF_8:
+            changes["encoding"] = public_words.encoding
         if not changes:
             return self
         table = replace(self, **changes)
@@ -644,20 +651,24 @@ class Table(TextReader):
         spelled = replace(schema, spelling=self._public.spelling(schema.spelling))
         private = self._files["private"]
         splits = {split: self._rows(split, spelled, stage) for split in SPLITS}
-        how: dict[str, Any] = {
+        fields_of_dataset: dict[str, Any] = {
             "name": self.name,
             "kind": "features",
             "label_names": self._label_form.names,
         }
-        how |= {"preprocessing": schema, "notes": self._notes(), "seed": self.seed}
-        how["private_cells"] = private_cells(private.rows(), of_text=private.is_text)
+        fields_of_dataset |= {"preprocessing": schema, "notes": self._notes(), "seed": self.seed}
+        fields_of_dataset["private_cells"] = private_cells(private.rows(), of_text=private.is_text)
         columns = list(schema.names)
 
         def cells_of(split: str) -> NDArray[np.uint64]:
             return cell_numbers(self._files[split].rows(columns), spelled)
 
         return dataset_of(
-            splits, spelled, Named(self._named("group"), self.id), cells_of=cells_of, **how
+            splits,
+            spelled,
+            Named(self._named("group"), self.id),
+            cells_of=cells_of,
+            **fields_of_dataset,
         )
 
     def private_records(self) -> PrivateRecords:
@@ -684,7 +695,7 @@ class Table(TextReader):
         people = None if self.group is None else People.of(read.groups, spelling)
         groups = ids if people is None else people.groups()[0]
         alike = () if people is None else tuple(people.remarks(f"data.group={self.group}"))
-        known = private_cells(file.rows(), of_text=file.is_text)
+        private_words = private_cells(file.rows(), of_text=file.is_text)
         records = Split(read.inputs, read.labels, ids, groups)
         notes = (*self._notes(), *alike, *unlike_public("private", schema.columns, read))
         return PrivateRecords(
@@ -692,16 +703,16 @@ class Table(TextReader):
             self._label_form.names,
             records,
             schema,
-            known,
+            private_words,
             notes=notes,
             group_unit=Named(self._named("group"), self.id).group_unit,
         )
 
     def require_settings(self) -> None:
         """Raises unless settings name labels and three files, or one with a column of splits; no file is opened."""
-        given = {split: getattr(self, split) for split in SPLITS}
+        paths = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
-            good = not any(given.values()) and self.split is not None
+            good = not any(paths.values()) and self.split is not None
             require(
                 good,
                 "data.path",
@@ -709,9 +720,9 @@ class Table(TextReader):
                 f"data.split=COLUMN and no other file beside it: {_FILES}",
             )
         if self.path is None:
-            for split, path in given.items():
+            for split, path in paths.items():
                 require(path is not None and self.split is None, f"data.{split}", path, _FILES)
-            require_files_apart({split: str(path) for split, path in given.items()})
+            require_files_apart({split: str(path) for split, path in paths.items()})
         labels = self.labels or self._said.labels
         require(len(labels) > 0, "data.labels", list(labels), _LABELS)
 
@@ -760,8 +771,10 @@ class Table(TextReader):
         table = file.read(features)
         spelling = file.spelling()
         schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
-        others = table.select([name for name in features if name not in self.text])
-        return schema, tuple(remarks(others, schema, codes=self.category, group=self._owners))
+        features_table = table.select([name for name in features if name not in self.text])
+        return schema, tuple(
+            remarks(features_table, schema, codes=self.category, group=self._owners)
+        )
 
     def _notes(self) -> tuple[str, ...]:
         form = self._label_form
@@ -775,8 +788,10 @@ class Table(TextReader):
                 f"data.labels={form.column}: the labels that the public file names: {names}"
             )
         if form.unknown:
-            told = f"{form.unknown} rows name a label that is none of {names}: it is left out"
-            words.append(f"data.labels={form.column}: {told}")
+            unknown_labels = (
+                f"{form.unknown} rows name a label that is none of {names}: it is left out"
+            )
+            words.append(f"data.labels={form.column}: {unknown_labels}")
         words += dict.fromkeys(
             line for file in self._files.values() if (line := file.encoding_remark()) is not None
         )
@@ -794,32 +809,39 @@ class Table(TextReader):
                 else f"{LABEL_HINT}; data.true=WORD names another word for yes"
             )
             return Labels(self.labels, self._truths(), hint)
-        known = [name for file in self._files.values() for name in file.names]
+        column_names = [name for file in self._files.values() for name in file.names]
         column = self.labels[0]
         names = self.labels[1:]
         separator = self.label_separator
         file = self._files.get("public")
         named = dict[str, set[str]]()
-        if file is not None and not (names and column in known):
-            whole = replace(file, whole_lists=tuple(file.names))
+        if file is not None and not (names and column in column_names):
+            whole_file = replace(file, whole_lists=tuple(file.names))
             for name, texts in _words_in(
-                whole, [column] if column in known else file.names
+                whole_file, [column] if column in column_names else file.names
             ).items():
-                named[name] = self._label_names(name, texts, may_be_other=column not in known)
+                named[name] = self._label_names(
+                    name, texts, may_be_other=column not in column_names
+                )
         # the public column whose cells name the labels of the setting and no other
-        if column not in known:
+        if column not in column_names:
             names = self.labels
-            wanted = {one_spelling(label) for label in names}
-            wanted |= {word for label in names for word in names_in(label, separator)}
-            column, *others = [
-                name for name, words in named.items() if words and words <= wanted
+            wanted_labels = {one_spelling(label) for label in names}
+            wanted_labels |= {word for label in names for word in names_in(label, separator)}
+            column, *other_columns = [
+                name for name, words in named.items() if words and words <= wanted_labels
             ] or [""]
             rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
-            require(bool(column) and not others, "data.labels", f"[{','.join(self.labels)}]", rule)
+            require(
+                bool(column) and not other_columns,
+                "data.labels",
+                f"[{','.join(self.labels)}]",
+                rule,
+            )
         names = names or tuple(sorted(named.get(column, ())))
         rule = f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows are secret"
         require(len(names) > 0, "data.labels", f"[{column}]", rule)
-        clash = next((name for name in names if name in known), None)
+        clash = next((name for name in names if name in column_names), None)
         require(
             clash is None,
             "data.labels",
@@ -857,10 +879,10 @@ class Table(TextReader):
         require(
             len(found) > 0, "data.true", self.true, "a word of some label's column, and none has it"
         )
-        for label, others in found.items():
-            rule = f"{self.true} and one other word in {label}, it has {len(others)} others"
-            require(len(others) < 2, "data.true", self.true, rule)
-        return {label: (next(iter(others), None), yes) for label, others in found.items()}
+        for label, other_words in found.items():
+            rule = f"{self.true} and one other word in {label}, it has {len(other_words)} others"
+            require(len(other_words) < 2, "data.true", self.true, rule)
+        return {label: (next(iter(other_words), None), yes) for label, other_words in found.items()}
 
     def _table_schema(self) -> TableSchema:
         if self.schema is None:
@@ -884,16 +906,16 @@ class Table(TextReader):
 
     @cached_property
     def _no_features(self) -> set[str]:
-        others = {
+        other_roles = {
             column for role in ("drop", "group", "budget", "id") for column in self._named(role)
         }
         # Columns that the schema's file leaves out stay so, also where settings name other labels or another id.
-        others |= {
+        other_roles |= {
             *self._said.drop,
             *self._said.labels,
             *([] if self._said.id is None else [self._said.id]),
         }
-        return {*self._label_form.names, *self._label_form.columns, *others}
+        return {*self._label_form.names, *self._label_form.columns, *other_roles}
 
     @cached_property
     # of each split that settings name: its own, or the rows of one for all
@@ -903,7 +925,7 @@ class Table(TextReader):
             path = Path(self.path)
             encoding = str(self.encoding)
             return {
-                each: TableFile(
+                split: TableFile(
                     path,
                     "data.path",
                     encoding,
@@ -911,11 +933,11 @@ class Table(TextReader):
                     self.thousands,
                     self.missing,
                     self.split,
-                    each,
+                    split,
                     date_order=self.date_order,
                     first_year=self.first_year,
                 )
-                for each in SPLITS
+                for split in SPLITS
             }
         encodings = (
             self.encoding
@@ -945,12 +967,12 @@ class Table(TextReader):
     def _wanted(self, split: str) -> list[str]:
         """The columns that settings name and a file has to have, or raises: a public one may have no label at all."""
         file = self._files[split]
-        there = {name.casefold() for name in self._files[split].names}
+        folded_names = {name.casefold() for name in self._files[split].names}
         named = {
             role: self._named(role) for role in ("group", "id", *["budget"] * (split == "private"))
         }
         labels = self._label_form.columns
-        if split != "public" or any(name.casefold() in there for name in labels):
+        if split != "public" or any(name.casefold() in folded_names for name in labels):
             named = {"labels": labels, **named}
         for role, columns in named.items():
             for column in columns:
@@ -965,19 +987,21 @@ class Table(TextReader):
         return ", ".join(self._named("group")) or None
 
     def _named(self, role: str) -> tuple[str, ...]:
-        named = getattr(self, role) or ()
-        return (named,) if isinstance(named, str) else named
+        role_columns = getattr(self, role) or ()
+        return (role_columns,) if isinstance(role_columns, str) else role_columns
 
     def _require_columns(self) -> None:
         """Raises unless each file has the columns that settings name, and those of the public file."""
-        there = list(dict.fromkeys(name for file in self._files.values() for name in file.names))
+        column_names = list(
+            dict.fromkeys(name for file in self._files.values() for name in file.names)
+        )
         for column in self.drop:
-            cells.require_column("data.drop", column, there, "a file")
+            cells.require_column("data.drop", column, column_names, "a file")
         names_of = {split: frozenset(file.names) for split, file in self._files.items()}
         for split, file in self._files.items():
             self._wanted(split)
             for name in file.names:
-                lacking = next((each for each in SPLITS if name not in names_of[each]), None)
+                lacking = next((split for split in SPLITS if name not in names_of[split]), None)
                 if lacking is not None and name not in self._no_features:
                     rule = f"it in every file, data.{lacking} lacks it; {ways_out([name], self._owners)}"
                     raise InvalidValue(f"{file.name}.{name}: expected {rule}")
@@ -993,22 +1017,22 @@ class Table(TextReader):
         name = file.name if self.path is None else f"data.path, {split}"
         batches = file.rows(columns)
         size = file.path.stat().st_size // 1000
-        named = Named(self._named("group"), self.id, self.budget if split == "private" else None)
+        roles = Named(self._named("group"), self.id, self.budget if split == "private" else None)
         with (
             stage(f"texts of {split} records, kB", size)
             if schema.texts
             else unwatched("", 0) as advance
         ):
             batches = gathered(batches, size, advance) if schema.texts else batches
-            return Rows(batches, schema, self._label_form, named, name=name, split=split)
+            return Rows(batches, schema, self._label_form, roles, name=name, split=split)
 
 
 def _words_in(file: TableFile, names: Iterable[str]) -> dict[str, set[str]]:
     """The words in columns of a file, as far as it has them."""
-    there = frozenset(file.names)
-    words = {name: set[str]() for name in names if name in there}
+    file_columns = frozenset(file.names)
+    words = {name: set[str]() for name in names if name in file_columns}
     for _, batch in file.rows([*words]) if words else ():
-        known = file.spelling().known(batch)
-        for name, said in words.items():
-            said.update(as_texts(known.column(name)).drop_null().unique().to_pylist())
+        known_cells = file.spelling().known(batch)
+        for name, cell_words in words.items():
+            cell_words.update(as_texts(known_cells.column(name)).drop_null().unique().to_pylist())
     return words
