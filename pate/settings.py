@@ -6,12 +6,12 @@ publishes come from these classes. To add a setting, add a field here and use it
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
-_ADJACENCY = "replace_one (one record changes) or add_remove (one teacher is added or removed)"
 _FORMAT = "text, or json: one object on the last line"
-_REDRAW = "true replaces a lost release by a new one with fresh noise, which costs its price a second time"
 _DATE_ORDER = (
     "the order of dates where the file does not say it, as 04.03.2024 does not: dmy, mdy or ymd"
 )
@@ -32,8 +32,8 @@ def setting(
     Args:
         default: the value where nothing is said; a list is copied. `MISSING` where one has to be said.
         help_text: for `--help`; it begins in lower case, and ends without a full stop.
-        beside_release: whether the release does not depend on it, so that a run goes on in its folder with another
-            value.
+        beside_release: whether the release does not depend on it, or the votes of `pate-vote`, so that a run goes on
+            in its folder with another value.
         published: whether its value may stand in a release's `config.yaml`.
         is_path: whether it names a file or folder, of which every spelling is taken as it is.
         is_name: whether its words are names, such as of columns, also where they look like numbers.
@@ -53,8 +53,8 @@ def setting(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Settings of all commands that build parts from a configuration."""
+class Targets:
+    """Settings of which classes a configuration may name."""
 
     allowed_targets: list[str] = setting(
         [], "modules of your own whose classes a _target_ may name, such as '[my_module.]'"
@@ -62,10 +62,20 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guarantee(Settings):
+class PartSettings(Targets):
+    """Settings that an aggregator is made with."""
+
+    adjacency: str = setting(
+        "replace_one",
+        "replace_one (one record changes) or add_remove (one teacher is added or removed)",
+        published=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
     """Settings of what a price is for."""
 
-    adjacency: str = setting("replace_one", _ADJACENCY, published=True)
     target_delta: float = setting(
         1e-6,
         "the delta of the guarantee, well below one over the number of private records",
@@ -75,7 +85,7 @@ class Guarantee(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedSettings(Guarantee):
-    """Settings of commands that refuse a release which would tell nothing."""
+    """Settings of a release that is refused where it would tell nothing."""
 
     allow_useless: bool = setting(
         False,
@@ -86,7 +96,7 @@ class GuardedSettings(Guarantee):
 
 @dataclass(frozen=True, kw_only=True)
 class AskingSettings(GuardedSettings):
-    """Settings of commands that plan how many queries are asked."""
+    """Settings of a release of which somebody says how many queries are asked."""
 
     num_queries: int = setting(
         600, "how many public samples the teachers vote on, the first ones", published=True
@@ -95,14 +105,20 @@ class AskingSettings(GuardedSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSettings(GuardedSettings):
-    """Settings of commands that release something of private records, and are charged for it."""
+    """Settings of a release of private records, wherever its votes come from, and of what it is charged to."""
 
     target_epsilon: float | None = setting(
         8.0,
         "what the release may cost: the noise follows from it; 36.0 for stable_top_k_boundary",
         published=True,
     )
-    ledger: str | None = setting(
+    noise: str | None = setting(
+        None,
+        "given takes the aggregator's noise as it is, solve makes it meet target_epsilon; by default given where you "
+        "name noise, or max_epsilon, and no target_epsilon",
+        beside_release=True,
+    )
+    ledger: Path | str | None = setting(
         None,
         "a file that records the price of every release of the same private records",
         beside_release=True,
@@ -114,28 +130,20 @@ class ReleaseSettings(GuardedSettings):
         "anything is trained. The cap holds even if you look at earlier releases before you choose the next",
         beside_release=True,
     )
-    redraw: bool = setting(False, _REDRAW, beside_release=True)
+    redraw: bool = setting(
+        False,
+        "true replaces a lost release by a new one with fresh noise, which costs its price a second time",
+        beside_release=True,
+    )
     seed: int | None = setting(
         None, "makes the run reproducible; the noise then protects nobody who knows the seed"
-    )
-    output_dir: str | None = setting(
-        None,
-        "the run's folder, of which you may publish release/; by default named after the settings",
-        beside_release=True,
-        is_path=True,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSettings(AskingSettings, ReleaseSettings):
-    """Settings of `pate-train` beside its parts."""
+class RunSettings(AskingSettings, ReleaseSettings):
+    """Settings of a run, from private records to a student: those of a plan, in Python as well."""
 
-    noise: str | None = setting(
-        None,
-        "given takes the aggregator's noise as it is, solve makes it meet target_epsilon; by default given where you "
-        "name noise, or max_epsilon, and no target_epsilon",
-        beside_release=True,
-    )
     max_epsilon: float | None = setting(
         None,
         "in place of target_epsilon: keeps the noise, and asks only as many queries as this pays for",
@@ -161,12 +169,6 @@ class TrainSettings(AskingSettings, ReleaseSettings):
         "among how many holders of records the teachers are spread, as with pate-vote holders=; the privacy card then "
         "says whom the price covers",
     )
-    logger: str = setting(
-        "tensorboard",
-        "tensorboard (curves in the run's folder), none, or mlflow (extra mlflow). MLflow logs only what release/ "
-        "holds, in the run's folder or on the server that MLFLOW_TRACKING_URI names",
-        beside_release=True,
-    )
     all_records: bool | None = setting(
         None,
         "false leaves out the model of all private records, which the report takes as the ceiling; by default it is "
@@ -182,7 +184,31 @@ class TrainSettings(AskingSettings, ReleaseSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VotesOfOthers(Settings):
+class FolderSettings(PartSettings):
+    """Settings of commands that leave a release in a folder."""
+
+    output_dir: str | None = setting(
+        None,
+        "the run's folder, of which you may publish release/; by default named after the settings",
+        beside_release=True,
+        is_path=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings(RunSettings, FolderSettings):
+    """Settings of `pate-train` beside its parts."""
+
+    logger: str = setting(
+        "tensorboard",
+        "tensorboard (curves in the run's folder), none, or mlflow (extra mlflow). MLflow logs only what release/ "
+        "holds, in the run's folder or on the server that MLFLOW_TRACKING_URI names",
+        beside_release=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VotesOfOthers:
     """Settings of commands that read vote files of other projects."""
 
     layout: str = setting(
@@ -196,7 +222,7 @@ class VotesOfOthers(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectSettings(VotesOfOthers, ReleaseSettings):
+class CollectSettings(VotesOfOthers, ReleaseSettings, FolderSettings):
     """Settings of `pate-release` beside its parts."""
 
     votes: Any = setting(MISSING, "a pattern in quotes, a file, or a list of files", is_path=True)
@@ -241,16 +267,10 @@ class CollectSettings(VotesOfOthers, ReleaseSettings):
     table_schema: str | None = setting(
         None, "of queries in a table: the file that pate-schema wrote", is_path=True
     )
-    noise: str | None = setting(
-        None,
-        "given takes the aggregator's noise as it is, solve makes it meet target_epsilon; by default given where you "
-        "name noise and no target_epsilon",
-        beside_release=True,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareSettings(AskingSettings):
+class CompareSettings(AskingSettings, PartSettings):
     """Settings of `pate-compare` beside its parts."""
 
     aggregators: Any = setting(
@@ -310,7 +330,7 @@ class CompareSettings(AskingSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccountSettings(AskingSettings):
+class AccountSettings(AskingSettings, PartSettings):
     """Settings of `pate-account` beside its parts."""
 
     num_labels: int = setting(40, "how many labels a query has")
@@ -366,7 +386,7 @@ class AccountSettings(AskingSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackSettings(AskingSettings):
+class AttackSettings(AskingSettings, PartSettings):
     """Settings of `pate-attack` beside its parts."""
 
     target_epsilon: float | None = setting(
@@ -394,7 +414,7 @@ class AttackSettings(AskingSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditSettings(VotesOfOthers, Guarantee):
+class AuditSettings(VotesOfOthers, Guarantee, PartSettings):
     """Settings of `pate-audit` beside its parts."""
 
     votes: str = setting(MISSING, "an .npy, .npz or .csv file, or a run's votes.npz", is_path=True)
@@ -414,7 +434,7 @@ class AuditSettings(VotesOfOthers, Guarantee):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VoteSettings(Settings):
+class VoteSettings(Targets):
     """Settings of `pate-vote` beside its parts."""
 
     holder: Any = setting(
@@ -426,6 +446,7 @@ class VoteSettings(Settings):
         None,
         "the public samples, the same file at every place: an .npz with `inputs` and `ids`, or with data=table a "
         "table, to be read by the same data.schema= at every place; by default the data set's own",
+        beside_release=True,
         is_path=True,
     )
     num_queries: int | None = setting(
@@ -444,12 +465,14 @@ class VoteSettings(Settings):
         None,
         "a question file of pate-release roll=…, which holds the samples. Write the answer to output=HOLDER.npz, and "
         "give all questions of a release the same output_dir=",
+        beside_release=True,
         is_path=True,
     )
-    output: str = setting(MISSING, "the vote file", is_path=True)
+    output: str = setting(MISSING, "the vote file", beside_release=True, is_path=True)
     output_dir: str | None = setting(
         None,
         "partition and teachers, which stay here; by default beside the vote file, as NAME.work",
+        beside_release=True,
         is_path=True,
     )
     holders: int | None = setting(
@@ -461,7 +484,7 @@ class VoteSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudentSettings(Settings):
+class StudentSettings(Targets):
     """Settings of `pate-student` beside its parts."""
 
     release: str = setting(
@@ -599,6 +622,12 @@ OF_COMMANDS: dict[str, type] = {
 def settings_of(command: str) -> tuple[Field[Any], ...]:
     """Returns the settings of a command, those that it shares with others first."""
     return fields(OF_COMMANDS[command])
+
+
+def values_of(settings: Any, kind: type, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Returns the values of settings of a class by name, but some: to make a plan of them, which has the same names."""
+    names = [item.name for item in fields(kind) if item.name not in without]
+    return {name: getattr(settings, name) for name in names}
 
 
 def names_with(mark: str, *commands: str) -> frozenset[str]:

@@ -28,7 +28,6 @@ from pate.validation import InvalidValue, require, require_choice
 
 _OF_THE_FOLDER = "data features student target_delta num_queries adjacency ensemble_seed accountant"
 _GROUPS = ("aggregator", "experiment")
-_OF_THE_PLAN = "all_records num_queries target_delta ensemble_seed metric num_workers allow_useless"
 
 
 def compare_from_config(config: DictConfig) -> None:
@@ -66,7 +65,13 @@ def compare_from_config(config: DictConfig) -> None:
             build, accountant, "accountant", allowed_targets=list(config.allowed_targets)
         ),
         shares=_numbers("shares", config.shares),
-        **{name: config[name] for name in _OF_THE_PLAN.split()},
+        all_records=config.all_records,
+        num_queries=config.num_queries,
+        target_delta=config.target_delta,
+        ensemble_seed=config.ensemble_seed,
+        metric=config.metric,
+        num_workers=config.num_workers,
+        allow_useless=config.allow_useless,
     )
     print_frontier(compare(plan, output_dir, monitor), output_dir)
 

@@ -23,6 +23,7 @@ from pate.federated.summed_release import AnswersAwaited, Mailbox
 from pate.files.disk import require_no_links
 from pate.report.console import print_page
 from pate.run.stages.release import Cohort, Queries, ReleasePlan, release_votes
+from pate.settings import ReleaseSettings, names_with, values_of
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
 from pate.votes.vote_file import (
@@ -34,15 +35,7 @@ from pate.votes.vote_file import (
 )
 
 _OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
-_OF_THE_PLAN = (
-    "target_delta",
-    "target_epsilon",
-    "max_total_epsilon",
-    "redraw",
-    "allow_useless",
-    "seed",
-)
-_BESIDE = (*run.BESIDE, "mailbox", "wait")
+_BESIDE_RELEASE = names_with("beside_release", "release")
 _print = partial(print_page, "cli/release.txt", as_setting=as_setting, awaited=None, sum=None)
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
 
@@ -67,7 +60,7 @@ def release(config: DictConfig) -> None:
     gathered = None if in_rounds else read_votes(config)
     # all that it depends on
     settings = run.plain_settings(config, ("sum",) if in_rounds else ("sum", *_OF_ROUNDS))
-    kept = {key: value for key, value in settings.items() if key not in _BESIDE}
+    kept = {key: value for key, value in settings.items() if key not in _BESIDE_RELEASE}
     name = str(config.aggregator._target_).rpartition(".")[2]
     output_dir = Path(config.output_dir or run.default_folder("release", name, settings=kept))
     plan = _plan(config, settings, aggregator)
@@ -144,7 +137,12 @@ def _paths(config: DictConfig) -> list[Path]:
 def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) -> ReleasePlan:
     make = maker(config)
     hydra = HydraConfig.get()
-    heading = run.run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
+    heading = run.run_heading(
+        settings,
+        hydra.overrides.task,
+        hydra.runtime.choices,
+        beside_release=_BESIDE_RELEASE,
+    )
 
     def config_yaml(aggregator: Aggregator, cohort: Cohort, **shape: int) -> str:
         return release_settings(told, aggregator, cohort.settings, **shape)
@@ -159,9 +157,10 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
         accountant=lambda: make("accountant"),
         student=make("student"),
         queries=queries,
-        ledger=None if config.ledger is None else Path(config.ledger),
-        **{name: config[name] for name in _OF_THE_PLAN},
-        settings={name: value for name, value in settings.items() if name not in _BESIDE},
+        **values_of(
+            run.settings_from(config, ReleaseSettings), ReleaseSettings, without=("noise",)
+        ),
+        settings={name: value for name, value in settings.items() if name not in _BESIDE_RELEASE},
         public_settings=config_yaml,
     )
 

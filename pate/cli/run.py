@@ -1,9 +1,10 @@
 """What the commands share that run something: its parts, settings, name and folder, and what they say meanwhile."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -19,25 +20,12 @@ from pate.report.report import Heading
 from pate.run.progress import Monitor
 from pate.validation import InvalidValue
 
-BESIDE = (  # settings that the release does not depend on
-    *(
-        "output_dir",
-        "ledger",
-        "max_total_epsilon",
-        "new_account",
-        "redraw",
-        "all_records",
-        "allow_useless",
-        "logger",
-    ),
-    # of which target_epsilon and num_queries say what they come to
-    *("data_dependent", "noise", "fewer_queries"),
-)
+S = TypeVar("S")
 _GROUPS = ("data", "aggregator", "accountant", "teacher", "student")
 _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjacency", "seed")
 
 
-def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, Any]:
+def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, Any]:
     """A configuration as plain values, without some settings: no features are none, nor is where they are kept."""
     plain: Any = OmegaConf.to_container(config, resolve=True)
     settings = {str(key): value for key, value in plain.items() if key not in without}
@@ -49,17 +37,34 @@ def plain_settings(config: DictConfig, without: tuple[str, ...]) -> dict[str, An
     return settings
 
 
+def settings_from(config: DictConfig, kind: type[S]) -> S:
+    """Returns the settings of a class from a composed configuration, lists and mappings as plain values."""
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    return kind(**{item.name: plain[item.name] for item in fields(kind)})  # type: ignore[arg-type]
+
+
 def run_heading(
-    settings: Mapping[str, Any], said: Iterable[str], choices: Mapping[str, Any]
+    settings: Mapping[str, Any],
+    said: Iterable[str],
+    choices: Mapping[str, Any],
+    *,
+    beside_release: Collection[str],
 ) -> Heading:
-    """The heading of a run by its settings, the overrides of its command line, and the YAML file of each group."""
+    """Returns the heading of a run.
+
+    Args:
+        settings: of the run, as plain values.
+        said: the overrides of its command line.
+        choices: the name of the YAML file of each group.
+        beside_release: names of settings that the release does not depend on.
+    """
     given = given_settings(said)
     names = dict[str, Any]()
     # its YAML file; the class where another or no file was given
     for group in filter(settings.__contains__, _GROUPS):
         own = None if f"{group}._target_" in given else choices.get(group)
         names[group] = str(own or str(settings[group]["_target_"]).rpartition(".")[2])
-    others = {name: value for name, value in given.items() if name not in BESIDE}
+    others = {name: value for name, value in given.items() if name not in beside_release}
     terms = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
     return Heading(

@@ -33,12 +33,10 @@ from pate.report.mlflow import log_release
 from pate.report.report import MODEL_NAMES
 from pate.run.plan import Plan, price
 from pate.run.totals import PaidRelease, releases_of, share_noise, totals_of
+from pate.settings import RunSettings, names_with, values_of
 from pate.validation import InvalidValue, require_choice, require_extra
 
-_OF_THE_PLAN = (
-    "num_queries fewer_queries target_delta target_epsilon max_epsilon max_total_epsilon all_records allow_useless "
-    "redraw new_account holders seed data_dependent"
-)
+_BESIDE_RELEASE = names_with("beside_release", "train")
 _SCORES = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy")
 _COLUMNS = ("epsilon", "answered", *_SCORES, "share_of_reachable", "beats_constant")
 _FILE_COLUMNS = (*_COLUMNS, "ceiling", "note", "folder")
@@ -49,9 +47,14 @@ _REMEDY = "sweep again into another folder; finished runs are shown again at no 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run and prints its report; returns its row in the table of a sweep."""
-    settings = run.plain_settings(config, run.BESIDE)
+    settings = run.plain_settings(config, _BESIDE_RELEASE)
     hydra = HydraConfig.get()
-    heading = run.run_heading(settings, hydra.overrides.task, hydra.runtime.choices)
+    heading = run.run_heading(
+        settings,
+        hydra.overrides.task,
+        hydra.runtime.choices,
+        beside_release=_BESIDE_RELEASE,
+    )
     output_dir = Path(
         config.output_dir
         or run.default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)
@@ -68,14 +71,12 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         load_dataset=run.watched_load(data, monitor),
         **{part: make(part) for part in ("teacher", "engine", "aggregator", "student")},
         num_teachers=config.teacher.num_teachers,
-        budgets=settings["budgets"],
         accountant=lambda: make("accountant"),
-        ledger=None if config.ledger is None else Path(config.ledger),
         settings=settings,
         public_settings=partial(public_settings, told_settings(config, settings)),
         tensorboard=logger == "tensorboard",
         heading=heading,
-        **{name: config[name] for name in _OF_THE_PLAN.split()},
+        **values_of(run.settings_from(config, RunSettings), RunSettings, without=("noise",)),
     )
     load = run.watched_load(
         data,

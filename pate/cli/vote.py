@@ -1,5 +1,6 @@
 """pate-vote: at a holder of records, from these to a file of its teachers' votes."""
 
+from pate.settings import names_with
 from pate.validation import require_extra
 
 require_extra("pate-vote", "train")
@@ -29,7 +30,7 @@ _RULES = {
     "output": "the vote file to write, such as votes/3.npz",
 }
 _print = partial(print_page, "cli/vote.txt", question=None)
-_BESIDE = ("output", "output_dir", "queries", "question")
+_BESIDE_VOTES = names_with("beside_release", "vote")
 
 
 def vote(config: DictConfig) -> None:
@@ -54,7 +55,7 @@ def _plan(
     data = make("data")
     if (asked := queries or config.queries) is not None:
         data = AskedData(data, Path(asked))
-    settings = run.plain_settings(config, _BESIDE)
+    settings = run.plain_settings(config, _BESIDE_VOTES)
     return HolderPlan(
         load_dataset=run.watched_load(data, monitor, make("features"), output_dir),
         **{part: make(part) for part in ("teacher", "engine")},

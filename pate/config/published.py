@@ -1,7 +1,8 @@
 """`release/config.yaml`: an allow-list of settings, so that nothing of the owner's leaves because nobody forbade it.
 
-Published are the terms of the release, and of the data what our classes declare public. Of aggregator, accountant,
-teacher and student it is the class, its last name alone if it is not ours, and what `published_fields` lets out.
+Published are the settings that are marked so in `pate.settings`, and of the data what our classes declare public. Of
+aggregator, accountant, teacher and student it is the class, its last name alone if it is not ours, and what
+`published_fields` lets out.
 """
 
 import inspect
@@ -20,9 +21,10 @@ from pate.config.build import TRUSTED_PREFIXES, is_within, located
 from pate.files.plain_yaml import read_yaml
 from pate.files.values import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
+from pate.settings import settings_of
 from pate.validation import InvalidValue
 
-_TERMS = ("adjacency", "target_delta", "target_epsilon", "max_epsilon", "num_queries")
+_TERMS = tuple(item.name for item in settings_of("train") if item.metadata["published"])
 _PARTS = ("accountant", "features", "teacher", "student")
 _ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
 _NAMED = ("name", "labels", "_target_")  # of the data, in the bundle whatever their class declares

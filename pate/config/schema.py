@@ -14,7 +14,7 @@ from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import yaml
 from hydra.core.config_store import ConfigStore
@@ -183,7 +183,10 @@ def command_schema(command: str) -> type:
                 schema.append((group, Any, None if choice is None else MISSING))
     hints = get_type_hints(OF_COMMANDS[command])
     for item in settings_of(command):
-        schema.append((item.name, hints[item.name], _default_of(item)))
+        hint = hints[item.name]
+        # a path is text on a command line, whatever Python may be given
+        kind = str | None if Path in get_args(hint) else hint
+        schema.append((item.name, kind, _default_of(item)))
     return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", schema)
 
 

@@ -20,7 +20,6 @@ from pate.accounting.ledger import ChargeNote
 from pate.aggregators import CenteredVotes
 from pate.cli.compare import _method, _names, _numbers, _require_heard, _seeds
 from pate.cli.run import (
-    BESIDE,
     ConsoleMonitor,
     default_folder,
     plain_settings,
@@ -30,11 +29,13 @@ from pate.cli.run import (
 from pate.cli.train import SweepTable, enter_folder
 from pate.data import SynthFaces, Yeast
 from pate.run.payment import seed_name
+from pate.settings import names_with
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue
 from tests.e2e.commands import rows_of
 
+BESIDE_RELEASE = names_with("beside_release", "train")
 SETTINGS = {
     "aggregator": {"_target_": "pate.aggregators.StableTopK"},
     "data": {"_target_": "pate.data.WordNet40"},
@@ -47,20 +48,26 @@ CHOICES = {"aggregator": "stable_top_k_table", "data": "wordnet", "teacher": "li
 
 def test_the_yaml_name_or_that_of_the_class_given_in_its_place_and_the_overrides() -> None:
     said = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
-    heading = run_heading(SETTINGS, said, CHOICES)
+    heading = run_heading(SETTINGS, said, CHOICES, beside_release=BESIDE_RELEASE)
     assert heading.aggregator == "stable_top_k_table"
     assert heading.is_public
     assert heading.overrides == "target_epsilon=8 student.penalties=[1,2]"
     told = {"target_epsilon": 8.0, "seed": None, "num_teachers": 400, "student.penalties": "[1,2]"}
     assert heading.compared == CHOICES | told
-    heading = run_heading(SETTINGS, ["aggregator._target_=my.StableTopK"], CHOICES)
+    heading = run_heading(
+        SETTINGS, ["aggregator._target_=my.StableTopK"], CHOICES, beside_release=BESIDE_RELEASE
+    )
     assert (heading.aggregator, heading.is_public) == ("StableTopK", False)
-    assert not run_heading(SETTINGS, [], CHOICES | {"aggregator": "patients_2024"}).is_public
+    assert not run_heading(
+        SETTINGS, [], CHOICES | {"aggregator": "patients_2024"}, beside_release=BESIDE_RELEASE
+    ).is_public
 
 
 def test_the_folder_is_called_alike_and_stays_within_outputs() -> None:
     def folder_of(aggregator: str, *said: str) -> str:
-        heading = run_heading(SETTINGS, said, CHOICES | {"aggregator": aggregator})
+        heading = run_heading(
+            SETTINGS, said, CHOICES | {"aggregator": aggregator}, beside_release=BESIDE_RELEASE
+        )
         return default_folder(str(heading.compared["data"]), heading.aggregator, settings=SETTINGS)
 
     name = "stable_top_k_table"
@@ -75,7 +82,7 @@ def test_a_run_is_the_same_wherever_it_is_written_and_keeps_pictures() -> None:
         {"output_dir": None, "data": {"cache": None}},
         {"output_dir": "a", "data": {"cache": "b"}} | where,
     ]
-    first, second = (plain_settings(OmegaConf.create(run), BESIDE) for run in runs)
+    first, second = (plain_settings(OmegaConf.create(run), BESIDE_RELEASE) for run in runs)
     assert first == second == {"data": {"cache": None}}
 
 
