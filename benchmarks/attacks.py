@@ -33,13 +33,13 @@ from rich.table import Table as TextTable
 from scipy.stats import binom
 from sklearn.datasets import load_digits
 
-from pate.accounting import ExactAccountant
+from pate.accounting import Budget, ExactAccountant
 from pate.aggregators import Aggregator, BoundaryMax, CenteredVotes, GaussianVotes
 from pate.attack import Attack
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
 from pate.data import Dataset, Split, Table, WordNet40
-from pate.pricing import Budget, plan_release
+from pate.pricing import plan_release
 from pate.pricing.lower_bound import lower_bound_of
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
@@ -139,7 +139,7 @@ def table(kept: Kept, console: Console, *, record: bool) -> int:
 
 def attacked(aggregator: Aggregator, dataset: Dataset, **settings: Any) -> dict[str, Any]:
     """What an attack found; a price that it refutes is attacked once more, with twice as many runs."""
-    budget = Budget(target_delta=DELTA, target_epsilon=EPSILON)
+    budget = Budget(delta=DELTA, epsilon=EPSILON)
     attack = Attack(
         aggregator=aggregator, budget=budget, num_queries=QUERIES, num_teachers=TEACHERS, **settings
     )
@@ -276,7 +276,7 @@ def honest(count: int, kept: Kept, console: Console) -> int:
 
 def small(aggregator: Aggregator, dataset: Dataset, seed: int) -> dict[str, Any]:
     """One whole attack, with few queries, canaries and runs."""
-    budget = Budget(target_delta=DELTA, target_epsilon=EPSILON, accountant=ExactAccountant)
+    budget = Budget(delta=DELTA, epsilon=EPSILON, accountant=ExactAccountant)
     return (
         Attack(
             aggregator=aggregator,

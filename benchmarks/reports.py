@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.jobs import Job
+from pate.accounting import Budget
 from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
-from pate.pricing import Budget, PricedRelease
+from pate.pricing import PricedRelease
 from pate.report.page import render_html
 from pate.report.report import Heading
 from pate.run.results import Results
@@ -63,7 +64,7 @@ class _LargeRun:
             accuracies=lambda true: np.full(_NUM_TEACHERS, 0.8),
         )
         priced = PricedRelease(aggregator, shape, release.event, 100.0)
-        budget = Budget(target_delta=1e-6)
+        budget = Budget(delta=1e-6)
         made: dict[str, Any] = {  # what stands for a plan, a payment, votes and models
             "plan": SimpleNamespace(
                 target_delta=1e-6,

@@ -14,9 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from pate.accounting import Budget
 from pate.aggregators import Aggregator
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
-from pate.pricing import Budget, expected_release, plan_release
+from pate.pricing import expected_release, plan_release
 from pate.votes import VoteShape
 
 EPSILONS = (8.0, 4.0, 2.0, 1.0, 0.5)
@@ -69,7 +70,7 @@ def fewest_teachers(name: str, num_queries: int) -> list[int]:
 def is_right(aggregator: Aggregator, num_queries: int, epsilon: float, num_teachers: int) -> bool:
     """Whether a release of that many teachers tells what they agree on."""
     shape = VoteShape(num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=num_teachers)
-    plan = plan_release(aggregator, shape, Budget(target_delta=1e-6, target_epsilon=epsilon))
+    plan = plan_release(aggregator, shape, Budget(delta=1e-6, epsilon=epsilon))
     return expected_release(plan.aggregator, shape, agreement=0.9).success >= 0.9
 
 

@@ -1,32 +1,51 @@
-"""A budget: the epsilon at a delta that a release may cost, as an accountant bounds it."""
+"""A budget: the delta of a release, the epsilon that it may cost, and the accountant that bounds it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pate.accounting.auto import AutoAccountant
+from pate.accounting.events import Event, failure_probability
 from pate.accounting.rdp import Accountant, require_maker
-from pate.validation import require_positive, require_probability
+from pate.validation import InvalidValue, require_positive, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The most that a release may cost: an epsilon at a delta, as an accountant bounds it.
+    """What a release may cost: an epsilon at a delta, as an accountant bounds it.
 
     >>> from pate.aggregators import GaussianVotes
     >>> from pate.votes import VoteShape
     >>> shape = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
-    >>> aggregator = GaussianVotes(noise_std=1.0).fitted(Budget(epsilon=8.0, delta=1e-6), shape)
-    >>> round(aggregator.noise_std, 1)
-    81.2
+    >>> budget = Budget(epsilon=8.0, delta=1e-6)
+    >>> aggregator = GaussianVotes(noise_std=1.0).fitted(budget, shape)
+    >>> round(aggregator.noise_std, 1), budget.epsilon_of(aggregator.event(shape)) <= 8.0
+    (81.2, True)
     """
 
-    epsilon: float  # > 0
     delta: float  # in (0, 1)
+    epsilon: float | None = None  # > 0, which noise is solved for; None takes the noise as it is
     accountant: Callable[[], Accountant] = AutoAccountant  # makes an empty accountant
 
+    _setting_of_epsilon: ClassVar[str] = "target_epsilon"
+
     def __post_init__(self) -> None:
-        require_positive("target_epsilon", self.epsilon)
         require_probability("target_delta", self.delta)
+        if self.epsilon is not None:
+            require_positive(self._setting_of_epsilon, self.epsilon)
         require_maker(self.accountant)
+
+    def epsilon_of(self, event: Event) -> float:
+        """Returns the epsilon of an event at this delta; infinity where failure probabilities alone use up delta."""
+        if failure_probability(event) >= self.delta:
+            return math.inf
+        return self.accountant().compose(event).get_epsilon(self.delta)
+
+    def required_epsilon(self) -> float:
+        """Returns the epsilon that noise is solved for; raises `InvalidValue` where there is none."""
+        if self.epsilon is None:
+            raise InvalidValue(f"{self._setting_of_epsilon}=None: expected a number > 0")
+        return self.epsilon

@@ -388,7 +388,7 @@ class Aggregator(Parameters, ABC):
         require_delta_left(self, num_queries=shape.num_queries, target_delta=budget.delta)
         factor = calibrate(
             lambda factor: self.scaled(factor).event(shape),
-            target_epsilon=budget.epsilon,
+            target_epsilon=budget.required_epsilon(),
             target_delta=budget.delta,
             accountant=budget.accountant,
         )

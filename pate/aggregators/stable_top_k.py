@@ -205,7 +205,7 @@ class StableAggregator(PerQueryAggregator):
             return super().scaled_to(budget, shape)
         factor = calibrate(
             lambda factor: self._with_steps_scaled(factor).event(shape),
-            target_epsilon=budget.epsilon,
+            target_epsilon=budget.required_epsilon(),
             target_delta=budget.delta,
             accountant=budget.accountant,
         )
@@ -515,7 +515,7 @@ def _best_split(
     require_delta_left(aggregator, num_queries=num_queries, target_delta=budget.delta)
     delta_left = budget.delta - num_queries * failure_prob_of(aggregator)
     # [A], for all queries
-    rdp_left = budget.epsilon - conversion_penalty(_ORDERS, target_delta=delta_left)
+    rdp_left = budget.required_epsilon() - conversion_penalty(_ORDERS, target_delta=delta_left)
     rdp_of_query = rdp_left * budget_share / num_queries
     points = [
         RdpBudget(order=float(order), rdp=float(rdp))

@@ -688,7 +688,9 @@ class NotPriorTopK(TargetChargedAggregator):
         `session_delta` becomes the budget's delta.
         """
         has_checks = shape.num_queries > self.first_queries
-        epsilon_of_releases = budget.epsilon * (self.release_share if has_checks else 1.0)
+        epsilon_of_releases = budget.required_epsilon() * (
+            self.release_share if has_checks else 1.0
+        )
         release_step = self.release_step.fitted(
             replace(budget, epsilon=epsilon_of_releases),
             replace(shape, num_queries=self.num_tests(shape.num_queries)),
@@ -698,7 +700,7 @@ class NotPriorTopK(TargetChargedAggregator):
             return with_releases
         prior_scale = pa.calibrate(
             lambda scale: replace(with_releases, prior_scale=scale).event(shape),
-            target_epsilon=budget.epsilon,
+            target_epsilon=budget.required_epsilon(),
             target_delta=budget.delta,
             accountant=budget.accountant,
             start=self.prior_scale,

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, Adjacency
+from pate.accounting import Accountant, Adjacency, Budget
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.aggregators.aggregator import ReleaseContext, without_warning
 from pate.aggregators.record import MemoryRecord
@@ -25,7 +25,7 @@ from pate.data import Dataset, Split
 from pate.data.dataset import require_dataset
 from pate.models.kernel import KernelVotes
 from pate.networks.device import all_cores
-from pate.pricing import Budget, PricedRelease, plan_release
+from pate.pricing import PricedRelease, plan_release
 from pate.run.progress import Monitor
 from pate.run.randomness import Streams
 from pate.validation import (
@@ -690,7 +690,7 @@ class Attack:
             event = priced.aggregator.scaled(scale).event(priced.shape)
             return self.budget.accountant().compose(event)
 
-        delta = self.budget.target_delta
+        delta = self.budget.delta
         return AttackResult(
             epsilon=priced.epsilon / 2 if self.sabotage == "charge" else priced.epsilon,
             delta=delta,

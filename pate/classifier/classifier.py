@@ -26,7 +26,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from pate.accounting import Accountant, Adjacency, AutoAccountant, Ledger, PrivacyUnit
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    AutoAccountant,
+    Budget,
+    Ledger,
+    PrivacyUnit,
+)
 from pate.accounting.ledger import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, TrainingSet
@@ -48,7 +55,7 @@ from pate.data.partition import Partition
 from pate.models.sklearn import minds_scale, of_a_part, takes_nan
 from pate.models.student import OnEpoch
 from pate.networks.device import one_blas_thread
-from pate.pricing import Budget, PricedRelease, SettingNames, plan_release, require_useful
+from pate.pricing import PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
 from pate.run.payment import by_its_setting, require_room, seed_name
 from pate.run.plan_warnings import (
@@ -745,6 +752,4 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     @property
     def _budget(self) -> Budget:
         accountant = self.accountant or AutoAccountant
-        return Budget(
-            target_epsilon=self.epsilon, target_delta=self.target_delta, accountant=accountant
-        )
+        return Budget(epsilon=self.epsilon, delta=self.target_delta, accountant=accountant)

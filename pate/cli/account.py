@@ -10,7 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate import aggregators, pricing
-from pate.accounting import Accountant
+from pate.accounting import Accountant, Budget
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.config import CONFIG_FOLDER, build
@@ -64,12 +64,12 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
     make = maker(config)
     names = pricing.SettingNames()
     aggregator = make("aggregator")
-    budget = pricing.Budget(
-        **{name: config[name] for name in ("target_delta", "target_epsilon", "max_epsilon")},
+    budget = pricing.budget_from_settings(
+        target_delta=config.target_delta,
+        target_epsilon=config.target_epsilon,
+        max_epsilon=config.max_epsilon,
+        budgets=None if config.budgets is None else OmegaConf.to_object(config.budgets),
         accountant=partial(make, "accountant"),
-        classes=None
-        if config.budgets is None
-        else pricing.named_budgets(OmegaConf.to_object(config.budgets)),
     )
     shape = VoteShape(config.num_queries, config.num_labels, config.num_teachers)
     if config.votes is not None and not config.data_dependent:
@@ -102,7 +102,7 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
     others = {name: known[name] for name in _others(config.accountants, tuple(known))}
     at_least = None  # what neighbors show that epsilon is at least
     if config.lower_bound and release.shape.num_queries > 0:
-        at_least = pricing.lower_bound_of(release.aggregator, release.shape, budget.target_delta)
+        at_least = pricing.lower_bound_of(release.aggregator, release.shape, budget.delta)
     return replace(
         pricing.quote_release(replace(release, doubts=doubts), budget, others=others),
         table=_written_table(config.write_table, release, budget),
@@ -145,7 +145,7 @@ def _accountant(name: str, allowed: list[str]) -> Accountant:
 
 
 def _written_table(
-    path: str | None, release: pricing.PricedRelease, budget: pricing.Budget
+    path: str | None, release: pricing.PricedRelease, budget: Budget
 ) -> dict[str, Any] | None:
     """Writes the stability test where that is asked for, and says what it costs."""
     if path is None:
@@ -161,9 +161,7 @@ def _written_table(
     return {"path": path, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 
 
-def _on_votes(
-    config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget
-) -> dict[str, Any]:
+def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget) -> dict[str, Any]:
     """What the release would cost on the votes of a file, and what to expect there of a session of charged calls."""
     if config.votes is None:
         return {}
@@ -188,7 +186,7 @@ def _on_votes(
             aggregator,
             counts,
             num_teachers=shape.num_teachers,
-            target_delta=budget.target_delta,
+            target_delta=budget.delta,
             prior=None if config.prior is None else read_sets(config.prior),
             accountant=budget.accountant,
         )

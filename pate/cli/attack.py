@@ -10,11 +10,11 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from pate.accounting import Budget
 from pate.attack import Attack
 from pate.cli import run
 from pate.cli.app import command_of
 from pate.config.build import maker
-from pate.pricing import Budget
 from pate.report.console import print_found
 from pate.validation import require_choice
 
@@ -34,10 +34,13 @@ def attack(config: DictConfig) -> None:
     require_choice("format", config.format, ("text", "json"))
     make = maker(config)
     monitor = run.ConsoleMonitor()
-    terms = {name: config[name] for name in ("target_delta", "target_epsilon")}
     planned = Attack(
         aggregator=make("aggregator"),
-        budget=Budget(**terms, accountant=partial(make, "accountant")),
+        budget=Budget(
+            delta=config.target_delta,
+            epsilon=config.target_epsilon,
+            accountant=partial(make, "accountant"),
+        ),
         **{name: config[name] for name in _SETTINGS},
     )
     with monitor.stage("reading the data"):

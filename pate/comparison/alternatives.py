@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from pate.accounting import (
     Adjacency,
+    Budget,
     ComposedEvent,
     Event,
     GaussianEvent,
@@ -35,7 +36,6 @@ from pate.comparison.method import AllRecords, Bench, Contender, Method, Trained
 from pate.files.values import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.networks.device import one_thread
-from pate.pricing import Budget
 from pate.run.randomness import Streams
 from pate.validation import (
     InvalidValue,
@@ -441,12 +441,12 @@ class Alternative(Method):
         training = Training(bench)
         event_for = partial(self.event_for, num_groups=training.num_groups)
         if parameters is None:
-            target = require_positive("target_epsilon", budget.target_epsilon or 0.0)
+            target = budget.required_epsilon()
             parameters = {
                 "noise_multiplier": calibrate(
                     event_for,
                     target_epsilon=target,
-                    target_delta=budget.target_delta,
+                    target_delta=budget.delta,
                     accountant=budget.accountant,
                 )
             }

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pate.accounting import Accountant, Adjacency, AutoAccountant, PureDpEvent
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Budget, PureDpEvent
 from pate.comparison.frontier import METRICS, Frontier, Run, read_runs, write_runs
 from pate.comparison.method import Bench, Contender, Method, Reference, kind
 from pate.data import Dataset
@@ -20,7 +20,6 @@ from pate.data.dataset import require_dataset
 from pate.files.disk import damaged, make_folder, read_value, write_text
 from pate.files.values import digest, full_text, to_json, to_json_line
 from pate.networks.device import all_cores, one_thread
-from pate.pricing import Budget
 from pate.pricing.priced_release import require_achievable_delta
 from pate.report import metric_intervals, multilabel_metrics
 from pate.report.metrics import CONSTANTS
@@ -285,7 +284,7 @@ def calibrated(
     )
     try:
         contender = method.at(budget, bench, known)
-        most = budget.target_epsilon or 0.0
+        most = budget.required_epsilon()
         if not contender.epsilon <= most * (1 + 1e-9):
             raise InvalidValue(
                 f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated"
@@ -412,9 +411,7 @@ def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -
     # of a name; later ones add @T
     first = next(other for other in plan.methods if other.name == method.name)
     shown = method.name if method is first else f"{method.name}@{columns['num_teachers']}"
-    budget = Budget(
-        target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant
-    )
+    budget = Budget(epsilon=epsilon, delta=plan.target_delta, accountant=plan.accountant)
     path = bench.folder / "calibrations" / f"{name}-{digest(priced)}.json"
     return Trial.of(
         name,

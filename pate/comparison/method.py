@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, NonPrivateEvent
+from pate.accounting import Adjacency, Budget, NonPrivateEvent
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
 from pate.files.disk import make_folder
 from pate.files.values import digest, full_text
 from pate.models.student import Predictor
-from pate.pricing import Budget, PricedRelease, SettingNames, plan_release, require_useful
+from pate.pricing import PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch
 from pate.run.ensemble import Ensemble, deal
 from pate.run.plan import require_parts
@@ -181,7 +181,7 @@ class Method(ABC):
         """The method at a budget. The comparison refuses a contender that costs more.
 
         Args:
-            budget: with a `target_epsilon`.
+            budget: with an epsilon.
             bench: what all methods share.
             parameters: what an earlier call solved for; it is priced again, never believed.
 
@@ -226,7 +226,7 @@ class AllRecords(Method):
     ) -> Contender:
         """Raises: nothing about it is private."""
         raise InvalidValue(
-            f"epsilon={budget.target_epsilon}: expected a private method; this one has no epsilon"
+            f"epsilon={budget.epsilon}: expected a private method; this one has no epsilon"
         )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
@@ -322,7 +322,7 @@ class PATEMethod(Method):
         aggregator = self.aggregator
         if parameters is not None:
             aggregator = replace(aggregator, **parameters)
-            budget = replace(budget, target_epsilon=None)
+            budget = replace(budget, epsilon=None)
         return plan_release(aggregator, self._shape(bench), budget, names=_NAMES)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:

@@ -2,15 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from pate.pricing.budgets import QueryBudget, budget_from_settings
+from pate.pricing.person_budgets import BudgetClass, PersonBudgets, budgets_of, named_budgets
 from pate.pricing.priced_release import (
-    Budget,
-    BudgetClass,
     PricedRelease,
     SettingNames,
-    budgets_of,
     certify_stability_test,
     largest_num_queries,
-    named_budgets,
     plan_release,
 )
 from pate.pricing.remedies import expectation, expected_release, require_useful, suggest
@@ -29,14 +27,16 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Budget",
     "BudgetClass",
+    "PersonBudgets",
     "PricedRelease",
+    "QueryBudget",
     "Quote",
     "ReleaseParameters",
     "SettingNames",
     "accounts_left",
     "audit_votes",
+    "budget_from_settings",
     "budgets_of",
     "certify_stability_test",
     "cheapest_accountant",
@@ -52,7 +52,9 @@ __all__ = [
     "suggest",
 ]
 
-ReleaseShape = VoteShape  # its name before `pate.votes` had it
+# Names that scripts have from before there was one shape and one budget.
+ReleaseShape = VoteShape
+Budget = budget_from_settings
 
 _LATER = {
     "audit": "ReleaseParameters audit_votes",

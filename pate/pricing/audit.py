@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from pate import aggregators
-from pate.accounting import Accountant, Adjacency, AutoAccountant, GaussianEvent, NonPrivateEvent
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    AutoAccountant,
+    Budget,
+    GaussianEvent,
+    NonPrivateEvent,
+)
 from pate.accounting.conversion import converted
 from pate.accounting.data_dependent import DataDependentEpsilon, gnmax_log_q, theorem_6_rdp
 from pate.accounting.rdp import curve_of
@@ -20,7 +27,7 @@ from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import UnknownCost
 from pate.aggregators.failures import with_failure_prob_for
 from pate.files.values import plain
-from pate.pricing.priced_release import Budget, epsilon_on
+from pate.pricing.priced_release import epsilon_on
 from pate.validation import require, require_non_negative
 from pate.votes.foreign import ImportedVotes
 from pate.votes.shape import VoteShape
@@ -153,7 +160,7 @@ def audit_votes(
     aggregator comes first, with its own parameters; None is the plain one of the layout. `given_only` leaves out
     releases with a parameter that nobody gave, but the first. `data_dependent` adds the cost on these votes.
     """
-    Budget(target_delta=target_delta, accountant=accountant)  # which refuses what is out of range
+    Budget(delta=target_delta, accountant=accountant)  # which refuses what is out of range
     parameters = parameters or ReleaseParameters()
     num_queries, num_labels = votes.counts.shape
     shape = VoteShape(

@@ -17,6 +17,7 @@ from pate import accounting, aggregators, mechanisms
 from pate.accounting import (
     Accountant,
     AutoAccountant,
+    Budget,
     Event,
     GaussianEvent,
     NoisyMaxGaussianEvent,
@@ -26,7 +27,7 @@ from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import count_leaves, failure_probability
 from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
 from pate.files.values import plain
-from pate.pricing.priced_release import Budget, PricedRelease
+from pate.pricing.priced_release import PricedRelease
 from pate.pricing.remedies import Expectation, Suggestion, expectation, planned_or_none
 from pate.validation import InvalidValue, require, require_count, require_histogram
 from pate.votes.shape import VoteShape
@@ -76,7 +77,7 @@ def plan_hits(
     """
     counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).astype(np.int64)
     shape = VoteShape.from_counts(counts, num_teachers=num_teachers)
-    budget = Budget(target_delta=target_delta, accountant=accountant)
+    budget = Budget(delta=target_delta, accountant=accountant)
     require_count("max_queries", max_queries)
     if prior is not None:
         require(
@@ -173,7 +174,7 @@ def accounts_left(
 ) -> tuple[AccountLeft, ...]:
     """All data sets of a ledger, in the order of their first charges, and what the planned release leaves."""
     found = []
-    ours = {"adjacency": release.aggregator.adjacency, "target_delta": budget.target_delta}
+    ours = {"adjacency": release.aggregator.adjacency, "target_delta": budget.delta}
     for ledger in ledgers_in(path):
         for name, own in ours.items():
             counted = getattr(ledger, name)
@@ -209,7 +210,7 @@ def _largest_target(
 
     def fitting(target: float, make: Callable[[], Accountant] = RdpAccountant) -> Event | None:
         """The price of the release with the noise that meets a target; None where no noise does, or it does not fit."""
-        wanted = replace(budget, target_epsilon=target, max_epsilon=None, accountant=make)
+        wanted = Budget(delta=budget.delta, epsilon=target, accountant=make)
         planned = planned_or_none(release.aggregator, release.shape, wanted)
         return planned.event if planned is not None and ledger.affords(planned.event) >= 1 else None
 
@@ -290,11 +291,11 @@ def quote_release(
 ) -> Quote:
     """Explains the price of a release from `plan_release` and its budget; `others` are accountants to ask as well.
 
-    >>> from pate.accounting import RdpAccountant
+    >>> from pate.accounting import Budget, RdpAccountant
     >>> from pate.aggregators import GaussianVotes
     >>> from pate.pricing import plan_release
     >>> from pate.votes import VoteShape
-    >>> shape, budget = VoteShape(num_queries=10, num_labels=2, num_teachers=800), Budget(target_delta=1e-6)
+    >>> shape, budget = VoteShape(num_queries=10, num_labels=2, num_teachers=800), Budget(delta=1e-6)
     >>> planned = plan_release(GaussianVotes(noise_std=100.0), shape, budget)
     >>> quote = quote_release(planned, budget, others={"rdp": RdpAccountant})
     >>> [(price.accountant, round(price.epsilon, 3)) for price in quote.accountants]
@@ -302,7 +303,7 @@ def quote_release(
     """
     aggregator = release.aggregator
     shape = release.shape
-    delta = budget.target_delta
+    delta = budget.delta
     accountant = budget.accountant()
     ready = getattr(aggregator, "table", None)
     own: dict[str, Any] = {
@@ -411,9 +412,7 @@ def cheapest_accountant(
         + (_BY_LOSS if asked or not maximum else ())
     )
     names = [name for name in known if name not in left_out]
-    others = [
-        _price_or_reason(name, known[name], release.event, budget.target_delta) for name in names
-    ]
+    others = [_price_or_reason(name, known[name], release.event, budget.delta) for name in names]
     prices = [
         AccountantPrice(own.name, release.epsilon),
         *(each for each in others if each.epsilon is not None),

@@ -8,14 +8,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pate.accounting import Adjacency, NoOpEvent, RdpAccountant
+from pate.accounting import Adjacency, Budget, NoOpEvent, RdpAccountant
 from pate.accounting.events import leaves
 from pate.accounting.rdp import AccountantBesideRenyi
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.aggregators.aggregator import LEAST_ANSWERED
+from pate.pricing.budgets import has_given_noise, is_solved_for_noise
+from pate.pricing.person_budgets import PersonBudgets
 from pate.pricing.priced_release import (
-    Budget,
     PricedRelease,
     SettingNames,
     changed_fields,
@@ -155,7 +156,7 @@ class _Plans:
 
     def by_renyi(self, **change: float) -> PricedRelease | None:
         """The plan with some settings changed, priced by the accountant that is cheap."""
-        is_solved = self.budget.target_epsilon is not None and self.budget.classes is None
+        is_solved = is_solved_for_noise(self.budget)
         planned = self._plan(self._near if is_solved else self.start, self.quick, change)
         if planned is not None and is_solved:
             self._near = planned.aggregator
@@ -180,7 +181,7 @@ class _Plans:
                 name: int(value) for name, value in change.items() if name in vars(self.shape)
             }
             if "target_epsilon" in change:
-                budget = replace(budget, target_epsilon=change["target_epsilon"])
+                budget = replace(budget, epsilon=change["target_epsilon"])
             self._planned[key] = planned_or_none(start, replace(self.shape, **counts), budget)
         return self._planned[key]
 
@@ -289,11 +290,11 @@ def _search(
         return
     kinds["teachers"] = _more_teachers(by_renyi, num_groups)
     search_by_renyi("teachers")
-    if plans.budget.target_epsilon is None:
+    if has_given_noise(plans.budget):
         _lessen_noise(plans, priced, changes)
     else:
         quiet = _less_noise(by_renyi)
-        if quiet is not None and plans.budget.classes is None:
+        if quiet is not None and is_solved_for_noise(plans.budget):
             kinds["epsilon"] = _larger_epsilon(quiet, plans.quick)
             search_by_renyi("epsilon")
         if quiet is not None:
@@ -370,11 +371,9 @@ def _more_teachers(priced: PricedRelease, num_groups: int | None) -> _Kind:
 
 def _larger_epsilon(quiet: PricedRelease, quick: Budget) -> _Kind:
     """A larger epsilon: that of noise through which unanimous teachers are heard."""
-    lowest = max(quick.target_epsilon or 0.0, _price(quiet.aggregator, quiet.shape, quick))
+    lowest = max(quick.epsilon or 0.0, _price(quiet.aggregator, quiet.shape, quick))
     larger = [
-        epsilon
-        for epsilon in _NUMBERS
-        if (quick.target_epsilon or 0.0) < epsilon <= _LARGEST_EPSILON
+        epsilon for epsilon in _NUMBERS if (quick.epsilon or 0.0) < epsilon <= _LARGEST_EPSILON
     ]
 
     def lessened(place: int, planned: PricedRelease) -> int:
@@ -391,7 +390,7 @@ def _larger_epsilon(quiet: PricedRelease, quick: Budget) -> _Kind:
 
 def _fewer_queries(quiet: PricedRelease, quick: Budget, **crowd: float) -> _Kind:
     """Fewer queries: as many as the target pays for with noise through which unanimous teachers are heard."""
-    target = quick.target_epsilon or 0.0
+    target = quick.epsilon or 0.0
     fewer = [
         count for count in reversed(_COUNTS) if _LEAST_QUERIES <= count < quiet.shape.num_queries
     ]
@@ -458,14 +457,14 @@ def group_votes_tell_more(
     shape = priced.shape
     aggregator = priced.aggregator
     fits = aggregator.input_form != "centered" and aggregator.adjacency is Adjacency.REPLACE_ONE
-    if not fits or not 0 < priced.epsilon < math.inf:
+    if not fits or not 0 < priced.epsilon < math.inf or isinstance(budget, PersonBudgets):
         return False
     try:
         told = (
             shape.num_queries
             * expected_release(aggregator, shape, agreement=AGREEMENTS["90%"]).success
         )
-        same = replace(budget, target_epsilon=priced.epsilon, max_epsilon=None)
+        same = Budget(delta=budget.delta, epsilon=priced.epsilon, accountant=budget.accountant)
         groups = replace(shape, num_teachers=num_groups)
         other = plan_release(centered, groups, same)
         heard = (
@@ -517,7 +516,7 @@ def require_useful(
     90% do fewer than a third are answered; at a delta of 0.01 or more. With `allow_useless` that is only said.
     What it raises names settings that work, for which there is a `search` of some seconds.
     """
-    lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
+    lines = list(_of_delta(budget.delta, names, num_groups, allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
         lines.append(
             f"epsilon={format_epsilon(priced.epsilon)}: above {WEAK_EPSILON} it promises one person little"
@@ -621,7 +620,7 @@ def suggest(
     Only releases count through which unanimous teachers are heard. Labels are the shape's, prices Renyi's. Raises
     without a `target_epsilon`, for fewer than 200 private groups, and where nothing is heard.
     """
-    require(budget.target_epsilon is not None, "suggest", "true", "a target_epsilon to plan for")
+    require(not has_given_noise(budget), "suggest", "true", "a target_epsilon to plan for")
     if num_private is not None:
         lowest = _TEACHERS[0] * _GROUPS_EACH
         require(
@@ -652,7 +651,7 @@ def suggest(
         if best.clear_queries < 1:
             break
     rule = f"an epsilon at which some number of teachers is heard; up to {teachers[-1]} were tried"
-    raise InvalidValue(f"target_epsilon={budget.target_epsilon}: expected {rule}")
+    raise InvalidValue(f"target_epsilon={budget.epsilon}: expected {rule}")
 
 
 def _judged(aggregator: Aggregator, shape: VoteShape, num_private: int | None) -> Suggestion:

@@ -12,7 +12,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from pate.accounting import Accountant, AutoAccountant, Event, PrivacyUnit, SelfComposedEvent
+from pate.accounting import (
+    Accountant,
+    AutoAccountant,
+    Budget,
+    Event,
+    PrivacyUnit,
+    SelfComposedEvent,
+)
 from pate.accounting.events import failure_probability
 from pate.accounting.ledger import BudgetExceeded, ChargeNote, Ledger, SharedLedger
 from pate.accounting.total import total_epsilon
@@ -29,7 +36,7 @@ from pate.files.disk import (
     replacing,
     write_text,
 )
-from pate.pricing import Budget, PricedRelease
+from pate.pricing import PricedRelease
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
@@ -84,9 +91,7 @@ class ReleaseTerms:
     @property
     def budget(self) -> Budget:
         return Budget(
-            target_delta=self.target_delta,
-            target_epsilon=self.target_epsilon,
-            accountant=self.accountant,
+            delta=self.target_delta, epsilon=self.target_epsilon, accountant=self.accountant
         )
 
 
@@ -261,7 +266,7 @@ class Payment:
             data=self.data,
             event=self.priced.event,
             adjacency=self.priced.aggregator.adjacency,
-            target_delta=self.budget.target_delta,
+            target_delta=self.budget.delta,
             unit=self.unit,
             noise=seed_name(self.seed),
             accountant=self.budget.accountant,
@@ -296,7 +301,7 @@ class Payment:
             added += fresh
         beside = "output_dir: {} other run{} beside this one"
         if added:
-            delta = self.budget.target_delta
+            delta = self.budget.delta
             of_this_run = [own.event] * self.draws
             total = epsilon_of_all([*of_this_run, *(release.event for release in added)], delta)
             bound = (

@@ -10,6 +10,7 @@ import numpy as np
 
 from pate.accounting import (
     Adjacency,
+    Budget,
     ComposedEvent,
     Event,
     GaussianEvent,
@@ -17,7 +18,6 @@ from pate.accounting import (
     SelfComposedEvent,
 )
 from pate.aggregators import Release
-from pate.pricing import Budget
 from pate.report import format_epsilon
 from pate.validation import InvalidValue, require, require_count
 
@@ -42,13 +42,13 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     # any accountant's bound will do, and this one is quick
     spent = RdpAccountant().compose(event)
     found = math.inf
-    for delta in np.geomspace(budget.target_delta, _SMALLEST_DELTA, _POINTS).tolist():
+    for delta in np.geomspace(budget.delta, _SMALLEST_DELTA, _POINTS).tolist():
         try:
             epsilon = spent.get_epsilon(delta)
         except InvalidValue:  # failures of the mechanism use up that delta
             continue
         log_growth = (size - 1) * epsilon + math.log(size)  # at least the log of the geometric sum
-        if math.isfinite(epsilon) and math.log(delta) + log_growth <= math.log(budget.target_delta):
+        if math.isfinite(epsilon) and math.log(delta) + log_growth <= math.log(budget.delta):
             found = min(found, size * epsilon)
     return found
 

@@ -9,10 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import PrivacyUnit
+from pate.accounting import Budget, PrivacyUnit
 from pate.aggregators import Aggregator
 from pate.data import Dataset
-from pate.pricing import Budget, PricedRelease, budgets_of, plan_release, require_useful
+from pate.pricing import (
+    PersonBudgets,
+    PricedRelease,
+    budget_from_settings,
+    budgets_of,
+    plan_release,
+    require_useful,
+)
 from pate.pricing.remedies import OF_TRAINING, RemedySearch
 from pate.report.report import Heading
 from pate.run.budget_classes import num_whole_groups, record_weights, require_weighted_groups
@@ -81,11 +88,15 @@ class Plan(ReleaseTerms):
     @property
     def budget(self) -> Budget:
         """The budget of the release: an epsilon for all groups, or one for each budget class."""
-        return replace(
-            super().budget,
-            target_epsilon=self.target_epsilon if self.classes is None else None,
+        if self.classes is not None:
+            return PersonBudgets.from_classes(
+                self.classes, delta=self.target_delta, accountant=self.accountant
+            )
+        return budget_from_settings(
+            target_delta=self.target_delta,
+            target_epsilon=self.target_epsilon,
             max_epsilon=self.max_epsilon,
-            classes=self.classes,
+            accountant=self.accountant,
         )
 
     def for_dataset(self, dataset: Dataset) -> Plan:

@@ -136,7 +136,7 @@ def privacy_of(release: Release, payment: Payment) -> Privacy:
         plain = aggregator.plain_event(replace(priced.shape, num_queries=session.num_asked))
     return Privacy(
         epsilon=payment.epsilon,
-        delta=budget.target_delta,
+        delta=budget.delta,
         adjacency=str(release.adjacency),
         unit=payment.unit.protected_under(release.adjacency),
         unit_columns=payment.unit.columns,
@@ -145,7 +145,7 @@ def privacy_of(release: Release, payment: Payment) -> Privacy:
         mechanism=type(aggregator).__name__,
         num_queries=release.num_queries,
         paper_epsilon=aggregator.paper_epsilon(
-            num_queries=release.num_queries, target_delta=budget.target_delta
+            num_queries=release.num_queries, target_delta=budget.delta
         ),
         noise_seeded=payment.seed is not None,
         failure_prob=failure_probability(release.event),

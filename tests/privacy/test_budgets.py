@@ -12,7 +12,7 @@ from scipy.stats import norm
 from pate.accounting import Adjacency, Event, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes, GaussianVotes, Prevalence
 from pate.data import Partition
-from pate.pricing import Budget, plan_release
+from pate.pricing import PersonBudgets, plan_release
 from pate.run.budget_classes import repeat_records
 from pate.votes import VoteShape
 from pate.votes.clipping import ClippedSum
@@ -70,7 +70,7 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
     """A release of all rounds is one Gaussian; a class that is charged with another one's weight is refuted."""
     shape = VoteShape(num_queries=500, num_labels=4, num_teachers=900)
     budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}
-    budget = Budget(target_delta=1e-6, classes=budgets)
+    budget = PersonBudgets.from_classes(budgets, delta=1e-6)
     aggregator = CenteredVotes(noise_multiplier=1.0, adjacency=adjacency)
     priced = plan_release(aggregator, shape, budget)
     assert [each.name for each in priced.classes] == list(budgets)
@@ -117,7 +117,7 @@ def test_all_histograms_that_so_many_teachers_tell_apart_cost_what_their_class_i
 
 def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
-    budget = Budget(target_delta=1e-6, classes={"cautious": 1.0, "usual": 4.0})
+    budget = PersonBudgets.from_classes({"cautious": 1.0, "usual": 4.0}, delta=1e-6)
     priced = plan_release(GaussianVotes(noise_std=1.0), shape, budget)
     cautious, usual = priced.classes
     assert cautious.teachers == 1 and cautious.epsilon <= 1 < 1.01 * cautious.epsilon

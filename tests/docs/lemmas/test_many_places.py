@@ -9,6 +9,7 @@ from scipy.special import log_ndtr, ndtr
 
 from pate.accounting import (
     ApproximateEvent,
+    Budget,
     ComposedEvent,
     ExactAccountant,
     GaussianEvent,
@@ -16,7 +17,6 @@ from pate.accounting import (
     RdpAccountant,
     SelfComposedEvent,
 )
-from pate.pricing import Budget
 from pate.run.places import group_epsilon
 
 DELTA = 1e-6
@@ -53,7 +53,7 @@ def together(*units: dict[int, float]) -> np.ndarray:
 def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
     event: GaussianEvent, mu: float, size: int, accountant: type
 ) -> None:
-    said = group_epsilon(event, size, Budget(target_delta=DELTA, accountant=accountant))
+    said = group_epsilon(event, size, Budget(delta=DELTA, accountant=accountant))
     assert gaussian_delta(said, size * mu) <= DELTA
     if accountant is ExactAccountant:
         assert gaussian_delta(said * 0.99 - 1e-3, size * mu) > DELTA, "and the bound is tight"
@@ -62,7 +62,7 @@ def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) -> None:
     epsilon = 0.4
-    said = group_epsilon(PureDpEvent(epsilon), size, Budget(target_delta=DELTA))
+    said = group_epsilon(PureDpEvent(epsilon), size, Budget(delta=DELTA))
     keep = math.exp(epsilon) / (1 + math.exp(epsilon))
     first, second = (together(*[{bit: keep, 1 - bit: 1 - keep}] * size) for bit in (0, 1))
     assert hockey_stick(said, first, second) <= DELTA
@@ -86,5 +86,5 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
 def test_where_no_figure_holds_none_is_given() -> None:
     """Failures that use up the smaller delta leave nothing to say."""
     event = ApproximateEvent(PureDpEvent(1.0), failure_prob=DELTA / 2)
-    assert Budget(target_delta=DELTA).epsilon_of(event) < 1.1
-    assert math.isinf(group_epsilon(event, 2, Budget(target_delta=DELTA)))
+    assert Budget(delta=DELTA).epsilon_of(event) < 1.1
+    assert math.isinf(group_epsilon(event, 2, Budget(delta=DELTA)))

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, GaussianEvent, gaussian_epsilon
+from pate.accounting import Adjacency, Budget, GaussianEvent, gaussian_epsilon
 from pate.comparison import compare, read_runs
 from pate.comparison.alternatives import AllRecords, Alternative, DpGradientDescent, DpSgd
 from pate.comparison.comparison import Calibration, calibrated
-from pate.pricing import Budget
 from pate.report import multilabel_metrics
 from pate.validation import InvalidValue
 from tests.e2e.small_run import SilentMonitor
@@ -24,7 +23,7 @@ MLP = replace(LINEAR, name="mlp", network="mlp", hidden=8)
 
 
 def budget(epsilon: float) -> Budget:
-    return Budget(target_epsilon=epsilon, target_delta=1e-5)
+    return Budget(epsilon=epsilon, delta=1e-5)
 
 
 def test_full_batch_descent_costs_exactly_a_gaussian() -> None:

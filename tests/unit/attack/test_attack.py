@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from pate.accounting import ExactAccountant, RdpAccountant
+from pate.accounting import Budget, ExactAccountant, RdpAccountant
 from pate.aggregators import BoundaryMax, CenteredVotes, GaussianVotes, StableTopK
 from pate.attack import Attack
 from pate.attack.attack import AttackResult
 from pate.cli.attack import attack
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.data import Dataset, Split
-from pate.pricing import Budget
 from pate.validation import InvalidValue
 
 ROWS = CenteredVotes(noise_multiplier=1.0)
@@ -41,7 +40,7 @@ def attacked(
     # the others are quicker by Renyi, and as loud
     exact = aggregator is ROWS or others.get("num_runs") == 20
     accountant = ExactAccountant if exact else RdpAccountant
-    budget = Budget(target_delta=1e-6, target_epsilon=epsilon, accountant=accountant)
+    budget = Budget(delta=1e-6, epsilon=epsilon, accountant=accountant)
     settings = {
         "num_queries": 100,
         "num_teachers": 4000,

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import GaussianEvent, calibrate
+from pate.accounting import Budget, GaussianEvent, calibrate
 from pate.comparison import Bench, Contender, Method, Trained, compare, read_runs
-from pate.pricing import Budget
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
 from tests.unit.comparison.conftest import VOTES, method, plan
@@ -49,12 +48,12 @@ class NoisyShares(Method):
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
         if parameters is None:
-            if (budget.target_epsilon or 0) < 1:
-                raise InvalidValue(f"target_epsilon={budget.target_epsilon}: expected at least 1")
+            if (budget.epsilon or 0) < 1:
+                raise InvalidValue(f"target_epsilon={budget.epsilon}: expected at least 1")
             multiplier = calibrate(
                 GaussianEvent,
-                target_epsilon=budget.target_epsilon,
-                target_delta=budget.target_delta,
+                target_epsilon=budget.epsilon,
+                target_delta=budget.delta,
                 accountant=budget.accountant,
             )
             parameters = {"noise_multiplier": multiplier}

@@ -8,20 +8,20 @@ from typing import Any, Self
 import pytest
 
 from pate import accounting
+from pate.accounting import Budget
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.aggregators.failures import with_failure_prob_for
 from pate.comparison import Contender
 from pate.comparison.comparison import Calibration, Trial, calibrated
 from pate.comparison.frontier import Run
 from pate.files.disk import DamagedFile
-from pate.pricing import Budget
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
 from tests.e2e.damage import WAYS, Way, flipped_once, gone
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS
 from tests.unit.comparison.conftest import method, small_bench
 
-BUDGET = Budget(target_epsilon=2.0, target_delta=1e-6)
+BUDGET = Budget(epsilon=2.0, delta=1e-6)
 SHAPE = {"num_queries": NUM_QUERIES, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
 TABLE = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_budget=0.01)
 

@@ -13,6 +13,7 @@ from pate.accounting import (
     Accountant,
     ApproximateEvent,
     AutoAccountant,
+    Budget,
     Event,
     ExactAccountant,
     GaussianEvent,
@@ -22,7 +23,7 @@ from pate.accounting import (
     SelfComposedEvent,
 )
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
-from pate.pricing import Budget, PricedRelease, largest_num_queries, plan_release
+from pate.pricing import PricedRelease, budget_from_settings, largest_num_queries, plan_release
 from pate.pricing.priced_release import require_achievable_delta
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
@@ -59,7 +60,7 @@ SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
 
 
 def budget(**fields: Any) -> Budget:
-    return Budget(**({"target_delta": 1e-6, "accountant": Sum} | fields))
+    return budget_from_settings(**({"target_delta": 1e-6, "accountant": Sum} | fields))
 
 
 def test_a_target_is_met_by_the_noise_for_all_queries_and_without_one_the_noise_is_as_it_is() -> (
@@ -95,10 +96,8 @@ def test_the_accountant_of_the_budget_counts() -> None:
             return 2 * super().get_epsilon(target_delta)
 
     aggregator = GaussianVotes(noise_std=100.0)
-    double = plan_release(
-        aggregator, SHAPE, Budget(accountant=Double, target_delta=1e-6, target_epsilon=8.0)
-    )  # type: ignore[arg-type]
-    by_renyi = Budget(target_delta=1e-6, target_epsilon=4.0, accountant=RdpAccountant)
+    double = plan_release(aggregator, SHAPE, Budget(accountant=Double, delta=1e-6, epsilon=8.0))  # type: ignore[arg-type]
+    by_renyi = Budget(delta=1e-6, epsilon=4.0, accountant=RdpAccountant)
     single = plan_release(aggregator, SHAPE, by_renyi)
     assert double.aggregator.noise_std == pytest.approx(single.aggregator.noise_std, rel=3e-4)  # type: ignore[attr-defined]
 
@@ -109,12 +108,12 @@ def test_failures_that_use_up_delta_are_refused_and_not_priced(fields: dict[str,
     with pytest.raises(
         InvalidValue, match=re.escape("failure_prob=1e-08: 6e-06 in all uses up target_delta=1e-06")
     ):
-        plan_release(failing, SHAPE, Budget(target_delta=1e-6, **fields))
+        plan_release(failing, SHAPE, budget_from_settings(target_delta=1e-6, **fields))
 
 
 def test_the_price_of_an_event_by_hand_and_infinity_for_what_has_no_guarantee() -> None:
     assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(0.25), 12)) == 3.0
-    of_auto = Budget(target_delta=1e-6)
+    of_auto = Budget(delta=1e-6)
     event = GaussianEvent(2.0)
     assert of_auto.epsilon_of(event) == AutoAccountant().compose(event).get_epsilon(1e-6)
     assert of_auto.epsilon_of(NonPrivateEvent()) == math.inf

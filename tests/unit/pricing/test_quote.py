@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.tightness import faults_of
-from pate.accounting import Accountant, AutoAccountant, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant, Budget, RdpAccountant
 from pate.aggregators import (
     Aggregator,
     BoundaryMax,
@@ -24,7 +24,6 @@ from pate.aggregators import (
     StableTopK,
 )
 from pate.pricing import (
-    Budget,
     PricedRelease,
     Quote,
     certify_stability_test,
@@ -39,7 +38,7 @@ from pate.validation import InvalidValue
 from pate.votes import VoteShape
 
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
-BUDGET = Budget(target_delta=1e-6)
+BUDGET = Budget(delta=1e-6)
 
 
 def planned(
@@ -89,7 +88,7 @@ def test_others_that_have_no_price_say_why() -> None:
 
 
 def test_the_page_says_what_was_solved_for_and_what_passes() -> None:
-    quote = quoted(budget=Budget(target_delta=1e-6, target_epsilon=8.0))
+    quote = quoted(budget=Budget(delta=1e-6, epsilon=8.0))
     text = page(quote)
     assert set(quote.solved_for) == {"selection_scale", "test_std"}
     assert text.count("<- solved for") == 2

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from pate.accounting import Event, ExactAccountant, RdpAccountant, ZCdpAccountant
+from pate.accounting import Budget, Event, ExactAccountant, RdpAccountant, ZCdpAccountant
 from pate.accounting.rdp import AccountantBesideRenyi
 from pate.aggregators import (
     Aggregator,
@@ -23,8 +23,8 @@ from pate.aggregators import (
     StableTopK,
 )
 from pate.pricing import (
-    Budget,
     SettingNames,
+    budget_from_settings,
     cheapest_accountant,
     expected_release,
     plan_release,
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.slow
 
 def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
     """Of Renyi's accountant, which the search asks whatever the budget's, which may be slow."""
-    return Budget(
+    return budget_from_settings(
         **({"target_delta": 1e-6, "target_epsilon": epsilon, "accountant": RdpAccountant} | changes)
     )
 
@@ -92,7 +92,7 @@ def followed(plan: Plan, text: str) -> Plan:
     for setting in text.split():
         name, value = setting.split("=")
         if name == "target_epsilon":
-            budget = replace(budget, target_epsilon=float(value))
+            budget = replace(budget, epsilon=float(value))
         elif name.startswith("aggregator."):
             aggregator = replace(aggregator, **{name.removeprefix("aggregator."): float(value)})
         else:
@@ -123,7 +123,7 @@ def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(
     plan = (
         GaussianVotes(noise_std=2000.0),
         shape,
-        Budget(target_delta=1e-6, max_epsilon=max_epsilon),
+        budget_from_settings(target_delta=1e-6, max_epsilon=max_epsilon),
     )
     found = [text for text in suggested(plan) if text.startswith("aggregator.")]
     assert len(found) == (0 if max_epsilon == 1.0 else 1), (
@@ -148,7 +148,7 @@ def test_an_epsilon_that_promises_nothing_is_not_suggested() -> None:
     plan = (
         GaussianVotes(noise_std=1.0),
         replace(SHAPE, num_teachers=1),
-        Budget(target_delta=1e-6, target_epsilon=2.0),
+        Budget(delta=1e-6, epsilon=2.0),
     )
     assert remedies(plan[0], plan_release(*plan), plan[2], num_groups=1000) == []
     with pytest.raises(InvalidValue, match="even where the one teacher is sure"):
@@ -158,7 +158,7 @@ def test_an_epsilon_that_promises_nothing_is_not_suggested() -> None:
 @pytest.mark.parametrize("num_labels", [8, 12])
 def test_answers_of_exactly_k_labels_are_judged_on_queries_that_have_k(num_labels: int) -> None:
     shape = VoteShape(num_queries=100, num_labels=num_labels, num_teachers=200)
-    (line,) = judged((FixedTopK(k=5, epsilon=50.0), shape, Budget(target_delta=1e-6)))
+    (line,) = judged((FixedTopK(k=5, epsilon=50.0), shape, Budget(delta=1e-6)))
     assert line.endswith("above 10 it promises one person little")  # and nothing else
 
 
@@ -188,7 +188,7 @@ def test_plans_on_the_embedded_data_that_were_once_paid_for_without_a_word(
 def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() -> None:
     """The first run of stable top-k on 61,629 groups; and neither where groups are few, nor of centered votes."""
     shape = replace(SHAPE, num_teachers=400)
-    of = Budget(target_delta=1e-6, target_epsilon=8.0)
+    of = Budget(delta=1e-6, epsilon=8.0)
     priced = plan_release(TABLE, shape, of)
     assert group_votes_tell_more(priced, of, CENTERED, num_groups=61_629)
     assert not group_votes_tell_more(priced, of, CENTERED, num_groups=1_617)
@@ -307,7 +307,7 @@ def _plan_of_votes() -> tuple[Aggregator, Any, Budget]:
 
 
 def test_where_groups_have_budgets_of_their_own_no_other_target_is_suggested() -> None:
-    of = budget(None, classes={"cautious": 0.01, "usual": 0.02})
+    of = budget(None, budgets={"cautious": 0.01, "usual": 0.02})
     with pytest.raises(
         InvalidValue,
         match=r"^num_teachers=200: expected a release that tells something: .*; nothing",
@@ -435,7 +435,7 @@ class TestSuggestion:
 def test_the_accountant_to_take_is_the_cheapest_that_is_quick() -> None:
     known = {"rdp": RdpAccountant, "zcdp": ZCdpAccountant, "exact": ExactAccountant}
     by_renyi = budget(None)
-    by_all = Budget(target_delta=1e-6)
+    by_all = Budget(delta=1e-6)
     one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), SHAPE, by_renyi)
     assert cheapest_accountant(one_gaussian, by_renyi, known).accountant == "exact"
     many_bits = plan_release(GaussianVotes(noise_std=200.0), SHAPE, by_renyi)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pate.accounting import GaussianEvent, Ledger, RdpAccountant
+from pate.accounting import Budget, GaussianEvent, Ledger, RdpAccountant
 from pate.aggregators import StableTopK
-from pate.pricing import Budget, ReleaseShape, plan_release
+from pate.pricing import ReleaseShape, plan_release
 from pate.run.payment import _spent, require_room
 from pate.validation import InvalidValue
 
@@ -19,7 +19,7 @@ STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 def test_a_second_release_whose_failures_do_not_fit_is_told_a_failure_probability_that_does() -> (
     None
 ):
-    budget = Budget(target_delta=1e-6, target_epsilon=2.0, accountant=RdpAccountant)
+    budget = Budget(delta=1e-6, epsilon=2.0, accountant=RdpAccountant)
     ledger = Ledger(target_delta=1e-6, max_epsilon=12.0, accountant=RdpAccountant)
     priced = plan_release(STABLE, SHAPE, budget)
     require_room(ledger, priced)

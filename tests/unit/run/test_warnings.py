@@ -8,10 +8,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from pate.accounting import Adjacency, GaussianEvent
+from pate.accounting import Adjacency, Budget, GaussianEvent
 from pate.aggregators import BoundaryMax, ConfidentGNMax, GaussianVotes, GNMax, Release
 from pate.data import Dataset
-from pate.pricing import Budget
 from pate.report import format_epsilon
 from pate.run.payment import _fitting
 from pate.run.places import Places, group_epsilon
@@ -22,7 +21,7 @@ from pate.validation import InvalidValue
 from tests.e2e.small_run import small_dataset
 
 EVENT = GaussianEvent(8.0)
-BUDGET = Budget(target_delta=1e-6)
+BUDGET = Budget(delta=1e-6)
 
 
 def said(places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, **changes: int) -> str:
