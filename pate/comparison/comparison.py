@@ -1,4 +1,4 @@
-"""The comparison: ensembles trained once, methods by epsilons by seeds, each result on disk as soon as it is done."""
+"""Comparison of methods by epsilons by seeds; ensembles are trained once, each result is on disk when it is done."""
 
 import math
 import os
@@ -39,16 +39,13 @@ from pate.validation import (
 
 _RULE = "the parameters that were solved for"
 _SOLVED_AGAIN = "remove it, and the same command solves for them again"
-_RESULT = {
-    "rule": "a result of this comparison",
-    "remedy": "remove it, and the same command makes it again",
-}
+_TRAINED_AGAIN = "remove it, and the same command makes it again"
 _PLAIN = (int, float, str, bool, type(None))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """Everything that a comparison depends on."""
+    """Settings and parts of a comparison: all that it depends on."""
 
     load_dataset: Callable[[], Dataset]  # reads the data set
     methods: tuple[Method, ...]  # who competes, each under another key
@@ -87,16 +84,16 @@ class ComparisonPlan:
             require(require_positive("shares", share) <= 1, "shares", share, "numbers in (0, 1]")
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
-        names = tuple(method.key for method in self.methods)
-        for name, values in {
-            "aggregators": names,
-            "epsilons": self.epsilons,
-            "seeds": self.seeds,
-        }.items():
-            shown = ", ".join(map(str, values))
-            require(
-                len(set(values)) == len(values) > 0, name, f"[{shown}]", "at least one, each once"
-            )
+        _require_distinct("aggregators", [method.key for method in self.methods])
+        _require_distinct("epsilons", self.epsilons)
+        _require_distinct("seeds", self.seeds)
+
+
+def _require_distinct(name: str, values: Sequence[object]) -> None:
+    """Raises `InvalidValue` unless there is at least one value, and each once."""
+    shown = ", ".join(map(str, values))
+    is_good = 0 < len(values) == len(set(values))
+    require(is_good, name, f"[{shown}]", "at least one, each once")
 
 
 class ComparisonFolder(RunFolder):
@@ -133,23 +130,27 @@ def compare(
             dataset = require_dataset(plan.load_dataset())
         if plan.fewer_queries:
             plan = replace(plan, num_queries=min(plan.num_queries, len(dataset.public)))
-        shared = {
-            name: getattr(plan, name)
-            for name in ("num_queries", "engine", "student", "ensemble_seed")
-        }
-        bench = Bench.of(plan.load_dataset, dataset, folder=folder.path, **shared)
+        bench = Bench.for_dataset(
+            dataset,
+            load_dataset=plan.load_dataset,
+            num_queries=plan.num_queries,
+            engine=plan.engine,
+            student=plan.student,
+            ensemble_seed=plan.ensemble_seed,
+            folder=folder.path,
+        )
         _check(plan, bench, monitor)
         folder.claim(plan.settings, data=bench.digest)
         for method in plan.methods:
             method.prepare(bench, monitor)
-        private = [method for method in plan.methods if method.is_private]
+        private_methods = [method for method in plan.methods if method.is_private]
         trials = [
-            _trial(plan, method, epsilon, bench) for method in private for epsilon in plan.epsilons
+            _private_trial(plan, method, epsilon, bench)
+            for method in private_methods
+            for epsilon in plan.epsilons
         ]
-        runs = [
-            *_constants(bench),
-            *_shared_out(plan, [*_baselines(plan, bench), *trials], monitor),
-        ]
+        baselines = _baseline_trials(plan, bench)
+        runs = [*_constants(bench), *_run_trials(plan, [*baselines, *trials], monitor)]
         frontier = Frontier(
             runs=tuple(runs),
             metric=plan.metric,
@@ -163,7 +164,8 @@ def compare(
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
             from pate.report.page import on_paper
 
-            if line := keep_earlier_pages(folder.path, runs):
+            line = keep_earlier_pages(folder.path, runs)
+            if line:
                 monitor.say(line)
             write_runs(folder.table, runs)
             picture = frontier_picture(frontier, [line.title for line in frontier.ranked], on_paper)
@@ -183,7 +185,8 @@ def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
     if not os.path.lexists(folder / "comparison.csv"):
         return ""
     selected = {_row_of(run) for run in runs}
-    selected |= {(*row[:-1], None) for row in selected}  # what had no result then may have some now
+    # a row without a result, and so without a seed, may have some now
+    selected |= {(*row[:-1], None) for row in selected}
     try:
         missing = {_row_of(run) for run in read_runs(folder / "comparison.csv")} - selected
     except InvalidValue:  # written by another version, or by hand
@@ -197,8 +200,8 @@ def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
         if os.path.lexists(folder / name):
             os.replace(folder / name, _numbered(folder / name, number))
     names = ", ".join(sorted({str(row[0]) for row in missing}))
-    kept = ", ".join(_numbered(Path(name), number).name for name in PAGES)
-    return f"output_dir={folder}: the pages here are of another selection ({names}); they are kept as {kept}"
+    new_names = ", ".join(_numbered(Path(name), number).name for name in PAGES)
+    return f"output_dir={folder}: the pages here are of another selection ({names}); they are kept as {new_names}"
 
 
 def _numbered(path: Path, number: int) -> Path:
@@ -206,7 +209,7 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 def _row_of(run: Run) -> tuple[object, ...]:
-    """What a row of a comparison is about, beside its results; a row that says why there is no result has no seed."""
+    """Returns the identity of a row of a comparison; a row that says why there is no result has no seed."""
     name = run.aggregator.partition("@")[0]
     return (
         name,
@@ -227,6 +230,7 @@ def _unit_of(runs: Sequence[Run], dataset: Dataset) -> str:
 
 
 def _check(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
+    """Raises `InvalidValue` for a plan that cannot work on the data, and says the warnings of its methods."""
     rule = (
         "true: the public records have no labels, so only a model of all records can be the ceiling"
     )
@@ -235,76 +239,84 @@ def _check(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
         method.check(bench)
     num_labels = bench.dataset.num_labels
     require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
-    # says what it lacks, once for all
+    # an accountant that lacks a package says so here, once for all
     plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)
-    for line in dict.fromkeys(line for method in plan.methods for line in method.warnings(bench)):
+    warnings_of_methods = [line for method in plan.methods for line in method.warnings(bench)]
+    for line in dict.fromkeys(warnings_of_methods):
         monitor.say(line)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was found for a method at a budget."""
+    """Parameters that were solved for, for a method at a budget; or why there are none."""
 
-    parameters: Mapping[str, int | float | str | bool | list | None]  # type: ignore[type-arg]  # that were solved for
+    parameters: Mapping[str, int | float | str | bool | list | None]  # type: ignore[type-arg]
     epsilon: float | None  # the price, at most the budget's; None where nothing reaches the budget
     reason: str = ""  # why nothing does
     refusal: str | None = None  # see `Contender.refusal`; None where nobody asked
 
     @classmethod
     def read(cls, path: Path | None) -> Self | None:
-        """What was kept, for show: it is not priced again. None where nothing was."""
+        """Reads a file, or returns None where there is none. Nothing is priced again: it is for show."""
         if path is None or not os.path.lexists(path):
             return None
         return read_value(cls, path, name="calibration", rule=_RULE, remedy=_SOLVED_AGAIN)
 
     def write(self, path: Path) -> None:
-        """Keeps it where all parameters are plain values, or lists of them."""
+        """Writes a file where all parameters are plain values, or lists of them."""
         if _is_plain(tuple(self.parameters.values())):
             make_folder(path.parent, within=path.parent.parent)
             write_text(path, to_json(self) + "\n")
 
     def note(self, allow_useless: bool) -> str:
-        """Why the method is not trained; empty where it is."""
-        return self.reason or ("" if allow_useless else self.refusal or "")
+        """Returns why the method is not trained; empty where it is."""
+        if self.reason or allow_useless:
+            return self.reason
+        return self.refusal or ""
 
 
 def calibrated(
     method: Method, budget: Budget, bench: Bench, path: Path, *, allow_useless: bool = True
 ) -> Contender:
-    """The method at a budget, from the file where it is there, solved for and kept where it is not.
+    """Returns the method at a budget, with the parameters of a file, or else solved for and written to the file.
 
-    What is read back is priced again: neither a file nor a calibrator can make a release cheaper than it is. Raises
-    `InvalidValue` where nothing reaches the budget or, unless that is allowed, the method tells nothing at it.
+    Parameters of a file are priced again: neither a file nor a calibrator can make a release cheaper than it is.
+    Raises `InvalidValue` where nothing reaches the budget or, unless that is allowed, the method tells nothing at it.
     """
-    kept = Calibration.read(path)
-    if kept is not None and (note := kept.note(allow_useless)):
-        raise InvalidValue(note)
-    known = (
-        None if kept is None else {name: _tuple(value) for name, value in kept.parameters.items()}
-    )
+    on_file = Calibration.read(path)
+    parameters = None
+    if on_file is not None:
+        _require_trained(on_file, allow_useless)
+        parameters = {name: _tuple(value) for name, value in on_file.parameters.items()}
     try:
-        contender = method.at(budget, bench, known)
+        contender = method.at(budget, bench, parameters)
         most = budget.required_epsilon()
         if not contender.epsilon <= most * (1 + 1e-9):
             raise InvalidValue(
                 f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated"
             )
     except TypeError:
-        if kept is None:
+        if on_file is None:
             raise
         raise damaged(path, _RULE, "other parameters", _SOLVED_AGAIN) from None
     except InvalidValue as error:
-        if kept is None:
-            Calibration({}, None, str(error)).write(path)
+        if on_file is None:
+            Calibration(parameters={}, epsilon=None, reason=str(error)).write(path)
         raise
-    found = kept or Calibration(contender.parameters, contender.epsilon)
-    if not allow_useless and found.refusal is None:
-        found = replace(found, refusal=contender.refusal())
-    if found is not kept:
-        found.write(path)
-    if note := found.note(allow_useless):
-        raise InvalidValue(note)
+    calibration = on_file or Calibration(contender.parameters, contender.epsilon)
+    if not allow_useless and calibration.refusal is None:
+        calibration = replace(calibration, refusal=contender.refusal())
+    if calibration is not on_file:
+        calibration.write(path)
+    _require_trained(calibration, allow_useless)
     return contender
+
+
+def _require_trained(calibration: Calibration, allow_useless: bool) -> None:
+    """Raises `InvalidValue`, with the reason, for a method that is not trained."""
+    note = calibration.note(allow_useless)
+    if note:
+        raise InvalidValue(note)
 
 
 def _is_plain(value: Any) -> bool:
@@ -312,17 +324,17 @@ def _is_plain(value: Any) -> bool:
 
 
 def _tuple(value: Any) -> Any:
-    """JSON knows lists only."""
+    """Returns tuples for the lists that JSON has in their place."""
     return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A method at a budget, or a model that no epsilon covers, trained with several seeds; every result is a file."""
+    """Training of a method at a budget, or of a model that no epsilon covers, by seeds; each result is a file."""
 
     bench: Bench  # what all methods share
     blank: Run  # a run with what is known before
-    # of the results, named after all that they depend on, by the seed of noise and training
+    # files of the results by the seed of noise and training, named after all that a result depends on
     paths: Mapping[int, Path]
     # makes it ready to be trained; raises `InvalidValue` where nothing reaches the budget, or tells nothing there
     contender: Callable[[], Contender]
@@ -330,41 +342,37 @@ class Trial:
     # whether it is trained although `Contender.refusal` speaks against it
     allow_useless: bool = True
 
-    @classmethod
-    def of(
-        cls, name: str, bench: Bench, seeds: tuple[int, ...], seen: list[Any], **others: Any
-    ) -> Self:
-        paths = {
-            seed: bench.folder / "runs" / f"{name}-{digest([seen, seed])}.json" for seed in seeds
-        }
-        return cls(bench=bench, paths=paths, **others)
-
     def read(self, seed: int) -> Run | None:
-        """The result, or None; raises `DamagedFile` where it is not what was written."""
-        if not os.path.lexists(path := self.paths[seed]):
+        """Returns the result of a seed, or None; raises `DamagedFile` where the file is not as it was written."""
+        path = self.paths[seed]
+        if not os.path.lexists(path):
             return None
-        return replace(
-            read_value(Run, path, name="run", **_RESULT), aggregator=self.blank.aggregator
+        run = read_value(
+            Run, path, name="run", rule="a result of this comparison", remedy=_TRAINED_AGAIN
         )
+        return replace(run, aggregator=self.blank.aggregator)
 
     def write(self, seed: int, run: Run) -> Run:
+        """Writes the result of a seed, and returns it."""
         path = self.paths[seed]
         make_folder(path.parent, within=path.parent.parent)
         write_text(path, to_json_line(run) + "\n")
         return run
 
     def done(self) -> list[Run] | None:
-        """The results, or why there are none, where nothing of it has to be made."""
-        found = Calibration.read(self.calibration)
-        if found is not None and (note := found.note(self.allow_useless)):
+        """Returns the results, or a run that says why there are none; None where something is still to be trained."""
+        calibration = Calibration.read(self.calibration)
+        note = "" if calibration is None else calibration.note(self.allow_useless)
+        if note:
             return [replace(self.blank, note=note)]
-        if not self.allow_useless and (found is None or found.refusal is None):
+        is_judged = calibration is not None and calibration.refusal is not None
+        if not (self.allow_useless or is_judged):
             return None
         runs = [run for run in map(self.read, self.paths) if run is not None]
         return runs if len(runs) == len(self.paths) else None
 
     def runs(self) -> list[Run]:
-        """The results; where nothing reaches the budget, or tells nothing there, one that says so."""
+        """Returns the results; where nothing reaches the budget, or tells nothing there, a run that says so."""
         try:
             contender = self.contender()
         except InvalidValue as error:
@@ -375,21 +383,17 @@ class Trial:
         ]
 
     def _scored(self, contender: Contender, seed: int) -> Run:
-        """With the five metrics on the test split."""
+        """Trains with a seed, and returns the run with the five metrics on the test split."""
         blank = self.blank
         if not blank.is_baseline:
             blank = replace(blank, priced_epsilon=contender.epsilon, seed=seed)
         try:
             trained = contender.train(seed)
             test = self.bench.dataset.test
-            model = trained.model
-            found = (
-                model.predict(test.inputs),
-                model.predict_proba(test.inputs).astype(np.float64),
-                test.labels,
-            )
-            scores = vars(multilabel_metrics(*found))
-            intervals = metric_intervals(*found)
+            predicted = trained.model.predict(test.inputs)
+            probabilities = trained.model.predict_proba(test.inputs).astype(np.float64)
+            scores = multilabel_metrics(predicted, probabilities, test.labels)
+            intervals = metric_intervals(predicted, probabilities, test.labels)
         except InvalidValue as error:  # data that the method is not made for
             if blank.is_baseline:
                 raise
@@ -399,25 +403,32 @@ class Trial:
             intervals=intervals,
             num_answered=trained.num_answered,
             label_accuracy=trained.label_accuracy,
-            **scores,
+            **vars(scores),
         )
 
 
-def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:
+def _result_paths(
+    name: str, bench: Bench, seeds: Sequence[int], identity: list[Any]
+) -> dict[int, Path]:
+    """Returns the file of each seed's result, named after all that the result depends on."""
+    folder = bench.folder / "runs"
+    return {seed: folder / f"{name}-{digest([identity, seed])}.json" for seed in seeds}
+
+
+def _private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:
+    """Returns the trial of a method at an epsilon."""
     accountant = plan.accountant().name
-    priced = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
+    identity = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
     name = f"{method.key}-{epsilon:g}"
     columns = method.columns(bench)
-    # of a name; later ones add @T
-    first = next(other for other in plan.methods if other.name == method.name)
-    shown = method.name if method is first else f"{method.name}@{columns['num_teachers']}"
+    # the first method of a name is shown by it, later ones add @T
+    namesakes = [other for other in plan.methods if other.name == method.name]
+    is_first = method is namesakes[0]
+    shown = method.name if is_first else f"{method.name}@{columns['num_teachers']}"
     budget = Budget(epsilon=epsilon, delta=plan.target_delta, accountant=plan.accountant)
-    path = bench.folder / "calibrations" / f"{name}-{digest(priced)}.json"
-    return Trial.of(
-        name,
-        bench,
-        plan.seeds,
-        [priced, bench.digest],
+    path = bench.folder / "calibrations" / f"{name}-{digest(identity)}.json"
+    return Trial(
+        bench=bench,
         blank=Run(
             aggregator=shown,
             num_queries=plan.num_queries,
@@ -426,6 +437,7 @@ def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -
             accountant=accountant,
             **columns,
         ),
+        paths=_result_paths(name, bench, plan.seeds, [identity, bench.digest]),
         contender=partial(
             calibrated, method, budget, bench, path, allow_useless=plan.allow_useless
         ),
@@ -434,88 +446,113 @@ def _trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -
     )
 
 
-def _baselines(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
-    """The student of the true labels, the ceiling, and what the methods show beside themselves, each once."""
+def _baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
+    """Returns trials of the student of the true labels, of the ceiling, and of the methods' references, each once."""
     references = []
     if bench.dataset.public_labeled:
-        seen = [bench.num_queries, full_text(bench.student)]
-        student = {"student": kind(bench.student)}
-        references.append(Reference("true_label_student", bench.true_label_student, seen, student))
+        true_label_student = Reference(
+            name="true_label_student",
+            train=bench.true_label_student,
+            identity=[bench.num_queries, full_text(bench.student)],
+            columns={"student": kind(bench.student)},
+        )
+        references.append(true_label_student)
     if plan.all_records:
         references.append(bench.ceiling("all_records_model"))
-    references += [found for method in plan.methods for found in method.references(bench)]
-    made = {}
-    for each in references:
-        identity = [VERSION, bench.digest, each.identity]
-        blank = Run(aggregator=each.name, num_queries=bench.num_queries, **each.columns)
-        ready = partial(Contender, math.inf, {}, each.train)
-        trial = Trial.of(
-            each.name, bench, (bench.ensemble_seed,), identity, blank=blank, contender=ready
+    for method in plan.methods:
+        references += method.references(bench)
+    seed = bench.ensemble_seed
+    trials: dict[Path, Trial] = {}
+    for reference in references:
+        identity = [VERSION, bench.digest, reference.identity]
+        paths = _result_paths(reference.name, bench, [seed], identity)
+        trials[paths[seed]] = Trial(
+            bench=bench,
+            blank=Run(
+                aggregator=reference.name, num_queries=bench.num_queries, **reference.columns
+            ),
+            paths=paths,
+            contender=partial(Contender, epsilon=math.inf, parameters={}, train=reference.train),
         )
-        made[trial.paths[bench.ensemble_seed]] = trial
-    return list(made.values())
+    return list(trials.values())
 
 
 def _constants(bench: Bench) -> Iterator[Run]:
-    """What predicts the same for every sample, by the frequencies among the private records."""
+    """Scores the models that predict the same for every sample, by the frequencies among the private records."""
     true = bench.dataset.test.labels
-    for name, made in CONSTANTS.items():
-        constant = made(bench.dataset.private.labels.mean(axis=0)).for_samples(len(true))
-        scores = vars(multilabel_metrics(*constant, true))
-        intervals = metric_intervals(*constant, true)
-        yield Run(aggregator=name, num_queries=bench.num_queries, intervals=intervals, **scores)
+    frequencies = bench.dataset.private.labels.mean(axis=0)
+    for name, constant in CONSTANTS.items():
+        predicted, probabilities = constant(frequencies).for_samples(len(true))
+        scores = multilabel_metrics(predicted, probabilities, true)
+        yield Run(
+            aggregator=name,
+            num_queries=bench.num_queries,
+            intervals=metric_intervals(predicted, probabilities, true),
+            **vars(scores),
+        )
 
 
-def _shared_out(plan: ComparisonPlan, work: list[Trial], monitor: Monitor) -> list[Run]:
-    """The results of all work, in its order, from processes that read the data for themselves."""
+def _run_trials(plan: ComparisonPlan, trials: list[Trial], monitor: Monitor) -> list[Run]:
+    """Returns the results of all trials, in their order; worker processes read the data for themselves."""
     from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
 
-    done = {index: runs for index, item in enumerate(work) if (runs := item.done()) is not None}
-    tasks = [delayed(_results)(index, item) for index, item in enumerate(work) if index not in done]
-    steps = sum(len(work[index].paths) for index in done)
-    if done:
-        total = sum(len(item.paths) for item in work)
+    results: dict[int, list[Run]] = {}  # by the place of the trial
+    tasks = []
+    for index, trial in enumerate(trials):
+        runs_on_disk = trial.done()
+        if runs_on_disk is None:
+            tasks.append(delayed(_results)(index, trial))
+        else:
+            results[index] = runs_on_disk
+    num_steps = sum(len(trial.paths) for trial in trials)
+    num_done = sum(len(trials[index].paths) for index in results)
+    if results:
+        folder = trials[0].bench.folder
         monitor.say(
-            f"output_dir={work[0].bench.folder}: {steps} of {total} releases and students are there"
+            f"output_dir={folder}: {num_done} of {num_steps} releases and students are there"
         )
-    how: dict[str, Any] = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
-    how["n_jobs"] = min(plan.num_workers or cpu_count(), max(len(tasks), 1))
     with (
-        monitor.stage("releases and students", sum(len(item.paths) for item in work)) as advance,
+        monitor.stage("releases and students", num_steps) as advance,
         parallel_config("loky", inner_max_num_threads=1),
         warnings.catch_warnings(),
     ):
-        # one that grew large was replaced
+        # joblib replaces a worker that grew large
         warnings.filterwarnings("ignore", "A worker stopped while")
-        advance(steps)
-        for index, runs in Parallel(**how)(tasks):
-            done[index] = runs
-            steps += len(work[index].paths)
-            advance(steps, runs[0].aggregator)
-    return [run for index in range(len(work)) for run in done[index]]
+        advance(num_done)
+        parallel = Parallel(
+            n_jobs=min(plan.num_workers or cpu_count(), max(len(tasks), 1)),
+            max_nbytes=None,
+            batch_size=1,
+            return_as="generator_unordered",
+        )
+        for index, runs in parallel(tasks):
+            results[index] = runs
+            num_done += len(trials[index].paths)
+            advance(num_done, runs[0].aggregator)
+    return [run for index in range(len(trials)) for run in results[index]]
 
 
-def _results(index: int, item: Trial) -> tuple[int, list[Run]]:
-    """One piece of work, in a worker; a refusal names what it was about."""
+def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
+    """Returns the place of a trial and its results, in a worker; a refusal names the method."""
     try:
         with one_thread():  # the same last bits in a worker and in this process
-            return index, item.runs()
+            return index, trial.runs()
     except InvalidValue as error:
-        raise InvalidValue(f"{item.blank.aggregator}, {error}") from error
+        raise InvalidValue(f"{trial.blank.aggregator}, {error}") from error
 
 
 def _parameters(plan: ComparisonPlan, trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:
-    """What was solved for, in words, by method and epsilon."""
-    found: dict[str, list[tuple[float, str]]] = {}
+    """Returns pairs of epsilon and the parameters that were solved for, in words, by method."""
+    parameters: dict[str, list[tuple[float, str]]] = {}
     keys = [method.key for method in plan.methods if method.is_private for _ in plan.epsilons]
     for key, trial in zip(keys, trials, strict=True):
-        kept = Calibration.read(trial.calibration) or Calibration({}, None)
-        given = kept.parameters.items()
+        calibration = Calibration.read(trial.calibration)
+        solved_for = {} if calibration is None else calibration.parameters
         values = [
             f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in given
+            for name, value in solved_for.items()
         ]
-        found.setdefault(key, []).append(
-            (trial.blank.epsilon or 0.0, kept.reason or ", ".join(values))
-        )
-    return found
+        reason = "" if calibration is None else calibration.reason
+        words = reason or ", ".join(values)
+        parameters.setdefault(key, []).append((trial.blank.epsilon or 0.0, words))
+    return parameters

@@ -1,6 +1,6 @@
-"""What a comparison compares: methods that train a model at a budget, and the data, queries and engine they share.
+"""Methods of a comparison, which train a model at a budget, and the bench of data, queries and engine that they share.
 
-PATE is one: an aggregator with the ensemble that it asks and the student that learns from it.
+PATE is one method: an aggregator with the ensemble that it asks and the student that learns from it.
 """
 
 import re
@@ -43,7 +43,7 @@ _READ: dict[str, Dataset] = {}  # by this process, by digest
 
 @dataclass(frozen=True)
 class Trained:
-    """The model that a method trained, with the figures of its release."""
+    """Model that a method trained, with the figures of its release."""
 
     model: Predictor  # scored on the test split
     num_answered: int | None = None  # public samples that were answered; None where none are asked
@@ -53,7 +53,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Reference:
-    """A model that no epsilon covers."""
+    """Model that no epsilon covers."""
 
     name: str  # in all tables
     train: Callable[[int], Trained]  # trains it with a seed; it can be sent to another process
@@ -63,7 +63,7 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What all methods of a comparison share. Cheap to send to another process, which reads the data for itself."""
+    """Bench that all methods share. It is cheap to send to another process, which reads the data for itself."""
 
     load_dataset: Callable[[], Dataset]  # reads the data, once in every process
     digest: str  # of what was read first; another process that reads something else stops
@@ -74,25 +74,45 @@ class Bench:
     folder: Path  # of the comparison
 
     @classmethod
-    def of(cls, load_dataset: Callable[[], Dataset], dataset: Dataset, **others: Any) -> Self:
+    def for_dataset(
+        cls,
+        dataset: Dataset,
+        *,
+        load_dataset: Callable[[], Dataset],
+        num_queries: int,
+        engine: Engine,
+        student: Student,
+        ensemble_seed: int,
+        folder: Path,
+    ) -> Self:
+        """Returns the bench of a data set that this process has read."""
         digest = dataset.digest()
         _READ.clear()
         _READ[digest] = dataset
-        return cls(load_dataset=load_dataset, digest=digest, **others)
+        return cls(
+            load_dataset=load_dataset,
+            digest=digest,
+            num_queries=num_queries,
+            engine=engine,
+            student=student,
+            ensemble_seed=ensemble_seed,
+            folder=folder,
+        )
 
     @property
     def dataset(self) -> Dataset:
+        """The data set, read once in each process; raises where another process has read something else."""
         if self.digest not in _READ:
-            read = self.load_dataset()
-            found = read.digest()
-            require(
-                found == self.digest, "data", found[:12], "the data that this comparison began with"
-            )
-            _READ[found] = read
+            dataset = self.load_dataset()
+            digest = dataset.digest()
+            rule = "the data that this comparison began with"
+            require(digest == self.digest, "data", digest[:12], rule)
+            _READ[digest] = dataset
         return _READ[self.digest]
 
     @property
     def queries(self) -> Split:
+        """The public samples that are asked about."""
         return self.dataset.public.take(slice(0, self.num_queries))
 
     def trained(self, student: Student, release: Release, seed: int) -> Trained:
@@ -107,47 +127,49 @@ class Bench:
         return Trained(model, release.num_answered, float(correct.mean()) if measured else None)
 
     def trained_on_labels(self, labels: NDArray[np.bool_], seed: int) -> Trained:
+        """Trains a student on labels of the queries that nothing protects."""
         answered = np.ones(len(labels), dtype=np.bool_)
         release = Release(labels, answered, NonPrivateEvent(), Adjacency.REPLACE_ONE)
         return self.trained(self.student, release, seed)
 
     def true_label_student(self, seed: int) -> Trained:
+        """Trains a student on the true labels of the queries."""
         return self.trained_on_labels(self.queries.labels, seed)
 
     def ceiling(self, name: str) -> Reference:
-        """The best model of all private records without privacy, under a name."""
+        """Returns the best model of all private records without privacy, under a name."""
         recipes = ceilings(self.student)
-        columns = {"student": " or ".join(map(kind, recipes))}
         return Reference(
-            name, self.all_records_model, [full_text(recipe) for recipe in recipes], columns
+            name=name,
+            train=self.all_records_model,
+            identity=[full_text(recipe) for recipe in recipes],
+            columns={"student": " or ".join(map(kind, recipes))},
         )
 
     def all_records_model(self, seed: int) -> Trained:
-        return Trained(
-            train_on_all_records(
-                self.student, self.dataset, seed=Streams(seed).seeds("student", 1)[0]
-            )
-        )
+        """Trains a model on all private records and their true labels."""
+        student_seed = Streams(seed).seeds("student", 1)[0]
+        return Trained(train_on_all_records(self.student, self.dataset, seed=student_seed))
 
 
 def kind(recipe: Any) -> str:
-    """How tables name a teacher or a student: `low_rank` for `LowRankStudent`."""
+    """Returns the name of a teacher or a student in tables: `low_rank` for `LowRankStudent`."""
     name = type(recipe).__name__.removesuffix("Teacher").removesuffix("Student")
     return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def require_plain_name(setting: str, name: str) -> None:
-    """Names of methods name files."""
+    """Raises `InvalidValue` for a name of a method that no file can have."""
     plain = name.replace("_", "").replace("-", "").isalnum()
     require(plain, setting, name, "names of letters, digits, - and _")
 
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """A method at a budget, ready to be trained with any seed."""
+    """Method at a budget, ready to be trained with any seed."""
 
-    epsilon: float  # what it costs, at most what the budget allows
-    parameters: Mapping[str, Any]  # what was solved for, by name; kept where all values are plain
+    epsilon: float  # its price, at most the budget's epsilon
+    parameters: Mapping[str, Any]  # that were solved for, by name; kept where all values are plain
     # trains once; noise and training are functions of the seed. It raises `InvalidValue` for data that the method is
     # not made for: the comparison says so in its table.
     train: Callable[[int], Trained]
@@ -156,60 +178,61 @@ class Contender:
 
 
 class Method(ABC):
-    """Something that can be trained at a budget and scored. A method of your own subclasses this class.
+    """Method that can be trained at a budget and scored. A method of your own subclasses this class.
 
     Attributes:
         key: unique within a comparison.
     """
 
-    # whether a price covers it; where none does, it has `references` alone
+    # True where a price covers it; where none does, it has `references` alone
     is_private: ClassVar[bool] = True
     name: str  # in all tables: letters, digits, - and _
 
     @property
     def key(self) -> str:
+        """The name of the method within a comparison."""
         return self.name
 
     @abstractmethod
     def identity(self, bench: Bench) -> list[Any]:
-        """All that its results depend on beside data, budget and seed, as plain values."""
+        """Returns all that its results depend on beside data, budget and seed, as plain values."""
 
     @abstractmethod
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
-        """The method at a budget. The comparison refuses a contender that costs more.
+        """Returns the method at a budget. The comparison refuses a contender that costs more.
 
         Args:
             budget: with an epsilon.
-            bench: what all methods share.
-            parameters: what an earlier call solved for; it is priced again, never believed.
+            bench: the bench that all methods share.
+            parameters: those that an earlier call solved for; they are priced again, never believed.
 
         Raises `InvalidValue` where no parameters reach the budget.
         """
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        """Its cells of comparison.csv that are known before: adjacency, teacher, num_teachers, student."""
+        """Returns its cells of comparison.csv that all runs share: adjacency, teacher, num_teachers, student."""
         return {}
 
     def check(self, bench: Bench) -> None:  # noqa: B027 - most take all data
-        """Raises `InvalidValue` where it cannot work on the data: asked before anything is trained."""
+        """Raises `InvalidValue` where it cannot work on the data; called before anything is trained."""
 
     def warnings(self, bench: Bench) -> Iterator[str]:
-        """What is allowed but rarely wanted, one line each."""
+        """Yields a line for each choice that is allowed but rarely wanted."""
         yield from ()
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:  # noqa: B027 - most have nothing to share
-        """Does what takes long and serves all budgets and seeds, once."""
+        """Does once the work that takes long and serves all budgets and seeds."""
 
     def references(self, bench: Bench) -> Iterator[Reference]:
-        """Models that no epsilon covers, to show beside it."""
+        """Yields models that no epsilon covers, to show beside it."""
         yield from ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllRecords(Method):
-    """The ceiling of the comparison's student, trained on every private record and its true labels.
+    """Ceiling of the comparison's student, trained on every private record and its true labels.
 
     No epsilon covers it, so tables show it in a single row without an epsilon.
     """
@@ -219,23 +242,25 @@ class AllRecords(Method):
     adjacency: str = "replace_one"
 
     def identity(self, bench: Bench) -> list[Any]:
+        """Returns the recipes of which the best is trained."""
         return bench.ceiling(self.name).identity
 
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
-        """Raises: nothing about it is private."""
+        """Raises `InvalidValue`: nothing about it is private."""
         raise InvalidValue(
             f"epsilon={budget.epsilon}: expected a private method; this one has no epsilon"
         )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
+        """Yields the ceiling."""
         yield bench.ceiling(self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PATEMethod(Method):
-    """PATE with one aggregator: its teachers and its student.
+    """Method of PATE with one aggregator, its teachers and its student.
 
     With a seed that is also the ensemble's it gives the release and the student of `pate-train seed=…`.
     """
@@ -253,23 +278,24 @@ class PATEMethod(Method):
 
     @property
     def key(self) -> str:
+        """The name, with the number of teachers where there is one."""
         return self.name if self.num_teachers is None else f"{self.name}@{self.num_teachers}"
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        adjacency = str(self.aggregator.adjacency)
-        return {
-            "adjacency": adjacency,
-            "student": kind(self.student),
-            **self._ensemble_columns(bench),
-        }
+        """Returns adjacency, teacher, num_teachers and student."""
+        columns = self._ensemble_columns(bench)
+        columns["adjacency"] = str(self.aggregator.adjacency)
+        columns["student"] = kind(self.student)
+        return columns
 
     def identity(self, bench: Bench) -> list[Any]:
+        """Returns the aggregator, the shape of its votes, the ensemble and the student, as plain values."""
         shape = self._shape(bench)
-        asked = self.aggregator.identity(
+        aggregator = self.aggregator.identity(
             num_labels=shape.num_labels, num_teachers=shape.num_teachers
         )
         return [
-            asked,
+            aggregator,
             shape.num_queries,
             shape.num_labels,
             shape.num_teachers,
@@ -278,6 +304,7 @@ class PATEMethod(Method):
         ]
 
     def check(self, bench: Bench) -> None:
+        """Raises `InvalidValue` where the parts do not go together."""
         require_parts(
             bench.dataset,
             self.aggregator,
@@ -288,22 +315,27 @@ class PATEMethod(Method):
         )
 
     def warnings(self, bench: Bench) -> Iterator[str]:
-        total = self._shape(bench).num_teachers
+        """Returns the warnings of `pate-train` for these parts."""
         return plan_warnings(
-            bench.dataset, self.aggregator, self.teacher, self.student, num_teachers=total
+            bench.dataset,
+            self.aggregator,
+            self.teacher,
+            self.student,
+            num_teachers=self._shape(bench).num_teachers,
         )
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
         """Trains the ensemble and casts its votes, once for all methods that ask the same teachers."""
         ensemble = self.ensemble(bench, monitor)
-        if found := ensemble.found():
-            monitor.say(f"output_dir={bench.folder}: {self.key}: {found}")
+        earlier_work = ensemble.found()
+        if earlier_work:
+            monitor.say(f"output_dir={bench.folder}: {self.key}: {earlier_work}")
         ensemble.votes().prepare()
 
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
-        """The aggregator with its noise. The votes that it reads are counted once for all seeds."""
+        """Returns the aggregator with its noise. The votes that it reads are counted once for all seeds."""
         priced = self.priced(budget, bench, parameters)
         votes = cache(lambda: self.ensemble(bench).votes())
 
@@ -318,7 +350,7 @@ class PATEMethod(Method):
     def priced(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> PricedRelease:
-        """The release at a budget, or with parameters that were solved for before."""
+        """Returns the planned release at a budget, or with parameters that were solved for before."""
         aggregator = self.aggregator
         if parameters is not None:
             aggregator = replace(aggregator, **parameters)
@@ -326,24 +358,34 @@ class PATEMethod(Method):
         return plan_release(aggregator, self._shape(bench), budget, names=_NAMES)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
-        """The release for a seed; no ledger is charged, as nobody is shown it."""
+        """Returns the release for a seed; no ledger is charged, as nobody is shown it."""
         return draw(
             priced, votes, streams=Streams(seed), student=self.student, inputs=bench.queries.inputs
         )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
+        """Yields the student of the majority of the teachers, where they vote for single labels."""
         if self.teacher.votes_in_bits:
-            seen = [bench.num_queries, full_text(bench.student), self._ensemble_name(bench)]
-            columns = {**self._ensemble_columns(bench), "student": kind(bench.student)}
+            columns = self._ensemble_columns(bench)
+            columns["student"] = kind(bench.student)
             yield Reference(
-                "majority_vote_student", partial(self._majority_student, bench), seen, columns
+                name="majority_vote_student",
+                train=partial(self._majority_student, bench),
+                identity=[
+                    bench.num_queries,
+                    full_text(bench.student),
+                    self._ensemble_name(bench),
+                ],
+                columns=columns,
             )
 
     def _majority_student(self, bench: Bench, seed: int) -> Trained:
+        """Trains the comparison's student on the labels that most teachers vote for."""
         votes = self.ensemble(bench).votes()
         return bench.trained_on_labels(2 * votes.counts() > votes.num_teachers, seed)
 
     def ensemble(self, bench: Bench, monitor: Monitor | None = None) -> Ensemble:
+        """Returns the ensemble that all methods with the same teachers share, in a folder of the comparison."""
         folder = make_folder(
             bench.folder / "ensembles" / self._ensemble_name(bench), within=bench.folder
         )
@@ -360,10 +402,13 @@ class PATEMethod(Method):
         )
 
     def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
-        """What `require_useful` says of it, with as many teachers as parts of the records are bounded one by one."""
+        """Returns why the release would tell nothing, as `require_useful` says it; empty where it tells something.
+
+        It is judged with as many teachers as there are parts of the records whose influence is bounded one by one.
+        """
         groups = bench.dataset.private.num_groups
-        total = self.teacher.num_protected(priced.shape.num_teachers, groups)
-        doubted = replace(priced, shape=replace(priced.shape, num_teachers=total))
+        num_protected = self.teacher.num_protected(priced.shape.num_teachers, groups)
+        doubted = replace(priced, shape=replace(priced.shape, num_teachers=num_protected))
         names = replace(_NAMES, num_teachers=f"'aggregators=[{self.name}@{{}}]'")
         try:
             require_useful(
@@ -374,15 +419,22 @@ class PATEMethod(Method):
         return ""
 
     def _shape(self, bench: Bench) -> VoteShape:
-        total = self.num_teachers or bench.dataset.private.num_groups
         return VoteShape(
-            num_queries=bench.num_queries, num_labels=bench.dataset.num_labels, num_teachers=total
+            num_queries=bench.num_queries,
+            num_labels=bench.dataset.num_labels,
+            num_teachers=self.num_teachers or bench.dataset.private.num_groups,
         )
 
     def _ensemble_name(self, bench: Bench) -> str:
-        total = self._shape(bench).num_teachers
-        queries = bench.num_queries
-        return f"{kind(self.teacher)}-{total}-{digest([full_text(self.teacher), total, bench.ensemble_seed, queries])}"
+        """Returns the name of the ensemble's folder, equal for equal ensembles only."""
+        num_teachers = self._shape(bench).num_teachers
+        identity = [
+            full_text(self.teacher),
+            num_teachers,
+            bench.ensemble_seed,
+            bench.num_queries,
+        ]
+        return f"{kind(self.teacher)}-{num_teachers}-{digest(identity)}"
 
     def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
         return {"teacher": kind(self.teacher), "num_teachers": self._shape(bench).num_teachers}

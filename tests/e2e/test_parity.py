@@ -84,9 +84,9 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     }
     method = PATEMethod(name="m", **shared)
     folder.mkdir(exist_ok=True)
-    bench = Bench.of(
-        plan.load_dataset,
+    bench = Bench.for_dataset(
         plan.load_dataset(),
+        load_dataset=plan.load_dataset,
         num_queries=plan.num_queries,
         engine=SequentialEngine(),
         student=plan.student,

@@ -29,10 +29,10 @@ def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) 
 
 
 def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> Bench:
-    made = data or small_dataset()
-    return Bench.of(
-        lambda: made,
-        made,
+    dataset = data or small_dataset()
+    return Bench.for_dataset(
+        dataset,
+        load_dataset=lambda: dataset,
         folder=folder,
         num_queries=NUM_QUERIES,
         engine=StackedEngine(),
