@@ -106,9 +106,9 @@ class Store:
             require_posix(
                 f"ledger={path}", "without a file, as Ledger(target_delta=…), it works here, too"
             )
-        named = None if path is None else Path(path).expanduser()
-        self.path = None if named is None else named.resolve()  # links followed
-        astray = named is not None and named.is_symlink() and not os.path.lexists(named.resolve())
+        file = None if path is None else Path(path).expanduser()
+        self.path = None if file is None else file.resolve()  # links followed
+        astray = file is not None and file.is_symlink() and not os.path.lexists(file.resolve())
         require(not astray, "ledger", path, "a file or a new name, found a link that leads nowhere")
         self.lines: list[Line] = []  # as of the last reading; it grows and nothing is taken away
         self.places: dict[tuple[str, str], Line] = {}  # by account and key
@@ -117,15 +117,15 @@ class Store:
         self._state = 0, ""  # the number of lines that were checked, and the last one's digest
         self._memory: tuple[int, sqlite3.Connection] | None = None  # with the process that it is in
         if settings is not None:
-            made = json.dumps({**settings, "name": secrets.token_hex(16)})
+            settings_line = json.dumps({**settings, "name": secrets.token_hex(16)})
             if self.path is None:
                 self._memory = (
                     os.getpid(),
                     sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False),
                 )
-                _fill(self._memory[1], made)
+                _fill(self._memory[1], settings_line)
             elif not os.path.lexists(self.path):
-                _make(self.path, made)
+                _make(self.path, settings_line)
         self.read()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -210,16 +210,16 @@ class Store:
                 or db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone()
             ):
                 return {}
-            known = "SELECT data FROM owner WHERE kind = ? AND name = ?"
-            found = Counter(
-                other for row in keyed if not anyway for (other,) in db.execute(known, row)
+            query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
+            counts = Counter(
+                other for row in keyed if not anyway for (other,) in db.execute(query, row)
             )
-            if not found:
+            if not counts:
                 db.executemany(
                     "INSERT INTO owner VALUES (?, ?, ?)", [(data, *row) for row in keyed]
                 )
                 db.execute("COMMIT")
-        return found
+        return counts
 
     def _insert(
         self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None
@@ -294,8 +294,8 @@ class Store:
         if not self.settings:
             problem = db.execute("PRAGMA integrity_check(1)").fetchone()
             if problem != ("ok",):
-                said = " ".join(str(problem[0]).split()) if problem else "no answer"
-                raise damaged(self.path, f"a sound file ({said})")
+                answer = " ".join(str(problem[0]).split()) if problem else "no answer"
+                raise damaged(self.path, f"a sound file ({answer})")
             self.settings = settings
             self._state = (0, _chained("", json.dumps(settings)))
         known, previous = self._state
@@ -384,5 +384,5 @@ def _by_its_path(path: Path) -> Iterator[None]:
             rule = f"a lock within {_WAIT_S:.0f} s; another process holds it, or the file system has none"
             raise InvalidValue(f"ledger={path}: expected {rule}") from error
         # what comes after it is the damaged text
-        said = " ".join(str(error).partition(" with text ")[0].split())
-        raise damaged(path, f"a ledger in a sound file ({said})") from None
+        reason = " ".join(str(error).partition(" with text ")[0].split())
+        raise damaged(path, f"a ledger in a sound file ({reason})") from None

@@ -94,10 +94,10 @@ class PriceCurve:
     def of(cls, spent: Accountant) -> Self:
         """What an accountant says at many deltas, beyond what failure probabilities take."""
         deltas = _DELTAS[2 * spent.failure_prob < _DELTAS]
-        found = np.array([spent.get_epsilon(float(delta)) for delta in deltas])
-        there = np.isfinite(found)
-        require(bool(there.any()), "price", "infinite", "a finite one at some delta")
-        return cls(found[there], deltas[there])
+        epsilons = np.array([spent.get_epsilon(float(delta)) for delta in deltas])
+        is_finite = np.isfinite(epsilons)
+        require(bool(is_finite.any()), "price", "infinite", "a finite one at some delta")
+        return cls(epsilons[is_finite], deltas[is_finite])
 
     def least_wrong(self, right: float) -> float:
         """How likely an event is at least on a neighbor, where its probability is `right` here."""
@@ -251,18 +251,22 @@ class RecordAttack:
         sums = []
         # the difference of two first rounds, in one of which all coins are known to be +1
         if self.sabotage == "seed":
-            _, others = self._released(canaries.planted(self.dataset, np.ones_like(coins)), noise)
-            (asked, _, total, _) = rounds[0]
-            known = others[0][2]
-            features, residuals = votes.moved(canaries.inputs, canaries.labels, asked)
+            _, planted_rounds = self._released(
+                canaries.planted(self.dataset, np.ones_like(coins)), noise
+            )
+            (asked_labels, _, total, _) = rounds[0]
+            known = planted_rounds[0][2]
+            features, residuals = votes.moved(canaries.inputs, canaries.labels, asked_labels)
             sums.append(
-                canaries.evidence(votes, asked, total - known + features.T @ residuals, 0.0)
+                canaries.evidence(votes, asked_labels, total - known + features.T @ residuals, 0.0)
             )
         else:
-            for asked, exact, total, std in rounds:
-                features, residuals = votes.moved(canaries.by(coins), canaries.labels, asked)
+            for asked_labels, exact, total, std in rounds:
+                features, residuals = votes.moved(canaries.by(coins), canaries.labels, asked_labels)
                 sums.append(
-                    canaries.evidence(votes, asked, total - (exact - features.T @ residuals), std)
+                    canaries.evidence(
+                        votes, asked_labels, total - (exact - features.T @ residuals), std
+                    )
                 )
         # the mean of records that canaries are among, times their number, has no noise
         if self.sabotage == "features":
@@ -270,7 +274,7 @@ class RecordAttack:
             std = _EXACT * float(np.linalg.norm(moves, axis=1).mean())
             sums.append((moves @ moves.T / std**2, moves @ (coins @ moves) / std**2))
         # Of what is seen, D^T coins + noise in each sum, the coins' best linear estimate.
-        gram = sum(each for each, _ in sums) + np.eye(len(coins))
+        gram = sum(block_gram for block_gram, _ in sums) + np.eye(len(coins))
         return np.asarray(
             scipy.linalg.solve(gram, sum(matched for _, matched in sums), assume_a="pos")
         )
@@ -294,12 +298,12 @@ class RecordAttack:
         wider = made.votes_multiplier * math.sqrt(made.num_rounds)
         return votes, [
             (
-                asked,
+                asked_labels,
                 exact,
                 (record.committed(f"step-{number}") or {})["total"],
-                wider * asked[2].l2_sensitivity,
+                wider * asked_labels[2].l2_sensitivity,
             )
-            for number, (asked, exact) in enumerate(votes.overheard)
+            for number, (asked_labels, exact) in enumerate(votes.overheard)
         ]
 
 
@@ -351,7 +355,7 @@ class _Canaries:
         It moves by a difference with each. Products of these, `[m, m]`, and with the rest, `[m]`, over the variance.
         """
         (f, r), (g, s) = (
-            votes.moved(each, self.labels, asked) for each in (self.inputs, self.mirrored)
+            votes.moved(inputs, self.labels, asked) for inputs in (self.inputs, self.mirrored)
         )
         rest = rest - (f.T @ r + g.T @ s) / 2
         gram = (
@@ -457,7 +461,7 @@ class TeacherAttack:
                 "two labels at least, for canaries to decide",
             )
             best = max(
-                (cls(**made, craft=each)._fitted(_ROWS, rng) for each in crafts),
+                (cls(**made, craft=craft)._fitted(_ROWS, rng) for craft in crafts),
                 key=lambda each: each.told,
             )
             best = best._fitted(_MORE_ROWS, rng)
@@ -467,11 +471,11 @@ class TeacherAttack:
     def _fitted(self, rows: int, rng: np.random.Generator) -> TeacherAttack:
         """By least squares of the canaries' sum on what is seen."""
         parts: list[tuple[Signs, Array]] = []
-        while sum(len(seen) for _, seen in parts) < rows:
+        while sum(len(block) for _, block in parts) < rows:
             signs = self._signs(rng)
             parts.append((signs, self._seen(signs, rng)))
         moved = np.concatenate([signs.sum(axis=0, dtype=np.float64) for signs, _ in parts])
-        seen = np.concatenate([each for _, each in parts])
+        seen = np.concatenate([block for _, block in parts])
         weights = np.linalg.lstsq(seen, moved, rcond=1e-9)[0]
         by_chance = np.count_nonzero(seen.any(axis=0)) / len(seen)
         explained = float(((seen @ weights) ** 2).sum() / (moved**2).sum()) - by_chance
@@ -482,8 +486,8 @@ class TeacherAttack:
     def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
         """A score for each canary, `[m]`: its sign guesses the coin, its size says how sure that is."""
         signs = self._signs(rng)
-        seen = self._seen(signs * coins[:, None], rng)
-        return np.asarray(signs.astype(np.float64) @ (seen @ self.weights))
+        features = self._seen(signs * coins[:, None], rng)
+        return np.asarray(signs.astype(np.float64) @ (features @ self.weights))
 
     def _signs(self, rng: np.random.Generator) -> Signs:
         """Which way each canary votes on each query with a coin of +1, `[m, Q]`, or on each bit, `[m, Q * L]`."""
@@ -502,16 +506,16 @@ class TeacherAttack:
 
         with without_warning():
             release = self.aggregator.release_from(source, ReleaseContext(rng, prior=prior))
-        said = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
+        values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
         if source.by_bit:
-            return np.asarray(said.reshape(-1, 1) - said.mean())
-        chosen, rest = np.split(said, [len(self.craft[1])], axis=1)
-        hits = getattr(release, "hits", np.zeros(len(said)))
+            return np.asarray(values.reshape(-1, 1) - values.mean())
+        chosen, rest = np.split(values, [len(self.craft[1])], axis=1)
+        hits = getattr(release, "hits", np.zeros(len(values)))
         seen = np.column_stack([chosen, rest.sum(axis=1), release.answered, hits]).astype(
             np.float64
         )
-        asked = np.arange(len(seen)) < getattr(release, "num_asked", len(seen))
-        return np.asarray((seen - seen[asked].mean(axis=0)) * asked[:, None])
+        was_asked = np.arange(len(seen)) < getattr(release, "num_asked", len(seen))
+        return np.asarray((seen - seen[was_asked].mean(axis=0)) * was_asked[:, None])
 
 
 def _crafts(aggregator: Aggregator, shape: VoteShape, total: int) -> Iterator[Craft]:
@@ -651,23 +655,23 @@ class Attack:
         coins = list[Signs]()
         scores = list[Array]()
         with monitor.stage("looking for the most telling queries"):
-            used = (
+            options = (
                 priced.aggregator.scaled(_LESS_NOISE)
                 if self.sabotage == "noise"
                 else priced.aggregator
             )
             guesser: RecordAttack | TeacherAttack
-            if isinstance(used, CenteredVotes):
-                guesser = RecordAttack(used, dataset, count, self.num_queries, self.sabotage)
+            if isinstance(options, CenteredVotes):
+                guesser = RecordAttack(options, dataset, count, self.num_queries, self.sabotage)
             else:
                 tries = (
                     (1, *_FEWER)
-                    if self.num_canaries is None and used.input_form == "counts"
+                    if self.num_canaries is None and options.input_form == "counts"
                     else (1,)
                 )
                 counts = [count // times for times in tries]
                 repeats = _REPEATS if self.sabotage == "clip" else 1
-                guesser = TeacherAttack.rehearsed(used, shape, counts, repeats, rng)
+                guesser = TeacherAttack.rehearsed(options, shape, counts, repeats, rng)
         num_runs = self.num_runs * (count // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
             for number in range(num_runs):

@@ -55,24 +55,26 @@ class Net:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of the numbers that weights have to bring, by name."""
-        kept = self.module.state_dict().items()
-        return {name: tuple(each.shape) for name, each in kept if each.dtype.is_floating_point}
+        state = self.module.state_dict().items()
+        return {
+            name: tuple(tensor.shape) for name, tensor in state if tensor.dtype.is_floating_point
+        }
 
 
 def net_of(name: str) -> Net:
     """The network of that name: of a package, of torchvision, or of timm where that is installed; or raises."""
     if name == IN_A_PACKAGE:
-        made = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
-        return _without_head(name, made, _LITE)
+        network = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
+        return _without_head(name, network, _LITE)
     known = tuple(torchvision_models("features=backbone").list_models(module=torchvision_models()))
     if name in known:
         return _without_head(name, torchvision_models().get_model(name, weights=None), _IMAGENET)
     if importlib.util.find_spec("timm") is not None:
         timm = import_module("timm")
         if timm.is_model(name):
-            made = timm.create_model(name, pretrained=False)
-            wants = timm.data.resolve_model_data_config(made)
-            return _without_head(name, made, (tuple(wants["mean"]), tuple(wants["std"])))
+            network = timm.create_model(name, pretrained=False)
+            wants = timm.data.resolve_model_data_config(network)
+            return _without_head(name, network, (tuple(wants["mean"]), tuple(wants["std"])))
     rule = f"{IN_A_PACKAGE}, or a model of torchvision (or of timm, once it is installed)"
     raise InvalidValue(
         f"features.model={name}: expected {rule}{nearest(name, (IN_A_PACKAGE, *known))}"
@@ -113,10 +115,10 @@ def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
             load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
         )
         state = state.get("state_dict", state)
-        found: dict[str, torch.Tensor] = {
-            str(key).removeprefix("module."): each for key, each in state.items()
+        tensors: dict[str, torch.Tensor] = {
+            str(key).removeprefix("module."): tensor for key, tensor in state.items()
         }
-        if not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
+        if not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
             raise ValueError("not of tensors alone")
     except Exception as error:  # of files, and what a damaged pickle raises
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:100]
@@ -125,13 +127,15 @@ def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
         ) from error
     shapes = net.shapes
     wrong = [
-        key for key, shape in shapes.items() if key not in found or tuple(found[key].shape) != shape
+        key
+        for key, shape in shapes.items()
+        if key not in tensors or tuple(tensors[key].shape) != shape
     ]
-    others = (key for key in found if key not in shapes and not key.startswith(f"{net.head}."))
-    if wrong := [*wrong, *(key for key in others if found[key].is_floating_point())]:
+    strangers = (key for key in tensors if key not in shapes and not key.startswith(f"{net.head}."))
+    if wrong := [*wrong, *(key for key in strangers if tensors[key].is_floating_point())]:
         reason = f"{len(wrong)} of {len(shapes)} are not so, or of others; {wrong[0]}"
         raise InvalidValue(f"features.weights={path}: expected weights of {name} ({reason})")
-    arrays = {key: found[key].float().numpy() for key in shapes}
+    arrays = {key: tensors[key].float().numpy() for key in shapes}
     bad = next((key for key, array in arrays.items() if not np.isfinite(array).all()), None)
     require(bad is None, "features.weights", path, f"finite numbers, {bad} holds others")
     return arrays
@@ -141,7 +145,11 @@ def _without_head(
     name: str, module: torch.nn.Module, wants: tuple[tuple[float, ...], tuple[float, ...]]
 ) -> Net:
     """The network with what it measures before its last layer, which has to be a linear one."""
-    linear = [each for each, layer in module.named_modules() if isinstance(layer, torch.nn.Linear)]
+    linear = [
+        layer_name
+        for layer_name, layer in module.named_modules()
+        if isinstance(layer, torch.nn.Linear)
+    ]
     require(bool(linear), "features.model", name, "a network that ends in a linear layer")
     above, _, last = linear[-1].rpartition(".")
     setattr(module.get_submodule(above), last, torch.nn.Identity())
@@ -181,15 +189,15 @@ class BackboneExtractor(Extractor):
         wants = self._net.mean, self._net.spread
         mean, spread = (torch.tensor(values, device=device)[:, None, None] for values in wants)
         with torch.inference_mode():
-            shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
-            if shown.shape[2:] != (size, size):
-                shown = functional.interpolate(
-                    shown, size=(size, size), mode="bilinear", antialias=True
+            batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+            if batch.shape[2:] != (size, size):
+                batch = functional.interpolate(
+                    batch, size=(size, size), mode="bilinear", antialias=True
                 )
-            found: NDArray[np.float32] = (
-                self._net.module((shown - mean) / spread).flatten(1).cpu().numpy()
+            vectors: NDArray[np.float32] = (
+                self._net.module((batch - mean) / spread).flatten(1).cpu().numpy()
             )
-        return found
+        return vectors
 
     @cached_property
     def _net(self) -> Net:

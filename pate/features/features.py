@@ -111,11 +111,11 @@ def on_all_cores(make: Callable[[int], Array], items: Sequence[int]) -> Iterator
         waiting = [pool.submit(make, item) for item in items[:ahead]]
         try:
             for place in range(len(items)):
-                made = waiting.pop(0).result()
+                block = waiting.pop(0).result()
                 waiting.extend(
                     pool.submit(make, item) for item in items[place + ahead : place + ahead + 1]
                 )
-                yield made
+                yield block
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -194,11 +194,13 @@ class Extractor(Fitted):
             standard *= weight
             count = min(dimension, len(standard) - 1, standard.shape[1])
             solver = "full" if count > 0.5 * min(standard.shape) else "randomized"
-            found = PCA(count, copy=False, svd_solver=solver, random_state=seed, iterated_power=2)
-            projected = found.fit_transform(standard)
-            kept = projected.var(axis=0) > 1e-9 * projected.var(axis=0).max()
-            directions = weight[:, None] * found.components_[kept].T
-            scale = np.sqrt(np.mean(np.square(projected[:, kept], dtype=np.float64)))
+            decomposition = PCA(
+                count, copy=False, svd_solver=solver, random_state=seed, iterated_power=2
+            )
+            projected = decomposition.fit_transform(standard)
+            has_variance = projected.var(axis=0) > 1e-9 * projected.var(axis=0).max()
+            directions = weight[:, None] * decomposition.components_[has_variance].T
+            scale = np.sqrt(np.mean(np.square(projected[:, has_variance], dtype=np.float64)))
         learned = {
             "center": center,
             "projection": np.ascontiguousarray(directions / scale, np.float32),
@@ -212,15 +214,18 @@ class Extractor(Fitted):
 
     def features_of(self, images: Any) -> NDArray[np.float32]:
         """Features of any number of pictures, in memory; raises where they have another shape."""
-        found = tuple(images.shape[1:])
-        wanted = self.picture_shape
+        shape = tuple(images.shape[1:])
+        picture_shape = self.picture_shape
         require(
-            found == wanted, "pictures.shape[1:]", found, f"{wanted}, as the features were made for"
+            shape == picture_shape,
+            "pictures.shape[1:]",
+            shape,
+            f"{picture_shape}, as the features were made for",
         )
         features = np.empty((len(images), self.num_features), np.float32)
         for first in range(0, len(images), self.batch_size):
             # full: products of one shape treat pictures alike
-            batch = np.zeros((self.batch_size, *wanted), np.float32)
+            batch = np.zeros((self.batch_size, *picture_shape), np.float32)
             shown = np.asarray(images[first : first + self.batch_size], np.float32)
             batch[: len(shown)] = shown
             features[first : first + len(shown)] = self.projected(self.measured(batch))[
@@ -262,13 +267,13 @@ class Features(ABC):
 
     def identity(self, pictures: PublicPictures) -> str:
         """A digest of all that an extractor depends on: settings, files, and the public pictures."""
-        kept = {
+        key_fields = {
             item.name: getattr(self, item.name)
             for item in fields(cast("Any", self))
             if item.name != "cache"
         }
-        said = full_text([_VERSION, type(self).__qualname__, kept])
-        return hashlib.sha256(f"{said}{pictures.digest()}".encode()).hexdigest()
+        key_text = full_text([_VERSION, type(self).__qualname__, key_fields])
+        return hashlib.sha256(f"{key_text}{pictures.digest()}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -310,8 +315,8 @@ class Text(Features):
                 "none beside features.kind=tfidf",
             )
         else:
-            there = self._weights is not None and self._weights.place.exists()
-            require(there, "features.weights", self.weights, f"{rule}, which is there")
+            has_weights = self._weights is not None and self._weights.place.exists()
+            require(has_weights, "features.weights", self.weights, f"{rule}, which is there")
         require_count("features.dimension", self.dimension)
         require_count("features.seed", self.seed, minimum=0)
 
@@ -334,13 +339,13 @@ class Text(Features):
     ) -> TextVectors:
         """What is fitted on public texts, once for each pool and setting; vectors are kept block by block beside it."""
         weights = self._weights  # in the name their digest stands for where they lie
-        said = {
+        description = {
             **asdict(self),
             "cache": None,
             "weights": None if weights is None else weights.sha256,
         }
         name = hashlib.sha256(
-            full_text([_VERSION, said, digest_of(spread(texts))]).encode()
+            full_text([_VERSION, description, digest_of(spread(texts))]).encode()
         ).hexdigest()
         folder = make_folder(cache / f"features-text-{name[:12]}")
         with locked(folder / "lock"):
@@ -348,10 +353,12 @@ class Text(Features):
                 path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
                 vectors = TextVectors.load(path, remedy=_REMEDY, weights=weights)
             except DamagedFile:  # or not there yet
-                how: dict[str, Any] = (
+                options: dict[str, Any] = (
                     {"seed": self.seed} if weights is None else {"weights": weights}
                 )
-                vectors = TEXT_KINDS[self.kind].fit(texts, stage, dimension=self.dimension, **how)
+                vectors = TEXT_KINDS[self.kind].fit(
+                    texts, stage, dimension=self.dimension, **options
+                )
                 vectors.save(folder / vectors.file)
                 write_text(folder / "name", vectors.file + "\n")
         return replace(vectors, kept=make_folder(folder / "vectors"))
@@ -381,16 +388,16 @@ class ExtractedForm(Preprocessing):
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        made = self.extractor
-        said = {"features": made.kind, "dimension": made.num_features}
-        return {**said, **made.origin, "extractor_sha256": made.digest}
+        extractor = self.extractor
+        description = {"features": extractor.kind, "dimension": extractor.num_features}
+        return {**description, **extractor.origin, "extractor_sha256": extractor.digest}
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
         """Of a list of files or of PIL images, or of an array of pictures `[n, channels, height, width]`."""
-        wanted = self.extractor.picture_shape
-        shape = f"[n, {', '.join(map(str, wanted))}]"
+        picture_shape = self.extractor.picture_shape
+        shape = f"[n, {', '.join(map(str, picture_shape))}]"
         if isinstance(given, np.ndarray):  # as bytes or as numbers in [0, 1]
-            require(given.shape[1:] == wanted, "data.shape", given.shape, shape)
+            require(given.shape[1:] == picture_shape, "data.shape", given.shape, shape)
             require_image_levels("data", given)
             shown = given.astype(np.float32)
             return self.extractor.features_of(shown / _WHITE if given.dtype == np.uint8 else shown)
@@ -401,11 +408,15 @@ class ExtractedForm(Preprocessing):
         return self.extractor.features_of(self.pictures.inputs(given))
 
     def plain(self) -> dict[str, Any]:  # the arrays are in the file beside
-        made = self.extractor
+        extractor = self.extractor
         pictures = None if self.pictures is None else self.pictures.plain()
-        said: dict[str, Any] = {"kind": made.kind, "file": FILE, "sha256": made.digest}
-        said |= {"settings": dict(made.settings), "origin": dict(made.origin)}
-        return {"kind": self.kind, "pictures": pictures, "extractor": said}
+        description: dict[str, Any] = {
+            "kind": extractor.kind,
+            "file": FILE,
+            "sha256": extractor.digest,
+        }
+        description |= {"settings": dict(extractor.settings), "origin": dict(extractor.origin)}
+        return {"kind": self.kind, "pictures": pictures, "extractor": description}
 
     def save(self, folder: Path | str) -> None:
         self.extractor.save(Path(folder, FILE))
@@ -418,11 +429,11 @@ class ExtractedForm(Preprocessing):
         )
         pictures = None if said["pictures"] is None else ImageForm.read(said["pictures"])
         if pictures is not None:
-            found = pictures.input_shape
+            shape = pictures.input_shape
             require(
-                found == extractor.picture_shape,
+                shape == extractor.picture_shape,
                 "pictures",
-                found,
+                shape,
                 f"pictures {extractor.picture_shape}",
             )
         return cls(pictures, extractor)
@@ -494,7 +505,8 @@ def _with_features(
     dataset: Dataset, inputs: dict[str, Array], form: ExtractedForm | None
 ) -> Dataset:
     splits: dict[str, Any] = {
-        name: replace(getattr(dataset, name), inputs=each) for name, each in inputs.items()
+        name: replace(getattr(dataset, name), inputs=split_inputs)
+        for name, split_inputs in inputs.items()
     }
     return replace(dataset, kind="features", preprocessing=form, **splits)
 

@@ -74,13 +74,13 @@ def spherical_k_means(rows: Array, count: int, rng: np.random.Generator) -> Arra
 
 def _sampled(pictures: PublicPictures, size: int, count: int, rng: np.random.Generator) -> Array:
     """About `count` patches `[n, channels * size * size]`, as many of each picture, those that show something."""
-    each = -(-count // len(pictures))
+    per_picture = -(-count // len(pictures))
     _, height, width = pictures.shape
     found = []
     for first in range(0, len(pictures), _PICTURES):
         block = pictures.batch(first, _PICTURES)
         windows = np.lib.stride_tricks.sliding_window_view(block, (size, size), axis=(2, 3))
-        number = np.repeat(np.arange(len(block)), each)
+        number = np.repeat(np.arange(len(block)), per_picture)
         tops, lefts = (rng.integers(0, side - size + 1, len(number)) for side in (height, width))
         patches = windows[number, :, tops, lefts].reshape(len(number), -1)
         found.append(patches[patches.var(axis=1) > _FLAT])
@@ -136,23 +136,25 @@ class PatchExtractor(Extractor):
         device = require_device("auto")
         compression = float(self.settings["compression"])
         with torch.inference_mode():
-            shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+            batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
             # one's answers stay in the processor's cache
-            step = max(1, len(shown)) if device.type == "cuda" else 1
+            step = max(1, len(batch)) if device.type == "cuda" else 1
             means = torch.cat(
-                [self._means(shown[first : first + step]) for first in range(0, len(shown), step)]
+                [self._means(batch[first : first + step]) for first in range(0, len(batch), step)]
             )
-            found: Array = (
+            pooled: Array = (
                 (means.mul_(compression).log1p_() if compression else means).cpu().numpy()
             )
-        return found
+        return pooled
 
     def projected(self, measured: Array) -> Array:
         tensors = self._tensors
         with torch.inference_mode():
-            shown = torch.from_numpy(measured).to(tensors["center"].device)
-            found: Array = ((shown - tensors["center"]) @ tensors["projection"]).cpu().numpy()
-        return found
+            centered = torch.from_numpy(measured).to(tensors["center"].device)
+            projected: Array = (
+                ((centered - tensors["center"]) @ tensors["projection"]).cpu().numpy()
+            )
+        return projected
 
     def _means(self, shown: torch.Tensor) -> torch.Tensor:
         """Means of max(a - t, 0) and of max(-a - t, 0) by region, `[n, 2 * filters * grid * grid]`."""
@@ -283,5 +285,5 @@ class Patches(Features):
                 },
             }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
-            made = PatchExtractor(arrays, settings, pictures.origin)
-            return made.fitted(pictures, dimension=self.dimension, seed=self.seed, stage=stage)
+            extractor = PatchExtractor(arrays, settings, pictures.origin)
+            return extractor.fitted(pictures, dimension=self.dimension, seed=self.seed, stage=stage)

@@ -70,9 +70,9 @@ class AbsentVotes(VoteSource):
         return self.present.in_rounds(noise_multiplier=noise_multiplier)
 
     def _constant(self, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-        one = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)
-        one[:, :, 0] = self.first_label
-        yield from [one] * self.num_absent
+        one_teacher = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)
+        one_teacher[:, :, 0] = self.first_label
+        yield from [one_teacher] * self.num_absent
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,18 +155,18 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
         written.write(votes)
     try:
         file = VoteFile.open(path)
-        wanted = {
+        expected_head = {
             name: getattr(request, name)
             for name in ("num_queries", "num_labels", "cast", "vote_clip")
         }
         require_head(
-            file.manifest, request.digest, **wanted, holder=holder, num_teachers=num_teachers
+            file.manifest, request.digest, **expected_head, holder=holder, num_teachers=num_teachers
         )
-        same = (
+        is_same = (
             file.record_ids.tolist() == request.record_ids.tolist()
             and file.label_names == request.label_names
         )
-        require(same, "record_ids and label_names", "others", "those that were asked")
+        require(is_same, "record_ids and label_names", "others", "those that were asked")
         for _ in file.bits():
             pass  # which checks them
         if file.manifest.cast == "confidences":
@@ -234,15 +234,15 @@ class FederatedRelease:
     def _kept(self) -> Collection:
         """What was collected before."""
         rule = "what was collected for a release"
-        kept = read_value(
+        stored = read_value(
             _Collected, self.inbox / _MARKER, name="collected", rule=rule, remedy=_REMEDY
         )
         rule = "those of the request; take another inbox for another request"
-        require(kept.queries == self.request.digest, "inbox, queries", "others", rule)
+        require(stored.queries == self.request.digest, "inbox, queries", "others", rule)
         files = {}
-        for name, digest in kept.sha256.items():
+        for name, digest in stored.sha256.items():
             path = self.inbox / f"{name}.npz"
             if file_digest(path, remedy=_REMEDY) != digest:
                 raise damaged(path, "the votes as they came", "others", _REMEDY)
             files[name] = VoteFile.open(path)
-        return Collection(self.roll, files, kept.refused)
+        return Collection(self.roll, files, stored.refused)

@@ -86,11 +86,11 @@ def holder_name(context: Context) -> str:
 
     Raises `InvalidValue` where neither is given.
     """
-    given = context.node_config
-    if "holder" in given:
-        return str(given["holder"])
-    if "partition-id" in given:
-        return str(int(given["partition-id"]) + 1)
+    node_settings = context.node_config
+    if "holder" in node_settings:
+        return str(node_settings["holder"])
+    if "partition-id" in node_settings:
+        return str(int(node_settings["partition-id"]) + 1)
     raise InvalidValue(
         "holder: expected a name in the node's configuration, --node-config 'holder=\"NAME\"'"
     )
@@ -125,9 +125,9 @@ def _field(message: Message, name: str) -> object:
 def nodes_of(grid: Grid, wanted: int, *, seconds: float) -> list[int]:
     """The nodes that are connected: waits until there are as many as wanted, for that long at most."""
     until = time.monotonic() + seconds
-    while len(found := sorted(grid.get_node_ids())) < wanted and time.monotonic() < until:
+    while len(nodes := sorted(grid.get_node_ids())) < wanted and time.monotonic() < until:
         time.sleep(_PAUSE)
-    return found
+    return nodes
 
 
 def ask(
@@ -146,13 +146,13 @@ def ask(
         Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds)
         for node in nodes
     ]
-    heard = set()
+    holders_heard = set()
     for reply in grid.send_and_receive(messages, timeout=seconds):
         if (contribution := contribution_of(reply)) is not None:
-            heard.add(contribution.holder)
+            holders_heard.add(contribution.holder)
             yield contribution
     for holder in roll.holders:
-        if holder not in heard:
+        if holder not in holders_heard:
             yield Contribution(holder, problem=f"no answer within {seconds:g} s")
 
 
@@ -196,16 +196,16 @@ def _answer(
 
     def reply(message: Message, context: Context) -> Message:
         name = holder_name(context)
-        said: dict[str, str | bytes] = {"holder": name}
+        reply: dict[str, str | bytes] = {"holder": name}
         try:
             asked = _field(message, _ASKED[kind])
             if not isinstance(asked, bytes):
                 raise InvalidValue(f"message: expected a {_ASKED[kind]}")
-            said["votes"] = make(*plans(name), asked)
+            reply["votes"] = make(*plans(name), asked)
         except Exception as error:
             logging.getLogger(__name__).exception("holder=%s: no answer", name)
-            said["problem"] = f"its app failed ({type(error).__name__})"
-        return Message(content(**said), reply_to=message)
+            reply["problem"] = f"its app failed ({type(error).__name__})"
+        return Message(content(**reply), reply_to=message)
 
     app.query(kind.split(".")[1])(reply)
 
@@ -255,10 +255,10 @@ def _answered(
 
     try:
         answer: Message = secaggplus_mod(message, context, added)
-        said = answer.content.config_records[RECORD_KEY_CONFIGS]
+        record = answer.content.config_records[RECORD_KEY_CONFIGS]
         bare = any(len(arrays) for arrays in answer.content.array_records.values())
         masked = stage == Stage.COLLECT_MASKED_VECTORS
-        expected = (Key.MASKED_PARAMETERS in said) == masked and not bare
+        expected = (Key.MASKED_PARAMETERS in record) == masked and not bare
         require(
             expected, "answer", "numbers without masks", "numbers under masks, in their stage alone"
         )
@@ -287,8 +287,8 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
         kind == MessageType.TRAIN, "message_type", repr(kind), "train, the one that Flower masks"
     )
     require(to == node, "dst_node_id", to, "that of this node")
-    said = dict(message.content.config_records.get(RECORD_KEY_CONFIGS, {}))
-    stage = said.pop(Key.STAGE, None)
+    fields_sent = dict(message.content.config_records.get(RECORD_KEY_CONFIGS, {}))
+    stage = fields_sent.pop(Key.STAGE, None)
     known = Stage.all()
     require(
         isinstance(stage, str) and stage in known,
@@ -306,39 +306,43 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
         f"those of {stage}",
     )
     if stage == Stage.SETUP:
-        wanted = {
+        expected_fields = {
             Key.SAMPLE_NUMBER: terms.num_holders,
             Key.SHARE_NUMBER: terms.num_shares,
             Key.MAX_WEIGHT: 1.0,
         }
-        wanted |= {
+        expected_fields |= {
             Key.THRESHOLD: terms.threshold,
             Key.CLIPPING_RANGE: float(terms.most),
             Key.MOD_RANGE: MODULUS,
         }
-        wanted[Key.TARGET_RANGE] = 2 * terms.most
-        _require_names(said, wanted)
-        for name, value in wanted.items():
-            same = type(said[name]) is type(value) and said[name] == value
-            require(same, str(name), repr(said[name])[:_SHOWN], f"{value}, as was agreed")
+        expected_fields[Key.TARGET_RANGE] = 2 * terms.most
+        _require_names(fields_sent, expected_fields)
+        for name, value in expected_fields.items():
+            is_same = type(fields_sent[name]) is type(value) and fields_sent[name] == value
+            require(is_same, str(name), repr(fields_sent[name])[:_SHOWN], f"{value}, as was agreed")
     elif stage == Stage.SHARE_KEYS:
         plain = (
-            all(name.isascii() and name.isdigit() and str(int(name)) == name for name in said)
-            and str(node) in said
+            all(
+                name.isascii() and name.isdigit() and str(int(name)) == name for name in fields_sent
+            )
+            and str(node) in fields_sent
         )
         require(
             plain, "holders that share keys", "others", "this one and others, each by its number"
         )
-        _require_enough(terms, "holders that share keys", len(said))
+        _require_enough(terms, "holders that share keys", len(fields_sent))
     elif stage == Stage.COLLECT_MASKED_VECTORS:
-        _require_names(said, {Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
-        masks = 1 + len(_nodes(said[Key.SOURCE_LIST], without=node))
+        _require_names(fields_sent, {Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
+        masks = 1 + len(_nodes(fields_sent[Key.SOURCE_LIST], without=node))
         _require_enough(terms, "holders that masks are shared with", masks)
     # over enough holders, each of the others in it or absent: whose two secrets are told has no
     # mask left
     else:
-        _require_names(said, {Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
-        active, dead = (said[name] for name in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST))
+        _require_names(fields_sent, {Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
+        active, dead = (
+            fields_sent[name] for name in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST)
+        )
         require(
             isinstance(active, list) and node in active,
             "active_nids",
@@ -381,21 +385,21 @@ def _numbers(
     plans: Plans, own: HolderSum | Roll, name: str, message: Message
 ) -> tuple[NDArray[np.float64], str]:
     """What this holder adds, and the digest of what was asked."""
-    said = compat.recorddict_to_fitins(message.content, keep_input=True).config
+    config = compat.recorddict_to_fitins(message.content, keep_input=True).config
     kind = "question" if isinstance(own, Roll) else "request"
     require(
-        set(said) == {kind} and isinstance(said[kind], bytes),
+        set(config) == {kind} and isinstance(config[kind], bytes),
         "configuration",
         "others",
         f"a {kind} alone",
     )
     plan, folder = plans(name)
     if isinstance(own, Roll):
-        question = Question.from_bytes(said[kind])
+        question = Question.from_bytes(config[kind])
         limbs = Limbs.of(question, own)
         total = SumAnswer.from_bytes(answer_question(plan, question, folder), question).total
         return limbs.terms.require_sendable(limbs.split(total)), question.digest
-    request = Request.from_bytes(said[kind])
+    request = Request.from_bytes(config[kind])
     answer(plan, request, folder)
     return own.numbers(plan, request, votes_path(request, folder), folder), request.digest
 
@@ -462,10 +466,10 @@ def secure_sum(
             f"holders present: expected at least {terms.least}; with fewer no sum can be opened"
         )
     holders = strategy.holders
-    apart = "their sum cannot be taken apart"
+    effect = "their sum cannot be taken apart"
     known = set(holders) <= roll.holders.keys()
-    require(known, "holder", "one that is not on the roll", f"holders on the roll; {apart}")
-    require(len(set(holders)) == len(holders), "holder", "one twice", f"each holder once; {apart}")
+    require(known, "holder", "one that is not on the roll", f"holders on the roll; {effect}")
+    require(len(set(holders)) == len(holders), "holder", "one twice", f"each holder once; {effect}")
     return terms.exact_sum(strategy.average, len(holders)), holders
 
 
@@ -503,12 +507,12 @@ def release_app(
     """
 
     def serve(grid: Grid, _: Context, made: FederatedRelease) -> None:
-        asked = content(request=made.request.to_bytes())
+        message = content(request=made.request.to_bytes())
         made.run(
             lambda: ask(
                 grid,
                 made.roll,
-                asked,
+                message,
                 ACTION,
                 group="votes",
                 seconds=seconds,
@@ -533,13 +537,13 @@ def summed_app(
     """
 
     def serve(grid: Grid, context: Context, made: SummedRelease) -> None:
-        said = {"request": made.request.to_bytes()}
+        message = {"request": made.request.to_bytes()}
         made.run(
             lambda: secure_sum(
                 grid,
                 context,
                 made.roll,
-                said,
+                message,
                 made.terms,
                 seconds=seconds,
                 connect_seconds=connect_seconds,
@@ -576,14 +580,14 @@ def rounds_app(
             SumTerms.of_digits(made.roll, shares)
 
         def plain(question: Question) -> Gathered:
-            asked = content(question=question.to_bytes())
+            message = content(question=question.to_bytes())
             return gathered(
                 made.roll,
                 question,
                 ask(
                     grid,
                     made.roll,
-                    asked,
+                    message,
                     SUMS,
                     group=question.kind,
                     seconds=seconds,
@@ -595,12 +599,12 @@ def rounds_app(
             if question.kind == OPENING:
                 return plain(question)
             limbs = Limbs.of(question, made.roll, shares)
-            said = {"question": question.to_bytes()}
+            message = {"question": question.to_bytes()}
             total, holders = secure_sum(
                 grid,
                 context,
                 made.roll,
-                said,
+                message,
                 limbs.terms,
                 seconds=seconds,
                 connect_seconds=connect_seconds,

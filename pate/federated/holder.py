@@ -161,10 +161,10 @@ def _remembered(
     votes: TrainedVotes, directions: PublicPCA, rows: NDArray[np.float32], folder: Path
 ) -> Callable[[], PoolAnswers]:
     """What teachers say of the pool, asked once for all rounds along the same directions."""
-    named = hashlib.sha256(np.ascontiguousarray(directions.projection).tobytes()).hexdigest()
+    digest = hashlib.sha256(np.ascontiguousarray(directions.projection).tobytes()).hexdigest()
 
     def answers() -> PoolAnswers:
-        path = folder / f"beyond_{named[:16]}.npz"
+        path = folder / f"beyond_{digest[:16]}.npz"
         if not os.path.lexists(path):
             write_arrays(path, beyond=votes.pool_answers(directions, rows).beyond)
         beyond = read_arrays(path, {"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]

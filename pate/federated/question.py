@@ -58,8 +58,8 @@ def expected(name: str, rule: str) -> Iterator[None]:
 def require_head(head: VoteManifest, queries: str, **wanted: Any) -> None:
     """Raises unless a holder vouches for what was asked of it."""
     for name, value in wanted.items():
-        found = getattr(head, name)
-        require(found == value, name, found, str(value))
+        entry = getattr(head, name)
+        require(entry == value, name, entry, str(value))
     require(head.queries == queries, "queries", "others", "those that were asked")
 
 
@@ -141,14 +141,16 @@ def counted(
     An answer counts where its holder is on the roll and answered once, and `read` does not refuse it. A holder that
     answers twice is refused, as nobody can say which answer is the holder's.
     """
-    given = list(contributions)
-    answers = Counter(each.holder for each in given if each.votes is not None)
-    kept: dict[str, T] = {}
+    all_contributions = list(contributions)
+    answers = Counter(
+        contribution.holder for contribution in all_contributions if contribution.votes is not None
+    )
+    answer_of: dict[str, T] = {}
     refused = {name: f"holder={name}: no answer" for name in roll.holders}
-    for each in given:
-        known = each.holder in roll.holders
+    for each in all_contributions:
+        is_known = each.holder in roll.holders
         try:
-            if not known:
+            if not is_known:
                 raise InvalidValue("expected a holder on the roll")
             if answers[each.holder] > 1:
                 raise InvalidValue(
@@ -156,15 +158,15 @@ def counted(
                 )
             if each.votes is None:
                 raise InvalidValue(each.problem)
-            kept[each.holder] = read(each.holder, each.votes)
+            answer_of[each.holder] = read(each.holder, each.votes)
         # a stranger's name and words can be anything: what a line can show
         except InvalidValue as error:
-            line = f"holder={each.holder if known else each.holder[:_SHOWN]}: {error}"
-            refused[each.holder if known else "another"] = "".join(
+            line = f"holder={each.holder if is_known else each.holder[:_SHOWN]}: {error}"
+            refused[each.holder if is_known else "another"] = "".join(
                 c if c.isprintable() else " " for c in line
             )
-    return dict(sorted(kept.items())), {
-        name: line for name, line in refused.items() if name not in kept
+    return dict(sorted(answer_of.items())), {
+        name: line for name, line in refused.items() if name not in answer_of
     }
 
 
@@ -195,9 +197,12 @@ class Request:
             "at least one query, of numbers",
         )
         require_moderate("inputs", np.asarray(self.inputs))
-        same = len(self.record_ids) == len(self.inputs)
+        is_same = len(self.record_ids) == len(self.inputs)
         require(
-            same, "len(record_ids)", len(self.record_ids), f"{len(self.inputs)}, one for each query"
+            is_same,
+            "len(record_ids)",
+            len(self.record_ids),
+            f"{len(self.inputs)}, one for each query",
         )
         require(len(self.label_names) > 0, "label_names", "()", "at least one label")
         cells = self.num_queries * self.num_labels
@@ -402,11 +407,11 @@ class Question:
 
     @cached_property
     def digest(self) -> str:
-        named = hashlib.sha256(repr(("question", self.kind, self.asked, self.num_labels)).encode())
+        digest = hashlib.sha256(repr(("question", self.kind, self.asked, self.num_labels)).encode())
         for name in sorted(self.state):
-            named.update(repr((name, self.state[name].shape)).encode())
-            named.update(np.ascontiguousarray(self.state[name], dtype="<f8").data)
-        return named.hexdigest()
+            digest.update(repr((name, self.state[name].shape)).encode())
+            digest.update(np.ascontiguousarray(self.state[name], dtype="<f8").data)
+        return digest.hexdigest()
 
     def to_bytes(self) -> bytes:
         state = {name: np.asarray(value, dtype=np.float64) for name, value in self.state.items()}

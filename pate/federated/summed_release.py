@@ -98,8 +98,8 @@ class SumTerms:
             )
             # at most: that of some holder's shares too many are with absent holders, when as many are absent as may be
             spare = self.num_shares - self.threshold
-            each = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
-            fails = float(self.num_holders * each)
+            failure = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
+            fails = float(self.num_holders * failure)
             rule = f"more: with max_absent={self.max_absent} a sum could not be opened with probability {fails:.1g}"
             require(fails <= _LIKELY_ENOUGH, "shares", self.shares, rule)
 
@@ -117,8 +117,13 @@ class SumTerms:
             "num_holders": len(roll.holders),
             "max_dropouts": roll.max_absent,
         }.items():
-            found = getattr(aggregator, name)
-            require(found == wanted, f"aggregator.{name}", found, f"{wanted}, as the roll says")
+            field_value = getattr(aggregator, name)
+            require(
+                field_value == wanted,
+                f"aggregator.{name}",
+                field_value,
+                f"{wanted}, as the roll says",
+            )
         colluders = aggregator.max_colluders
         spare = len(roll.holders) - 2 * roll.max_absent
         rule = f"less than {spare}: with max_absent={roll.max_absent} so many open single holders"
@@ -192,7 +197,7 @@ class Limbs:
     def split(self, total: Integers) -> NDArray[np.int64]:
         """The digits, `[count, …]`; all but the last are in 0..2**bits - 1."""
         shifted = [total.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
-        return np.stack([*(each & (2**self.bits - 1) for each in shifted[:-1]), shifted[-1]])
+        return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
 
     def joined(self, digits: Integers) -> Integers:
         powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
@@ -252,9 +257,11 @@ class HolderSum:
                     "a request that was not answered before: a second noisy sum is a second release"
                 )
                 raise InvalidValue(f"request: expected {rule}")
-            others = len(list(folder.glob("answered-*")))
+            num_others = len(list(folder.glob("answered-*")))
             rule = f"at most {self.max_answers}, the max_answers of this holder"
-            require(others < self.max_answers, "requests answered with noise", others + 1, rule)
+            require(
+                num_others < self.max_answers, "requests answered with noise", num_others + 1, rule
+            )
             write_text(path, "")
 
 
@@ -352,8 +359,8 @@ class SummedRelease:
             return found, len(holders)
 
         if self.noise is not None:
-            asked = repr((request.digest, request.vote_clip, sorted(self.roll.holders.items())))
-            digest = hashlib.sha256(asked.encode()).hexdigest()
+            identity = repr((request.digest, request.vote_clip, sorted(self.roll.holders.items())))
+            digest = hashlib.sha256(identity.encode()).hexdigest()
             source = NoisySum(
                 total,
                 num_teachers=self.roll.num_teachers,
@@ -387,12 +394,12 @@ class SummedRelease:
 
     def made(self, ask: Callable[[], Summed]) -> Summed:
         """The sum, which is kept before anything is done with it."""
-        found = _kept(
+        sum_file = _kept(
             self.inbox / "sum.npz", (None, None), ask, _REMEDY, asked=np.array(self.request.digest)
         )
         rule = "those of the request; take another inbox for another request"
-        require(str(found["asked"]) == self.request.digest, "inbox, queries", "others", rule)
-        return found["total"].astype(np.int64), tuple(found["holders"].tolist())
+        require(str(sum_file["asked"]) == self.request.digest, "inbox, queries", "others", rule)
+        return sum_file["total"].astype(np.int64), tuple(sum_file["holders"].tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -462,8 +469,8 @@ class Mailbox:
         if not os.path.lexists(sent):
             with replacing(sent) as file:
                 file.write(question.to_bytes())
-        there = {path.stem: path for path in sorted(answers.glob("*.npz"))}
-        missing = tuple(holder for holder in self.roll.holders if holder not in there)
+        paths = {path.stem: path for path in sorted(answers.glob("*.npz"))}
+        missing = tuple(holder for holder in self.roll.holders if holder not in paths)
         if len(missing) > (0 if self.wait else self.roll.max_absent):
             raise AnswersAwaited(sent, answers, missing)
         most = question.most_bytes
@@ -474,7 +481,7 @@ class Mailbox:
             usual = name in self.roll.holders and is_regular(path) and path.stat().st_size <= most
             return Contribution(name, path.read_bytes() if usual else None, problem)
 
-        return gathered(self.roll, question, [read(*each) for each in there.items()])
+        return gathered(self.roll, question, [read(*item) for item in paths.items()])
 
 
 @dataclass(frozen=True)
@@ -523,9 +530,12 @@ class RoundsOfHolders:
             self.pool.shape,
             "[P, d]: rounds are for rows of numbers",
         )
-        same = len(self.record_ids) == len(self.pool)
+        is_same = len(self.record_ids) == len(self.pool)
         require(
-            same, "len(record_ids)", len(self.record_ids), f"{len(self.pool)}, one for each sample"
+            is_same,
+            "len(record_ids)",
+            len(self.record_ids),
+            f"{len(self.pool)}, one for each sample",
         )
         if self.num_queries is not None:
             count = require_count("num_queries", self.num_queries)
@@ -604,21 +614,21 @@ class AskedVotes(SumsAlone, ShareSums):
         if not os.path.lexists(path):
             heads = {name: head.to_text() for name, head in self._asked(opening).heads.items()}
             write_text(path, to_json(Opened(secrets.token_hex(16), opening.asked, heads)) + "\n")
-        kept = read_value(
+        stored = read_value(
             Opened, path, name="opening", rule="what holders vouched for", remedy=_LATER
         )
         rule = "those of the release; take another inbox for others"
-        require(kept.asked == opening.asked, "inbox, samples", "others", rule)
-        return kept
+        require(stored.asked == opening.asked, "inbox, samples", "others", rule)
+        return stored
 
     def _asked(self, question: Question) -> Gathered:
-        found = self._exchange(question)
-        for line in found.refused.values():
+        answers = self._exchange(question)
+        for line in answers.refused.values():
             self._monitor.say(line)
         self.roll.require_enough(
-            found.holders, found.refused, "ask again: nothing is charged a second time"
+            answers.holders, answers.refused, "ask again: nothing is charged a second time"
         )
-        return found
+        return answers
 
     def sum_of(self, kind: str, **state: Any) -> Integers:
         """The sum that answers a question about the samples of the opening; whoever is absent adds nothing."""
@@ -630,8 +640,8 @@ class AskedVotes(SumsAlone, ShareSums):
 
         def ask() -> Summed:
             self._log(path.name)
-            found = self._asked(question)
-            return found.total, found.holders
+            answers = self._asked(question)
+            return answers.total, answers.holders
 
         return _kept(path, question.shape, ask, _LATER)["total"].astype(np.int64)
 
@@ -639,13 +649,13 @@ class AskedVotes(SumsAlone, ShareSums):
         """Enters that a question is asked, before it is; the last one may be asked again."""
         path = self.folder / "asked.txt"
         rule = "the questions that were asked"
-        asked = read_text(path, rule=rule, remedy=_LATER).split() if os.path.lexists(path) else []
-        if name in asked[:-1]:
+        digests = read_text(path, rule=rule, remedy=_LATER).split() if os.path.lexists(path) else []
+        if name in digests[:-1]:
             raise InvalidValue(
                 f"inbox={self.folder / name}: expected the sum that later questions rest on; {_LATER}"
             )
-        if name not in asked:
-            write_text(path, "\n".join([*asked, name]) + "\n")
+        if name not in digests:
+            write_text(path, "\n".join([*digests, name]) + "\n")
 
     def share_sums(self) -> ShareSums:
         return self
@@ -664,8 +674,8 @@ class AskedVotes(SumsAlone, ShareSums):
             num_labels=self.num_labels,
             noise_share=SHARE_IN_ROUNDS,
         )
-        found: RoundVotes = self.remembered(("moments", count), lambda: AskedMoments(self, count))
-        return found
+        moments: RoundVotes = self.remembered(("moments", count), lambda: AskedMoments(self, count))
+        return moments
 
 
 class AskedMoments(RoundVotes):
@@ -686,14 +696,14 @@ class AskedMoments(RoundVotes):
         self.records_per_teacher = votes.records_per_teacher
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        found = self._directions
+        directions = self._directions
         return self._votes.sum_of(
             MOMENTS,
             records_per_teacher=self.records_per_teacher,
             weights=weights,
             label_scale=label_scale,
             clip=clipped.clip,
-            pool_center=found.center,
-            projection=found.projection,
-            variances=found.variances,
+            pool_center=directions.center,
+            projection=directions.projection,
+            variances=directions.variances,
         )

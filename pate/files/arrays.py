@@ -71,9 +71,9 @@ class ArrayForm:
         """What is wrong with an array, in words; empty where nothing is."""
         if array.dtype.kind not in self.kind:
             return f"dtype {array.dtype}"
-        wanted = array.shape if self.shape is None else self.shape
-        fits = len(wanted) == array.ndim and all(
-            map(lambda want, n: want in (None, n), wanted, array.shape)
+        shape = array.shape if self.shape is None else self.shape
+        fits = len(shape) == array.ndim and all(
+            map(lambda want, n: want in (None, n), shape, array.shape)
         )
         return "" if fits else f"shape {array.shape}"
 
@@ -99,18 +99,18 @@ def read_arrays(
     read-only `np.memmap`; its bytes are read once, for their checksum.
     Raises `DamagedFile`, or `PermissionError` where this user may not read it.
     """
-    known = {**(forms or {}), **(beside or {})}
+    all_forms = {**(forms or {}), **(beside or {})}
     with reading(path, rule=_RULE, remedy=remedy, wrong=UNREADABLE):
-        arrays = _read(path, most, known, mapped)
+        arrays = _read(path, most, all_forms, mapped)
     if forms is None:
         return arrays
-    if strange := sorted((arrays.keys() - known.keys()) | (forms.keys() - arrays.keys())):
+    if strange := sorted((arrays.keys() - all_forms.keys()) | (forms.keys() - arrays.keys())):
         raise damaged(
             path, f"the arrays {', '.join(sorted(forms))}", f"not so: {', '.join(strange)}", remedy
         )
     for name, array in arrays.items():
-        if wrong := known[name].mismatch(array):
-            raise damaged(path, f"{name} as {known[name]}", wrong, remedy)
+        if wrong := all_forms[name].mismatch(array):
+            raise damaged(path, f"{name} as {all_forms[name]}", wrong, remedy)
     return arrays
 
 
@@ -118,10 +118,10 @@ def arrays_of(
     data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[str, ArrayForm] | None = None
 ) -> Arrays:
     """The arrays of a message, an .npz as bytes, no larger than that; raises one of `UNREADABLE` where it is not so."""
-    known = {**forms, **(beside or {})}
-    arrays = _read(io.BytesIO(data), len(data), known)
-    good = forms.keys() <= arrays.keys() <= known.keys()
-    if not good or any(known[name].mismatch(array) for name, array in arrays.items()):
+    all_forms = {**forms, **(beside or {})}
+    arrays = _read(io.BytesIO(data), len(data), all_forms)
+    good = forms.keys() <= arrays.keys() <= all_forms.keys()
+    if not good or any(all_forms[name].mismatch(array) for name, array in arrays.items()):
         raise ValueError("arrays of another form")
     return arrays
 
@@ -257,15 +257,15 @@ class Spilled:
             self._file.flush()
             with self._file as file:
                 return np.memmap(file, self._dtype, mode="r", shape=(self._rows, *self._shape))
-        whole = np.empty((self._rows, *self._shape), self._dtype)
+        joined = np.empty((self._rows, *self._shape), self._dtype)
         filled = 0
         self._blocks.reverse()
         # each is let go once it is copied, so that hardly more than one copy is held
         while self._blocks:
             block = self._blocks.pop()
-            whole[filled : filled + len(block)] = block
+            joined[filled : filled + len(block)] = block
             filled += len(block)
-        return whole
+        return joined
 
 
 def let_go(array: Any) -> None:

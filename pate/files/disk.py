@@ -106,21 +106,21 @@ def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
     """Makes a folder and what is missing above it, but not `within`, with mode 0700 from the first; returns it."""
     folder = Path(folder)
     missing = []
-    for each in (folder, *folder.parents):
-        if each.is_dir():
+    for parent in (folder, *folder.parents):
+        if parent.is_dir():
             break
-        if each == within:
+        if parent == within:
             raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(within))
-        missing.append(each)
-    for each in reversed(missing):
+        missing.append(parent)
+    for parent in reversed(missing):
         try:
-            os.mkdir(each, OWNERS_FOLDER)
-            os.chmod(each, OWNERS_FOLDER)
+            os.mkdir(parent, OWNERS_FOLDER)
+            os.chmod(parent, OWNERS_FOLDER)
         except FileExistsError:  # another process was first, or a file has the name
-            if each.is_dir():
+            if parent.is_dir():
                 continue
-            if each != folder:
-                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(each)) from None
+            if parent != folder:
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(parent)) from None
             raise
     return folder
 
@@ -134,11 +134,11 @@ def require_no_links(folder: Path, name: str) -> None:
     for place, folders, files in (
         os.walk(folder, onerror=unreadable_folder) if folder.is_dir() else ()
     ):
-        for path in (os.path.join(place, each) for each in (*folders, *files)):
+        for path in (os.path.join(place, name) for name in (*folders, *files)):
             if os.path.islink(path):
-                found = os.path.relpath(path, folder)
+                relative = os.path.relpath(path, folder)
                 raise InvalidValue(
-                    f"{name}={folder}: expected no links in it, found {found}; remove that"
+                    f"{name}={folder}: expected no links in it, found {relative}; remove that"
                 )
 
 
@@ -156,9 +156,9 @@ def remove_partials(folder: Path, names: Iterable[str]) -> None:
     """Removes what a killed process half-wrote in a folder under one of its own names (regular expressions)."""
     if not folder.is_dir() or folder.is_symlink():
         return
-    own = re.compile(rf"\.{{1,2}}(?:{'|'.join(names)})(?:\.[\da-f]+\.partial){{1,2}}")
+    own_names = re.compile(rf"\.{{1,2}}(?:{'|'.join(names)})(?:\.[\da-f]+\.partial){{1,2}}")
     for entry in os.scandir(folder):
-        if own.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+        if own_names.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             Path(entry.path).unlink(missing_ok=True)
 
 
@@ -195,18 +195,18 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
                 raise strange from error
             raise
         try:
-            ours = os.fstat(descriptor)
-            if not stat.S_ISREG(ours.st_mode):
+            opened = os.fstat(descriptor)
+            if not stat.S_ISREG(opened.st_mode):
                 raise strange
             if (
-                ours.st_nlink == 1
-                and ours.st_uid == os.geteuid()
-                and stat.S_IMODE(ours.st_mode) != OWNERS_FILE
+                opened.st_nlink == 1
+                and opened.st_uid == os.geteuid()
+                and stat.S_IMODE(opened.st_mode) != OWNERS_FILE
             ):
                 os.fchmod(descriptor, OWNERS_FILE)  # made under a strange umask
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            there = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
-            if held := there is not None and os.path.samestat(ours, there):
+            on_disk = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
+            if held := on_disk is not None and os.path.samestat(opened, on_disk):
                 yield
         finally:
             os.close(descriptor)

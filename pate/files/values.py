@@ -85,7 +85,7 @@ def _read(kind: Any, data: Any, name: str) -> Any:
     if is_dataclass(kind):  # of which a field with a default may be missing
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
         hints = get_type_hints(kind)
-        made = cast(Any, kind)
+        constructor = cast(Any, kind)
         required = {
             item.name for item in fields(kind) if item.default is item.default_factory is MISSING
         }
@@ -93,15 +93,17 @@ def _read(kind: Any, data: Any, name: str) -> Any:
             (data.keys() - {item.name for item in fields(kind)}) | (required - data.keys())
         )
         require(not wrong, name, wrong, f"the keys {', '.join(item.name for item in fields(kind))}")
-        return made(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
+        return constructor(
+            **{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()}
+        )
     if origin in (Union, types.UnionType):
-        others = [each for each in kinds if each is not type(None)]
+        other_kinds = [kind_ for kind_ in kinds if kind_ is not type(None)]
         if type(data) in kinds:  # JSON's own type before a conversion
             return data
-        if len(others) == 1:
-            return _read(others[0], data, name)
+        if len(other_kinds) == 1:
+            return _read(other_kinds[0], data, name)
         raise InvalidValue(
-            f"{name}={type(data).__name__}: expected {' or '.join(each.__name__ for each in kinds)}"
+            f"{name}={type(data).__name__}: expected {' or '.join(kind_.__name__ for kind_ in kinds)}"
         )
     if origin is Mapping:
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
@@ -170,9 +172,9 @@ def published_fields(
     )
     return {
         name: values[name]
-        for name, said in known.items()
-        if not (said.get("private") or is_seed(name))
-        and (said.get("public") or (is_scalar(values[name]) and not declared_only))
+        for name, spelling in known.items()
+        if not (spelling.get("private") or is_seed(name))
+        and (spelling.get("public") or (is_scalar(values[name]) and not declared_only))
     }
 
 

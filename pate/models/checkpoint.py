@@ -130,17 +130,17 @@ class CheckpointStore:
 
     def _files(self, of_torn: Callable[[Path], None] = lambda path: None) -> dict[range, Path]:
         """Files of teachers, by the teachers, that have as many bytes as they say; raises where one is no file."""
-        whole = {}
+        complete = {}
         for path in Path(self.folder).glob("teachers-*.safetensors"):
             if name := re.fullmatch(CHECKPOINTS, path.name):
                 if not disk.is_regular(path):
                     raise disk.damaged(path, "a file of teachers", "it is none", _REMEDY)
                 try:
                     with safe_open(path, framework="numpy"):
-                        whole[range(int(name[1]), int(name[2]) + 1)] = path
+                        complete[range(int(name[1]), int(name[2]) + 1)] = path
                 except SafetensorError:
                     of_torn(path)
-        return whole
+        return complete
 
     def _read(self, members: range, path: Path) -> list[State]:
         try:
@@ -223,12 +223,12 @@ def cast_votes(
 
 
 def _require_confidences(confidences: object, shape: tuple[int, int], name: str) -> None:
-    found = require_array(name, confidences)
+    values = require_array(name, confidences)
     require(
-        found.ndim == 3 and found.shape[:2] == shape,
+        values.ndim == 3 and values.shape[:2] == shape,
         f"{name}.shape",
-        found.shape,
+        values.shape,
         f"({shape[0]}, {shape[1]}, L)",
     )
-    good = bool(((found >= -_ROUNDING) & (found <= 1 + _ROUNDING)).all())
+    good = bool(((values >= -_ROUNDING) & (values <= 1 + _ROUNDING)).all())
     require(good, name, "other numbers or nan", "confidences in [0, 1]")

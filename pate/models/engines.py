@@ -44,9 +44,9 @@ _SAVE_SHARE = 0.02
 
 def _loss_curve(state: State) -> NDArray[Any]:
     """Takes the losses of a teacher's steps from its state; raises `InvalidValue` where there are none."""
-    there = np.size(state.get("loss_curve", ())) > 0
+    has_curve = np.size(state.get("loss_curve", ())) > 0
     require(
-        there,
+        has_curve,
         "state",
         ", ".join(state),
         "a state with the array loss_curve, the losses of its steps",
@@ -122,12 +122,16 @@ class TrainingJob:
 
         def collect(timeout: float = _SAVE_S) -> None:
             nonlocal size
-            done, others = finished(running, timeout)
+            done, unfinished = finished(running, timeout)
             for states in done:
-                wanted = {index: state for index, state in states.items() if index in lacking}
-                waiting.update(wanted)
-                size += sum(array.nbytes for state in wanted.values() for array in state.values())
-            running[:] = others
+                wanted_states = {
+                    index: state for index, state in states.items() if index in lacking
+                }
+                waiting.update(wanted_states)
+                size += sum(
+                    array.nbytes for state in wanted_states.values() for array in state.values()
+                )
+            running[:] = unfinished
             now = time.monotonic()
             # those that wait go to the disk, however long the next ones take
             if waiting and (
@@ -250,10 +254,10 @@ class ProcessesEngine(Engine):
                 return executor.submit(task)
 
         def finished(running: list[Any], timeout: float) -> Any:
-            done, others = wait(running, timeout, FIRST_COMPLETED)
+            done, unfinished = wait(running, timeout, FIRST_COMPLETED)
             # the finished before an error
             ordered = sorted(done, key=lambda one: one.exception() is not None)
-            return (future.result() for future in ordered), others
+            return (future.result() for future in ordered), unfinished
 
         try:
             # one chunk waits, the others are in work
@@ -350,8 +354,8 @@ class RayEngine(Engine):
                 )
             # Ray raises nothing narrower where a process of a starting node dies
             except Exception as error:
-                found = str(error).partition("\n")[0] or type(error).__name__
-                asked = f"engine.address={self.address}: {found}"
+                reason = str(error).partition("\n")[0] or type(error).__name__
+                asked = f"engine.address={self.address}: {reason}"
                 raise WorkersLost(
                     f"Ray did not start or answer ({asked}); {job.summary}"
                 ) from error
@@ -362,8 +366,8 @@ class RayEngine(Engine):
         )
 
         def finished(running: list[Any], timeout: float) -> Any:
-            done, others = ray.wait(running, timeout=timeout)
-            return map(ray.get, done), others
+            done, unfinished = ray.wait(running, timeout=timeout)
+            return map(ray.get, done), unfinished
 
         try:
             job.run(chunks, begin, finished, self.max_in_flight)
@@ -373,8 +377,8 @@ class RayEngine(Engine):
             ):
                 # the teacher's own, without a worker's traceback in the message
                 raise error.cause from None
-            found = f"{type(error).__name__}, after up to {self.max_retries} retries"
-            raise WorkersLost(f"Ray lost a worker or node ({found}); {job.summary}") from error
+            reason = f"{type(error).__name__}, after up to {self.max_retries} retries"
+            raise WorkersLost(f"Ray lost a worker or node ({reason}); {job.summary}") from error
         finally:
             if started_here:
                 ray.shutdown()

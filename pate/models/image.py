@@ -72,8 +72,8 @@ class ImageTeacher(net.Recipe, Teacher):
                 for row, losses in enumerate(curve)
             ]
         states: list[State] = []
-        for shown, wanted, rng in zip(images, targets, rngs, strict=True):
-            tensors, losses = net.fit(network, shown, wanted, rng=rng, **how)
+        for pictures, labels, rng in zip(images, targets, rngs, strict=True):
+            tensors, losses = net.fit(network, pictures, labels, rng=rng, **how)
             states.append(
                 {name: tensor.cpu().numpy() for name, tensor in tensors.items()} | {_CURVE: losses}
             )
@@ -96,8 +96,8 @@ class ImageTeacher(net.Recipe, Teacher):
             }
             for rows, block in net.blocks_of(images, _QUERIES, device):
                 valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
-                shown = block.contiguous().expand(len(states), *block.shape)
-                found = stacked_logits(network, stacks, shown, valid, training=False)
+                stacked_block = block.contiguous().expand(len(states), *block.shape)
+                found = stacked_logits(network, stacks, stacked_block, valid, training=False)
                 logits[:, rows] = found.float().cpu().numpy()
         else:
             for row, state in enumerate(states):
@@ -314,17 +314,19 @@ class ImageStudent(net.Recipe, ThresholdedStudent):
             device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"),
         ):
             for fold in range(fold_of.max() + 1):
-                kept = fold_of != fold
-                shown = images[kept]
-                targets = labels[kept].astype(np.float32)
-                tensors, curve = train(shown, targets)
+                in_training = fold_of != fold
+                pictures = images[in_training]
+                targets = labels[in_training].astype(np.float32)
+                tensors, curve = train(pictures, targets)
                 # a second time, from new weights, on what the first says of the pool too
                 if len(pool):
                     guessed = _probabilities(network, tensors, pool, device)
                     tensors, curve = train(
-                        np.concatenate([shown, pool]), np.concatenate([targets, guessed])
+                        np.concatenate([pictures, pool]), np.concatenate([targets, guessed])
                     )
-                held_out[~kept] = _probabilities(network, tensors, images[~kept], device)
+                held_out[~in_training] = _probabilities(
+                    network, tensors, images[~in_training], device
+                )
                 members.append(
                     {name: tensor.cpu().float().numpy() for name, tensor in tensors.items()}
                 )
@@ -362,7 +364,7 @@ class CNNModel(ImageModel):
         patch = math.isqrt(first.shape[2] // self.input_shape[0])
         grid = math.isqrt(head.shape[2] // last)
         norm = "batch" if "layer0.mean" in self.arrays else "group"
-        made = Architecture(
+        architecture = Architecture(
             width=first.shape[1],
             blocks=blocks,
             patch=patch,
@@ -370,7 +372,7 @@ class CNNModel(ImageModel):
             norm=norm,
             kernel_size=math.isqrt(taps),
         )
-        return _moderate(ConvNet.of(made, self.input_shape, head.shape[1]))
+        return _moderate(ConvNet.of(architecture, self.input_shape, head.shape[1]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,8 +110,8 @@ class KernelTeacher(Voter):
     @staticmethod
     def records_per_group(public: Split) -> float:
         """The pool's mean; 1 where it has too few groups to tell."""
-        found = public.num_groups
-        return len(public) / found if found >= _FEWEST_GROUPS else 1.0
+        num_groups = public.num_groups
+        return len(public) / num_groups if num_groups >= _FEWEST_GROUPS else 1.0
 
 
 @dataclass(frozen=True)
@@ -238,21 +238,21 @@ class KernelVotes(VoteSource):
         bounds = np.append(0, np.cumsum(sizes))
         size = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
         for first in range(0, total, size):
-            within = bounds[first : first + size + 1]
-            rows = order[within[0] : within[-1]]
+            block_bounds = bounds[first : first + size + 1]
+            rows = order[block_bounds[0] : block_bounds[-1]]
             blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
             of_blocks = in_order(lambda block: directions.features(inputs[block]), blocks)
             features = np.concatenate(list(of_blocks))  # [n, k]
             residuals: Array = labels[rows] - np.broadcast_to(center, labels.shape[1:])
-            if len(rows) == len(within) - 1:  # a record each
+            if len(rows) == len(block_bounds) - 1:  # a record each
                 weights = np.asarray(features[:, :, None] * residuals[:, None, :])
             else:
-                pairs = pairwise((within - within[0]).tolist())
+                pairs = pairwise((block_bounds - block_bounds[0]).tolist())
                 # [c, k, L]
                 weights = np.stack(
                     [features[start:end].T @ residuals[start:end] for start, end in pairs]
                 )
-            weights *= np.sqrt(self.num_queries / np.diff(within))[:, None, None]
+            weights *= np.sqrt(self.num_queries / np.diff(block_bounds))[:, None, None]
             yield LowRankVotes(span, weights)
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
@@ -260,7 +260,7 @@ class KernelVotes(VoteSource):
             noise_multiplier, SHARE_IN_ROUNDS, ridge=RIDGE_IN_ROUNDS, kernel_from=self.kernel_from
         )
         private = self.private
-        each = self.records_per_teacher * KernelTeacher.records_per_group(self.public)
+        records = self.records_per_teacher * KernelTeacher.records_per_group(self.public)
         rows = self.public.inputs[: max(MOST_PUBLIC, self.num_queries)]
         made = partial(
             self.moments,
@@ -270,11 +270,11 @@ class KernelVotes(VoteSource):
             labels=private.labels,
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
-            records_per_teacher=each,
+            records_per_teacher=records,
             weights=self.weights,
         )
-        found: MomentVotes = self.remembered(("moments", directions.width), made)
-        return found
+        moments: MomentVotes = self.remembered(("moments", directions.width), made)
+        return moments
 
     def _directions(
         self,
@@ -295,8 +295,8 @@ class KernelVotes(VoteSource):
         )
         count = min(count, most or count)
         made = partial(PublicPCA.of, np.asarray(self.public.inputs), count, **features)
-        found: PublicPCA = self.remembered(("directions", count, *features.values()), made)
-        return found
+        directions_: PublicPCA = self.remembered(("directions", count, *features.values()), made)
+        return directions_
 
 
 class LowRankModel(FlatModel):
@@ -397,16 +397,18 @@ class LowRankStudent(Student):
             pool, min(released.num_directions or self.num_directions, len(inputs))
         )
         # [k, L]
-        found = shrink_singular_values(directions.span(inputs).T @ scores, noise_std=noise_std)
-        rank = int(np.linalg.matrix_rank(found)) if found.any() else 0
+        coefficients = shrink_singular_values(
+            directions.span(inputs).T @ scores, noise_std=noise_std
+        )
+        rank = int(np.linalg.matrix_rank(coefficients)) if coefficients.any() else 0
         # weights that give, on the features `[Q, k]`, what its projection on their span is
         if not in_span:
             _, singular, right = np.linalg.svd(directions.features(inputs), full_matrices=False)
             inverse = np.divide(
                 1, singular, out=np.zeros_like(singular), where=(singular > 1e-6 * singular[0])
             )
-            found = np.asarray((right.T * inverse) @ (right @ found))
-        of_pool = directions.features(pool) @ found  # [n, L]
+            coefficients = np.asarray((right.T * inverse) @ (right @ coefficients))
+        of_pool = directions.features(pool) @ coefficients  # [n, L]
         share = prevalence.clip(_RAREST, 1 - _RAREST)
         thresholds = np.array(
             [np.quantile(column, 1 - p) for column, p in zip(of_pool.T, share, strict=True)]
@@ -415,10 +417,10 @@ class LowRankStudent(Student):
         flat = spreads <= 1e-12 * (spreads.max() or 1.0)
         thresholds = np.where(flat & (share < 0.5), np.inf, thresholds)
         spreads = np.where(flat, 1, spreads)
-        learned = directions.center, directions.projection, found, thresholds, spreads
+        learned = directions.center, directions.projection, coefficients, thresholds, spreads
         arrays = dict(zip(LowRankModel.forms, learned, strict=True))
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
-        choices = {"directions": float(len(found)), "rank": float(rank)}
+        choices = {"directions": float(len(coefficients)), "rank": float(rank)}
         return LowRankModel(floats, 0.5, np.asarray(inputs).shape[1:], len(inputs), choices)
 
 

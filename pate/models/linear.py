@@ -236,14 +236,14 @@ class LinearStudent(ThresholdedStudent):
         residual = np.asarray(labels - prevalence)  # [n, num_labels]
         left, singular, right = np.linalg.svd(rows - center, full_matrices=False)
         square = singular**2
-        shown = left.T @ residual
+        projected = left.T @ residual
         unit = square.sum() / len(rows) or 1.0
 
         def left_out(penalty: float) -> Floats:
             """Each row's scores minus the prevalence when it is left out, `[n, num_labels]` (Allen, 1974)."""
             # what each singular direction keeps, in [0, 1]
             shrinkage = square / (square + penalty * unit)
-            fitted = left @ (shrinkage[:, None] * shown)
+            fitted = left @ (shrinkage[:, None] * projected)
             # Left out, a row's residual is its residual over 1 - its leverage, the diagonal of U diag(shrinkage) U^T
             # + 1/n.
             slack = 1 - left**2 @ shrinkage - 1 / len(rows)
@@ -251,11 +251,13 @@ class LinearStudent(ThresholdedStudent):
                 residual - (residual - fitted) / np.maximum(slack, _SMALLEST_SLACK)[:, None]
             )
 
-        errors = [float(np.square(residual - left_out(each)).mean()) for each in self.penalties]
+        errors = [
+            float(np.square(residual - left_out(penalty)).mean()) for penalty in self.penalties
+        ]
         penalty = self.penalties[int(np.argmin(errors))]
         held_out = left_out(penalty)
         inverse = np.divide(1, singular, out=np.zeros_like(singular), where=singular > 0)
-        weights = right.T @ ((square / (square + penalty * unit) * inverse)[:, None] * shown)
+        weights = right.T @ ((square / (square + penalty * unit) * inverse)[:, None] * projected)
         if self.rank is not None:  # in the leading directions of the fitted scores
             directions = np.linalg.svd((left * singular) @ (right @ weights), full_matrices=False)[
                 2
@@ -329,7 +331,7 @@ class LogisticStudent(ThresholdedStudent):
         labels = labels[order]
         num = max(1, round(self.held_out * len(features[:_MANY_ROWS])))
         # by which the penalty is chosen, the others of the first ones fit
-        shown = features[:num]
+        sample = features[:num]
         true = labels[:num]
         frequency = labels[:_MANY_ROWS].mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
         best = math.inf
@@ -337,7 +339,7 @@ class LogisticStudent(ThresholdedStudent):
         weights[-1] = np.log(frequency / (1 - frequency))
         for penalty in sorted(self.penalties, reverse=True):
             weights = white.fit(features[num:_MANY_ROWS], labels[num:_MANY_ROWS], penalty, weights)
-            scores = shown @ weights.astype(np.float32)
+            scores = sample @ weights.astype(np.float32)
             loss = float((np.logaddexp(0, scores) - scores * true).mean())
             if loss >= best < math.inf:
                 break
@@ -376,9 +378,11 @@ class _White:
             blocks = np.split(rows, range(_BLOCK_ROWS, len(rows), _BLOCK_ROWS))
             squares = sum(in_order(squares_of, blocks))
         variances, directions = np.linalg.eigh(squares / len(rows))
-        kept = variances > _SMALLEST_VARIANCE * max(variances[-1], np.finfo(np.float64).tiny)
-        spread = variances[kept]
-        directions = directions[:, kept]
+        has_variance = variances > _SMALLEST_VARIANCE * max(
+            variances[-1], np.finfo(np.float64).tiny
+        )
+        spread = variances[has_variance]
+        directions = directions[:, has_variance]
         if wide:
             # X^T u / |X^T u|, the other one's
             directions = centered.T @ directions / np.sqrt(len(rows) * spread)
@@ -389,17 +393,17 @@ class _White:
 
     def features(self, rows: Rows, order: NDArray[np.intp]) -> Rows:
         """White coordinates and the constant 1, `[n, r + 1]`, of the rows in an order; at no time a second copy."""
-        found = np.ones((len(rows), len(self.penalized)), np.float32)
+        solution = np.ones((len(rows), len(self.penalized)), np.float32)
         center = self.center.astype(np.float32)
         directions = self.directions.astype(np.float32)
 
         def fill(block: slice) -> None:
-            found[block, :-1] = (rows[order[block]] - center) @ directions
+            solution[block, :-1] = (rows[order[block]] - center) @ directions
 
         blocks = (slice(start, start + _BLOCK_ROWS) for start in range(0, len(rows), _BLOCK_ROWS))
         for _ in in_order(fill, blocks):
             pass
-        return found
+        return solution
 
     def fit(self, features: Rows, labels: Labels, penalty: float, start: Floats) -> Floats:
         """The weights `[r + 1, L]` of the least penalized loss, searched from others."""
@@ -438,7 +442,7 @@ class _White:
             slope = gradient / len(bits) + penalized * weights
             return float(total), np.asarray(slope * units, dtype=np.float64).ravel()
 
-        found = minimize(
+        optimum = minimize(
             loss, (start / units).ravel(), jac=True, method="L-BFGS-B", options=_SEARCH
         )
-        return np.asarray(found.x.reshape(start.shape) * units)
+        return np.asarray(optimum.x.reshape(start.shape) * units)

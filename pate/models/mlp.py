@@ -73,11 +73,11 @@ class MLPTeacher(Teacher):
         sizes = (inputs.shape[2], self.hidden, stack.labels.shape[2])
         parameters = list[torch.Tensor]()
         # He-scaled normal weights from each teacher's generator, one layer after the other
-        drawn = [
+        initial = [
             [math.sqrt(2 / rows) * rng.standard_normal((rows, columns), np.float32) for rng in rngs]
             for rows, columns in pairwise(sizes)
         ]
-        for layer in drawn:
+        for layer in initial:
             weights = torch.from_numpy(np.stack(layer)).to(device)
             parameters += [weights, weights.new_zeros(len(rngs), 1, weights.shape[2])]
         parameters = [tensor.requires_grad_() for tensor in parameters]
@@ -131,10 +131,12 @@ class MLPTeacher(Teacher):
             valid = (np.arange(rows.shape[1]) < counts[:, None]) / np.maximum(counts, 1)[:, None]
             # of its teacher's mean, 0 for padding
             share = torch.from_numpy(valid.astype(np.float32)).to(inputs.device)
-            drawn = (torch.from_numpy(rows).to(inputs.device) + starts).flatten()
+            places = (torch.from_numpy(rows).to(inputs.device) + starts).flatten()
             # rows numbered through all shards: taken whole, so twice as fast
-            asked, wanted = (all_of.index_select(0, drawn).view(*rows.shape, -1) for all_of in flat)
-            loss = (_losses(_logits(parameters, asked), wanted) * share).sum(dim=1)
+            batch, wanted = (
+                all_of.index_select(0, places).view(*rows.shape, -1) for all_of in flat
+            )
+            loss = (_losses(_logits(parameters, batch), wanted) * share).sum(dim=1)
             # summed over teachers, never averaged: each moves as it would alone
             optimizer.step(torch.autograd.grad(loss.sum(), parameters), active[:, None, None])
             curve[:, step] = torch.where(active, loss.detach(), math.nan)
@@ -236,13 +238,13 @@ class MLPStudent(ThresholdedStudent):
         second = rng.standard_normal(sizes[1], np.float32) * (0.1 / math.sqrt(self.hidden))  # small
         log_odds = ((targets.sum(dim=0) + 0.5) / (len(targets) + 1)).logit()  # of each label
         bias = log_odds.repeat(len(held), 1, 1)
-        drawn = (
+        initial = (
             torch.from_numpy(first),
             torch.zeros(len(held), 1, self.hidden),
             torch.from_numpy(second),
             bias,
         )
-        parameters = [tensor.requires_grad_() for tensor in drawn]
+        parameters = [tensor.requires_grad_() for tensor in initial]
         optimizer = torch.optim.AdamW(
             parameters, lr=self.learning_rate, weight_decay=self.weight_decay
         )

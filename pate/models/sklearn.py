@@ -73,8 +73,8 @@ class SklearnTeacher(Teacher):
         try:
             framed.predict_many(framed.fit_many([Shard(rows, bits)], [0]), rows)
         except (ValueError, TypeError) as error:
-            said = " ".join(str(error.__cause__ or error).split())[:_SHOWN]
-            rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({said})"
+            reason = " ".join(str(error.__cause__ or error).split())[:_SHOWN]
+            rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({reason})"
             raise InvalidValue(
                 f"teacher.estimator={type(self.estimator).__name__}: expected {rule}"
             ) from error
@@ -166,30 +166,30 @@ class FittedLabels:
             columns = []
             for model in self.models:
                 if hasattr(model, "predict_proba"):
-                    found = model.predict_proba(rows)
-                    if isinstance(found, list):  # one [n, 2] a label
-                        found = np.stack([label[:, 1] for label in found], axis=1)
+                    probabilities = model.predict_proba(rows)
+                    if isinstance(probabilities, list):  # one [n, 2] a label
+                        probabilities = np.stack([label[:, 1] for label in probabilities], axis=1)
                     elif width == 1:
-                        found = found[:, 1:]
+                        probabilities = probabilities[:, 1:]
                 elif hasattr(model, "decision_function"):
-                    found = 0.5 + 0.5 * np.tanh(
+                    probabilities = 0.5 + 0.5 * np.tanh(
                         np.reshape(model.decision_function(rows), (len(rows), width)) / 2
                     )
                 else:
-                    found = (
+                    probabilities = (
                         np.asarray(model.predict(rows), np.float64)
                         .clip(0, 1)
                         .reshape(len(rows), width)
                     )
-                columns.append(found)
+                columns.append(probabilities)
                 require(
-                    found.shape == (len(rows), width),
+                    probabilities.shape == (len(rows), width),
                     "predictions.shape",
-                    found.shape,
+                    probabilities.shape,
                     f"({len(rows)}, {width})",
                 )
                 require(
-                    bool(np.isfinite(found).all()),
+                    bool(np.isfinite(probabilities).all()),
                     "predictions",
                     "NaN or infinity",
                     "finite numbers",
@@ -207,8 +207,8 @@ def of_a_part(estimator: Any, name: str = "estimator") -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = " ".join(str(error).split())[:_SHOWN]
-        where = "; ".join((*getattr(error, "__notes__", ()), f"{type(error).__name__}: {said}"))
+        reason = " ".join(str(error).split())[:_SHOWN]
+        where = "; ".join((*getattr(error, "__notes__", ()), f"{type(error).__name__}: {reason}"))
         rule = "one that can be fitted to every teacher's part, or fewer teachers, so that parts are larger"
         raise InvalidValue(
             f"{name}={type(estimator).__name__}: expected {rule} ({where})"

@@ -133,31 +133,29 @@ class StudentModel(ABC):
         """Reads a student of whatever kind; raises `InvalidValue` for no folder, damaged files, an unknown kind."""
         path = Path(folder, _CARD)
         rule = "the card of a published student"
-        found = read_json(path, rule=rule, remedy=_REMEDY)
+        card = read_json(path, rule=rule, remedy=_REMEDY)
         try:
-            shape = tuple(require_count("input_shape", size) for size in found["input_shape"])
+            shape = tuple(require_count("input_shape", size) for size in card["input_shape"])
             require(
                 0 < len(shape) <= _MOST_AXES, "input_shape", shape, f"at most {_MOST_AXES} lengths"
             )
-            each = isinstance(found["threshold"], list)
-            values = tuple(map(float, found["threshold"] if each else [found["threshold"]]))
+            per_label = isinstance(card["threshold"], list)
+            values = tuple(map(float, card["threshold"] if per_label else [card["threshold"]]))
             require(
                 all(0 < value <= 1 for value in values),
                 "threshold",
                 values[:3],
                 "numbers in (0, 1]",
             )
-            num_rows = require_count("num_rows", found["num_rows"], minimum=0)
-            kind = str(found["kind"])
+            num_rows = require_count("num_rows", card["num_rows"], minimum=0)
+            kind = str(card["kind"])
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
         if kind in KINDS:
             import_module(f"pate.models.{KINDS[kind]}")
-        known = tuple(sorted({*StudentModel._kinds, *KINDS}))
-        hint = (
-            f"{nearest(kind, known)}; import the module of a student of your own before pate.load"
-        )
-        require(kind in known, "kind", kind, f"one of {', '.join(known)}{hint}")
+        known_kinds = tuple(sorted({*StudentModel._kinds, *KINDS}))
+        hint = f"{nearest(kind, known_kinds)}; import the module of a student of your own before pate.load"
+        require(kind in known_kinds, "kind", kind, f"one of {', '.join(known_kinds)}{hint}")
         path = Path(folder, _WEIGHTS)
         rule = "the weights of a published student"
         wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
@@ -166,26 +164,26 @@ class StudentModel(ABC):
         for name, array in arrays.items():
             if array.dtype != np.float32 or not array.size or np.isnan(array).any():
                 raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
-        made = StudentModel._kinds[kind](
-            arrays, values if each else values[0], shape, num_rows, dict(found["choices"])
+        model = StudentModel._kinds[kind](
+            arrays, values if per_label else values[0], shape, num_rows, dict(card["choices"])
         )
-        made._require_usable(path)
-        return made
+        model._require_usable(path)
+        return model
 
     @final
     def _require_usable(self, path: Path) -> None:
         """Raises where the arrays do not make a model of this kind: asked for one prediction, it has to give one."""
         size = math.prod(self.input_shape)
-        found = ""
+        fault = ""
         # First by their shapes, before memory is taken for what they promise.
         if not self.forms:
-            found = (
+            fault = (
                 ""
                 if size <= LARGEST_INPUT
                 else f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
             )
         elif self.arrays.keys() != self.forms.keys():
-            found = f"arrays {', '.join(sorted(self.arrays))[:80]}"
+            fault = f"arrays {', '.join(sorted(self.arrays))[:80]}"
         else:
             lengths = {"d": size, "1": 1}
             for name, axes in self.forms.items():
@@ -195,24 +193,27 @@ class StudentModel(ABC):
                     for axis, length in zip(axes, shape, strict=False)
                 ]
                 if len(shape) != len(axes) or known != list(shape):
-                    found = f"{name} of shape {shape}"
-        if not found:
+                    fault = f"{name} of shape {shape}"
+        if not fault:
             try:
                 with np.errstate(all="ignore"):
-                    said = self.predict_proba(np.zeros((1, *self.input_shape), np.float32))
+                    probabilities = self.predict_proba(np.zeros((1, *self.input_shape), np.float32))
                 if not (
-                    said.ndim == 2
-                    and said.size > 0
-                    and ((said >= 0) & (said <= _MOST_PROBABLE)).all()
+                    probabilities.ndim == 2
+                    and probabilities.size > 0
+                    and ((probabilities >= 0) & (probabilities <= _MOST_PROBABLE)).all()
                 ):
-                    found = "probabilities outside [0, 1]"
-                elif isinstance(self.threshold, tuple) and len(self.threshold) != said.shape[1]:
-                    found = f"{len(self.threshold)} thresholds for {said.shape[1]} labels"
+                    fault = "probabilities outside [0, 1]"
+                elif (
+                    isinstance(self.threshold, tuple)
+                    and len(self.threshold) != probabilities.shape[1]
+                ):
+                    fault = f"{len(self.threshold)} thresholds for {probabilities.shape[1]} labels"
             except _UNUSABLE as error:
-                found = f"{type(error).__name__} when it predicts"
-        if found:
+                fault = f"{type(error).__name__} when it predicts"
+        if fault:
             rule = f"the weights of a {self.kind} student for inputs of shape {self.input_shape}"
-            raise damaged(path, rule, found, _REMEDY)
+            raise damaged(path, rule, fault, _REMEDY)
 
     @abstractmethod
     def _probabilities(self, rows: Rows) -> Rows:

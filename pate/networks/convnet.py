@@ -59,7 +59,7 @@ class ConvNet(Architecture, Network):
         return cls(
             tuple(shape),
             num_labels,
-            **{each.name: getattr(settings, each.name) for each in fields(Architecture)},
+            **{item.name: getattr(settings, item.name) for item in fields(Architecture)},
         )
 
     def __post_init__(self) -> None:
@@ -81,19 +81,19 @@ class ConvNet(Architecture, Network):
         """Channels out and inputs in of each layer before the head."""
         first = (self.width, self.shape[0] * self.patch**2)
         taps = self.kernel_size**2
-        others = [
+        other_layers = [
             (2 * self.width, taps * (1 + (block > 0)) * self.width) for block in range(self.blocks)
         ]
-        return [first, *others]
+        return [first, *other_layers]
 
     def initial(self, rng: np.random.Generator) -> Tensors:
         """He-scaled normal weights, a head of zeros."""
         tensors: Tensors = {}
         for layer, (channels, inputs) in enumerate(self.kernels):
-            drawn = rng.standard_normal((channels, inputs), np.float32) * np.float32(
+            weights = rng.standard_normal((channels, inputs), np.float32) * np.float32(
                 math.sqrt(2 / inputs)
             )
-            tensors[f"layer{layer}.weight"] = torch.from_numpy(drawn)
+            tensors[f"layer{layer}.weight"] = torch.from_numpy(weights)
             tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"] = (
                 torch.ones(channels),
                 torch.zeros(channels),
@@ -222,7 +222,7 @@ def _normalized(
     mean = tensors[f"layer{layer}.mean"]
     var = tensors[f"layer{layer}.var"]
     if training:  # over the valid images, `[T, channels]`; moves the running ones
-        kept = (mean, var)
+        running = (mean, var)
         mask = valid[:, :, None, None, None]
         # [T, 1]
         count = (valid.sum(dim=1, keepdim=True) * values.shape[2] * values.shape[3]).clamp(min=1)
@@ -231,8 +231,8 @@ def _normalized(
         # as torch's batch norm: biased within the batch, unbiased in the running mean
         unbiased = var.detach() * count / (count - 1).clamp(min=1)
         share = MOMENTUM * valid.any(dim=1, keepdim=True)
-        for buffer, found in zip(kept, (mean.detach(), unbiased), strict=True):
-            buffer.add_(share * (found - buffer))
+        for buffer, statistic in zip(running, (mean.detach(), unbiased), strict=True):
+            buffer.add_(share * (statistic - buffer))
     center = mean[:, None, None, None]
     spread = (var[:, None, None, None] + EPSILON).rsqrt()
     return torch.addcmul(shift, (values - center) * spread, scale)
@@ -252,15 +252,15 @@ def fit_stacked(
     Losses are summed over networks, never averaged, and nothing is clipped across them, so none moves another. Returned
     are the tensors, with a leading axis of T, and the losses `[T, steps]`, NaN where one had finished.
     """
-    drawn = [network.initial(rng) for rng in rngs]
-    names = [name for name in drawn[0] if not network.is_buffer(name)]
+    initial = [network.initial(rng) for rng in rngs]
+    names = [name for name in initial[0] if not network.is_buffer(name)]
     tensors = {
-        name: torch.stack([tensors[name] for tensors in drawn]).to(device) for name in drawn[0]
+        name: torch.stack([tensors[name] for tensors in initial]).to(device) for name in initial[0]
     }
     parameters = [tensors[name].requires_grad_() for name in names]
     sizes = [len(part) for part in images]
     # once
-    shown, wanted = (
+    shown, labels = (
         torch.from_numpy(np.concatenate(arrays)).to(device) for arrays in (images, targets)
     )
     starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)  # of each network's records
@@ -289,10 +289,10 @@ def fit_stacked(
         pictures = pictures.contiguous().view(*index.shape, *shown.shape[1:])
         with recipe.autocast(device):
             logits = stacked_logits(network, tensors, pictures, valid, training=True)
-        each = functional.binary_cross_entropy_with_logits(
-            logits.float(), wanted[index], reduction="none"
+        loss = functional.binary_cross_entropy_with_logits(
+            logits.float(), labels[index], reduction="none"
         ).sum(dim=2)
-        losses = (each * valid).sum(dim=1) / valid.sum(dim=1).clamp(min=1)  # [T]
+        losses = (loss * valid).sum(dim=1) / valid.sum(dim=1).clamp(min=1)  # [T]
         found = torch.autograd.grad(losses.sum() * loss_scale, parameters)
         gradients = [gradient.flatten(1) / loss_scale for gradient in found]
         active = valid[:, :1]

@@ -51,8 +51,8 @@ def device_memory(advice: str) -> Iterator[None]:
         yield
     except torch.cuda.OutOfMemoryError as error:
         # the sentences behind them advise on torch's allocator
-        said = ". ".join(str(error).split(". ")[:2])
-        raise DeviceFull(f"{said} ({advice})") from error
+        reason = ". ".join(str(error).split(". ")[:2])
+        raise DeviceFull(f"{reason} ({advice})") from error
 
 
 @contextmanager

@@ -62,10 +62,10 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 
 def require_settings(settings: Any) -> None:
     """Raises unless each setting that is known by its name is in range, or None where that is the default."""
-    for each in fields(settings):
-        value = getattr(settings, each.name)
-        if each.name in _CHECKS and not (value is None and each.default is None):
-            _CHECKS[each.name](each.name, value)
+    for item in fields(settings):
+        value = getattr(settings, item.name)
+        if item.name in _CHECKS and not (value is None and item.default is None):
+            _CHECKS[item.name](item.name, value)
 
 
 class Network(ABC):
@@ -127,11 +127,11 @@ def logits_in_blocks(
     network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
 ) -> NDArray[np.float32]:
     """Log-odds of any number of images, `[n, num_labels]`, a block at a time and in float32."""
-    found = np.empty((len(images), network.num_labels), np.float32)
+    logits = np.empty((len(images), network.num_labels), np.float32)
     with torch.no_grad():
         for rows, block in blocks_of(images, _BLOCK, device):
-            found[rows] = network.logits(tensors, block, training=False).float().cpu().numpy()
-    return found
+            logits[rows] = network.logits(tensors, block, training=False).float().cpu().numpy()
+    return logits
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ class Recipe:
 
     def dtype(self, device: torch.device) -> torch.dtype:
         if self.precision != "auto" or device.type != "cuda":
-            found: torch.dtype = getattr(torch, self.precision.replace("auto", "float32"))
-            return found
+            dtype: torch.dtype = getattr(torch, self.precision.replace("auto", "float32"))
+            return dtype
         # torch's own question says yes to GPUs that emulate bfloat16, slowly, too
         has_it = torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
         return torch.bfloat16 if has_it else torch.float32
@@ -221,7 +221,7 @@ class StackedAdamW:
         self.weight_decay = weight_decay
         self._parameters = list(parameters)
         self._first, self._second = (
-            [torch.zeros_like(each) for each in parameters] for _ in range(2)
+            [torch.zeros_like(parameter) for parameter in parameters] for _ in range(2)
         )
         self._counts = [torch.zeros((), device=parameter.device) for parameter in parameters]
 
@@ -252,8 +252,8 @@ class StackedAdamW:
         )
         # A step is linear in its rate, weight decay included: a part with a smaller one goes a share of the way.
         share = scale if active is None else scale * active
-        for parameter, kept in zip(self._parameters, before, strict=False):
-            parameter.copy_(kept.lerp(parameter, share))
+        for parameter, previous in zip(self._parameters, before, strict=False):
+            parameter.copy_(previous.lerp(parameter, share))
 
 
 def fit(
@@ -286,9 +286,9 @@ def fit(
     optimizer = StackedAdamW(
         [vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
     )
-    shown, wanted = (torch.from_numpy(array).to(device) for array in (images, targets))
+    shown, labels = (torch.from_numpy(array).to(device) for array in (images, targets))
     # centered once; many stay as they are, since bytes take a quarter of the memory
-    if few := shown.numel() <= _FEW:
+    if fits_in_memory := shown.numel() <= _FEW:
         shown = centered(shown).permute(0, 2, 3, 1)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
     curve = torch.zeros(batches.num_steps)
@@ -296,16 +296,18 @@ def fit(
     active = None
     for step, (rows, counts) in enumerate(batches):
         batch = torch.from_numpy(rows[0, : counts[0]]).to(device)
-        drawn = shown.index_select(0, batch)
-        pictures = drawn.permute(0, 3, 1, 2) if few else centered(drawn)
+        batch_pictures = shown.index_select(0, batch)
+        pictures = (
+            batch_pictures.permute(0, 3, 1, 2) if fits_in_memory else centered(batch_pictures)
+        )
         if recipe.flip:
             pictures = mirrored(pictures, torch.from_numpy(rng.random(len(batch)) < 0.5).to(device))
         gradient.zero_()
         with recipe.autocast(device):
             logits = network.logits(tensors, pictures, training=True)
-        asked = wanted.index_select(0, batch)
+        batch_labels = labels.index_select(0, batch)
         summed = torch.nn.functional.binary_cross_entropy_with_logits(
-            logits.float(), asked, reduction="sum"
+            logits.float(), batch_labels, reduction="sum"
         )
         loss = summed / len(batch)
         torch.autograd.backward(loss * loss_scale)

@@ -140,14 +140,14 @@ def read_weights(path: str | Path) -> Tensors:
         }
     except Exception as error:  # also what a damaged pickle raises
         # that is a page of advice
-        said = "" if isinstance(error, PickleError) else f": {error}".partition("\n")[0]
-        rule = f"a file of ResNet-50 weights ({type(error).__name__}{said})"
+        reason = "" if isinstance(error, PickleError) else f": {error}".partition("\n")[0]
+        rule = f"a file of ResNet-50 weights ({type(error).__name__}{reason})"
         raise InvalidValue(f"weights={path}: expected {rule}") from error
     structure = ResNet50(num_labels=0)._module.state_dict()
-    wanted = {name: tensor.shape for name, tensor in structure.items() if "num_batches" not in name}
+    shapes = {name: tensor.shape for name, tensor in structure.items() if "num_batches" not in name}
     wrong = [
         name
-        for name, shape in wanted.items()
+        for name, shape in shapes.items()
         if name not in tensors or tensors[name].shape != shape
     ]
     if wrong:
@@ -155,7 +155,7 @@ def read_weights(path: str | Path) -> Tensors:
             f"weights={path}: expected a file of ResNet-50 weights, found no good {wrong[0]} in it"
         )
     counts = {name: torch.tensor(0) for name in structure if "num_batches" in name}
-    return {name: tensors[name] for name in wanted} | counts
+    return {name: tensors[name] for name in shapes} | counts
 
 
 @cache
@@ -181,11 +181,11 @@ class FrozenBackbone:
         key = hashlib.sha256(np.ascontiguousarray(images).data).hexdigest() if remember else ""
         if key in self._memory:
             return self._memory[key]
-        found = np.empty((len(images), FEATURES), np.float32)
+        vectors = np.empty((len(images), FEATURES), np.float32)
         for rows, block in blocks_of(images, _BLOCK, self._device):
-            found[rows] = self._network.logits(self._tensors, block, training=False).cpu().numpy()
+            vectors[rows] = self._network.logits(self._tensors, block, training=False).cpu().numpy()
         if remember:
             while len(self._memory) >= self._remembered:
                 del self._memory[next(iter(self._memory))]
-            self._memory[key] = found
-        return found
+            self._memory[key] = vectors
+        return vectors

@@ -49,9 +49,16 @@ class PrivacyStatement:
         cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int
     ) -> Self:
         """That of a price; arguments as for `privacy_card`."""
-        same = ("adjacency", "unit", "unit_columns", "mechanism", "parameters", "num_queries")
+        shared_fields = (
+            "adjacency",
+            "unit",
+            "unit_columns",
+            "mechanism",
+            "parameters",
+            "num_queries",
+        )
         return cls(
-            **{name: getattr(privacy, name) for name in same},
+            **{name: getattr(privacy, name) for name in shared_fields},
             epsilon=float(format_epsilon(privacy.epsilon)),
             delta=float(format_delta(privacy.delta)),
             accountant=privacy.won_by or privacy.accountant,
@@ -111,10 +118,10 @@ def privacy_card(
     rule = f"at most num_queries={privacy.num_queries}"
     require(num_answered <= privacy.num_queries, "num_answered", num_answered, rule)
     made_of = f"{features['features']}, which {features_origin(features)}" if features else None
-    about = {"data set": dataset, "features": made_of}
+    origin = {"data set": dataset, "features": made_of}
     counts = {"queries answered": num_answered, "hits": num_hits}
     counts |= {"labels per query": num_labels, "teachers": num_teachers}
-    rows = [*about.items(), *privacy.terms, *privacy.made_by(name), *counts.items()]
+    rows = [*origin.items(), *privacy.terms, *privacy.made_by(name), *counts.items()]
     promise, reading = _promise(privacy)
     covered = "\n".join(
         (
@@ -143,11 +150,9 @@ def privacy_card(
 def features_origin(features: Mapping[str, Scalar]) -> str:
     """What features of pictures or texts were fitted on, in words, with digests."""
     fitted = "fitted on nothing"
-    for what in ("pictures", "texts"):
-        if count := features.get(f"num_{what}"):
-            fitted = (
-                f"fitted on {count} public {what} (SHA-256 {features.get(f'{what}_sha256', '')})"
-            )
+    for kind_of_input in ("pictures", "texts"):
+        if count := features.get(f"num_{kind_of_input}"):
+            fitted = f"fitted on {count} public {kind_of_input} (SHA-256 {features.get(f'{kind_of_input}_sha256', '')})"
     weights = ""
     if "model" in features:
         weights = f", weights from {features['model']} (SHA-256 {features['weights_sha256']})"

@@ -65,19 +65,21 @@ def print_page(template: str, *, console: Console | None = None, **values: Any) 
 
 def _print_table(console: Console, rows: list[list[str]]) -> None:
     width = console.width
-    whole = rows[0][0].startswith("==")
+    is_heading = rows[0][0].startswith("==")
     if rows[0][0].startswith("="):
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
         for place, cell in enumerate(rows.pop(0)):
             heading = _text(cell.lstrip("=").removeprefix(">"))
-            table.add_column(heading, no_wrap=place == 0, vertical="bottom" if whole else "top")
+            table.add_column(
+                heading, no_wrap=place == 0, vertical="bottom" if is_heading else "top"
+            )
             table.columns[-1].justify = "right" if cell.startswith(">") else "left"
     else:
         table = Table.grid(padding=(0, 0, 0, 2), pad_edge=True)
         table.add_column(style="dim", no_wrap=True)
     for row in rows:
         table.add_row(*map(_text, row))
-    if whole:
+    if is_heading:
         wanted = console.measure(
             table, options=console.options.update(max_width=_ANY_WIDTH)
         ).maximum
@@ -96,15 +98,15 @@ def _value(value: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("pate", ""),
         undefined=StrictUndefined,
         line_statement_prefix="%",
         finalize=lambda value: value if isinstance(value, Markup) else _value(value),
     )
-    made.tests["finite"] = math.isfinite
-    add_words(made)
-    made.filters |= {
+    environment.tests["finite"] = math.isfinite
+    add_words(environment)
+    environment.filters |= {
         "broken": lambda heading: Markup(_value(heading).replace(" ", _BREAK)),
         "cells": lambda values, before="": Markup(
             "".join(f"{_CELL}{before}{_value(value)}" for value in values)
@@ -113,8 +115,8 @@ def _environment() -> Environment:
         "up": rounded_up,
         "small": lambda probability: f"{probability:.3g}".replace("e-0", "e-"),
     }
-    made.globals |= {"br": Markup(_BREAK)}
-    return made
+    environment.globals |= {"br": Markup(_BREAK)}
+    return environment
 
 
 def print_lines(*lines: str, stderr: bool = False) -> None:

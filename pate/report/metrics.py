@@ -66,17 +66,20 @@ def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
     """The five metrics from those of `per_label_metrics`, and the F1 of all bits together."""
     accuracy, macro_f1 = (float(np.mean(per_label[name])) for name in ("accuracy", "f1"))
     # NaN where undefined
-    some = (per_label[name] for name in ("balanced_accuracy", "average_precision"))
+    label_scores = (per_label[name] for name in ("balanced_accuracy", "average_precision"))
     balanced, precision = (
-        None if np.isnan(each).all() else float(np.mean(each[~np.isnan(each)])) for each in some
+        None
+        if np.isnan(scores_of_labels).all()
+        else float(np.mean(scores_of_labels[~np.isnan(scores_of_labels)]))
+        for scores_of_labels in label_scores
     )
     return Scores(accuracy, balanced, micro_f1, macro_f1, precision)
 
 
 def micro_f1(predicted: Bits, true: Bits) -> float:
     """F1 of all bits `[n, L]` together; 0 without positives on either side."""
-    named = np.count_nonzero(predicted) + np.count_nonzero(true)
-    return 2 * np.count_nonzero(predicted & true) / named if named else 0.0
+    num_named = np.count_nonzero(predicted) + np.count_nonzero(true)
+    return 2 * np.count_nonzero(predicted & true) / num_named if num_named else 0.0
 
 
 def per_label_metrics(
@@ -91,10 +94,10 @@ def per_label_metrics(
 
 
 def _per_label(predicted: Bits, scores: Floats, true: Bits) -> dict[str, Floats]:
-    hits, named, real = (
+    hits, num_named, real = (
         np.count_nonzero(bits, axis=0) for bits in (predicted & true, predicted, true)
     )
-    found = _of_counts(hits, named, real, len(true))
+    found = _of_counts(hits, num_named, real, len(true))
     return found | {
         "average_precision": average_precisions(scores, true),
         "prevalence": real / len(true),
@@ -120,13 +123,15 @@ def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
     NaN without a positive. `scores` and `true` are `[n, L]`.
     """
     every = np.sort(np.ascontiguousarray(scores.T), axis=1)  # [L, n]
-    found = np.full(scores.shape[1], np.nan)
+    precisions = np.full(scores.shape[1], np.nan)
     for label, positive in enumerate(np.ascontiguousarray(true.T)):
         if positive.any():
             levels = np.sort(scores[positive, label])
             above = len(levels) - np.searchsorted(levels, levels)
-            found[label] = np.mean(above / (len(positive) - np.searchsorted(every[label], levels)))
-    return found
+            precisions[label] = np.mean(
+                above / (len(positive) - np.searchsorted(every[label], levels))
+            )
+    return precisions
 
 
 def _checked(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> tuple[Bits, Floats, Bits]:
@@ -180,22 +185,25 @@ def metric_intervals(
     # so that sums in float32 are exact
     require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")
     tails = 50 * (1 - level), 100 - 50 * (1 - level)
-    some = every = bits, values, truth
+    samples = every = bits, values, truth
     if len(truth) > _MOST_SAMPLES:
         part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
-        some = bits[part], values[part], truth[part]
-    drawn = _drawn(*some, _weights(len(some[2]), resamples, seed))
+        samples = bits[part], values[part], truth[part]
+    resampled = _drawn(*samples, _weights(len(samples[2]), resamples, seed))
     # deviations fall with the root of the number of samples: a part's say what those of all are
-    if some is not every:
+    if samples is not every:
         of_part, of_all = (
-            _drawn(*each, [np.ones((len(each[2]), 1), np.float32)]) for each in (some, every)
+            _drawn(*arrays, [np.ones((len(arrays[2]), 1), np.float32)])
+            for arrays in (samples, every)
         )
         shrink = math.sqrt(_PART / len(truth))
-        drawn = {
-            name: np.clip(of_all[name] + shrink * (drawn[name] - of_part[name]), 0, 1)
-            for name in drawn
+        resampled = {
+            name: np.clip(of_all[name] + shrink * (resampled[name] - of_part[name]), 0, 1)
+            for name in resampled
         }
-    bounds = {name: np.percentile(found, tails) for name, found in drawn.items()}
+    bounds = {
+        name: np.percentile(values_of_metric, tails) for name, values_of_metric in resampled.items()
+    }
     return {
         name: (float(low), float(high)) for name, (low, high) in bounds.items() if np.isfinite(low)
     }
@@ -207,8 +215,11 @@ def _drawn(
     """Each metric of each resample, by blocks of weights."""
     columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
     ranked = [_precision_of(*column) for column in columns]
-    found = [_resampled(weights, bits, truth, ranked) for weights in blocks]
-    return {name: np.concatenate([block[name] for block in found]) for name in found[0]}
+    blocks_of_scores = [_resampled(weights, bits, truth, ranked) for weights in blocks]
+    return {
+        name: np.concatenate([block[name] for block in blocks_of_scores])
+        for name in blocks_of_scores[0]
+    }
 
 
 def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np.float32]]:
@@ -230,20 +241,22 @@ def _resampled(
     """Each metric of each resample, `[B]`; NaN where it is undefined."""
     n = len(truth)
     shares = np.ascontiguousarray(weights.T)
-    hits, named, real = (  # [B, L]
-        np.asarray(shares @ some.astype(np.float32), np.float64)
-        for some in (bits & truth, bits, truth)
+    hits, num_named, real = (  # [B, L]
+        np.asarray(shares @ flags.astype(np.float32), np.float64)
+        for flags in (bits & truth, bits, truth)
     )
-    found = _of_counts(hits, named, real, n)
+    scores = _of_counts(hits, num_named, real, n)
     with np.errstate(invalid="ignore"):
-        micro = 2 * hits.sum(axis=1) / (named + real).sum(axis=1)
+        micro = 2 * hits.sum(axis=1) / (num_named + real).sum(axis=1)
     return {
-        "accuracy": (n - named - real + 2 * hits).mean(axis=1) / n,
-        "balanced_accuracy": _means_of_defined(found["balanced_accuracy"].T),
+        "accuracy": (n - num_named - real + 2 * hits).mean(axis=1) / n,
+        "balanced_accuracy": _means_of_defined(scores["balanced_accuracy"].T),
         "micro_f1": np.nan_to_num(micro),
-        "macro_f1": found["f1"].mean(axis=1),
+        "macro_f1": scores["f1"].mean(axis=1),
         # of [L, B]
-        "mean_average_precision": _means_of_defined(np.stack([of(weights) for of in ranked])),
+        "mean_average_precision": _means_of_defined(
+            np.stack([metric(weights) for metric in ranked])
+        ),
     }
 
 
@@ -280,9 +293,9 @@ def _precision_of(scores: Floats, truth: Bits) -> Precision:
             return np.asarray(
                 np.where(total[0] > 0, total[0] / len(weights), np.nan), dtype=np.float64
             )
-        seen = np.cumsum(segments @ weights, axis=0)
+        totals = np.cumsum(segments @ weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            precision = np.where(seen > 0, total / np.maximum(seen, 1), 0.0)
+            precision = np.where(totals > 0, total / np.maximum(totals, 1), 0.0)
             return np.asarray((hits * precision).sum(axis=0, dtype=np.float64) / total[-1])
 
     return average_precision
@@ -292,9 +305,10 @@ def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -
     """A row for each run of samples up to its end."""
     from scipy.sparse import csr_array  # loads slowly
 
-    used = samples[: ends[-1]] if len(ends) else samples[:0]
+    used_samples = samples[: ends[-1]] if len(ends) else samples[:0]
     return csr_array(
-        (np.ones(len(used), np.float32), used, np.append(0, ends)), shape=(len(ends), num_samples)
+        (np.ones(len(used_samples), np.float32), used_samples, np.append(0, ends)),
+        shape=(len(ends), num_samples),
     )
 
 
@@ -315,8 +329,8 @@ class Constant:
         """The k most frequent labels, k for the best micro-F1 on data with these frequencies."""
         # A set S of labels on n samples is right n sum_S f times, of n |S| that it names and n sum f that are there.
         order = np.argsort(-frequencies, kind="stable")
-        found = np.cumsum(frequencies[order])
-        micro_f1 = 2 * found / (np.arange(1, len(order) + 1) + found[-1])
+        ranks = np.cumsum(frequencies[order])
+        micro_f1 = 2 * ranks / (np.arange(1, len(order) + 1) + ranks[-1])
         labels = np.zeros(len(order), dtype=np.bool_)
         labels[order[: int(np.argmax(micro_f1)) + 1]] = True
         return cls(labels, frequencies)
@@ -358,11 +372,13 @@ class PrecisionRecall:
         """At up to 200 levels of recall, of arrays `[n, L]` and the constant's labels `[L]`; None if no bit is true."""
         if not true.any():
             return None
-        found = np.sort(scores[true])
+        sorted_scores = np.sort(scores[true])
         every = np.sort(scores, axis=None)
-        ranks = np.unique(np.linspace(1, len(found), min(_POINTS, len(found))).round().astype(int))
-        levels = found[-ranks]
-        above = len(found) - np.searchsorted(found, levels)
+        ranks = np.unique(
+            np.linspace(1, len(sorted_scores), min(_POINTS, len(sorted_scores))).round().astype(int)
+        )
+        levels = sorted_scores[-ranks]
+        above = len(sorted_scores) - np.searchsorted(sorted_scores, levels)
         precision = above / (len(every) - np.searchsorted(every, levels))
 
         def point(named: Bits) -> tuple[float, float]:
@@ -370,7 +386,7 @@ class PrecisionRecall:
             return hits / float(true.sum()), hits / max(float(named.sum()), 1.0)
 
         of_constant = point(np.broadcast_to(constant, true.shape))
-        return cls(above / len(found), precision, point(predicted), of_constant, threshold)
+        return cls(above / len(sorted_scores), precision, point(predicted), of_constant, threshold)
 
 
 @dataclass(frozen=True)
@@ -402,17 +418,17 @@ class Membership:
         m = len(test)
         if not n or m < 2:
             return None
-        asked = np.append(np.geomspace(1, m - 1, _FALSE_COUNTS), np.multiply(_RATES, m))
-        counts = np.unique(np.clip(asked + 1e-9, 1, m - 1).astype(np.int64))
+        counts_asked = np.append(np.geomspace(1, m - 1, _FALSE_COUNTS), np.multiply(_RATES, m))
+        counts = np.unique(np.clip(counts_asked + 1e-9, 1, m - 1).astype(np.int64))
         fpr, low, high = (tuple(each.tolist()) for each in (counts / m, *_by_chance(counts, n, m)))
-        beside = () if by_reference is None else _found(*by_reference, counts)
-        return cls(fpr, _found(private, test, counts), low, high, n, m, beside)
+        reference_rates = () if by_reference is None else _found(*by_reference, counts)
+        return cls(fpr, _found(private, test, counts), low, high, n, m, reference_rates)
 
     @property
     def text(self) -> str:
         """What it sees, in a sentence."""
         places = {int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _RATES}
-        told = []
+        lines = []
         for place in sorted(places):
             rates = [
                 each[place]
@@ -420,33 +436,37 @@ class Membership:
                 if each
             ]
             fpr, high, tpr, *beside = (f"{float(f'{100 * rate:.2g}'):g}%" for rate in rates)
-            found = " or ".join(
+            rates_found = " or ".join(
                 [f"{tpr} of them", *(f"{rate} by reference models" for rate in beside)]
             )
             chance = "beyond" if max(rates[2:]) > rates[1] else "nothing beyond"
-            told.append(
-                f"at a false positive rate of {fpr} it finds {found}, {chance} chance (up to {high})"
+            lines.append(
+                f"at a false positive rate of {fpr} it finds {rates_found}, {chance} chance (up to {high})"
             )
-        return f"What an attacker sees of a training record: {'; '.join(told)}."
+        return f"What an attacker sees of a training record: {'; '.join(lines)}."
 
 
 def _found(private: Floats, test: Floats, counts: NDArray[np.int64]) -> tuple[float, ...]:
     """The share of private records before so many test ones, in ascending order."""
     levels = np.unique(np.append(private, test))
-    found, false = (
-        np.append(0, np.searchsorted(np.sort(each), levels, side="right"))
-        for each in (private, test)
+    true_rate, false = (
+        np.append(0, np.searchsorted(np.sort(members), levels, side="right"))
+        for members in (private, test)
     )
     # the most that is found with so many false ones
     last = np.searchsorted(false, counts, side="right") - 1
     share = (counts - false[last]) / (false[last + 1] - false[last])
-    return tuple(((found[last] + share * (found[last + 1] - found[last])) / len(private)).tolist())
+    return tuple(
+        (
+            (true_rate[last] + share * (true_rate[last + 1] - true_rate[last])) / len(private)
+        ).tolist()
+    )
 
 
 def label_losses(probabilities: NDArray[np.floating], true: Bits) -> Floats:
     """The binary cross-entropy of each sample, summed over its labels, `[n]`, from arrays `[n, L]`."""
-    given = np.where(true, probabilities, 1 - probabilities.astype(np.float64))
-    losses: Floats = -np.log(np.maximum(given, 1e-12)).sum(axis=1)
+    confidence = np.where(true, probabilities, 1 - probabilities.astype(np.float64))
+    losses: Floats = -np.log(np.maximum(confidence, 1e-12)).sum(axis=1)
     return losses
 
 
@@ -471,9 +491,9 @@ def _by_chance(counts: NDArray[np.int64], n: int, m: int) -> tuple[Floats, Float
     Before the (k + 1)-th of m test records come as many of n private ones as a binomial of n counts whose rate is
     Beta(k + 1, m - k).
     """
-    found = np.arange(n)
+    places = np.arange(n)
     k = counts[:, None]
-    steps = np.log((n - found) * (found + k + 1.0) / ((found + 1.0) * (m - k + n - 1 - found)))
+    steps = np.log((n - places) * (places + k + 1.0) / ((places + 1.0) * (m - k + n - 1 - places)))
     weights = np.cumsum(np.pad(steps, ((0, 0), (1, 0))), axis=1)  # [P, n + 1], logarithms
     below = np.cumsum(np.exp(weights - weights.max(axis=1, keepdims=True)), axis=1)
     below /= below[:, -1:]

@@ -34,12 +34,15 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
     digest = file_digest(release / MANIFEST, remedy="the same command writes it")
     settings = yaml.safe_load((release / "config.yaml").read_text(encoding="utf-8"))
     counts = report.release
-    found = {
+    metrics = {
         "epsilon": report.privacy.epsilon,
         "delta": report.privacy.delta,
         "answer_rate": counts.answer_rate,
     }
-    found |= {"num_queries": float(counts.num_queries), "num_answered": float(counts.num_answered)}
+    metrics |= {
+        "num_queries": float(counts.num_queries),
+        "num_answered": float(counts.num_answered),
+    }
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "pate")
     try:
         client = MlflowClient(tracking_uri=uri)
@@ -57,15 +60,15 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
         )
         for key, value in _flat(settings):
             client.log_param(run, key, str(value)[:_LONGEST])
-        for key, value in found.items():
+        for key, value in metrics.items():
             client.log_metric(run, key, value)
         client.log_artifacts(run, str(release), artifact_path="release")
         client.set_terminated(run)
     except MlflowException as error:
-        said = " ".join(str(error).split())[:_LONGEST]
+        reason = " ".join(str(error).split())[:_LONGEST]
         remedy = "the run is complete, and the same command tries again"
         raise InvalidValue(
-            f"logger=mlflow: expected a server that takes runs ({said}); {remedy}"
+            f"logger=mlflow: expected a server that takes runs ({reason}); {remedy}"
         ) from error
     return run
 

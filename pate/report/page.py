@@ -80,9 +80,9 @@ _MOST_BINS = 48
 def render_html(report: Report, figures: RunFigures) -> str:
     """Renders `report.html`, which marks what no epsilon covers and must not be published. Every text is escaped."""
     bounded = math.isfinite(report.privacy.epsilon)
-    drawn = pictures(report, figures)
+    drawings = pictures(report, figures)
     return rendered(
-        "report/report.html", report=report, figures=figures, bounded=bounded, pictures=drawn
+        "report/report.html", report=report, figures=figures, bounded=bounded, pictures=drawings
     )
 
 
@@ -96,15 +96,17 @@ def rendered(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(loader=PackageLoader("pate", ""), autoescape=True, undefined=StrictUndefined)
-    made.trim_blocks = made.lstrip_blocks = True
-    add_words(made)
-    made.globals |= {"dash": DASH, "headline": HEADLINE}
-    made.filters["number"] = number
-    made.filters["breakable"] = lambda name: Markup(
+    environment = Environment(
+        loader=PackageLoader("pate", ""), autoescape=True, undefined=StrictUndefined
+    )
+    environment.trim_blocks = environment.lstrip_blocks = True
+    add_words(environment)
+    environment.globals |= {"dash": DASH, "headline": HEADLINE}
+    environment.filters["number"] = number
+    environment.filters["breakable"] = lambda name: Markup(
         str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>")
     )
-    return made
+    return environment
 
 
 def number(value: float | None) -> str:
@@ -219,19 +221,19 @@ def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
         "gaps": gap_histogram,
         "ranks": votes_by_rank,
     }
-    found = {"scores": score_bars(report), "membership": membership_curve(report)}
-    found |= {name: picture(figures) for name, picture in of_figures.items()}
-    return {name: picture for name, picture in found.items() if picture is not None}
+    drawings = {"scores": score_bars(report), "membership": membership_curve(report)}
+    drawings |= {name: picture(figures) for name, picture in of_figures.items()}
+    return {name: picture for name, picture in drawings.items() if picture is not None}
 
 
 def score_bars(report: Report) -> Picture | None:
     """Five metrics of the private student beside its baselines; None where no model has scores."""
-    shown = {model: scores for model, scores in report.models.items() if scores is not None}
-    pitch = len(shown) + 1
+    scored = {model: scores for model, scores in report.models.items() if scores is not None}
+    pitch = len(scored) + 1
 
     def paint(axes: Axes) -> None:
         """Groups of horizontal bars: one group per metric, one bar per model, its interval as a line over its end."""
-        for row, (model, scores) in enumerate(shown.items()):
+        for row, (model, scores) in enumerate(scored.items()):
             # None is NaN
             values = np.array([getattr(scores, key) for key in METRIC_NAMES], dtype=np.float64)
             places = np.arange(len(values)) * pitch + row
@@ -239,9 +241,9 @@ def score_bars(report: Report) -> Picture | None:
             axes.barh(
                 places, widths, height=0.82, color=_MODEL_COLORS[model], label=MODEL_NAMES[model]
             )
-            known = report.intervals.get(model, {})
+            bounds = report.intervals.get(model, {})
             ends = np.array(
-                [known.get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)]
+                [bounds.get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)]
             )
             axes.hlines(places, *ends.T, color=INK, linewidth=1.0)
             for value, end, place in zip(
@@ -250,12 +252,12 @@ def score_bars(report: Report) -> Picture | None:
                 text = "undefined" if np.isnan(value) else f"{value:.3f}"
                 axes.text(end + 0.012, place, text, va="center", color=MUTED)
         axes.set_yticks(
-            np.arange(len(METRIC_NAMES)) * pitch + (len(shown) - 1) / 2, [*METRIC_NAMES.values()]
+            np.arange(len(METRIC_NAMES)) * pitch + (len(scored) - 1) / 2, [*METRIC_NAMES.values()]
         )
         axes.invert_yaxis()
         _finish_rows(axes, xlim=(0, 1.24))  # with room for the number behind a full bar
 
-    return Picture(paint, 84 + _PITCH * len(METRIC_NAMES) * pitch) if shown else None
+    return Picture(paint, 84 + _PITCH * len(METRIC_NAMES) * pitch) if scored else None
 
 
 def student_curve(figures: RunFigures) -> Picture | None:
@@ -299,26 +301,32 @@ def label_dots(figures: RunFigures) -> Picture | None:
     if not len(order):
         return None
     ends = np.r_[order[: _MOST_LABELS // 2], order[-(_MOST_LABELS // 2) :]]
-    shown = order if len(order) <= _MOST_LABELS else ends
-    left_out = len(order) - len(shown)
+    label_order = order if len(order) <= _MOST_LABELS else ends
+    left_out = len(order) - len(label_order)
     cut = f" The {left_out} labels in the middle are left out." if left_out else ""
-    said = []
+    notes = []
     for label in dict.fromkeys((order[0], order[-1])):
         scores = ", ".join(
             f"{MODEL_NAMES[key]} {values[label]:.2f}" for key, values in found.items()
         )
-        said.append(f"{figures.label_names[label]} with {scores}")
+        notes.append(f"{figures.label_names[label]} with {scores}")
     at_chance = int(np.count_nonzero(student <= 2 * frequency))
-    names = [shortened(figures.label_names[label], _LONGEST_NAME) for label in shown]
-    dots = {key: values[shown] for key, values in found.items()}
-    places = np.arange(len(shown))
+    names = [shortened(figures.label_names[label], _LONGEST_NAME) for label in label_order]
+    dots = {key: values[label_order] for key, values in found.items()}
+    places = np.arange(len(label_order))
 
     def paint(axes: Axes) -> None:
         """One row per label, from the top."""
         ends = np.stack([*dots.values()])
         axes.hlines(places, ends.min(axis=0), ends.max(axis=0), color=RULE, linewidth=2.2)
         axes.scatter(
-            frequency[shown], places, marker="|", s=70, color=FAINT, label="frequency", zorder=3
+            frequency[label_order],
+            places,
+            marker="|",
+            s=70,
+            color=FAINT,
+            label="frequency",
+            zorder=3,
         )
         for key, color, marker, _, filled in _MARKS:
             if key in dots:
@@ -340,12 +348,15 @@ def label_dots(figures: RunFigures) -> Picture | None:
             axes, ylim=(len(names) - 0.4, -0.6), xlim=(-0.02, 1.02), xlabel="average precision"
         )
 
-    alt = f"Average precision of {len(shown)} labels, a row each: {'; '.join(said)}."
+    alt = f"Average precision of {len(label_order)} labels, a row each: {'; '.join(notes)}."
     frequencies = "The bar is the label's frequency, the score of a guess"
     near = f"{frequencies}: {at_chance} of {len(order)} labels are within twice of it.{cut}"
     caption = f"{_marks_in_words(dots)} {near}"
     return Picture(
-        paint, 84 + _PITCH * len(shown), f"{alt} The table of labels has every number.", caption
+        paint,
+        84 + _PITCH * len(label_order),
+        f"{alt} The table of labels has every number.",
+        caption,
     )
 
 
@@ -399,8 +410,8 @@ def membership_curve(report: Report) -> Picture | None:
         )
         for name, (tpr, color) in lines.items():
             if tpr:
-                found = np.where(np.greater(tpr, 0), tpr, np.nan)
-                axes.plot(attack.fpr, found, color=color, marker="o", markersize=2.6, label=name)
+                visible = np.where(np.greater(tpr, 0), tpr, np.nan)
+                axes.plot(attack.fpr, visible, color=color, marker="o", markersize=2.6, label=name)
         axes.set(xscale="log", yscale="log", ylim=(min(least, attack.fpr[0]) / 2, 1.2))
         # plain numbers: a reader's colors do not reach raised exponents
         for axis in (axes.xaxis, axes.yaxis):
@@ -474,11 +485,11 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
     low, middle, high = (f"{gap:.0f}" for gap in np.quantile(figures.gaps, [0.05, 0.5, 0.95]))
     alt = f"A histogram of the {figures.gap_name} over {len(figures.gaps)} queries: "
     alt += f"median {middle} votes, 5% below {low}, 5% above {high}"
-    said = f"The noiseless {figures.gap_name} of each query"
+    caption = f"The noiseless {figures.gap_name} of each query"
     if figures.pass_gaps is not None and figures.pass_probability is not None:
-        said += ", and the probability that the stability test lets it pass"
-        if len(likely := figures.pass_gaps[figures.pass_probability >= 0.5]):
-            alt += f"; the test passes with probability one half from {likely[0]:.0f} votes on"
+        caption += ", and the probability that the stability test lets it pass"
+        if len(passing := figures.pass_gaps[figures.pass_probability >= 0.5]):
+            alt += f"; the test passes with probability one half from {passing[0]:.0f} votes on"
 
     def paint(axes: Axes) -> None:
         """Stacked bars of the gaps on the left scale, the pass probability on the right one."""
@@ -505,7 +516,7 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
         name = f"{shortened(figures.gap_name, _LONGEST_AXIS)}, in votes"
         _finish(axes, grid=None, xlim=(edges[0], edges[-1]), xlabel=name, ylabel="queries")
 
-    return Picture(paint, 210, f"{alt}.", f"{said}.")
+    return Picture(paint, 210, f"{alt}.", f"{caption}.")
 
 
 def votes_by_rank(figures: RunFigures) -> Picture | None:
@@ -534,5 +545,5 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
         )
 
     last = f", {middle[-1]:.0f} for the last of {ranks}" if ranks > 1 else ""
-    said = f"Votes by rank of the label, median over {num_queries} queries: {middle[0]:.0f} for the first{last}."
-    return Picture(paint, 200, said)
+    caption = f"Votes by rank of the label, median over {num_queries} queries: {middle[0]:.0f} for the first{last}."
+    return Picture(paint, 200, caption)

@@ -210,12 +210,12 @@ class Privacy:
         """Whether target charging paid, in one sentence; empty for a mechanism that is not charged by hits."""
         if self.plain_epsilon is None:
             return ""
-        said = "pays: plain composition costs"
+        verdict = "pays: plain composition costs"
         if self.plain_epsilon <= self.epsilon:
-            said = "does not pay: plain composition costs less,"
+            verdict = "does not pay: plain composition costs less,"
         plain = format_epsilon(self.plain_epsilon)
         charged = format_epsilon(self.epsilon)
-        return f"{said} {plain} instead of {charged} for the queries that were asked, with the same noise"
+        return f"{verdict} {plain} instead of {charged} for the queries that were asked, with the same noise"
 
     @property
     def terms(self) -> list[tuple[str, str]]:
@@ -263,10 +263,10 @@ class Privacy:
             rows.append((f"mechanism.{key}", rounded))
         for share, gap in (("50%", self.gap_at_50), ("95%", self.gap_at_95)):
             if gap is not None or self.max_gap is not None:
-                found = (
+                scores = (
                     f"no gap of {self.max_gap} votes passes" if gap is None else f"{gap:g} votes"
                 )
-                rows.append((f"gap that passes with probability {share}", found))
+                rows.append((f"gap that passes with probability {share}", scores))
         return rows
 
 
@@ -305,8 +305,8 @@ class ReleaseSummary:
         """The hits of a charged mechanism in one line; empty for another."""
         if self.num_hits is None:
             return ""
-        said = f"{self.num_hits} hits, {self.remaining_hits} remaining, {self.num_abstained} abstentions"
-        return f"{said}; {self.num_asked} of {self.num_queries} queries asked"
+        session_line = f"{self.num_hits} hits, {self.remaining_hits} remaining, {self.num_abstained} abstentions"
+        return f"{session_line}; {self.num_asked} of {self.num_queries} queries asked"
 
 
 @dataclass(frozen=True)
@@ -374,20 +374,22 @@ class Verdict:
             helps = f"What helps: {remedies['noise']}, or another aggregator."
             text = f"No query was answered, so the student learned nothing. {helps} {better}"
             return cls(None, None, None, text.strip())
-        levels = {key: getattr(found, HEADLINE, None) for key, found in vars(baselines).items()}
+        levels = {key: getattr(scores, HEADLINE, None) for key, scores in vars(baselines).items()}
         levels["student"] = getattr(student, HEADLINE)
         share, reached = _share(levels, baselines.all_records_model is not None)
         constants = {"the best constant": baselines.best_constant, "the prior": baselines.prior}
-        behind = {
-            name: _behind(student, each) for name, each in constants.items() if each is not None
+        distance = {
+            name: _behind(student, constant)
+            for name, constant in constants.items()
+            if constant is not None
         }
-        lost = [f"{name} in {_listed(metrics)}" for name, metrics in behind.items() if metrics]
-        beaten = f"Better than {' and '.join(behind)} in every metric." if behind else ""
+        lost = [f"{name} in {_listed(metrics)}" for name, metrics in distance.items() if metrics]
+        beaten = f"Better than {' and '.join(distance)} in every metric." if distance else ""
         if lost:
             beaten = f"No better than {' and than '.join(lost)}."
         # above all nothing was lost
         loss = "" if share is not None and share > 1 else _loss_text(levels, remedies)
-        beats = {name: not metrics for name, metrics in behind.items()}
+        beats = {name: not metrics for name, metrics in distance.items()}
         text = " ".join(filter(None, (reached, beaten, loss, better)))
         return cls(share, beats.get("the best constant"), beats.get("the prior"), text)
 
@@ -436,8 +438,8 @@ class Report:
     @property
     def models(self) -> dict[str, Scores | None]:
         """By the names of `MODEL_NAMES`, in the order of the tables; None for those that were not trained."""
-        found = vars(self.baselines) | {"student": self.student}
-        return {key: found[key] for key in MODEL_NAMES}
+        scores_of = vars(self.baselines) | {"student": self.student}
+        return {key: scores_of[key] for key in MODEL_NAMES}
 
     @property
     def ceiling_name(self) -> str:
@@ -514,7 +516,9 @@ def _behind(student: Scores, constant: Scores) -> list[str]:
         (name, getattr(student, key), getattr(constant, key)) for key, name in _IN_WORDS.items()
     )
     return [
-        name for name, own, other in pairs if own is not None and other is not None and own <= other
+        name
+        for name, own_score, other in pairs
+        if own_score is not None and other is not None and own_score <= other
     ]
 
 
@@ -543,9 +547,10 @@ def _loss_text(levels: Mapping[str, float | None], remedies: Mapping[str, str]) 
 
     Steps between levels that are not there cannot be told, and count to the whole all the same.
     """
-    own = levels["student"] or 0.0
+    own_level = levels["student"] or 0.0
     whole = (
-        max((level for name in _STEPS if (level := levels[name]) is not None), default=own) - own
+        max((level for name in _STEPS if (level := levels[name]) is not None), default=own_level)
+        - own_level
     )
     losses = {}
     for worse, better in pairwise(_STEPS):
@@ -556,7 +561,7 @@ def _loss_text(levels: Mapping[str, float | None], remedies: Mapping[str, str]) 
             name in remedies
             and high is not None
             and low is not None
-            and low >= own
+            and low >= own_level
             and round(high - low, 3) > 0
         ):
             losses[name] = high - low
