@@ -59,6 +59,12 @@ def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -
     return planned
 
 
+def with_failure_prob_at_most(aggregator: A, most: float) -> A:
+    """Returns the aggregator with its failure probability lowered to `most`, where it has a larger one."""
+    failure_prob = failure_prob_of(aggregator)
+    return aggregator if failure_prob <= most else _with_failure_prob(aggregator, most)
+
+
 def require_delta_left(
     aggregator: Aggregator,
     *,

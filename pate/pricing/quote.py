@@ -25,7 +25,7 @@ from pate.accounting import (
 )
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import count_leaves, failure_probability
-from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
+from pate.aggregators.failures import with_failure_prob_at_most, with_failure_prob_for
 from pate.files.values import plain
 from pate.pricing.priced_release import PricedRelease
 from pate.pricing.remedies import Expectation, Suggestion, expectation, planned_or_none
@@ -98,13 +98,10 @@ def plan_hits(
     def pays(num_queries: int) -> bool:
         # `target_hits` grows so that a session halts early with a probability of about 1/20; failures take delta / 10
         expected = num_queries * rate
-        changes: dict[str, Any] = {
-            "target_hits": math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1
-        }
-        if hasattr(aggregator, "failure_prob"):
-            share = _FAILURE_SHARE * target_delta / num_queries
-            changes["failure_prob"] = min(failure_prob_of(aggregator), share)
-        in_all, alone = prices(replace(aggregator, **changes), num_queries, num_queries)
+        most_hits = math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1
+        share = _FAILURE_SHARE * target_delta / num_queries
+        failing = with_failure_prob_at_most(aggregator, share)
+        in_all, alone = prices(replace(failing, target_hits=most_hits), num_queries, num_queries)
         return in_all < alone
 
     planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=len(counts))
@@ -304,55 +301,26 @@ def quote_release(
     aggregator = release.aggregator
     shape = release.shape
     delta = budget.delta
-    accountant = budget.accountant()
-    ready = getattr(aggregator, "table", None)
-    own: dict[str, Any] = {
-        "accountant": accountant.name,
-        "epsilon": release.epsilon,
-        "won_by": release.won_by,
-    }
-    if isinstance(accountant, RdpAccountant):  # with the orders behind it
-        own |= {
-            "num_orders": len(accountant.orders),
-            "best_order": accountant.compose(release.event).best_order(delta),
-        }
+    price = _price_with_orders(release, budget)
     asked = [
         _price_or_reason(name, make, release.event, delta) for name, make in (others or {}).items()
     ]
-    prices = (
-        (AccountantPrice(**own), *(each for each in asked if each.accountant != accountant.name))
-        if asked
-        else ()
-    )
-    public = {
-        name: each
-        for name, each in vars(aggregator).items()
-        if isinstance(each, (str, int, float, bool))
-    }
-    parameters: dict[str, Any] = {"name": type(aggregator).__name__} | public
-    parameters.pop("adjacency", None)
-    if isinstance(ready, mechanisms.CertifiedTable):
-        parameters |= {
-            "table_order": ready.order,
-            "table_rdp": ready.rdp,
-            "table_sha256": ready.digest,
-        }
-    expected = None
+    by_others = [other for other in asked if other.accountant != price.accountant]
     plain_event = aggregator.plain_event(shape)
-    with suppress(InvalidValue):  # of an aggregator that does not say it
+    expected = None
+    with suppress(InvalidValue):  # an aggregator of one's own that takes no made-up votes
         expected = expectation(aggregator, shape)
     test = aggregator.stability_test(num_teachers=shape.num_teachers)
-    gaps = dict[str, Any]()
-    if test is not None:
-        gaps = {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
-        if isinstance(aggregator, aggregators.StableTopK):  # whose module others need not load
-            gaps["lone_gap_at_50"] = aggregator.steps(
-                num_labels=shape.num_labels, num_teachers=shape.num_teachers
-            ).gap_to_release(0.5)
+    lone_gap_at_50 = None
+    if test is not None and isinstance(aggregator, aggregators.StableTopK):  # loads its module
+        steps = aggregator.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        lone_gap_at_50 = steps.gap_to_release(0.5)
+    parameters = _public_parameters(aggregator)
     return Quote(
-        **own,
+        epsilon=release.epsilon,
         delta=delta,
         adjacency=str(aggregator.adjacency),
+        accountant=price.accountant,
         paper_epsilon=aggregator.paper_epsilon(num_queries=shape.num_queries, target_delta=delta),
         failure_prob=failure_probability(release.event),
         num_queries=shape.num_queries,
@@ -362,16 +330,46 @@ def quote_release(
         solved_for={
             name: value
             for name, value in release.solved_for.items()
-            if name in {*parameters, "num_queries"}
+            if name == "num_queries" or name in parameters
         },
-        **gaps,
-        accountants=prices,
+        num_orders=price.num_orders,
+        best_order=price.best_order,
+        gap_at_50=None if test is None else test.gap_to_pass(0.5),
+        gap_at_95=None if test is None else test.gap_to_pass(0.95),
+        lone_gap_at_50=lone_gap_at_50,
+        accountants=(price, *by_others) if asked else (),
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         expected=expected,
         doubts=release.doubts,
-        classes={each.name: each.epsilon for each in release.classes},
-        weights={each.name: each.weight for each in release.classes},
+        won_by=release.won_by,
+        classes={budget_class.name: budget_class.epsilon for budget_class in release.classes},
+        weights={budget_class.name: budget_class.weight for budget_class in release.classes},
     )
+
+
+def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPrice:
+    """Returns the release's price by the budget's accountant, of Renyi's with the orders behind it."""
+    accountant = budget.accountant()
+    price = AccountantPrice(accountant.name, release.epsilon, won_by=release.won_by)
+    if isinstance(accountant, RdpAccountant):
+        best_order = accountant.compose(release.event).best_order(budget.delta)
+        return replace(price, num_orders=len(accountant.orders), best_order=best_order)
+    return price
+
+
+def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, Any]:
+    """Returns the class and the plain fields of an aggregator, and what identifies a ready table, as JSON has them."""
+    parameters: dict[str, Any] = {"name": type(aggregator).__name__}
+    for name, value in vars(aggregator).items():
+        if isinstance(value, (str, int, float, bool)):
+            parameters[name] = value
+    parameters.pop("adjacency", None)
+    table = getattr(aggregator, "table", None)
+    if isinstance(table, mechanisms.CertifiedTable):
+        parameters["table_order"] = table.order
+        parameters["table_rdp"] = table.rdp
+        parameters["table_sha256"] = table.digest
+    return parameters
 
 
 def _price_or_reason(

@@ -350,7 +350,7 @@ def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not
         guarded(TABLE, shape, of)
     teachers, epsilon, *_ = remedies(TABLE, plan_release(TABLE, shape, of), of)
     assert guarded(TABLE, replace(shape, **teachers), of) is not None
-    assert guarded(TABLE, shape, replace(of, **epsilon)) is not None
+    assert guarded(TABLE, shape, replace(of, epsilon=epsilon["target_epsilon"])) is not None
 
 
 def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,7 +387,7 @@ class TestDelta:
             guarded(GaussianVotes(noise_std=1.0), loud, of)
         (line,) = guarded(GaussianVotes(noise_std=1.0), loud, of, allow_useless=True)
         assert "allowed by allow_useless=true" in line
-        guarded(GaussianVotes(noise_std=1.0), loud, replace(of, target_delta=0.0099))
+        guarded(GaussianVotes(noise_std=1.0), loud, replace(of, delta=0.0099))
 
 
 class TestSuggestion:
