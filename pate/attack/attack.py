@@ -386,6 +386,7 @@ class CraftedVotes(VoteSource):
         self.by_bit = not craft[0]
 
     def bits(self) -> Iterator[Bits]:
+        """Yields the crafted votes of all teachers, `[c, Q, L]` a block, canaries first."""
         for first in range(0, len(self.ways), _BLOCK):
             yield self._by(self.ways[first : first + _BLOCK]).repeat(self.repeats, axis=0)
         # whose turn it is moves on: no teacher always votes alike
@@ -404,6 +405,7 @@ class CraftedVotes(VoteSource):
                 yield np.asarray(turns < self.others)
 
     def label_shares(self) -> Array:
+        """Returns each teacher's share of votes for each label, `[N, L]`."""
         return np.concatenate([block.mean(axis=1) for block in self.bits()])
 
     def _by(self, ways: Signs) -> Bits:

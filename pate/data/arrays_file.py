@@ -75,6 +75,7 @@ class Arrays:
             object.__setattr__(self, split, at_home(getattr(self, split)))
 
     def require_settings(self) -> None:
+        """Raises `InvalidValue` for a split without a path."""
         for split in SPLITS:
             path = getattr(self, split)
             require(isinstance(path, str), f"data.{split}", path, f"{_FILE} with labels")

@@ -53,6 +53,7 @@ class StampedFile:
         return none
 
     def mapped(self, mode: Any = "r") -> Any:
+        """Returns the file as a memory-mapped array of the shape that it was opened with."""
         return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
 
     def fill(

@@ -68,9 +68,11 @@ class SharedRecords:
 
     @property
     def unit(self) -> PrivacyUnit:
+        """Returns the unit of privacy: all records of one owner, by the columns that name owners."""
         return PrivacyUnit.of_owners(self.names)
 
     def said(self) -> str:
+        """Returns a line that says whom linked records protect and how they count."""
         setting = f"data.group=[{','.join(self.names)}]"
         either_name = " or ".join(f"one {name}" for name in self.names)
         rule = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
@@ -146,6 +148,7 @@ class Pixels:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape that the pictures have together, `(n, channels, height, width)`."""
         return (len(self.rows), *self.levels.shape[1:])
 
     def __len__(self) -> int:
@@ -177,7 +180,8 @@ class Preprocessing(ABC):
 
     @property
     @abstractmethod
-    def input_shape(self) -> tuple[int, ...]: ...
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input, without the axis of samples."""
 
     @abstractmethod
     def inputs(self, given: Any) -> NDArray[np.float32]:
@@ -232,6 +236,7 @@ class Fitted(ABC):
 
     @cached_property
     def content(self) -> bytes:  # of the file; equal ones give equal bytes
+        """The bytes of the file; equal arrays, settings and origins give equal bytes."""
         from safetensors.numpy import save  # which is optional
 
         header = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
@@ -240,9 +245,11 @@ class Fitted(ABC):
 
     @cached_property
     def digest(self) -> str:
+        """The SHA-256 digest of the file, in hexadecimal."""
         return hashlib.sha256(self.content).hexdigest()
 
     def save(self, path: Path | str) -> None:
+        """Writes the file in one step; a file that is there is replaced."""
         with replacing(path) as file:
             file.write(self.content)
 
@@ -303,10 +310,12 @@ class ImageForm(Preprocessing):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
+        """Channels, height and width of a picture."""
         return self.channels, self.height, self.width
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """No names: the pixels of pictures have none."""
         return ()
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
@@ -338,6 +347,7 @@ class ImageForm(Preprocessing):
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
     def plain(self) -> dict[str, Any]:
+        """Returns the settings as JSON can hold them, for a bundle's schema."""
         settings = {
             name: value
             for name, value in vars(self).items()
@@ -347,6 +357,7 @@ class ImageForm(Preprocessing):
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Self:
+        """Makes a form from what `plain` returned."""
         return cls(
             channels=said["channels"],
             height=said["height"],
@@ -559,6 +570,7 @@ class Dataset:
 
     @property
     def num_labels(self) -> int:
+        """The number of labels, L."""
         return len(self.label_names)
 
     @property

@@ -74,6 +74,7 @@ class DigitsGrid:
 
     @property
     def num_pools(self) -> int:
+        """The number of pools that the private digits are cut into."""
         return _NUM_PRIVATE_DIGITS // self.pool_size
 
     def load(self) -> Dataset:

@@ -49,9 +49,11 @@ class ListColumn(Column):
 
     @property
     def expects(self) -> str:
+        """The rule for a cell, in words for an error."""
         return f"lists of {self.length} finite numbers"
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        """Encodes lists of numbers as features `[n, length]`; a cell of another kind is wrong."""
         rows = np.full((len(array), self.length), np.nan, np.float32)
         for place, cell in enumerate(array.to_pylist()):
             with suppress(TypeError, ValueError):  # no list, or numbers that are missing
@@ -118,6 +120,7 @@ class HuggingFace(TextReader):
         return Spelling(date_order=self.date_order, first_year=self.first_year)
 
     def require_settings(self) -> None:
+        """Raises `InvalidValue` for settings that name no data set, split or label."""
         require(
             self.path is not None,
             "data.path",

@@ -57,6 +57,7 @@ class PictureColumn(Column):
         )
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        """Reads pictures as bytes `[n, channels, height, width]`; one that does not open is wrong."""
         rows: Any = np.zeros((len(array), *self.form.input_shape), np.uint8)
         wrong = np.zeros(len(array), np.bool_)
         for place, cell in enumerate(array.to_pylist()):
@@ -122,6 +123,7 @@ class ImageFolder:
             object.__setattr__(self, name, as_name(getattr(self, name)))
 
     def require_settings(self) -> None:
+        """Raises `InvalidValue` without the folder of pictures and the table of labels."""
         has_root = self.root is not None and Path(self.root).is_dir()
         require(has_root, "data.root", self.root, "the folder of the pictures")
         require(

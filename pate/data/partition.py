@@ -105,6 +105,7 @@ class Partition:
 
     @property
     def digest(self) -> str:
+        """The SHA-256 digest of who teaches which record, in hexadecimal."""
         return _digest(self.num_teachers, [self.teacher_of])
 
     def to_json(self, split: Split) -> str:

@@ -155,6 +155,7 @@ class Face:
     whims: list[float]  # `NUM_WHIMS` numbers in [0, 1)
 
     def draw(self, pen: _Pen) -> None:
+        """Draws the face with a pen, from what lies behind it to what lies in front."""
         for part in (self._behind, self._head, self._eyes, self._nose_and_mouth, self._in_front):
             part(pen)
 

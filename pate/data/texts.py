@@ -170,15 +170,18 @@ class TextVectors(Fitted):
 
     @classmethod
     def of_kind(cls, kind: str) -> Any:
+        """Returns the class of vectors that a file names."""
         return TEXT_KINDS[kind]
 
     def tried(self) -> Array:
+        """Returns the vectors of a short text, to see that the arrays of a file work."""
         if not self.is_usable():
             raise ValueError("arrays of other shapes")
         return self.vectors(["a text"])
 
     @property
     def dimension(self) -> int:
+        """The number of components of a vector."""
         return int(self.arrays["components"].shape[1])
 
     @abstractmethod
@@ -226,6 +229,7 @@ class TextVectors(Fitted):
 
     @property
     def file(self) -> str:  # its name in a bundle, or beside a schema
+        """The name of the file of vectors for a column, in the folder of a schema."""
         return f"text-{self.digest[:12]}.safetensors"
 
     @abstractmethod
@@ -264,6 +268,7 @@ class TextReader:
     text_fit: ClassVar[TextFit | None] = None
 
     def with_text(self, fit: TextFit) -> Self:
+        """Returns the same reader, whose texts become vectors as `features=text` says."""
         other = copy(self)
         object.__setattr__(other, "text_fit", fit)
         return other
@@ -283,6 +288,7 @@ class TfidfVectors(TextVectors):
     def fit(
         cls, texts: Sequence[str], stage: Stage = unwatched, *, dimension: int = 128, seed: int = 0
     ) -> Self:
+        """Fits weights of words and directions to public texts."""
         from sklearn.decomposition import TruncatedSVD
 
         sample = spread(texts)
@@ -314,6 +320,7 @@ class TfidfVectors(TextVectors):
         )
 
     def is_usable(self) -> bool:
+        """True where arrays and words that were read belong together."""
         words = self.settings["words"]
         buckets, idf, components = (self.arrays[name] for name in ("buckets", "idf", "components"))
         good = all(isinstance(word, str) for word in words) and len(set(words)) == len(words)
@@ -332,6 +339,7 @@ class TfidfVectors(TextVectors):
         return good and bool(np.all(np.square(components, dtype=np.float64).sum(axis=0) < 1.01))
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Returns which words of texts have weights, and how many words there are."""
         return self.weighted(texts)[1:]
 
     def weighted(self, texts: Sequence[str]) -> tuple[Any, int, int]:
@@ -386,6 +394,7 @@ class StaticVectors(TextVectors):
         weights: Weights,
         dimension: int = 128,
     ) -> Self:
+        """Fits a center and weights of words to public texts; the words' vectors are given."""
         words, table, marks = read_vectors(weights.place)
         sample = spread(texts)
         ones = np.ones(len(words))
@@ -407,6 +416,7 @@ class StaticVectors(TextVectors):
         return cls(arrays, vectors.settings, _origin(sample, weights))
 
     def is_usable(self) -> bool:
+        """True where arrays and words that were read belong together."""
         words = self.settings["words"]
         marks = self.settings["marks"]
         table, weights, center = (self.arrays[name] for name in ("components", "weights", "center"))
@@ -429,6 +439,7 @@ class StaticVectors(TextVectors):
         return good and bool(np.all(weights > 0))
 
     def known(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Returns which words of texts have vectors, and how many words there are."""
         counts, total = self.counted(texts)
         is_seen = self.arrays["weights"] < 1  # in some public text
         return min(total, int(np.asarray(counts.sum(axis=0)).ravel()[is_seen].sum())), total
@@ -505,6 +516,7 @@ class EncoderVectors(TextVectors):
         weights: Weights,
         dimension: int = 128,
     ) -> Self:
+        """Fits a center and directions to the encoder's vectors of public texts."""
         sample = spread(texts, _MOST_ENCODED)
         try:
             arrays, settings = _encoder_of(weights)
@@ -523,6 +535,7 @@ class EncoderVectors(TextVectors):
         return cls(arrays, settings, _origin(sample, weights), weights=weights)
 
     def is_usable(self) -> bool:
+        """True where arrays that were read belong together, and the encoder is there."""
         center = self.arrays["center"]
         components = self.arrays["components"]
         good = (

@@ -179,11 +179,13 @@ class BackboneExtractor(Extractor):
         return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
 
     def projected(self, measured: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns features of what was measured: standardized, and on the public directions."""
         return np.asarray(
             (measured - self.arrays["center"]) @ self.arrays["projection"], np.float32
         )
 
     def measured(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the network's vectors of pictures, float32 `[n, d]`."""
         size = int(self.settings["image_size"])
         device = require_device("auto")
         wants = self._net.mean, self._net.spread
@@ -250,12 +252,14 @@ class Backbone(Features):
             raise InvalidValue(f"features.image_size={size}: expected {rule}") from error
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> BackboneExtractor:
+        """Fits directions to the network's vectors of public pictures."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         network = self._network(pictures.shape, pictures.origin)
         with one_thread():
             return network.fitted(pictures, dimension=self.dimension, seed=self.seed, stage=stage)
 
     def identity(self, pictures: PublicPictures) -> str:
+        """Returns a digest of settings, pictures and weights: equal for equal features only."""
         return hashlib.sha256(f"{super().identity(pictures)}{self._digest()}".encode()).hexdigest()
 
     def _digest(self) -> str:

@@ -74,6 +74,7 @@ class PublicPictures:
 
     @property
     def shape(self) -> tuple[int, int, int]:  # channels, height and width
+        """Channels, height and width of a picture."""
         return tuple(self.inputs.shape[1:])
 
     def batch(self, first: int, size: int) -> Array:
@@ -82,6 +83,7 @@ class PublicPictures:
 
     @property
     def origin(self) -> dict[str, str | int]:  # what is said of features that were fitted on them
+        """The description of the pictures that features were fitted on; public."""
         return {
             "fitted_on": "the public pool",
             "num_pictures": len(self),
@@ -132,16 +134,19 @@ class Extractor(Fitted):
 
     @classmethod
     def of_kind(cls, kind: str) -> Any:
+        """Returns the class of extractors that a file names."""
         module, _, name = _KINDS[kind].partition(".")
         return getattr(import_module(f"pate.features.{module}"), name)
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
+        """Channels, height and width of the pictures that it takes."""
         channels, height, width = map(int, self.settings["picture_shape"])
         return channels, height, width
 
     @property
     def num_features(self) -> int:
+        """The number of features of a picture."""
         return int(self.arrays["projection"].shape[1])
 
     @property
@@ -234,6 +239,7 @@ class Extractor(Fitted):
         return features
 
     def tried(self) -> Array:
+        """Returns features of a blank picture, to see that the arrays of a file work."""
         held = sum(array.size for array in self.arrays.values())
         good = (
             all(array.dtype == np.float32 for array in self.arrays.values())
@@ -281,9 +287,10 @@ class NoFeatures(Features):
     """Inputs as the data set gives them."""
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        pass
+        """Takes pictures of any shape."""
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
+        """Raises `TypeError`: there is nothing to fit."""
         raise TypeError("features=none fits nothing")
 
 
@@ -321,9 +328,11 @@ class Text(Features):
         require_count("features.seed", self.seed, minimum=0)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
+        """Raises `InvalidValue`: pictures have no texts."""
         raise InvalidValue("features=text: expected data with texts, and these are pictures")
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
+        """Raises `TypeError`: pictures have no texts."""
         raise TypeError("features=text fits no pictures")
 
     def reader(self, data: Any, cache: Path | str) -> Any:
@@ -380,14 +389,17 @@ class ExtractedForm(Preprocessing):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """No names: features of pictures have none."""
         return ()
 
     @property
     def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input: `(num_features,)`."""
         return (self.extractor.num_features,)
 
     @property
     def origin(self) -> Mapping[str, Any]:
+        """The description of the extractor: its kind, dimension, origin and digest; public."""
         extractor = self.extractor
         description = {"features": extractor.kind, "dimension": extractor.num_features}
         return {**description, **extractor.origin, "extractor_sha256": extractor.digest}
@@ -408,6 +420,7 @@ class ExtractedForm(Preprocessing):
         return self.extractor.features_of(self.pictures.inputs(given))
 
     def plain(self) -> dict[str, Any]:  # the arrays are in the file beside
+        """Returns the form as JSON can hold it; the extractor's arrays lie in a file beside it."""
         extractor = self.extractor
         pictures = None if self.pictures is None else self.pictures.plain()
         description: dict[str, Any] = {
@@ -419,6 +432,7 @@ class ExtractedForm(Preprocessing):
         return {"kind": self.kind, "pictures": pictures, "extractor": description}
 
     def save(self, folder: Path | str) -> None:
+        """Writes the extractor's arrays into a folder."""
         self.extractor.save(Path(folder, FILE))
 
     @classmethod

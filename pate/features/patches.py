@@ -108,6 +108,7 @@ class PatchExtractor(Extractor):
 
     @property
     def batch_size(self) -> int:
+        """The number of pictures that are worked on at once."""
         return 512 if require_device("auto").type == "cuda" else 64
 
     def _numbers_at_once(self) -> int:
@@ -148,6 +149,7 @@ class PatchExtractor(Extractor):
         return pooled
 
     def projected(self, measured: Array) -> Array:
+        """Returns features of what was measured: centered, and on the public directions."""
         tensors = self._tensors
         with torch.inference_mode():
             centered = torch.from_numpy(measured).to(tensors["center"].device)
@@ -262,11 +264,13 @@ class Patches(Features):
         require_non_negative("features.threshold", self.threshold)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
+        """Raises `InvalidValue` for pictures that are smaller than a patch."""
         side = min(picture_shape[1:])
         rule = f"at most {side}, the pictures' smaller side"
         require(self.patch_size <= side, "features.patch_size", self.patch_size, rule)
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> PatchExtractor:
+        """Learns filters and directions from public pictures."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         with one_thread():  # the same last bits on any number of cores
             with stage("learning filters from public pictures", 1) as advance:

@@ -52,10 +52,12 @@ class AbsentVotes(VoteSource):
         self.num_labels = present.num_labels
 
     def bits(self) -> Iterator[Bits]:
+        """Yields the votes of present teachers, and constant ones of absent teachers."""
         yield from self.present.bits()
         yield from self._constant(np.dtype(np.bool_))
 
     def confidences(self) -> Iterator[NDArray[Any]]:
+        """Yields the confidences of present teachers, and constant ones of absent teachers."""
         for block in self.present.confidences():
             yield block
         yield from self._constant(block.dtype)
@@ -67,6 +69,7 @@ class AbsentVotes(VoteSource):
         )
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
+        """Returns the votes of present teachers as they are cast in rounds."""
         return self.present.in_rounds(noise_multiplier=noise_multiplier)
 
     def _constant(self, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
@@ -91,12 +94,15 @@ class Collection:
 
     @property
     def absent(self) -> tuple[str, ...]:
+        """The holders that sent no file."""
         return tuple(name for name in self.roll.holders if name not in self.files)
 
     def require_enough(self) -> None:
+        """Raises `InvalidValue` where more holders are absent than the roll allows."""
         self.roll.require_enough(self.files, self.refused, "ask again, or raise max_absent")
 
     def gathered(self) -> GatheredVotes:
+        """Returns the votes of all files together."""
         return GatheredVotes(list(self.files.values()))
 
     def source(self, aggregator: Aggregator) -> VoteSource:

@@ -213,14 +213,17 @@ class Request:
 
     @property
     def num_queries(self) -> int:
+        """The number of queries, Q."""
         return len(self.inputs)
 
     @property
     def num_labels(self) -> int:
+        """The number of labels, L."""
         return len(self.label_names)
 
     @cached_property
     def digest(self) -> str:
+        """The digest of the queries' inputs and ids."""
         return queries_digest(np.asarray(self.inputs, dtype=np.float32), self.record_ids)
 
     def samples(self) -> dict[str, NDArray[Any]]:
@@ -230,11 +233,13 @@ class Request:
         return {"inputs": inputs, "ids": np.asarray(self.record_ids), "label_names": names}
 
     def to_bytes(self) -> bytes:
+        """Returns the request as the bytes of an .npz file."""
         clip = np.array(self.vote_clip or 0, np.int64)
         return npz_bytes(**self.samples(), cast=np.array(self.cast), vote_clip=clip)
 
     @classmethod
     def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **form: Any) -> Self:
+        """Makes a request from the arrays of samples."""
         inputs = np.asarray(arrays["inputs"], dtype=np.float32)
         names = tuple(arrays["label_names"].tolist())
         return cls(inputs=inputs, record_ids=arrays["ids"], label_names=names, **form)
@@ -331,6 +336,7 @@ class Question:
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
+        """Makes the question that opens rounds, about all samples of a request."""
         return cls(
             kind=OPENING, asked=request.digest, num_labels=request.num_labels, opening=request
         )
@@ -369,6 +375,7 @@ class Question:
 
     @property
     def directions(self) -> PublicPCA:
+        """The public directions that the question's weights belong to."""
         projection = self.state["projection"]
         has_height = len(self.state["weights"]) > projection.shape[1] + 1
         return PublicPCA(self.state["pool_center"], projection, self.state["variances"], has_height)
@@ -407,6 +414,7 @@ class Question:
 
     @cached_property
     def digest(self) -> str:
+        """The SHA-256 digest of what is asked, in hexadecimal."""
         digest = hashlib.sha256(repr(("question", self.kind, self.asked, self.num_labels)).encode())
         for name in sorted(self.state):
             digest.update(repr((name, self.state[name].shape)).encode())
@@ -414,6 +422,7 @@ class Question:
         return digest.hexdigest()
 
     def to_bytes(self) -> bytes:
+        """Returns the question as the bytes of an .npz file."""
         state = {name: np.asarray(value, dtype=np.float64) for name, value in self.state.items()}
         samples = {} if self.opening is None else self.opening.samples()
         return npz_bytes(
@@ -461,6 +470,7 @@ class SumAnswer:
     total: Integers  # int64, in steps
 
     def to_bytes(self) -> bytes:
+        """Returns the answer as the bytes of an .npz file."""
         head = np.array(self.head.to_text())
         question = np.array(self.question)
         return npz_bytes(head=head, question=question, total=self.total.astype(np.int64))

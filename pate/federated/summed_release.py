@@ -105,6 +105,7 @@ class SumTerms:
 
     @classmethod
     def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
+        """Makes the terms of a sum of counts over the holders of a roll."""
         most = max(roll.holders.values())
         return cls(
             num_holders=len(roll.holders), max_absent=roll.max_absent, most=most, shares=shares
@@ -141,10 +142,12 @@ class SumTerms:
 
     @property
     def least(self) -> int:
+        """The least number of holders that a sum needs."""
         return self.num_holders - self.max_absent
 
     @property
     def num_shares(self) -> int:
+        """The number of holders that share a key."""
         return self.num_holders if self.shares is None else self.shares
 
     @property
@@ -200,6 +203,7 @@ class Limbs:
         return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
 
     def joined(self, digits: Integers) -> Integers:
+        """Returns the numbers that digits stand for."""
         powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
         return np.tensordot(powers, digits.astype(np.int64), axes=1)
 
@@ -330,11 +334,13 @@ class SummedRelease:
 
     @property
     def noise(self) -> DistributedVotes | None:
+        """The aggregator whose noise holders add themselves; None where it has none."""
         aggregator = self.plan.aggregator
         return aggregator if isinstance(aggregator, DistributedVotes) else None
 
     @property
     def terms(self) -> SumTerms:
+        """The terms that the sum of the holders is taken on."""
         noise = self.noise
         roll = self.roll
         return (
@@ -658,15 +664,19 @@ class AskedVotes(SumsAlone, ShareSums):
             write_text(path, "\n".join([*digests, name]) + "\n")
 
     def share_sums(self) -> ShareSums:
+        """Returns the sums of label shares, which holders are asked for."""
         return self
 
     def lengths(self) -> Integers:
+        """Asks holders how many teachers have shares of each length, and adds the answers up."""
         return self.sum_of(LENGTHS)
 
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
+        """Asks holders for their clipped shares around a center, and adds the answers up."""
         return self.sum_of(SHARES, center=center, clip=clipped.clip)
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes:
+        """Returns the votes as holders cast them against a student, round after round."""
         count = affordable_directions(
             noise_multiplier=noise_multiplier,
             num_teachers=self.num_teachers,
@@ -696,6 +706,7 @@ class AskedMoments(RoundVotes):
         self.records_per_teacher = votes.records_per_teacher
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        """Asks holders for their clipped votes against a student, and adds the answers up."""
         directions = self._directions
         return self._votes.sum_of(
             MOMENTS,

@@ -234,6 +234,7 @@ class Spilled:
         self._held = self._rows = 0
 
     def append(self, block: NDArray[Any]) -> None:
+        """Adds rows at the end."""
         self._dtype = block.dtype
         self._shape = block.shape[1:]
         self._rows += len(block)

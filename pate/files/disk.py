@@ -344,11 +344,13 @@ class Manifest:
 
     @classmethod
     def of(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:
+        """Makes the manifest of a folder from the digests of its files."""
         return cls(
             1, {name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)}
         )
 
     def write(self, folder: Path | str) -> None:
+        """Writes the manifest into its folder, as the last of its files."""
         write_text(Path(folder, MANIFEST), to_json(self) + "\n")
 
     @classmethod

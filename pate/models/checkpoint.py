@@ -61,6 +61,7 @@ class CheckpointStore:
 
     @property
     def key(self) -> Path:
+        """The file of the secret key that signs checkpoints."""
         folder = Path(self.folder)
         return folder.with_name(f"{folder.name}.key")
 

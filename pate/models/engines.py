@@ -80,6 +80,7 @@ class TrainingJob:
 
     @property
     def summary(self) -> str:
+        """The line that says how many teachers are there and how many are left to train."""
         total = len(self.seeds)
         return f"{total - len(self.store.missing(total))} of {total} teachers are safe in {self.store.folder}"
 
@@ -193,6 +194,7 @@ class StackedEngine(Engine):
         require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
+        """Trains the shards that lack a state, many in one batch of one process."""
         job.run(job.chunks(self.chunk_size))
 
 
@@ -225,6 +227,7 @@ class ProcessesEngine(Engine):
         require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
+        """Trains the shards that lack a state, in processes of this machine."""
         for deaths in range(self.max_deaths + 1):
             try:
                 self._train(job, job.chunks(self.chunk_size))
@@ -333,6 +336,7 @@ class RayEngine(Engine):
         require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
+        """Trains the shards that lack a state, on the nodes of a Ray cluster."""
         chunks = job.chunks(self.chunk_size)
         if not chunks:
             return

@@ -49,6 +49,7 @@ class ImageTeacher(net.Recipe, Teacher):
         """The architecture for such images."""
 
     def check(self, input_shape: tuple[int, ...]) -> None:
+        """Raises `InvalidValue` for inputs that are no pictures of a size that the network takes."""
         rule = (
             "pictures, which this teacher looks at: data of pictures with features=none, or a teacher of features, "
             "such as teacher=linear"
@@ -143,6 +144,7 @@ class CNNTeacher(Architecture, ImageTeacher):
 
     @property
     def is_isolated(self) -> bool:
+        """True: each teacher is trained by itself, as no weights are shared."""
         return (
             require_device(self.device).type != "cuda" if self.stacked is None else not self.stacked
         )
@@ -193,6 +195,7 @@ class ResNet50Teacher(ImageTeacher):
 
     @property
     def is_isolated(self) -> bool:
+        """True: each teacher is trained by itself, as no weights are shared."""
         return not self.frozen
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
@@ -277,6 +280,7 @@ class ImageStudent(net.Recipe, ThresholdedStudent):
         ThresholdedStudent.__post_init__(self)  # with what the recipe has to be
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
+        """Raises `InvalidValue` for inputs that are no pictures of a size that the network takes."""
         super().check(input_shape, num_labels)
         size = math.prod(input_shape)
         rule = f"at most {LARGEST_INPUT:,}, or the model could not be read back"
@@ -294,6 +298,7 @@ class ImageStudent(net.Recipe, ThresholdedStudent):
     def learn(
         self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
+        """Trains the network on released labels; `pool` has no use for it."""
         images = net.require_images(training.inputs)
         _, labels = require_rows(images, training.labels, seed)
         shape = tuple(images.shape[1:])
@@ -356,6 +361,7 @@ class CNNModel(ImageModel):
     kind = "cnn"
 
     def network(self) -> ConvNet:
+        """Returns the network that the arrays belong to."""
         first = self.arrays["layer0.weight"]
         head = self.arrays["head.weight"]
         blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
@@ -412,6 +418,7 @@ class ResNet50Model(ImageModel):
     kind = "resnet50"
 
     def network(self) -> ResNet50:
+        """Returns the network that the arrays belong to."""
         image_size = int(self.choices.get(_SIZE, 0))
         # a small file must not ask for much memory
         most = 2**20 + sum(array.size for array in self.arrays.values())

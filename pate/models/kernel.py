@@ -96,6 +96,7 @@ class KernelTeacher(Voter):
         )
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
+        """Returns the votes of teachers with one private group each."""
         kernel_from = {None: _AFFORDED, True: 1.0, False: None}[self.nonlinear]
         return KernelVotes(
             private=dataset.private,
@@ -192,13 +193,16 @@ class KernelVotes(VoteSource):
         self.queries = np.asarray(self.public.inputs[: self.num_queries], dtype=np.float32)
 
     def bits(self) -> Iterator[Bits]:
+        """Raises `InvalidValue`: kernel teachers vote by functions, not by bits."""
         rule = "teachers that are trained, such as linear, or aggregator=centered_votes"
         raise InvalidValue(f"teacher=KernelTeacher: expected {rule}")
 
     def label_shares(self) -> Array:
+        """Returns each teacher's share of its own records with each label, `[N, L]`."""
         return mean_labels(self.private.labels, self.teacher_of, self.num_teachers)
 
     def span(self, *, noise_multiplier: float) -> Array:
+        """Returns the public basis `[Q, r]` that all votes lie in."""
         directions = self._directions(noise_multiplier, most=self.num_queries)
         return np.asarray(
             self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries))
@@ -256,6 +260,7 @@ class KernelVotes(VoteSource):
             yield LowRankVotes(span, weights)
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
+        """Returns the votes as teachers cast them against a student."""
         directions = self._directions(
             noise_multiplier, SHARE_IN_ROUNDS, ridge=RIDGE_IN_ROUNDS, kernel_from=self.kernel_from
         )
@@ -316,6 +321,7 @@ class LowRankModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """The rule of prediction, in words for a model card."""
         features = (rows - arrays["center"]) @ arrays["projection"]
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
         scores = features / xp.where(lengths > 0, lengths, 1) @ arrays["weights"]
@@ -344,11 +350,13 @@ class LowRankStudent(Student):
 
     @property
     def ceiling(self) -> LogisticStudent:
+        """Returns a student for the labels of all private records, which have no noise."""
         return LogisticStudent()
 
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
+        """Fits a model to released scores, whose noise is known."""
         rows, labels = require_rows(inputs, labels, seed)
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
         if len(np.unique(rows, axis=0)) < 2:  # the labels of rows that are all alike, or none
@@ -476,6 +484,7 @@ class ReleasedModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """The rule of prediction, in words for a model card."""
         features = (rows - arrays["center"]) @ arrays["projection"]
         weights = arrays["weights"]
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
@@ -506,6 +515,7 @@ class ReleasedKernelModel(ReleasedModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """The rule of prediction, in words for a model card."""
         projected = (rows - arrays["center"]) @ arrays["projection"]
         linear = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
         cosines = linear / xp.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T

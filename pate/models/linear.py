@@ -92,6 +92,7 @@ class LinearTeacher(Teacher):
 
     @property
     def minds_scale(self) -> bool:
+        """True where inputs of very different widths make it worse."""
         return True
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
@@ -188,6 +189,7 @@ class LinearModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """The rule of prediction, in words for a model card."""
         return (rows @ arrays["weights"] + arrays["bias"]).clip(0, 1)
 
 
@@ -221,6 +223,7 @@ class LinearStudent(ThresholdedStudent):
 
     @property
     def ceiling(self) -> LogisticStudent:
+        """Returns a student for the labels of all private records, which have no noise."""
         return LogisticStudent()
 
     def fit(
@@ -288,6 +291,7 @@ class LogisticModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """The rule of prediction, in words for a model card."""
         return FlatModel.logistic(rows @ arrays["weights"] + arrays["bias"])
 
 

@@ -163,6 +163,7 @@ class MLPModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """The rule of prediction, in words for a model card."""
         members = list(zip(*(arrays[name] for name in _NAMES), strict=True))
         total = 0.0
         for hidden_weights, hidden_bias, weights, bias in members:

@@ -82,10 +82,12 @@ class SklearnTeacher(Teacher):
 
     @property
     def is_isolated(self) -> bool:
+        """True where each teacher is trained by itself: the estimator says so."""
         return True
 
     @property
     def minds_scale(self) -> bool:
+        """True where inputs of very different widths make the estimator worse."""
         return minds_scale(self.estimator)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
@@ -160,6 +162,7 @@ class FittedLabels:
         return cls(labels[0].astype(np.float64), varying, models)
 
     def confidences(self, rows: NDArray[np.float32]) -> NDArray[Any]:
+        """Returns the confidences of fitted estimators, float32 `[n, L]`."""
         confidences = np.tile(self.first, (len(rows), 1))
         if self.models:
             width = len(self.varying) // len(self.models)  # labels a model

@@ -240,8 +240,11 @@ class FlatModel(StudentModel):
 class Predictor(Protocol):
     """A fitted model: labels `[m, L]` of inputs `[m, …]`, or the probability of each."""
 
-    def predict(self, inputs: Rows) -> Labels: ...
-    def predict_proba(self, inputs: Rows) -> NDArray[Any]: ...
+    def predict(self, inputs: Rows) -> Labels:
+        """Predicts labels, bool `[n, L]`."""
+
+    def predict_proba(self, inputs: Rows) -> NDArray[Any]:
+        """Predicts the probability of each label, float32 `[n, L]`."""
 
 
 class Learner(Protocol):
@@ -249,7 +252,8 @@ class Learner(Protocol):
 
     def learn(
         self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
-    ) -> Predictor: ...
+    ) -> Predictor:
+        """Trains a model on released labels; `pool` has public inputs without labels."""
 
 
 class Student(ABC):
@@ -341,6 +345,7 @@ class ThresholdedStudent(Student):
             require(real and 0 < number <= 1, "threshold", number, rule)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
+        """Raises `InvalidValue` for inputs or numbers of labels that it cannot learn from."""
         if isinstance(self.threshold, tuple):
             rule = f"one for each of {num_labels} labels"
             require(

@@ -185,15 +185,18 @@ class IsolatedTeacher(Teacher):
 
     @property
     def is_isolated(self) -> bool:
+        """True: each teacher is trained by itself."""
         return True
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        """Fits one teacher after another, each on its own shard and with its own seed."""
         pairs = zip(shards, seeds, strict=True)
         return [state for shard, seed in pairs for state in self.teacher.fit_many([shard], [seed])]
 
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
+        """Returns the confidences of teachers, float32 `[c, Q, L]`, one teacher after another."""
         return self.teacher.predict_many(states, inputs)  # side by side: its shapes are public
 
 

@@ -56,6 +56,7 @@ class ConvNet(Architecture, Network):
 
     @classmethod
     def of(cls, settings: Architecture, shape: tuple[int, ...], num_labels: int) -> ConvNet:
+        """Makes the network that settings describe, for pictures of a shape."""
         return cls(
             tuple(shape),
             num_labels,
@@ -106,9 +107,11 @@ class ConvNet(Architecture, Network):
         return tensors
 
     def is_buffer(self, name: str) -> bool:
+        """True where an array is a running mean or variance, which no gradient changes."""
         return name.endswith((".mean", ".var"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
+        """Returns logits `[c, n, L]` of a stack of networks."""
         values = images
         for layer in range(self.blocks + 1):
             weight = tensors[f"layer{layer}.weight"]
@@ -176,6 +179,7 @@ class Neighborhoods(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
+        """Gathers each pixel's neighborhood; saves the shape for the gradient."""
         networks, count, rows, columns, channels = values.shape
         context.side = side
         edge = side // 2
@@ -187,6 +191,7 @@ class Neighborhoods(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Adds the gradients of neighborhoods up at their pixels."""
         networks, count, rows, columns, _ = gradients[0].shape
         side = context.side
         edge = context.side // 2

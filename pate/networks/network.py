@@ -152,6 +152,7 @@ class Recipe:
         require_settings(self)
 
     def dtype(self, device: torch.device) -> torch.dtype:
+        """The type of numbers that the network computes in."""
         if self.precision != "auto" or device.type != "cuda":
             dtype: torch.dtype = getattr(torch, self.precision.replace("auto", "float32"))
             return dtype
@@ -165,6 +166,7 @@ class Recipe:
 
     @contextmanager
     def autocast(self, device: torch.device) -> Iterator[None]:
+        """Returns the context in which torch computes in that type."""
         dtype = self.dtype(device)
         with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
             yield

@@ -76,6 +76,7 @@ class ResNet50(Network):
         return module
 
     def initial(self, rng: np.random.Generator) -> Tensors:
+        """Returns the weights that training begins with."""
         seed = int(rng.integers(2**32))
         if self.weights is None:
             with torch.random.fork_rng(devices=[]):
@@ -90,9 +91,11 @@ class ResNet50(Network):
         return tensors
 
     def is_buffer(self, name: str) -> bool:
+        """True where an array is a running mean or variance, which no gradient changes."""
         return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
+        """Returns logits `[n, L]` of pictures."""
         images = self._standardized(images)
         lone = training and len(images) == 1 and max(images.shape[2:]) <= _TO_ONE_PIXEL
         if lone:  # a single value has no variance: the image is shown beside its mirror image

@@ -170,6 +170,7 @@ class Spelling:
 
     @property
     def mark(self) -> str:
+        """The decimal mark, a comma or a point."""
         return "," if self.decimal == "comma" else "."
 
     def known(self, table: Any) -> Any:

@@ -77,6 +77,7 @@ class WrittenDate:
 
     @property
     def has_short_year(self) -> bool:
+        """True where each place where the year may stand has fewer than four digits."""
         if not self.mark:
             return len(self._text("year")) < 4
         return len(self._text("first")) < 4 and len(self._text("last")) < 4

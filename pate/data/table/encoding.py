@@ -41,6 +41,7 @@ class MixedLines:
 
     @property
     def mostly_utf_8(self) -> bool:
+        """True where at least as many lines are UTF-8 as are of another encoding."""
         return self.utf_8 > 0 and self.utf_8 >= self.others
 
 

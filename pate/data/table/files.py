@@ -131,6 +131,7 @@ class TableFile:
             raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
 
     def read(self, columns: list[str] | None = None) -> Any:
+        """Reads the rows of this split, all or some of the columns, as one pyarrow table."""
         return arrow().concat_tables([table for _, table in self.rows(columns)])
 
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
@@ -213,6 +214,7 @@ class TableFile:
 
     @cached_property
     def names(self) -> list[str]:  # of all columns but that of splits
+        """The names of all columns but the one that says which split a row is in."""
         return [name for name in self._all_names if name != self.split]
 
     @cached_property
@@ -221,12 +223,14 @@ class TableFile:
 
     @property
     def ending(self) -> str:  # .csv, or .csv.gz
+        """The file's ending with its point, such as `.csv` or `.csv.gz`."""
         return "".join(
             self.path.suffixes[-2:] if self.path.suffix == ".gz" else self.path.suffixes[-1:]
         )
 
     @property
     def is_text(self) -> bool:
+        """True where the file holds cells as text (CSV, JSON), rather than typed values."""
         return self._kind in ("csv", "json")
 
     @property
@@ -471,6 +475,7 @@ class Dealing:
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
+        """The number of each row's group, `[n]`; without a group column, each row is one."""
         name = self.group
         spelling = self.file.spelling()
         if name is not None:

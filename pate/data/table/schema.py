@@ -105,6 +105,7 @@ class Column:
         return dict(zip(self.feature_names, block.T, strict=True))
 
     def plain(self) -> dict[str, Any]:
+        """Returns the column as JSON can hold it, for the file of a schema."""
         return {"kind": self.kind}
 
     @classmethod
@@ -128,6 +129,7 @@ class TextColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """One name for each component of a text's vector."""
         return (
             ()
             if self.vectors is None
@@ -135,6 +137,7 @@ class TextColumn(Column):
         )
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        """Encodes texts as weighted vectors `[n, dimension]`; a missing text is a vector of zeros."""
         values = super().encode(array, spelling)
         if self.vectors is None:
             return values
@@ -144,6 +147,7 @@ class TextColumn(Column):
         return Encoded(block, values.wrong, values.strange + np.array([unknown, 0]))
 
     def plain(self) -> dict[str, Any]:
+        """Returns the column as JSON can hold it; the vectors lie in a file beside the schema."""
         if (made := self.vectors) is None:
             return super().plain()
         extractor = {"vectors": made.kind, "dimension": made.dimension, **made.origin}
@@ -157,6 +161,7 @@ class TextColumn(Column):
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
+        """Reads a column that `plain` described, with the file of vectors beside it."""
         if "file" not in said or folder is None:
             return cls(name, missing=False)
         path = folder / Path(str(said["file"])).name
@@ -210,6 +215,7 @@ class NumberColumn(Column):
 
     @classmethod
     def of(cls, name: str, numbers: NDArray[np.float64]) -> Self:
+        """Fits a column to public numbers `[n]`: their mean, spread and range."""
         finite = numbers[~np.isnan(numbers)]
         mean, std, low, high = (
             float(number) for number in (finite.mean(), finite.std(), finite.min(), finite.max())
@@ -230,6 +236,7 @@ class NumberColumn(Column):
 
     @property
     def expects(self) -> str:
+        """The rule for a cell, in words for an error."""
         return "numbers as in the public file"
 
     def numbers(self, array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
@@ -238,9 +245,11 @@ class NumberColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """The column's name, and one more feature where public cells are missing."""
         return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        """Encodes numbers as features `[n, 1]` or `[n, 2]`: the scaled number, and whether it is missing."""
         numbers = self.numbers(array, spelling)
         missing = np.isnan(numbers)
         is_known = np.isfinite(numbers)
@@ -254,6 +263,7 @@ class NumberColumn(Column):
         return Encoded(block, np.isinf(numbers), np.array([outside.sum(), missing.sum()]))
 
     def framed(self, block: Block) -> dict[str, Any]:
+        """Turns features back into numbers, for estimators that take data frames."""
         powers = block[:, 0].astype(np.float64) * self.unit + self.center
         numbers = _powers(powers, self.power, "inv_boxcox1p") * self.std + self.mean
         # to a millionth of the public range
@@ -261,6 +271,7 @@ class NumberColumn(Column):
         return {self.name: np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers}
 
     def plain(self) -> dict[str, Any]:
+        """Returns the column as JSON can hold it."""
         scale = {
             key: getattr(self, key)
             for key in _SCALE
@@ -271,6 +282,7 @@ class NumberColumn(Column):
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
+        """Reads a column that `plain` described; raises for impossible numbers."""
         scale = {key: float(said[key]) for key in _SCALE if key in said}
         return cls(name, said["missing"], *(float(said[key]) for key in cls.keys[:-1]), **scale)
 
@@ -308,17 +320,20 @@ class DateColumn(NumberColumn):
 
     @property
     def expects(self) -> str:
+        """The rule for a cell, in words for an error."""
         example = {None: "2025-01-31", "dmy": "31.01.2025", "mdy": "01/31/2025", "ymd": "25-01-31"}[
             self.order
         ]
         return f"dates such as {example} as in the public file"
 
     def numbers(self, array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
+        """Reads dates as days `[n]`; NaN for a missing one and infinite for what is no date."""
         days = as_dates(array, (spelling.date_order, self.order), spelling.first_year)
         absent = np.isin(np.floor(days), [days_of(day) for day in self.absent])
         return np.where(absent, np.nan, days)
 
     def plain(self) -> dict[str, Any]:
+        """Returns the column as JSON can hold it."""
         description = super().plain()
         if self.order is not None:
             description["order"] = self.order
@@ -328,6 +343,7 @@ class DateColumn(NumberColumn):
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
+        """Reads a column that `plain` described."""
         column = super().read(name, said, folder)
         order = said.get("order")
         require(
@@ -365,10 +381,12 @@ class CategoryColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """One name for each category, one for others, and one for missing cells."""
         values = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
         return tuple(f"{self.name}={value}" for value in values)
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        """Encodes words as one feature for each category, `[n, d]`; an unknown word is strange."""
         words = as_texts(array)
         categories = arrow().array(self.categories, arrow().string())
         codes = cells.codes_of(words, categories)
@@ -387,6 +405,7 @@ class CategoryColumn(Column):
         return Encoded(block, np.zeros_like(missing), np.array([unknown.sum(), missing.sum()]))
 
     def framed(self, block: Block) -> dict[str, Any]:
+        """Turns features back into words, for estimators that take data frames."""
         from pandas import Categorical
 
         codes = block.argmax(axis=1)
@@ -395,10 +414,12 @@ class CategoryColumn(Column):
         return {self.name: Categorical.from_codes(codes, categories=[*self.categories, other])}
 
     def plain(self) -> dict[str, Any]:
+        """Returns the column as JSON can hold it."""
         return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any], folder: Path | None) -> Self:
+        """Reads a column that `plain` described; raises for what is no list of words."""
         categories = said["categories"]
         good = isinstance(categories, list) and all(
             isinstance(category, str) for category in categories
@@ -542,6 +563,7 @@ class TableSchema(Preprocessing):
 
     @property
     def texts(self) -> dict[str, TextVectors]:
+        """The vectors of each column of texts, by the column's name."""
         places = (
             (column.name, column.vectors)
             for column in self.columns
@@ -570,22 +592,27 @@ class TableSchema(Preprocessing):
         }
 
     def save(self, folder: Path | str) -> None:
+        """Writes the vectors of texts into a folder, beside the schema's file."""
         for vectors in self.texts.values():
             vectors.save(Path(folder, vectors.file))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """The names of all features, in the order of the columns."""
         return tuple(name for column in self.columns for name in column.feature_names)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input: `(num_features,)`."""
         return (len(self.feature_names),)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def without(self, names: Collection[str]) -> TableSchema:
+        """Returns the schema without some columns."""
         return replace(
             self, columns=tuple(column for column in self.columns if column.name not in names)
         )
@@ -713,6 +740,7 @@ class TableSchema(Preprocessing):
             yield f"{name}: {len(ordered) - _COLUMNS_SHOWN} more columns have such cells"
 
     def plain(self) -> dict[str, Any]:
+        """Returns the schema as JSON can hold it."""
         description = {
             key: value
             for key, value in asdict(self.spelling).items()
@@ -763,6 +791,7 @@ class TableSchema(Preprocessing):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
+        """Reads a schema that was written as YAML, with the files of vectors beside it."""
         path = Path(path)
         name = f"data.schema={path}"
         return cls.read(_read_schema_file(path, name), name=name, folder=path.parent)

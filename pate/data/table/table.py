@@ -82,6 +82,7 @@ class Labels:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The names of the columns that hold labels."""
         return self.names if self.column is None else (self.column,)
 
     @property
