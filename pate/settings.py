@@ -11,6 +11,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pate.validation import require, require_choice
+
 _FORMAT = "text, or json: one object on the last line"
 _DATE_ORDER = (
     "the order of dates where the file does not say it, as 04.03.2024 does not: dmy, mdy or ymd"
@@ -99,7 +101,9 @@ class AskingSettings(GuardedSettings):
     """Settings of a release of which somebody says how many queries are asked."""
 
     num_queries: int = setting(
-        600, "how many public samples the teachers vote on, the first ones", published=True
+        600,
+        "how many public samples the teachers vote on, the first ones; all, if there are fewer",
+        published=True,
     )
 
 
@@ -112,10 +116,9 @@ class ReleaseSettings(GuardedSettings):
         "what the release may cost: the noise follows from it; 36.0 for stable_top_k_boundary",
         published=True,
     )
-    noise: str | None = setting(
-        None,
-        "given takes the aggregator's noise as it is, solve makes it meet target_epsilon; by default given where you "
-        "name noise, or max_epsilon, and no target_epsilon",
+    noise: str = setting(
+        "solved",
+        "solved makes the aggregator's noise meet target_epsilon; given takes it as it is, and no target_epsilon",
         beside_release=True,
     )
     ledger: Path | str | None = setting(
@@ -139,6 +142,19 @@ class ReleaseSettings(GuardedSettings):
         None, "makes the run reproducible; the noise then protects nobody who knows the seed"
     )
 
+    def __post_init__(self) -> None:
+        require_choice("noise", self.noise, ("solved", "given"))
+        rule = (
+            "an epsilon > 0, or noise=given beside it, which takes the aggregator's noise as it is"
+        )
+        is_met = self.noise == "given" or self.target_epsilon is not None
+        require(is_met, "target_epsilon", self.target_epsilon, rule)
+
+    @property
+    def solved_epsilon(self) -> float | None:
+        """Returns the epsilon that noise is solved for; None where noise is given."""
+        return None if self.noise == "given" else self.target_epsilon
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(AskingSettings, ReleaseSettings):
@@ -146,13 +162,11 @@ class RunSettings(AskingSettings, ReleaseSettings):
 
     max_epsilon: float | None = setting(
         None,
-        "in place of target_epsilon: keeps the noise, and asks only as many queries as this pays for",
+        "beside noise=given: asks only as many queries as this pays for",
         published=True,
     )
-    fewer_queries: bool | None = setting(
-        None,
-        "true asks a smaller public pool whole; by default where you do not name num_queries",
-        beside_release=True,
+    fewer_queries: bool = setting(
+        True, "false refuses a public pool of fewer samples than num_queries", beside_release=True
     )
     budgets: Any = setting(
         None,
@@ -181,6 +195,14 @@ class RunSettings(AskingSettings, ReleaseSettings):
         "guarantee, and as private as the votes",
         beside_release=True,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rule = (
+            "noise=given beside it: with that noise, it asks only as many queries as this pays for"
+        )
+        is_met = self.max_epsilon is None or self.noise == "given"
+        require(is_met, "max_epsilon", self.max_epsilon, rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,8 +322,8 @@ class CompareSettings(AskingSettings, PartSettings):
         "a list of the names above: alternatives to PATE, priced for the same unit; method=NAME is one of them with "
         "settings of its own: method.batch_size=2048",
     )
-    fewer_queries: bool | None = setting(
-        None, "true asks a smaller public pool whole; by default where you do not name num_queries"
+    fewer_queries: bool = setting(
+        True, "false refuses a public pool of fewer samples than num_queries"
     )
     epsilons: Any = setting(
         [0.1, 0.25, 0.5, 1, 2, 3.6, 8],

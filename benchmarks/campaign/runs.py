@@ -39,6 +39,7 @@ SETTINGS = {
         "aggregator=stable_top_k",
         "aggregator.selection_scale=2",
         "aggregator.test_std=1",
+        "noise=given",
     ),
     "session": (
         _TEACHERS,

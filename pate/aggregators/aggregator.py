@@ -553,16 +553,6 @@ def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
     return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
 
 
-def noise_fields(aggregator: Aggregator) -> frozenset[str]:
-    """The fields that are declared noise, and those that `scaled` changes although nobody declared them."""
-    before = vars(aggregator)
-    scaled = dict[str, Any]()
-    with suppress(ValueError, NotImplementedError):  # of a ready table, which is not scaled
-        scaled = vars(aggregator.scaled(2.0))
-    changed = {name for name in scaled if full_text(scaled[name]) != full_text(before.get(name))}
-    return declared(type(aggregator)) | changed
-
-
 def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:
     """Counts `[Q, L]` of the votes of some teachers each, bits `[c, Q, L]`, for an aggregator that reads counts.
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -95,7 +95,9 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
             _say(command_line.said_of_student(student, words))
         try:
             command_line.require_sound(config, command_schema(command), command)
-            for unused in _unused(config, words, command):
+            given = _given(words)
+            command_line.require_noise_said(config, given)
+            for unused in _unused(config, given, command):
                 _say(unused)
             return task(config)
         except Exception as error:
@@ -126,11 +128,15 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
     return next(((each["note"], each["code"]) for each in ended), ("", 0))
 
 
-def _unused(config: DictConfig, words: list[str], command: str) -> list[str]:
-    """A line for each setting that was given and changes nothing; none where the task will refuse a part."""
-    given = command_line.given_settings(HydraConfig.get().overrides.task)
-    named = {name for name in given if name in command_line.given_settings(words)}
-    given = {name: value for name, value in given.items() if name in named}
+def _given(words: list[str]) -> dict[str, str]:
+    """Returns the settings of a job that its command line names, as text by name, with the job's own value."""
+    named = command_line.given_settings(words)
+    of_job = command_line.given_settings(HydraConfig.get().overrides.task)
+    return {name: value for name, value in of_job.items() if name in named}
+
+
+def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[str]:
+    """Returns a line for each setting that was given and changes nothing; none where the task will refuse a part."""
     try:
         return list(unused_lines(config, given, command, maker(config)))
     except (InvalidValue, OSError, OmegaConfBaseException):

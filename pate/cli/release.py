@@ -148,6 +148,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
         return release_settings(told, aggregator, cohort.settings, **shape)
 
     told = told_settings(config, settings)
+    terms = run.settings_from(config, ReleaseSettings)
     queries = None
     if config.queries is not None:
         queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
@@ -157,9 +158,8 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
         accountant=lambda: make("accountant"),
         student=make("student"),
         queries=queries,
-        **values_of(
-            run.settings_from(config, ReleaseSettings), ReleaseSettings, without=("noise",)
-        ),
+        target_epsilon=terms.solved_epsilon,
+        **values_of(terms, ReleaseSettings, without=("noise", "target_epsilon")),
         settings={name: value for name, value in settings.items() if name not in _BESIDE_RELEASE},
         public_settings=config_yaml,
     )

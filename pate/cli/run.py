@@ -26,8 +26,13 @@ _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjac
 
 
 def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, Any]:
-    """A configuration as plain values, without some settings: no features are none, nor is where they are kept."""
+    """Returns a configuration as plain values, without some settings.
+
+    No features are none, nor is where they are kept; noise that is given has no target.
+    """
     plain: Any = OmegaConf.to_container(config, resolve=True)
+    if plain.get("noise") == "given":
+        plain["target_epsilon"] = None
     settings = {str(key): value for key, value in plain.items() if key not in without}
     for part in ("data", "features"):
         if isinstance(node := settings.get(part), dict) and "cache" in node:

@@ -64,6 +64,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger=mlflow", "mlflow")
+    run_settings = run.settings_from(config, RunSettings)
     make = maker(config)
     monitor = run.ConsoleMonitor()
     data = make("data")
@@ -76,7 +77,8 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         public_settings=partial(public_settings, told_settings(config, settings)),
         tensorboard=logger == "tensorboard",
         heading=heading,
-        **values_of(run.settings_from(config, RunSettings), RunSettings, without=("noise",)),
+        target_epsilon=run_settings.solved_epsilon,
+        **values_of(run_settings, RunSettings, without=("noise", "target_epsilon")),
     )
     load = run.watched_load(
         data,

@@ -1,14 +1,14 @@
 """The words of a command line: what they leave open, how Hydra reads them, and which of them it is never given.
 
-Hydra's lists of defaults say what a choice brings along. They cannot see that a user named no teacher, or noise and no
-target. That is decided here, from the names alone, before anything runs: `--cfg job` prints what was decided.
+Hydra's lists of defaults say what a choice brings along. They cannot see that a user named no teacher. That is decided
+here, from the names alone, before anything runs: `--cfg job` prints what was decided.
 """
 
 import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from pate.aggregators.aggregator import noise_fields
+from pate.aggregators import Aggregator
+from pate.aggregators.aggregator import declared
 from pate.config import papers_words
-from pate.config.build import GROUPS_OF_CLASSES, maker
+from pate.config.build import GROUPS_OF_CLASSES, located
 from pate.config.schema import CONFIG_FOLDER, PATHS, members
 from pate.files.plain_yaml import read_yaml
 from pate.settings import names_with
@@ -30,7 +31,6 @@ from pate.validation import (
     how_to_install,
     nearest,
     require,
-    require_choice,
 )
 
 _SAID = Path(__file__).with_name("said.yaml")
@@ -145,54 +145,39 @@ def said_of_way(choices: Mapping[str, Any]) -> str | None:
     return f"no teacher is named: {' '.join(f'{group}={choices[group]}' for group in groups)}; {instead}"
 
 
-def settle(config: DictConfig, words: Iterable[str], experiment: Set[str]) -> None:
-    """Puts into a composed configuration what depends on who said what: `noise`, `target_epsilon`, `fewer_queries`.
+def require_noise_said(config: DictConfig, given: Mapping[str, str]) -> None:
+    """Refuses noise on the command line of which nobody says whether it is taken, or a target for noise that is given.
 
-    The aggregator's noise is given where the command line names it and no target; where that names neither, the
-    experiment decides in the same way. Then the target of the defaults gives way. Where both are named the noise is
-    solved for, and what is named is where the search begins. `noise=` overrules line and experiment.
+    Args:
+        config: composed.
+        given: settings of the command line, as text, by name.
     """
-    keys = (word.lstrip("+").partition("=")[0] for word in words if not word.startswith("~"))
-    line = {".".join(key.split(".")[:2]) for key in keys}  # no deeper than a field of a group
-    if "fewer_queries" in config and config.fewer_queries is None:
-        config.fewer_queries = "num_queries" not in line | experiment
     if "noise" not in config:
         return
-    named = "target_epsilon" in line | experiment
-    given = config.noise == "given"
-    if config.noise is None:  # the first who names noise or a target decides
-        given = "target_epsilon" not in line and _names_noise(config, line)
-        given = given or (not named and _names_noise(config, experiment))
-    else:
-        require_choice("noise", config.noise, ("solve", "given"))
-        both = given and named and config.target_epsilon is not None
-        require(not both, "target_epsilon", config.target_epsilon, "none beside noise=given")
-        if not given:
-            require(
-                config.target_epsilon is not None,
-                "target_epsilon",
-                None,
-                "an epsilon > 0 beside noise=solve",
-            )
-            bounded = config.get("max_epsilon")
-            require(
-                bounded is None,
-                "max_epsilon",
-                bounded,
-                "none beside noise=solve, which is for target_epsilon",
-            )
-    if given or (config.get("max_epsilon") is not None and not named):
-        config.target_epsilon = None
-    config.noise = "given" if config.target_epsilon is None else "solve"
+    if config.noise == "given":
+        rule = "none beside noise=given, which takes the aggregator's noise as it is"
+        is_named = config.target_epsilon is not None and "target_epsilon" in given
+        require(not is_named, "target_epsilon", config.target_epsilon, rule)
+        return
+    if {"noise", "target_epsilon"} & given.keys():
+        return
+    rule = (
+        "noise=given beside it, which takes this noise as it is, or noise=solved, which begins with it "
+        f"and solves for target_epsilon={config.target_epsilon}"
+    )
+    for name in _noise_of(config.aggregator):
+        require(name not in given, name, given.get(name), rule)
 
 
-def _names_noise(config: DictConfig, names: Set[str]) -> bool:
-    """Whether the aggregator's noise is among the names; not of one that cannot be made, which its command will say."""
-    fields = {name.removeprefix("aggregator.") for name in names if name.startswith("aggregator.")}
+def _noise_of(aggregator: DictConfig) -> list[str]:
+    """Returns the names of the settings that are an aggregator's noise; none of a class that cannot be loaded."""
     try:
-        return bool(fields) and not fields.isdisjoint(noise_fields(maker(config)("aggregator")))
-    except (InvalidValue, OmegaConfBaseException, OSError):
-        return False
+        kind = located(str(aggregator.get("_target_")))
+    except ModuleNotFoundError:
+        return []
+    if kind is None or not issubclass(kind, Aggregator):
+        return []
+    return [f"aggregator.{name}" for name in sorted(declared(kind))]
 
 
 def expand_home(config: DictConfig) -> None:

@@ -29,7 +29,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from pate.config.build import parts_of_others
-from pate.config.command_line import expand_home, explain_choice, settle
+from pate.config.command_line import expand_home, explain_choice
 from pate.config.help_page import CONFIGURATION, folded, page_width, settings_of_parts
 from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, folder_of
 from pate.files.plain_yaml import plain_loader
@@ -110,7 +110,7 @@ def print_help(hydra: Hydra, name: str, parser: ArgumentParser, args: Namespace)
 
 
 class FileGuard(ConfigLoaderImpl):
-    """Hydra's loader, which refuses files that say what is the command line's alone, and settles who said what.
+    """Hydra's loader, which refuses files that say what is the command line's alone.
 
     Files but those of this package, of Hydra and of its plugins may not set `hydra`, in which much is code that Hydra
     runs. Nor may they set `allowed_targets`, which says what modules are loaded. Nor `engine.address`, but auto and
@@ -122,12 +122,10 @@ class FileGuard(ConfigLoaderImpl):
     def __init__(self, config_search_path: ConfigSearchPath) -> None:
         super().__init__(config_search_path)
         self.repository = _Files(config_search_path)
-        self._experiment: set[str] = set()
 
     def load_configuration(
         self, config_name: str | None, overrides: list[str], *how: Any, **named: Any
     ) -> DictConfig:
-        self._experiment = set()
         try:
             config = super().load_configuration(config_name, overrides, *how, **named)
         except RecursionError as error:
@@ -146,21 +144,12 @@ class FileGuard(ConfigLoaderImpl):
             )
             said = f"settings: expected what Hydra can compose ({type(error).__name__}: {error})"
             raise InvalidValue(line or said) from error
-        settle(config, config.hydra.overrides.task, self._experiment)
         expand_home(config)
         return config
 
     def _load_single_config(self, default: Any, repo: Any) -> ConfigResult:
         loaded = super()._load_single_config(default, repo)
         _require_harmless(loaded, default.config_path)
-        if any(
-            str(path).startswith("experiment/") for path in (default.config_path, default.parent)
-        ):
-            # its keys, no deeper than a field of a group
-            plain = OmegaConf.to_container(loaded.config, resolve=False)
-            for key, value in plain.items() if isinstance(plain, dict) else ():
-                inner = value if isinstance(value, dict) else {}
-                self._experiment |= {str(key), *(f"{key!s}.{name}" for name in inner)}
         return loaded
 
     def _process_config_searchpath(

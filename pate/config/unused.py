@@ -48,7 +48,9 @@ def _reasons(config: DictConfig, given: Mapping[str, str], command: str, make: M
     """Returns why settings change nothing, of the groups that were given."""
     groups = {name.partition(".")[0] for name in given}
     reasons = _of_the_command(config, command)
-    is_solved = config.get("target_epsilon") is not None or config.get("budgets") is not None
+    is_solved = config.get("noise") != "given" and (
+        config.get("target_epsilon") is not None or config.get("budgets") is not None
+    )
     aggregator: Aggregator | None = None
     if config.get("aggregator") is not None and groups & {
         "aggregator",
@@ -61,7 +63,9 @@ def _reasons(config: DictConfig, given: Mapping[str, str], command: str, make: M
         reasons |= _within("aggregator", of_aggregator(aggregator, is_solved=is_solved))
         noise = declared(type(aggregator))
         if is_solved and len(noise) == 1:  # of several noises their ratio counts
-            why = "the noise follows from the budget; target_epsilon=null takes it as it is given"
+            why = "the noise follows from the budget"
+            if "noise" in config:
+                why += "; noise=given takes it as it is"
             reasons |= _within("aggregator", dict.fromkeys(noise, why))
     asks_cost = "data_dependent" in given and command == "train" and config.data_dependent
     if asks_cost and type(make("aggregator")).cost_on is Aggregator.cost_on:

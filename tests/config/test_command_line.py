@@ -1,35 +1,31 @@
 """What a command line leaves open: public features and kernel teachers for pictures; noise, where it is named.
 
-Noise is given where the command line or an experiment names it and no target; whatever the field is called.
+Noise is solved for unless `noise=given` says that it is taken as it is.
 """
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
 import pytest
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from pate.accounting import Event, PureDpEvent, SelfComposedEvent
-from pate.aggregators import GaussianVotes, PerQueryAggregator, StableTopK
-from pate.aggregators.aggregator import noise_fields
 from pate.cli import train as command
+from pate.cli.run import plain_settings, settings_from
 from pate.config.command_line import (
     allowed_modules,
     given_settings,
+    require_noise_said,
     said_of_student,
     said_of_way,
     student_left_open,
     way_left_open,
 )
-from pate.mechanisms import CertifiedTable
+from pate.settings import RunSettings
 from pate.validation import InvalidValue
-from pate.votes import VoteShape
 from tests.config.conftest import Composed, with_files
 from tests.e2e.commands import succeeded
 
@@ -55,8 +51,7 @@ def composed(tmp_path: Path) -> Iterator[Composed]:
     files = {
         f"experiment/{name}": f"# @package _global_\n{text}\n" for name, text in EXPERIMENTS.items()
     }
-    mine = f"_target_: {__name__}.Undeclared\nmurmur: 40.0\n"
-    files |= {"budget/tight": "target_epsilon: 0.5\n", "aggregator/mine": mine}
+    files |= {"budget/tight": "target_epsilon: 0.5\n"}
     with with_files(tmp_path, files, __name__):
         yield lambda *words, app="train": compose(app, list(words))
 
@@ -185,135 +180,86 @@ def test_the_choice_is_said_and_kept_in_the_settings(tmp_path: Path) -> None:
     assert settings["teacher"]["_target_"].endswith("KernelTeacher")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Undeclared(PerQueryAggregator):
-    """A user's, with a field of a name of their own and no word about it."""
-
-    murmur: float
-    steps: tuple[float, ...] = (1.0,)
-    quorum: float = 0.5
-
-    def event(self, shape: VoteShape) -> Event:
-        return SelfComposedEvent(PureDpEvent(1 / self.murmur), shape.num_queries * shape.num_labels)
-
-    def scaled(self, factor: float) -> Self:
-        return replace(
-            self, murmur=self.murmur * factor, steps=tuple(factor * step for step in self.steps)
-        )
-
-    def _draw(self, votes: Any, *, num_teachers: int, rng: np.random.Generator) -> Any:
-        raise AssertionError("nothing is drawn here")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Declared(Undeclared):
-    hum: float = field(default=1.0, metadata={"noise": True})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unscaled(GaussianVotes):
-    def scaled(self, factor: float) -> Self:
-        raise NotImplementedError
-
-
-def test_what_is_declared_and_what_scaled_changes_is_noise() -> None:
-    assert noise_fields(Undeclared(murmur=40.0)) == {"murmur", "steps"}
-    assert noise_fields(Declared(murmur=1.0)) == {"murmur", "steps", "hum"}
-    assert noise_fields(Unscaled(noise_std=1.0)) == {"noise_std"}
-    made = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
-    table = CertifiedTable.of(made.stability_test(num_teachers=30), order=6.0)
-    ready = StableTopK(selection_scale=2.0, test="table", table=table)
-    assert noise_fields(ready) == {"selection_scale", "test_std", "table_order", "table_budget"}
-
-
 GAUSSIAN = "aggregator=gaussian_votes"
-GIVEN = f"{GAUSSIAN} aggregator.noise_std=40"
-MINE = f"allowed_targets=[{__name__}.] aggregator=mine"
-TARGETS: dict[float | None, tuple[str, ...]] = {
-    0.5: (f"{GAUSSIAN} experiment=includes_a_target",),
-    2.0: (
-        f"{GIVEN} target_epsilon=2",
-        f"{GIVEN} ++target_epsilon=2",
-        f"{GAUSSIAN} experiment=names_both",
-    ),
-    3.0: ("target_epsilon=3", f"{GAUSSIAN} experiment=names_noise target_epsilon=3"),
-    8.0: (
-        *(
-            "",
-            f"{MINE} aggregator.quorum=0.4",
-            f"{MINE} teacher.penalty=2",
-            f"{GAUSSIAN} experiment=names_nothing",
-        ),
-        f"{GAUSSIAN} aggregator.noise_std=-1",  # which is refused where it is made
-        *(f"{GIVEN} noise=solve", "target_epsilon=8 max_epsilon=2"),
-    ),
-    36.0: ("aggregator=stable_top_k_boundary",),
-    # two that were given, which a run refuses
-    100.0: ("experiment=quick", "experiment=quick max_epsilon=2"),
-    None: (
-        f"{GAUSSIAN} aggregator.noise_std=100",  # which is the default
-        *(
-            "target_epsilon=null",
-            f"{GAUSSIAN} ++aggregator.noise_std=40",
-            f"{MINE} aggregator.murmur=4",
-        ),
-        *(
-            f"{GAUSSIAN} experiment=names_noise",
-            f"{GAUSSIAN} experiment=includes_noise",
-            f"{GAUSSIAN} noise=given",
-        ),
-        *(
-            f"{GAUSSIAN} experiment=names_both aggregator.noise_std=3",
-            "experiment=quick aggregator.selection_scale=9",
-        ),
-        *(
-            f"{GIVEN} max_epsilon=2",
-            f"{GAUSSIAN} max_epsilon=2",
-            "aggregator=stable_top_k_boundary max_epsilon=2",
-        ),
-        "experiment=quick target_epsilon=null max_epsilon=2",
-    ),
-}
+GIVEN = f"{GAUSSIAN} aggregator.noise_std=40 noise=given"
+
+
+def test_noise_is_solved_for_unless_it_is_said_to_be_given(composed: Composed) -> None:
+    for words, target in (
+        ("", 8.0),
+        (f"{GAUSSIAN} experiment=names_noise", 8.0),
+        (f"{GAUSSIAN} experiment=names_both", 2.0),
+        (f"{GAUSSIAN} experiment=includes_a_target", 0.5),
+        ("aggregator=stable_top_k_boundary", 36.0),
+        ("experiment=quick", 100.0),
+        (GIVEN, None),
+        ("experiment=quick noise=given", None),
+        (f"{GIVEN} max_epsilon=2", None),
+        ("experiment=synth_faces_800", None),
+    ):
+        config = composed(*words.split())
+        assert settings_from(config, RunSettings).solved_epsilon == target
+        assert plain_settings(config, ("noise",))["target_epsilon"] == target
+        assert plain_settings(config, ("noise",))["num_queries"] == config.num_queries
 
 
 @pytest.mark.parametrize(
-    ("line", "target"), [(line, target) for target in TARGETS for line in TARGETS[target]]
+    ("words", "line"),
+    [
+        ("noise=loud", r"noise=loud: expected one of solved, given"),
+        ("target_epsilon=null", r"target_epsilon=None: expected an epsilon > 0, or noise=given "),
+        ("max_epsilon=2", r"max_epsilon=2\.0: expected noise=given beside it"),
+        ("experiment=quick max_epsilon=2", r"max_epsilon=2\.0: expected noise=given beside it"),
+    ],
 )
-def test_noise_is_given_or_solved_for(composed: Composed, line: str, target: float | None) -> None:
-    config = composed(*line.split())
-    assert config.target_epsilon == target
-    assert config.noise == ("given" if target is None else "solve")
+def test_settings_of_noise_that_contradict_each_other_are_refused(
+    composed: Composed, words: str, line: str
+) -> None:
+    with pytest.raises(InvalidValue, match=f"^{line}"):
+        settings_from(composed(*words.split()), RunSettings)
 
 
-def test_noise_is_one_of_two_words_and_contradicts_a_target(composed: Composed) -> None:
-    assert composed(*GIVEN.split(), app="release").target_epsilon is None
-    assert composed(GAUSSIAN, app="release").target_epsilon == 8.0
-    with pytest.raises(InvalidValue, match=r"^noise=loud: expected one of solve, given"):
-        composed("noise=loud")
-    with pytest.raises(
-        InvalidValue, match=r"^target_epsilon=2\.0: expected none beside noise=given"
-    ):
-        composed("noise=given", "target_epsilon=2")
-    with pytest.raises(
-        InvalidValue, match=r"^target_epsilon=None: expected an epsilon > 0 beside noise=solve"
-    ):
-        composed("noise=solve", "target_epsilon=null")
-    with pytest.raises(InvalidValue, match=r"^max_epsilon=2\.0: expected none beside noise=solve"):
-        composed("noise=solve", "max_epsilon=2")
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            f"{GAUSSIAN} aggregator.noise_std=50",
+            r"aggregator\.noise_std=50: expected noise=given beside it, .* for target_epsilon=8\.0",
+        ),
+        (
+            "aggregator=stable_top_k aggregator.test_std=50 experiment=quick",
+            r"aggregator\.test_std=50: expected noise=given beside it, .* target_epsilon=100\.0",
+        ),
+        (
+            "noise=given target_epsilon=2",
+            r"target_epsilon=2\.0: expected none beside noise=given, which takes",
+        ),
+        (f"{GAUSSIAN} aggregator.noise_std=50 target_epsilon=2", None),
+        (f"{GAUSSIAN} aggregator.noise_std=50 noise=solved", None),
+        ("experiment=quick noise=given aggregator.max_k=3", None),
+        ("aggregator.max_k=3", None),
+        (GIVEN, None),
+    ],
+)
+def test_noise_on_the_command_line_is_said_to_be_given_or_where_the_search_begins(
+    composed: Composed, words: str, line: str | None
+) -> None:
+    for app in ("train", "release"):
+        chosen = [word for word in words.split() if app == "train" or "experiment" not in word]
+        config = composed(*chosen, app=app)
+        given = given_settings(words.split())
+        if line is None:
+            require_noise_said(config, given)
+            continue
+        with pytest.raises(InvalidValue, match=f"^{line if app == 'train' else ''}"):
+            require_noise_said(config, given)
+    # a price alone is asked for any noise
+    require_noise_said(composed(GAUSSIAN, app="account"), {"aggregator.noise_std": "50"})
 
 
-def test_queries_are_named_by_the_command_line_or_an_experiment(composed: Composed) -> None:
-    for line in (
-        "seed=3",
-        "teacher.num_teachers=600 experiment=centered_votes",
-        "num_queries=600 fewer_queries=true",
-    ):
-        assert composed(*line.split()).fewer_queries is True
-    for word in ("num_queries=600", "experiment=quick"):
-        assert composed(word).fewer_queries is False
-
-
-def test_a_plan_takes_what_was_settled(composed: Composed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_takes_what_the_settings_say(
+    composed: Composed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plans: list[Any] = []
     monkeypatch.setattr(command, "train", lambda plan, *_: plans.append(plan))
     monkeypatch.setattr(command, "print_report", lambda *_, **__: None)
@@ -325,11 +271,7 @@ def test_a_plan_takes_what_was_settled(composed: Composed, monkeypatch: pytest.M
     assert (plan.target_epsilon, plan.max_epsilon) == (None, 2.0)
     assert (plan.settings["target_epsilon"], plan.settings["max_epsilon"]) == (None, 2.0)
     assert not {"noise", "fewer_queries"} & plan.settings.keys()
-    with pytest.raises(
-        InvalidValue,
-        match=r"max_epsilon=2\.0: expected no target_epsilon beside it; one solves for",
-    ):
-        command.train_from_config(composed("experiment=quick", "max_epsilon=2"))
+    assert plan.fewer_queries
     HydraConfig.instance().cfg = None
 
 
@@ -340,12 +282,12 @@ def test_what_is_printed_is_what_runs() -> None:
         "data=table",
         "aggregator.noise_multiplier=3",
         "aggregator=centered_votes",
+        "noise=given",
         "--cfg",
         "job",
     )
     config = OmegaConf.create(printed.stdout)
-    assert (config.target_epsilon, config.noise, config.teacher._target_[-13:]) == (
-        None,
+    assert (config.noise, config.teacher._target_[-13:]) == (
         "given",
         "LinearTeacher",
     )

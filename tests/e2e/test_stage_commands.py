@@ -13,7 +13,12 @@ from tests.e2e.small_run import small_dataset
 from tests.e2e.stages_of_run import contents
 
 TEACHER = ("teacher.device=cpu", "teacher.num_teachers=12")
-RELEASE = ("aggregator=gaussian_votes", "aggregator.noise_std=2", "allow_useless=true")
+RELEASE = (
+    "aggregator=gaussian_votes",
+    "aggregator.noise_std=2",
+    "noise=given",
+    "allow_useless=true",
+)
 
 
 @pytest.fixture(scope="module")
