@@ -170,7 +170,7 @@ def _core_rate(shape: tuple[int, int, int], clock: Callable[[], float]) -> float
 def _train(engine: Engine, race: Race, parts: Sequence[Shard]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = CheckpointStore(Path(folder))
-        engine.train(TrainingJob(race.teacher, parts.__getitem__, range(len(parts)), store))
+        engine.train(TrainingJob(race.teacher, parts, range(len(parts)), store))
 
 
 def _parts(count: int, size: int, shape: tuple[int, ...]) -> list[Shard]:

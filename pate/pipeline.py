@@ -23,14 +23,14 @@ from pate.networks.device import all_cores
 from pate.report import Report
 from pate.report.tensorboard import RunWriter
 from pate.run.budget_classes import budget_class_remarks, record_weights, repeat_records
-from pate.run.ensemble import Ensemble, deal
+from pate.run.ensemble import Ensemble, deal, training_progress
 from pate.run.folder import RunFolder
 from pate.run.kept_models import Curve, KeptModels
 from pate.run.payment import Payment, require_entered
 from pate.run.plan import Plan, price
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings
 from pate.run.progress import Monitor
-from pate.run.randomness import Randomness
+from pate.run.random_streams import RandomStreams
 from pate.run.release import release_once
 from pate.run.results import Results, write_report
 from pate.run.sources import Sources, require_same_data
@@ -90,26 +90,30 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     for line in (*budget_class_remarks(dataset, priced), *priced.doubts, *warnings):
         monitor.say(line)
     payment.begin(monitor, redraw=plan.redraw)
-    randomness = Randomness(folder.path, plan.seed)
+    streams = RandomStreams.of_run(folder.training_secret, plan.seed)
     learned = repeat_records(dataset, priced)
     with RunWriter(folder.path / "tensorboard" if plan.tensorboard else None) as events:
-        partition = deal(learned.private, num_teachers, randomness)
-        ensemble = Ensemble(
+        partition = deal(
+            learned.private, num_teachers, folder.partition, streams.generator("partition")
+        )
+        kept = KeptModels(folder.models)
+        _say_what_is_there(
+            folder, training_progress(plan.teacher, partition, folder), kept, monitor
+        )
+        ensemble = Ensemble.train(
             plan.teacher,
-            partition,
             learned,
-            priced.shape.num_queries,
-            randomness,
-            plan.engine,
-            monitor,
+            partition,
+            num_queries=priced.shape.num_queries,
+            seeds=streams.seeds("teachers", num_teachers),
+            engine=plan.engine,
+            folder=folder,
+            monitor=monitor,
             on_losses=events.teacher,
             weights=record_weights(dataset, priced),
         )
-        kept = KeptModels(folder.path / "models")
-        _say_what_is_there(folder, ensemble, kept, monitor)
-        votes = ensemble.votes()
+        votes = ensemble.vote()
         queries = ensemble.queries
-        votes.prepare()
         events.teachers()
         release = release_once(
             payment,
@@ -117,13 +121,13 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             names=ensemble.public_names,
             monitor=monitor,
             events=events,
-            streams=randomness,
+            streams=streams,
             student=plan.student,
             inputs=queries.inputs,
         )
         training = release.training_set(queries.inputs)
         curves: dict[str, Curve] = {}
-        (seed,) = randomness.seeds("student", 1)
+        seed = streams.seed("student")
 
         def trained(name: str, training: TrainingSet) -> StudentModel:
             """A student under a name of report.json: all are trained alike, and watched while they learn."""
@@ -189,10 +193,10 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
 
 
 def _say_what_is_there(
-    folder: RunFolder, ensemble: Ensemble, kept: KeptModels, monitor: Monitor
+    folder: RunFolder, progress: str, kept: KeptModels, monitor: Monitor
 ) -> None:
     """Says what a run that was stopped has done, none of which is done again."""
-    done = [ensemble.found()]
+    done = [progress]
     if os.path.lexists(folder.release / "release.npz"):
         done.append("the release is drawn and paid for")
     names = [*kept.names, *(["all_records_model"] if _has_ceiling(folder) else [])]

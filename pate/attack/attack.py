@@ -27,7 +27,7 @@ from pate.models.kernel import KernelVotes
 from pate.networks.device import all_cores
 from pate.pricing import PricedRelease, plan_release
 from pate.run.progress import Monitor
-from pate.run.randomness import Streams
+from pate.run.random_streams import RandomStreams
 from pate.validation import (
     InvalidValue,
     require,
@@ -652,7 +652,7 @@ class Attack:
         most = total // 2 if self.of_records else total // 8
         count = self.num_canaries or min(_CANARIES, total // 10 if self.of_records else most)
         require(count <= most, "num_canaries", count, f"at most {most} of {total}")
-        streams = Streams.secret() if self.seed is None else Streams(self.seed)
+        streams = RandomStreams.from_secret() if self.seed is None else RandomStreams(self.seed)
         rng = streams.generator("noise")
         coins = list[Signs]()
         scores = list[Array]()

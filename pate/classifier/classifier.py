@@ -64,7 +64,7 @@ from pate.run.plan_warnings import (
     one_label_warning,
     uneven_inputs_warnings,
 )
-from pate.run.randomness import Streams
+from pate.run.random_streams import RandomStreams
 from pate.run.release import draw
 from pate.validation import (
     InvalidValue,
@@ -218,7 +218,7 @@ class FittedVotes(VoteSource):
     estimator: Any
     pools: Pools
     num_teachers: int
-    streams: Streams
+    streams: RandomStreams
     num_jobs: int | None
     verbose: int = 0
 
@@ -270,20 +270,20 @@ def unit_of(groups: Any) -> PrivacyUnit:
     )
 
 
-def streams_of(random_state: Any) -> Streams:
+def streams_of(random_state: Any) -> RandomStreams:
     """The streams of a seed, which are those of a run with it; without one, of a secret that nothing keeps.
 
     A shared generator, which would hide where the noise came from, is refused.
     """
     if random_state is None:
-        return Streams.secret()
+        return RandomStreams.from_secret()
     try:
         seed = require_count("random_state", random_state, minimum=0)
     except InvalidValue as error:
         raise InvalidValue(f"{error}, or None for noise from the operating system") from None
     line = f"random_state={seed}: the noise comes from this seed and protects nobody who knows it"
     warnings.warn(line, SeededNoise, stacklevel=3)
-    return Streams(seed)
+    return RandomStreams(seed)
 
 
 def repeats(

@@ -36,7 +36,7 @@ from pate.comparison.method import AllRecords, Bench, Contender, Method, Trained
 from pate.files.values import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.networks.device import one_thread
-from pate.run.randomness import Streams
+from pate.run.random_streams import RandomStreams
 from pate.validation import (
     InvalidValue,
     require,
@@ -506,7 +506,7 @@ class DpGradientDescent(Alternative):
         return (2 * clip * _multipliers(noise_multiplier)[1] / num_groups) ** 2
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        for_prevalence, for_steps = Streams(seed).generator("noise").spawn(2)
+        for_prevalence, for_steps = RandomStreams(seed).generator("noise").spawn(2)
         of_prevalence, of_steps = _multipliers(noise_multiplier)
         private = training.bench.dataset.private
         total = training.num_groups
@@ -634,7 +634,7 @@ class DpSgd(Alternative):
         return (2 * clip * noise_multiplier / expected) ** 2 / self.num_steps
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        for_prevalence, for_steps = Streams(seed).generator("noise").spawn(2)
+        for_prevalence, for_steps = RandomStreams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
         prevalence = training.prevalence(
             self._of_prevalence(noise_multiplier, training.num_groups), for_prevalence
@@ -658,7 +658,7 @@ class DpSgd(Alternative):
         with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # Opacus and torch on hooks and generators that are not used
             warnings.simplefilter("ignore")
-            torch.manual_seed(Streams(seed).seeds("student", 1)[0])
+            torch.manual_seed(RandomStreams(seed).seed("student"))
             network = self._network(groups.inputs.shape[1:], bias).double()
             noisy = NoisySum(self.clip(prevalence), noise_multiplier, len(groups.starts))
             self._descend(network, groups, noisy, schedule.times / self.num_steps, for_steps)

@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Budget, NonPrivateEvent
 from pate.aggregators import Aggregator, Release
-from pate.data import Dataset, Split
+from pate.data import Dataset, Partition, Split
 from pate.files.disk import make_folder
 from pate.files.values import digest, full_text
 from pate.models.student import Predictor
 from pate.pricing import PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch
-from pate.run.ensemble import Ensemble, deal
+from pate.run.ensemble import Ensemble, deal, training_progress
+from pate.run.folder import EnsembleFolder
 from pate.run.plan import require_parts
 from pate.run.plan_warnings import plan_warnings
 from pate.run.progress import Monitor
-from pate.run.randomness import Randomness, Streams
+from pate.run.random_streams import RandomStreams
 from pate.run.release import draw
 from pate.run.student import ceilings, train_on_all_records
 from pate.student import Student
@@ -118,7 +119,7 @@ class Bench:
     def trained(self, student: Student, release: Release, seed: int) -> Trained:
         """The student of a release as `pate-train` trains it, and how right the release is."""
         queries = self.queries
-        student_seed = Streams(seed).seeds("student", 1)[0]
+        student_seed = RandomStreams(seed).seed("student")
         training = release.training_set(queries.inputs)
         pool = self.dataset.public.take(slice(self.num_queries, None)).inputs
         model = student.learn(training, pool=pool, seed=student_seed)
@@ -148,7 +149,7 @@ class Bench:
 
     def all_records_model(self, seed: int) -> Trained:
         """Trains a model on all private records and their true labels."""
-        student_seed = Streams(seed).seeds("student", 1)[0]
+        student_seed = RandomStreams(seed).seed("student")
         return Trained(train_on_all_records(self.student, self.dataset, seed=student_seed))
 
 
@@ -326,18 +327,34 @@ class PATEMethod(Method):
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
         """Trains the ensemble and casts its votes, once for all methods that ask the same teachers."""
-        ensemble = self.ensemble(bench, monitor)
-        earlier_work = ensemble.found()
-        if earlier_work:
-            monitor.say(f"output_dir={bench.folder}: {self.key}: {earlier_work}")
-        ensemble.votes().prepare()
+        partition = self._partition(bench)
+        progress = training_progress(self.teacher, partition, self._ensemble_folder(bench))
+        if progress:
+            monitor.say(f"output_dir={bench.folder}: {self.key}: {progress}")
+        self.votes(bench, monitor)
+
+    def votes(self, bench: Bench, monitor: Monitor | None = None) -> VoteSource:
+        """Returns the votes of the ensemble, which `prepare` has trained: its folder keeps them."""
+        folder = self._ensemble_folder(bench)
+        streams = RandomStreams.of_run(folder.training_secret, bench.ensemble_seed)
+        ensemble = Ensemble.train(
+            self.teacher,
+            bench.dataset,
+            self._partition(bench),
+            num_queries=bench.num_queries,
+            seeds=streams.seeds("teachers", self._shape(bench).num_teachers),
+            engine=bench.engine,
+            folder=folder,
+            monitor=monitor or Monitor(),
+        )
+        return ensemble.vote()
 
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
         """Returns the aggregator with its noise. The votes that it reads are counted once for all seeds."""
         priced = self.priced(budget, bench, parameters)
-        votes = cache(lambda: self.ensemble(bench).votes())
+        votes = cache(lambda: self.votes(bench))
 
         def train(seed: int) -> Trained:
             return bench.trained(self.student, self.release(priced, bench, votes(), seed), seed)
@@ -360,7 +377,11 @@ class PATEMethod(Method):
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
         """Returns the release for a seed; no ledger is charged, as nobody is shown it."""
         return draw(
-            priced, votes, streams=Streams(seed), student=self.student, inputs=bench.queries.inputs
+            priced,
+            votes,
+            streams=RandomStreams(seed),
+            student=self.student,
+            inputs=bench.queries.inputs,
         )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
@@ -381,24 +402,22 @@ class PATEMethod(Method):
 
     def _majority_student(self, bench: Bench, seed: int) -> Trained:
         """Trains the comparison's student on the labels that most teachers vote for."""
-        votes = self.ensemble(bench).votes()
+        votes = self.votes(bench)
         return bench.trained_on_labels(2 * votes.counts() > votes.num_teachers, seed)
 
-    def ensemble(self, bench: Bench, monitor: Monitor | None = None) -> Ensemble:
-        """Returns the ensemble that all methods with the same teachers share, in a folder of the comparison."""
-        folder = make_folder(
-            bench.folder / "ensembles" / self._ensemble_name(bench), within=bench.folder
-        )
-        randomness = Randomness(folder, bench.ensemble_seed)
-        partition = deal(bench.dataset.private, self._shape(bench).num_teachers, randomness)
-        return Ensemble(
-            self.teacher,
-            partition,
-            bench.dataset,
-            bench.num_queries,
-            randomness,
-            bench.engine,
-            monitor or Monitor(),
+    def _ensemble_folder(self, bench: Bench) -> EnsembleFolder:
+        """Returns the folder of the ensemble that all methods with the same teachers share."""
+        path = bench.folder / "ensembles" / self._ensemble_name(bench)
+        return EnsembleFolder(make_folder(path, within=bench.folder))
+
+    def _partition(self, bench: Bench) -> Partition:
+        folder = self._ensemble_folder(bench)
+        streams = RandomStreams.of_run(folder.training_secret, bench.ensemble_seed)
+        return deal(
+            bench.dataset.private,
+            self._shape(bench).num_teachers,
+            folder.partition,
+            streams.generator("partition"),
         )
 
     def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:

@@ -2,8 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +16,12 @@ from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question, Request,
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import make_folder, replacing, write_arrays
 from pate.networks.device import all_cores
-from pate.run.ensemble import Ensemble, TrainedVotes
+from pate.run.ensemble import Ensemble
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
-from pate.run.stages.holder import HolderPlan, cast_vote_file, ensemble_of, manifest_of
+from pate.run.stages.holder import HolderPlan, HolderShare, cast_vote_file, manifest_of
 from pate.run.stages.release import AskedData
+from pate.teachers import Teacher
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.moment_votes import PoolAnswers
@@ -124,53 +125,49 @@ def _answered(
             getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule
         )
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
-        ensemble = ensemble_of(plan, dataset, opening.num_queries, place, monitor)
+        share = HolderShare.of_plan(plan, dataset, folder)
+        # from the opening on, so that rounds are answered soon
+        ensemble = share.train(
+            opening.num_queries, engine=plan.engine, folder=folder, monitor=monitor
+        )
         return SumAnswer(
             manifest_of(plan, ensemble), question.digest, _total(ensemble, question, place)
         ).to_bytes()
 
 
 def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
-    votes = ensemble.votes()
+    """Computes the sum over the holder's teachers that a question asks for."""
     state = question.state
-    require(not votes.only_in_rounds, "teacher", type(ensemble.teacher).__name__, _RULE)
+    is_trained = isinstance(ensemble.teacher, Teacher)
+    can_answer = is_trained or not ensemble.vote().only_in_rounds
+    require(can_answer, "teacher", type(ensemble.teacher).__name__, _RULE)
     if question.kind == MOMENTS:
         rows = ensemble.queries.inputs
-        ask = (
-            _remembered(votes, question.directions, rows, folder)
-            if isinstance(votes, TrainedVotes)
-            else None
-        )
-        moments = ensemble.moments(
+        ask = None
+        if is_trained:
+            ask = partial(_pool_answers, ensemble, question.directions, rows, folder)
+        moments = ensemble.moment_votes(
             question.directions, rows, float(state["records_per_teacher"]), ask
         )
         return moments.total(state["weights"], state["label_scale"], question.clipped)
-    if question.kind in (LENGTHS, SHARES):
-        shares = TeacherShares(votes.label_shares())
-        return (
-            shares.lengths()
-            if question.kind == LENGTHS
-            else shares.total(question.clipped, state["center"])
-        )
-    if isinstance(votes, TrainedVotes):
-        ensemble.train(votes.teacher)  # at the opening, so that rounds are answered soon
+    if question.kind == LENGTHS:
+        return TeacherShares(ensemble.label_shares()).lengths()
+    if question.kind == SHARES:
+        shares = TeacherShares(ensemble.label_shares())
+        return shares.total(question.clipped, state["center"])
     return np.zeros(question.shape, dtype=np.int64)
 
 
-def _remembered(
-    votes: TrainedVotes, directions: PublicPCA, rows: NDArray[np.float32], folder: Path
-) -> Callable[[], PoolAnswers]:
-    """What teachers say of the pool, asked once for all rounds along the same directions."""
+def _pool_answers(
+    ensemble: Ensemble, directions: PublicPCA, rows: NDArray[np.float32], folder: Path
+) -> PoolAnswers:
+    """Asks teachers of the pool, once for all rounds along the same directions."""
     digest = hashlib.sha256(np.ascontiguousarray(directions.projection).tobytes()).hexdigest()
-
-    def answers() -> PoolAnswers:
-        path = folder / f"beyond_{digest[:16]}.npz"
-        if not os.path.lexists(path):
-            write_arrays(path, beyond=votes.pool_answers(directions, rows).beyond)
-        beyond = read_arrays(path, {"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
-        return PoolAnswers(beyond, directions.with_constant(rows).astype(np.float32))
-
-    return answers
+    path = folder / f"beyond_{digest[:16]}.npz"
+    if not os.path.lexists(path):
+        write_arrays(path, beyond=ensemble.pool_answers(directions, rows).beyond)
+    beyond = read_arrays(path, {"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
+    return PoolAnswers(beyond, directions.with_constant(rows).astype(np.float32))
 
 
 def _keep(path: Path, data: bytes) -> None:

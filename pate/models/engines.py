@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.models.checkpoint import CheckpointStore
-from pate.models.teacher import Shard, State, Teacher
+from pate.models.teacher import Shard, Shards, State, Teacher
 from pate.networks.device import device_memory, one_thread
 from pate.networks.network import require_settings
 from pate.validation import require, require_count, require_extra
@@ -70,7 +70,7 @@ class TrainingJob:
     """The teachers that a store is to hold in the end."""
 
     teacher: Teacher  # the recipe
-    shards: Callable[[int], Shard]  # a teacher's records by its index; asked of one chunk at a time
+    shards: Shards  # a teacher's records by its index; taken one chunk at a time
     seeds: Sequence[int]  # one per teacher, 0 <= seed < 2**32
     store: CheckpointStore  # where checkpoints are and go
     on_progress: OnProgress | None = None  # called once per teacher that was missing
@@ -146,7 +146,7 @@ class TrainingJob:
                     collect(0)
                 while len(running) >= most:
                     collect()
-                shards = [self.shards(index) for index in members]
+                shards = [self.shards[index] for index in members]
                 seeds = [self.seeds[index] for index in members]
                 running.append(begin(partial(_trained, self.teacher, members, shards, seeds)))
             while running:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.files.arrays import taken
 from pate.networks.device import torch
 from pate.validation import require, require_array, require_features
 from pate.votes.source import VoteSource
@@ -81,6 +82,26 @@ class Shard:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+
+class Shards(Protocol):
+    """The private records of each teacher, by its index; an engine takes those of a few teachers at a time."""
+
+    def __getitem__(self, index: int, /) -> Shard:
+        """Returns the records of a teacher."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedRecords:
+    """Records of a partition: those of a teacher are read and copied when they are taken, and not before."""
+
+    inputs: NDArray[np.float32]  # [n, …], which may be on disk
+    labels: NDArray[np.bool_]  # [n, num_labels]
+    partition: Partition
+
+    def __getitem__(self, index: int) -> Shard:
+        rows = self.partition.indices(index)
+        return Shard(taken(self.inputs, rows), self.labels[rows])
 
 
 class Teacher(Voter, ABC):

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
@@ -12,78 +13,213 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
-from pate.files.arrays import taken
 from pate.files.disk import damaged, make_folder, read_text, write_text
-from pate.models.teacher import isolated
-from pate.run.progress import Monitor
-from pate.run.randomness import Randomness
-from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, Voter, cast_votes
+from pate.models.teacher import PartitionedRecords, isolated
+from pate.run.folder import EnsembleFolder
+from pate.run.progress import Advance, Monitor
+from pate.teachers import CheckpointStore, Engine, Teacher, TrainingJob, Voter, cast_votes
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes, PoolAnswers, beyond_own
 from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
-Ask = Callable[[], PoolAnswers]
 NUM_ASKED = 2048  # rows of the public pool that trained teachers are asked of in rounds
 _MANIFEST = "the partition of this run's private records"
 _DEAL_AGAIN = "remove it, and the same command deals the same partition again"
 
+# called with the mean loss of a teacher that was trained in each of its epochs, `[E]`
+OnLosses = Callable[[NDArray[np.float64]], None]
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Ensemble:
-    """Teachers of disjoint shards of the private records. No epsilon covers them: do not publish them."""
+    """Teachers of disjoint shards of the private records. No epsilon covers them: do not publish them.
 
-    teacher: Voter  # the recipe
-    partition: Partition  # which teacher has which record
-    dataset: Dataset  # the data
-    num_queries: int  # the first ones of the public pool are asked
-    # the teachers' seeds come from it, and its folder has checkpoints and votes
-    randomness: Randomness
-    engine: Engine  # how teachers are trained
-    monitor: Monitor = field(default_factory=Monitor)  # told of training and voting
-    # told of each teacher that was trained: its mean loss in each epoch, `[E]`
-    on_losses: Callable[[NDArray[np.float64]], None] | None = None
-    # `[num_private]`, public, in (0, 1]: what the teacher of each record, one for each group, counts; None for 1
+    `Ensemble.train` makes one; its teachers are trained then, and `vote` asks them.
+
+    Attributes:
+        teacher: the recipe that they were made by.
+        dataset: the private records that they learned from, and the public samples that they are asked about.
+        partition: which teacher has which record.
+        num_queries: how many of the public samples they vote on, the first ones.
+        folder: where checkpoints and votes are kept.
+        monitor: told of training and voting.
+        weights: `[num_private]`, public, in (0, 1]: what the teacher of each record, one for each group, counts; None
+            where every teacher counts once.
+    """
+
+    teacher: Voter
+    dataset: Dataset
+    partition: Partition
+    num_queries: int
+    folder: EnsembleFolder
+    monitor: Monitor
     weights: Array | None = None
+
+    @classmethod
+    def train(
+        cls,
+        teacher: Voter,
+        dataset: Dataset,
+        partition: Partition,
+        *,
+        num_queries: int,
+        seeds: list[int],
+        engine: Engine,
+        folder: EnsembleFolder,
+        monitor: Monitor,
+        on_losses: OnLosses | None = None,
+        weights: Array | None = None,
+    ) -> "Ensemble":
+        """Trains the teachers that the folder lacks, each by its own seed and on its own records.
+
+        Where the folder has the votes of all of them, or teachers are of a kind that is not trained, there is nothing
+        to do. A call that was killed is continued by the same call, with the same teachers.
+        """
+        if isinstance(teacher, Teacher):
+            teacher = teacher.for_data(dataset, num_queries)
+        ensemble = cls(
+            teacher=teacher,
+            dataset=dataset,
+            partition=partition,
+            num_queries=num_queries,
+            folder=folder,
+            monitor=monitor,
+            weights=weights,
+        )
+        if isinstance(teacher, Teacher) and not os.path.lexists(folder.votes):
+            ensemble._train(teacher, seeds, engine, on_losses)
+        return ensemble
+
+    def _train(
+        self, teacher: Teacher, seeds: list[int], engine: Engine, on_losses: OnLosses | None
+    ) -> None:
+        private = self.dataset.private
+        store = self._checkpoints
+        num_missing = len(store.missing(self.num_teachers))
+        if num_missing == 0:
+            return
+        make_folder(self.folder.teachers, within=self.folder.path)
+        with self.monitor.stage("training teachers", self.num_teachers) as advance:
+            progress = _Progress(
+                advance=advance,
+                done=self.num_teachers - num_missing,
+                num_epochs=getattr(teacher, "epochs", 1),
+                on_losses=on_losses,
+            )
+            advance(progress.done)
+            job = TrainingJob(
+                teacher=isolated(teacher, private.group_ids),
+                shards=PartitionedRecords(private.inputs, private.labels, self.partition),
+                seeds=seeds,
+                store=store,
+                on_progress=progress,
+            )
+            engine.train(job)
 
     @property
     def num_teachers(self) -> int:
+        """The number of teachers, trained or not."""
         return self.partition.num_teachers
 
     @property
     def queries(self) -> Split:
+        """The public samples that the teachers vote on."""
         return self.dataset.public.take(slice(0, self.num_queries))
 
     @property
     def public_names(self) -> PublicNames:
-        """What queries and labels are called where the release is published."""
+        """The names of queries and labels where the release is published."""
         return PublicNames(self.dataset.published_ids[: self.num_queries], self.dataset.label_names)
 
-    def votes(self) -> VoteSource:
-        """What the teachers say; they are trained, if they have to be, once that is read."""
-        if isinstance(self.teacher, Teacher):
-            return TrainedVotes(self, self.teacher.for_data(self.dataset, self.num_queries))
-        votes = self.teacher.votes_of(self.dataset, self.partition, self.num_queries)
-        if self.weights is not None:
-            votes.weights = np.zeros(self.num_teachers)
-            votes.weights[self.partition.teacher_of] = self.weights
-        return votes
+    def vote(self) -> VoteSource:
+        """Asks every teacher about the queries, and keeps the votes in the folder; votes that are there are read back.
 
-    def moments(
+        Teachers that are not trained say in their own way how they vote (`Voter.votes_of`), whenever they are read.
+        """
+        if not isinstance(self.teacher, Teacher):
+            votes = self.teacher.votes_of(self.dataset, self.partition, self.num_queries)
+            if self.weights is not None:
+                votes.weights = np.zeros(self.num_teachers)
+                votes.weights[self.partition.teacher_of] = self.weights
+            return votes
+        path = self.folder.votes
+        num_labels = self.dataset.num_labels
+        if os.path.lexists(path):
+            store = VoteStore.open(path, num_teachers=self.num_teachers)
+            again = f"in {path}; remove it, and teachers are asked again"
+            num_queries = self.num_queries
+            require(
+                store.num_queries == num_queries,
+                "num_queries",
+                store.num_queries,
+                f"{num_queries} {again}",
+            )
+            require(
+                store.num_labels == num_labels,
+                "num_labels",
+                store.num_labels,
+                f"{num_labels} {again}",
+            )
+        else:
+            bits = (block >= 0.5 for block in self.confidences())
+            store = VoteStore.write(
+                path,
+                bits,
+                num_teachers=self.num_teachers,
+                num_queries=self.num_queries,
+                num_labels=num_labels,
+            )
+        return TrainedVotes(self, store)
+
+    def confidences(self) -> Iterator[NDArray[np.float32]]:
+        """Asks trained teachers about the queries: confidences of teachers 0, 1, …, `[c, Q, L]` per block."""
+        teacher = self._trained_teacher()
+        # others answer faster than a file is written
+        scratch = self.folder.confidences if teacher.is_isolated else None
+        with self.monitor.stage("casting votes", self.num_teachers) as advance:
+            for first, block in cast_votes(
+                teacher, self._checkpoints, self.num_teachers, self.queries.inputs, scratch=scratch
+            ):
+                yield block
+                advance(first + len(block))
+        rmtree(self.folder.confidences, ignore_errors=True)
+
+    def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
+        """Asks trained teachers about public rows, and each of them about its own records."""
+        teacher = self._trained_teacher()
+        store = self._checkpoints
+        private = self.dataset.private
+        asked = directions.with_constant(rows).astype(np.float32)
+        shape = (self.num_teachers, asked.shape[1], self.dataset.num_labels)
+        beyond = np.empty(shape, dtype=np.float32)
+        with self.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
+            states = store.states(self.num_teachers)
+            for first, block in cast_votes(teacher, store, self.num_teachers, rows):
+                for index, (of_pool, state) in enumerate(
+                    zip(block, states, strict=False), start=first
+                ):
+                    own = private.take(self.partition.indices(index))
+                    confidences = teacher.predict_many([state], own.inputs)[0]
+                    features = directions.with_constant(own.inputs).astype(np.float32)
+                    beyond[index] = beyond_own(features, confidences, own.labels, asked, of_pool)
+                advance(first + len(block))
+        return PoolAnswers(beyond, asked)
+
+    def moment_votes(
         self,
         directions: PublicPCA,
         rows: NDArray[Any],
         records_per_teacher: float,
-        ask: Ask | None = None,
+        ask: Callable[[], PoolAnswers] | None = None,
     ) -> MomentVotes:
-        """The votes in rounds along directions, by public rows; `ask` says what trained teachers say."""
+        """Returns the votes in rounds along directions, by public rows; `ask` asks teachers that are trained."""
         private = self.dataset.private
-        parts = self.partition
         return MomentVotes(
             inputs=private.inputs,
             labels=private.labels,
-            teacher_of=parts.teacher_of,
+            teacher_of=self.partition.teacher_of,
             directions=directions,
             public_inputs=rows,
             ask=ask,
@@ -91,84 +227,69 @@ class Ensemble:
             records_per_teacher=records_per_teacher,
         )
 
-    def found(self) -> str:
-        """Says what an earlier call has left of teachers that are trained; empty where that is nothing."""
-        folder = self.randomness.folder
-        total = self.num_teachers
-        if not isinstance(self.teacher, Teacher):
-            return ""
-        if os.path.lexists(folder / "votes.npz"):
-            return f"the votes of all {total} teachers are there"
-        done = total - len(self._checkpoints().missing(total))
-        return f"{done} of {total} teachers are there" if done else ""
+    def label_shares(self) -> Array:
+        """Returns each teacher's share of its own records with each label, `[num_teachers, L]`."""
+        labels = self.dataset.private.labels
+        return mean_labels(labels, self.partition.teacher_of, self.num_teachers)
 
+    @property
     def _checkpoints(self) -> CheckpointStore:
-        return CheckpointStore(self.randomness.folder / "teachers", records=self.partition.digest)
+        return CheckpointStore(self.folder.teachers, records=self.partition.digest)
 
-    def train(self, teacher: Teacher) -> CheckpointStore:
-        """Trains the teachers that have no checkpoint yet."""
-        total = self.num_teachers
-        private = self.dataset.private
-        folder = self.randomness.folder
-        store = self._checkpoints()
-        done = total - len(store.missing(total))
-        if done == total:
-            return store
-        make_folder(store.folder, within=folder)
+    def _trained_teacher(self) -> Teacher:
+        """Returns the recipe of trained teachers; raises where their checkpoints are gone, as after their votes."""
+        teacher = self.teacher
+        if not isinstance(teacher, Teacher):
+            rule = "one that is trained, and asked about samples"
+            raise InvalidValue(f"teacher={type(teacher).__name__}: expected {rule}")
+        if os.path.lexists(self.folder.votes):
+            rule = f"the teachers that voted; remove {self.folder.votes}, and the same command trains them again"
+            is_whole = not self._checkpoints.missing(self.num_teachers)
+            require(is_whole, "teachers", self.folder.teachers, rule)
+        return teacher
 
-        def shard(teacher: int) -> Shard:
-            rows = self.partition.indices(teacher)
-            return Shard(taken(private.inputs, rows), private.labels[rows])
 
-        def on_progress(index: int, losses: NDArray[Any]) -> None:
-            nonlocal done
-            done += 1
-            if self.on_losses is not None:
-                self.on_losses(by_epoch(losses, getattr(teacher, "epochs", 1)))
-            advance(done)
+@dataclass(eq=False)
+class _Progress:
+    """Is told of each teacher that was trained, after its checkpoint is on the disk."""
 
-        with self.monitor.stage("training teachers", total) as advance:
-            advance(done)
-            recipe = isolated(teacher, private.group_ids)
-            seeds = self.randomness.seeds("teachers", total)
-            self.engine.train(TrainingJob(recipe, shard, seeds, store, on_progress))
-        return store
+    advance: Advance
+    done: int
+    num_epochs: int
+    on_losses: OnLosses | None
+
+    def __call__(self, index: int, losses: NDArray[Any]) -> None:
+        self.done += 1
+        if self.on_losses is not None:
+            self.on_losses(by_epoch(losses, self.num_epochs))
+        self.advance(self.done)
 
 
 class TrainedVotes(VoteSource):
-    """Votes of trained teachers, which are trained and asked when these are first read; the bits are then kept."""
+    """Votes of trained teachers, whose bits are in a file; what is finer than bits the teachers are asked again."""
 
-    def __init__(self, ensemble: Ensemble, teacher: Teacher) -> None:
+    def __init__(self, ensemble: Ensemble, store: VoteStore) -> None:
         self.ensemble = ensemble
-        self.teacher = teacher
-        self.num_teachers = ensemble.num_teachers
-        self.num_queries = ensemble.num_queries
-        self.num_labels = ensemble.dataset.num_labels
+        self.store = store
+        self.num_teachers = store.num_teachers
+        self.num_queries = store.num_queries
+        self.num_labels = store.num_labels
         self.num_groups = ensemble.dataset.private.num_groups
-        self.records_per_teacher = self.num_groups / ensemble.num_teachers
-
-    def prepare(self) -> None:
-        self._store()
+        self.records_per_teacher = self.num_groups / store.num_teachers
 
     def bits(self) -> Iterator[Bits]:
-        return self._store().blocks()
+        return self.store.blocks()
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        store = self.ensemble.train(self.teacher)
-        folder = self.ensemble.randomness.folder / "casting"
-        # others answer faster than a file is written
-        scratch = folder if self.teacher.is_isolated else None
-        asked = self.ensemble.queries.inputs
-        with self.ensemble.monitor.stage("casting votes", self.num_teachers) as advance:
-            for first, block in cast_votes(
-                self.teacher, store, self.num_teachers, asked, scratch=scratch
-            ):
-                yield block
-                advance(first + len(block))
-        rmtree(folder, ignore_errors=True)
+        return self.ensemble.confidences()
+
+    def label_shares(self) -> Array:
+        return self.ensemble.label_shares()
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
-        if not self.teacher.votes_in_rounds or len(self.ensemble.dataset.public.inputs.shape) != 2:
+        ensemble = self.ensemble
+        public = ensemble.dataset.public.inputs
+        if not ensemble.teacher.votes_in_rounds or len(public.shape) != 2:
             return None  # a student of images is more than linear
         count = affordable_directions(
             noise_multiplier=noise_multiplier,
@@ -177,59 +298,27 @@ class TrainedVotes(VoteSource):
             num_records=self.num_groups,
             num_labels=self.num_labels,
         )
+        votes: MomentVotes = self.remembered(("moments", count), partial(self._moments, count))
+        return votes
 
-        def moments() -> MomentVotes:
-            public = self.ensemble.dataset.public.inputs
-            directions = PublicPCA.of(np.asarray(public), count, ridge=RIDGE_IN_ROUNDS)
-            ask = partial(self.pool_answers, directions, public[:NUM_ASKED])
-            rows = public[: max(MOST_PUBLIC, self.num_queries)]
-            return self.ensemble.moments(directions, rows, self.records_per_teacher, ask)
+    def _moments(self, num_directions: int) -> MomentVotes:
+        public = self.ensemble.dataset.public.inputs
+        directions = PublicPCA.of(np.asarray(public), num_directions, ridge=RIDGE_IN_ROUNDS)
+        ask = partial(self.ensemble.pool_answers, directions, public[:NUM_ASKED])
+        rows = public[: max(MOST_PUBLIC, self.num_queries)]
+        return self.ensemble.moment_votes(directions, rows, self.records_per_teacher, ask)
 
-        found: MomentVotes = self.remembered(("moments", count), moments)
-        return found
 
-    def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
-        """What every teacher says of these rows and of its own records; each is asked of its own by itself."""
-        store = self.ensemble.train(self.teacher)
-        private = self.ensemble.dataset.private
-        asked = directions.with_constant(rows).astype(np.float32)
-        beyond = np.empty((self.num_teachers, asked.shape[1], self.num_labels), dtype=np.float32)
-        with self.ensemble.monitor.stage(
-            "asking teachers of the pool", self.num_teachers
-        ) as advance:
-            states = store.states(self.num_teachers)
-            for first, block in cast_votes(self.teacher, store, self.num_teachers, rows):
-                for teacher, (of_pool, state) in enumerate(
-                    zip(block, states, strict=False), start=first
-                ):
-                    own = private.take(self.ensemble.partition.indices(teacher))
-                    said = self.teacher.predict_many([state], own.inputs)[0]
-                    features = directions.with_constant(own.inputs).astype(np.float32)
-                    beyond[teacher] = beyond_own(features, said, own.labels, asked, of_pool)
-                advance(first + len(block))
-        return PoolAnswers(beyond, asked)
-
-    def label_shares(self) -> Array:
-        labels = self.ensemble.dataset.private.labels
-        teacher_of = self.ensemble.partition.teacher_of
-        return mean_labels(labels, teacher_of, self.num_teachers)
-
-    def _store(self) -> VoteStore:
-        path = self.ensemble.randomness.folder / "votes.npz"
-        shape = {"num_queries": self.num_queries, "num_labels": self.num_labels}
-        if os.path.lexists(path):
-            found = VoteStore.open(path, num_teachers=self.num_teachers)
-            for name, wanted in shape.items():
-                there = getattr(found, name)
-                require(
-                    there == wanted,
-                    name,
-                    there,
-                    f"{wanted} in {path}; remove it, and teachers are asked again",
-                )
-            return found
-        bits = (block >= 0.5 for block in self.confidences())
-        return VoteStore.write(path, bits, num_teachers=self.num_teachers, **shape)
+def training_progress(teacher: Voter, partition: Partition, folder: EnsembleFolder) -> str:
+    """Returns what an earlier call has left of teachers that are trained; empty where that is nothing."""
+    num_teachers = partition.num_teachers
+    if not isinstance(teacher, Teacher):
+        return ""
+    if os.path.lexists(folder.votes):
+        return f"the votes of all {num_teachers} teachers are there"
+    store = CheckpointStore(folder.teachers, records=partition.digest)
+    done = num_teachers - len(store.missing(num_teachers))
+    return f"{done} of {num_teachers} teachers are there" if done else ""
 
 
 def by_epoch(losses: NDArray[Any], epochs: int) -> NDArray[np.float64]:
@@ -238,23 +327,23 @@ def by_epoch(losses: NDArray[Any], epochs: int) -> NDArray[np.float64]:
     return np.array([part.mean() for part in parts])
 
 
-def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition:
-    """The partition of the private records: kept as a manifest, checked against the data and dealt again every time.
+def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Generator) -> Partition:
+    """Deals the private records to teachers; the partition is kept as a manifest, and checked against it ever after.
 
-    A manifest that is damaged, another run's, or of another number of teachers is refused.
+    The same generator deals the same partition again. Raises `DamagedFile` for a manifest that is damaged, another
+    run's, or of another number of teachers.
     """
-    path = randomness.folder / "partition.json"
-    dealt = Partition.draw(private.group_ids, num_teachers, randomness.generator("partition"))
-    manifest = dealt.to_json(private)
-    if not os.path.lexists(path):
-        write_text(path, manifest)
-    if (text := read_text(path, rule=_MANIFEST, remedy=_DEAL_AGAIN)) != manifest:
+    partition = Partition.draw(private.group_ids, num_teachers, rng)
+    expected = partition.to_json(private)
+    if not os.path.lexists(manifest):
+        write_text(manifest, expected)
+    text = read_text(manifest, rule=_MANIFEST, remedy=_DEAL_AGAIN)
+    if text != expected:
         try:
-            same = Partition.from_json(text, private).digest == dealt.digest
+            is_same = Partition.from_json(text, private).digest == partition.digest
         except InvalidValue as error:
-            raise damaged(path, _MANIFEST, str(error), _DEAL_AGAIN) from None
-        if not same:
-            raise damaged(
-                path, _MANIFEST, "training.secret and num_teachers deal another", _DEAL_AGAIN
-            )
-    return dealt
+            raise damaged(manifest, _MANIFEST, str(error), _DEAL_AGAIN) from None
+        if not is_same:
+            reason = "training.secret and num_teachers deal another"
+            raise damaged(manifest, _MANIFEST, reason, _DEAL_AGAIN)
+    return partition

@@ -23,7 +23,7 @@ from pate.report.tensorboard import RunWriter
 from pate.run.payment import Payment
 from pate.run.places import Places
 from pate.run.progress import Monitor
-from pate.run.randomness import Randomness, Streams
+from pate.run.random_streams import RandomStreams
 from pate.votes.source import Bits, VoteSource
 
 _OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
@@ -61,7 +61,7 @@ def draw(
     priced: PricedRelease,
     source: VoteSource,
     *,
-    streams: Streams | Randomness,
+    streams: RandomStreams,
     student: Learner | None,
     inputs: Rows,
     record: ReleaseRecord | None = None,
@@ -78,7 +78,7 @@ def draw(
     prior = None
     if aggregator.expects_prior and student is not None:
         prior = partial(
-            expected_labels, student, inputs, streams.seeds("student", 1)[0], aggregator.never_empty
+            expected_labels, student, inputs, streams.seed("student"), aggregator.never_empty
         )
     context = ReleaseContext(streams.generator("noise"), None, record, prior, watch)
     with without_warning():  # who priced it has judged it
@@ -89,7 +89,7 @@ def release_once(
     payment: Payment,
     source: VoteSource,
     *,
-    streams: Randomness,
+    streams: RandomStreams,
     student: Learner | None,
     inputs: Rows,
     names: PublicNames,

@@ -118,9 +118,6 @@ class VoteSource(Weighted):
         """The size of a release of these votes."""
         return VoteShape(self.num_queries, self.num_labels, self.num_teachers)
 
-    def prepare(self) -> None:
-        """Does whatever takes long and is done once, such as training, before votes are read."""
-
     @abstractmethod
     def bits(self) -> Iterator[Bits]:
         """Votes of teachers 0, 1, …, bool `[c, Q, L]` per block."""

@@ -95,9 +95,7 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     )
     method.check(bench)
     method.prepare(bench, SilentMonitor())
-    release = method.release(
-        method.priced(plan.budget, bench), bench, method.ensemble(bench).votes(), SEED
-    )
+    release = method.release(method.priced(plan.budget, bench), bench, method.votes(bench), SEED)
     release.save(folder / "release.npz", names=names_in(plan.load_dataset(), plan.num_queries))
     model: Any = method.at(plan.budget, bench).train(SEED).model
     return (folder / "release.npz").read_bytes(), model

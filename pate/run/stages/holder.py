@@ -21,10 +21,10 @@ from pate.files.disk import (
 )
 from pate.models.teacher import isolated
 from pate.networks.device import all_cores
-from pate.run.ensemble import Ensemble, deal
-from pate.run.folder import RunFolder
+from pate.run.ensemble import Ensemble, deal, training_progress
+from pate.run.folder import EnsembleFolder, RunFolder
 from pate.run.progress import Monitor
-from pate.run.randomness import Randomness
+from pate.run.random_streams import RandomStreams
 from pate.run.sources import Sources, require_same_data
 from pate.teachers import Engine, Teacher, Voter
 from pate.validation import require, require_choice, require_count, require_text
@@ -137,13 +137,14 @@ def cast_vote_file(
             require(own, "output", output, "the name of a new file, or of this holder's own votes")
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
         sources.write(folder)
-        ensemble = ensemble_of(plan, dataset, num_queries, folder.path, monitor)
-        if found := ensemble.found():
-            monitor.say(f"output_dir={folder.path}: continues a call that was stopped; {found}")
-        votes = ensemble.votes()
+        share = HolderShare.of_plan(plan, dataset, folder)
+        progress = training_progress(share.teacher, share.partition, folder)
+        if progress:
+            monitor.say(f"output_dir={folder.path}: continues a call that was stopped; {progress}")
+        ensemble = share.train(num_queries, engine=plan.engine, folder=folder, monitor=monitor)
+        votes = ensemble.vote()
         names = ensemble.public_names
         clip = plan.vote_clip
-        votes.prepare()
         more: dict[str, Any] = {}
         if plan.cast == "confidences":
             more = {"confidences": votes.confidences, "label_shares": votes.label_shares()}
@@ -161,32 +162,55 @@ def cast_vote_file(
     return file
 
 
-def ensemble_of(
-    plan: HolderPlan, dataset: Dataset, num_queries: int, folder: Path, monitor: Monitor
-) -> Ensemble:
-    """A holder's teachers, trained when their votes are read; they and their partition are kept in its folder.
+@dataclass(frozen=True, eq=False)
+class HolderShare:
+    """The teachers of an ensemble that are with one holder: their recipe, their records and their seeds."""
 
-    With `holders` all have the data set, to try on one machine what many places would do: the seed deals it to
-    `holders * num_teachers` teachers as `pate-train` does, and holder h has those from (h - 1) num_teachers on.
-    """
-    each = plan.num_teachers_of(dataset)
-    teacher = plan.teacher
-    first = 0 if plan.holders is None else (int(plan.holder) - 1) * each
-    randomness = Randomness(folder, plan.seed, first)
-    if plan.holders is None:
-        partition = deal(dataset.private, each, randomness)
-    else:
-        whole = Partition.draw(
-            dataset.private.group_ids, each * plan.holders, randomness.generator("partition")
-        )
-        rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < first + each))
+    teacher: Voter
+    dataset: Dataset  # its private records are those of these teachers
+    partition: Partition
+    seeds: list[int]
+
+    @classmethod
+    def of_plan(cls, plan: HolderPlan, dataset: Dataset, folder: EnsembleFolder) -> "HolderShare":
+        """Returns a holder's share of a data set, which is all of it unless the plan has `holders`.
+
+        With `holders` all have the data set, to try on one machine what many places would do: the seed deals it to
+        `holders * num_teachers` teachers as `pate-train` does, and holder h has those from (h - 1) num_teachers on.
+        """
+        num_teachers = plan.num_teachers_of(dataset)
+        streams = RandomStreams.of_run(folder.training_secret, plan.seed)
+        rng = streams.generator("partition")
+        if plan.holders is None:
+            partition = deal(dataset.private, num_teachers, folder.partition, rng)
+            return cls(plan.teacher, dataset, partition, streams.seeds("teachers", num_teachers))
+        first = (int(plan.holder) - 1) * num_teachers
+        last = first + num_teachers
+        teacher = plan.teacher
         if isinstance(teacher, Teacher):  # apart where those of the whole ensemble are
             teacher = isolated(teacher, dataset.private.group_ids)
+        whole = Partition.draw(dataset.private.group_ids, num_teachers * plan.holders, rng)
+        rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < last))
         dataset = replace(dataset, private=dataset.private.take(rows))
-        partition = Partition(whole.teacher_of[rows] - first, each)
-        if not os.path.lexists(path := folder / "partition.json"):
-            write_text(path, partition.to_json(dataset.private))
-    return Ensemble(teacher, partition, dataset, num_queries, randomness, plan.engine, monitor)
+        partition = Partition(whole.teacher_of[rows] - first, num_teachers)
+        if not os.path.lexists(folder.partition):
+            write_text(folder.partition, partition.to_json(dataset.private))
+        return cls(teacher, dataset, partition, streams.seeds("teachers", last)[first:])
+
+    def train(
+        self, num_queries: int, *, engine: Engine, folder: EnsembleFolder, monitor: Monitor
+    ) -> Ensemble:
+        """Trains the teachers that the folder lacks; see `Ensemble.train`."""
+        return Ensemble.train(
+            self.teacher,
+            self.dataset,
+            self.partition,
+            num_queries=num_queries,
+            seeds=self.seeds,
+            engine=engine,
+            folder=folder,
+            monitor=monitor,
+        )
 
 
 def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:

@@ -47,7 +47,7 @@ from pate.run.payment import Payment, ReleaseTerms
 from pate.run.places import Places
 from pate.run.plan import remedy_search
 from pate.run.progress import Monitor
-from pate.run.randomness import Randomness
+from pate.run.random_streams import RandomStreams
 from pate.run.release import privacy_of, release_once, summary_of, write_price
 from pate.validation import InvalidValue, require, require_moderate, require_text
 from pate.votes.foreign import ForeignVotes
@@ -347,7 +347,7 @@ def release_votes(
             names=names,
             monitor=monitor,
             events=RunWriter(None),
-            streams=Randomness(folder.path, plan.seed),
+            streams=RandomStreams.of_run(folder.training_secret, plan.seed),
             student=plan.student,
             inputs=inputs,
         )

@@ -20,7 +20,7 @@ from pate.run.bundle.bundle import SCHEMA, Bundle
 from pate.run.bundle.model_card import publish
 from pate.run.plan_warnings import constant_student_warnings
 from pate.run.progress import Monitor
-from pate.run.randomness import Streams
+from pate.run.random_streams import RandomStreams
 from pate.run.stages.release import ANEW, TERMS, Queries, Terms, require_queries
 from pate.student import Student, StudentModel
 from pate.validation import InvalidValue, require
@@ -106,7 +106,7 @@ def train_on_release(
         entropy = int(
             disk.file_digest(source / "release.npz", rule="a release", remedy=ANEW)[:16], 16
         )
-    seed = Streams(entropy).seeds("student", 1)[0]
+    seed = RandomStreams(entropy).seed("student")
     with monitor.stage("training the student"):
         model = plan.student.learn(
             found.training_set(inputs[:count]), pool=inputs[count:], seed=seed

@@ -17,7 +17,7 @@ from pate.aggregators import (
 )
 from pate.classifier.classifier import FittedVotes
 from pate.classifier.samples import OneClass, Pools, Task
-from pate.run.randomness import Streams
+from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
 
 RNG = np.random.default_rng(0)
@@ -44,7 +44,7 @@ def source(task: Task, targets: np.ndarray, **changes: Any) -> FittedVotes:
         given["estimator"],
         pools,
         num_teachers=given["teachers"],
-        streams=Streams(given["seed"]),
+        streams=RandomStreams(given["seed"]),
         num_jobs=given["jobs"],
     )
 

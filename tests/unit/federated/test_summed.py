@@ -13,7 +13,7 @@ from pate.accounting import Ledger
 from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, GNMax
 from pate.federated import Roll
 from pate.federated.summed_release import HolderSum, Summed, SummedRelease, SumTerms
-from pate.run.randomness import Streams
+from pate.run.random_streams import RandomStreams
 from pate.run.stages.release import ReleasePlan
 from pate.validation import InvalidValue
 from tests.e2e.small_run import SilentMonitor
@@ -98,7 +98,7 @@ def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     plain = GaussianVotes(noise_std=1.0)
     made = released(tmp_path, plain)
     made.run(lambda: (counts(), ("1", "2", "3", "4")))
-    expected = plain.aggregate(counts(), num_teachers=12, rng=Streams(4).generator("noise"))
+    expected = plain.aggregate(counts(), num_teachers=12, rng=RandomStreams(4).generator("noise"))
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
     assert charges(tmp_path) == 1
 

@@ -242,7 +242,7 @@ MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 
 def test_votes_come_in_order_whatever_the_chunk(make_parts, queries, store):
     parts = make_parts([14 + index % 2 for index in range(7)])
-    StackedEngine(chunk_size=3).train(TrainingJob(MLP, parts.__getitem__, range(7), store))
+    StackedEngine(chunk_size=3).train(TrainingJob(MLP, parts, range(7), store))
     expected = MLP.predict_many([store.load(index) for index in range(7)], queries)
     for size in (1, 3, 100):
         blocks = list(cast_votes(MLP, store, 7, queries, size))
@@ -254,7 +254,7 @@ def test_votes_come_in_order_whatever_the_chunk(make_parts, queries, store):
 
 def test_a_teachers_mistakes_are_refused(parts, queries, store, monkeypatch):
     """Numbers that are no confidences would be votes; a state without its losses is not saved."""
-    job = TrainingJob(MLP, parts.__getitem__, range(2), store)
+    job = TrainingJob(MLP, parts, range(2), store)
     monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
     with pytest.raises(
         InvalidValue, match=r"^state=weights: expected a state with the array loss_curve"
@@ -278,7 +278,7 @@ def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatc
     teacher = LinearTeacher(device="cpu")
     store = CheckpointStore(tmp_path / "teachers")
     scratch = tmp_path / "casting"
-    StackedEngine().train(TrainingJob(teacher, parts.__getitem__, range(6), store))
+    StackedEngine().train(TrainingJob(teacher, parts, range(6), store))
     whole = [block for _, block in cast_votes(teacher, store, 6, queries, chunk_size=2)]
     cut = cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch)
     next(cut)

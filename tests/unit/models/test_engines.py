@@ -42,7 +42,7 @@ def many(make_parts):
 
 def train(engine, teacher, parts, folder, on_progress=None):
     store = CheckpointStore(folder)
-    engine.train(TrainingJob(teacher, parts.__getitem__, range(len(parts)), store, on_progress))
+    engine.train(TrainingJob(teacher, parts, range(len(parts)), store, on_progress))
     return store
 
 
@@ -112,7 +112,7 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
 
 def test_each_teacher_is_trained_on_its_own_shard_and_nobody_is_refused(many, tmp_path):
     with pytest.raises(InvalidValue, match="num_teachers=0: expected a whole number >= 1"):
-        TrainingJob(LINEAR, many.__getitem__, [], CheckpointStore(tmp_path))
+        TrainingJob(LINEAR, many, [], CheckpointStore(tmp_path))
     store = train(StackedEngine(chunk_size=4), LINEAR, many, tmp_path)
     for index, shard in enumerate(many):
         state = store.load(index)
@@ -134,12 +134,13 @@ def test_progress_tells_each_teacher_once_after_its_file_is_there_and_an_error_k
         assert index not in store.missing(10)
         heard[index] = losses
 
-    def shards(index):
-        if index in broken:
-            raise ValueError("broken record")
-        return many[index]
+    class BreakingShards:
+        def __getitem__(self, index):
+            if index in broken:
+                raise ValueError("broken record")
+            return many[index]
 
-    job = TrainingJob(MLP, shards, range(10), store, hear)
+    job = TrainingJob(MLP, BreakingShards(), range(10), store, hear)
     with pytest.raises(ValueError, match="broken record"):
         StackedEngine(chunk_size=2).train(job)
     assert store.missing(10) == [6, 7, 8, 9]
@@ -216,7 +217,7 @@ part = Shard(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) 
 store = CheckpointStore(folder / "teachers")
 engine = ProcessesEngine(num_workers=2, chunk_size=2)
 told = lambda i, loss: print(i, flush=True)
-engine.train(TrainingJob(SlowTeacher(device="cpu"), lambda i: part, range(8), store, told))
+engine.train(TrainingJob(SlowTeacher(device="cpu"), [part] * 8, range(8), store, told))
 """
 
 
@@ -318,9 +319,7 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     engine = ProcessesEngine(num_workers=2, chunk_size=2)
-    engine.train(
-        TrainingJob(teacher, parts.__getitem__, range(6), store, lambda *told: heard.append(told))
-    )
+    engine.train(TrainingJob(teacher, parts, range(6), store, lambda *told: heard.append(told)))
     assert (tmp_path / "died").exists()
     assert sorted(index for index, _ in heard) == list(range(6))
     assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in heard)
@@ -363,9 +362,7 @@ def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp
         ("here", StackedEngine(chunk_size=4)),
     ):
         store = CheckpointStore(tmp_path / name)
-        engine.train(
-            TrainingJob(MLP, parts.__getitem__, range(10), store, lambda *told: heard.append(told))
-        )
+        engine.train(TrainingJob(MLP, parts, range(10), store, lambda *told: heard.append(told)))
     assert files(tmp_path / "ray") == files(tmp_path / "here")
     assert sorted(heard[:10]) == [
         (index, store.load(index)["loss_curve"][-1]) for index in range(10)
@@ -379,7 +376,7 @@ def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_pa
     heard = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
-    job = TrainingJob(teacher, parts.__getitem__, range(6), store, lambda i, loss: heard.append(i))
+    job = TrainingJob(teacher, parts, range(6), store, lambda i, loss: heard.append(i))
     RayEngine(chunk_size=2).train(job)
     assert (tmp_path / "died").exists()
     assert sorted(heard) == list(range(6))
@@ -417,7 +414,7 @@ def test_a_node_that_does_not_start_or_answer_is_said_in_one_line(
     make_parts, tmp_path, monkeypatch
 ):
     """A cluster that does not answer is not waited for."""
-    job = TrainingJob(LINEAR, make_parts([20]).__getitem__, [0], CheckpointStore(tmp_path))
+    job = TrainingJob(LINEAR, make_parts([20]), [0], CheckpointStore(tmp_path))
     asked = []
 
     def init(address, **settings):

@@ -61,7 +61,7 @@ def queries(make_images):
 def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, tmp_path):
     def votes(folder):
         store = CheckpointStore(tmp_path / folder)
-        StackedEngine(chunk_size=2).train(TrainingJob(teacher, parts.__getitem__, range(3), store))
+        StackedEngine(chunk_size=2).train(TrainingJob(teacher, parts, range(3), store))
         return np.concatenate(
             [confidences for _, confidences in cast_votes(teacher, store, 3, queries, 2)]
         )

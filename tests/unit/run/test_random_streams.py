@@ -8,7 +8,7 @@ import pytest
 
 from pate.classifier.classifier import SeededNoise, streams_of
 from pate.mechanisms import cipher_generator
-from pate.run.randomness import Randomness, Streams
+from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
 
 PURPOSES = ("partition", "teachers", "noise", "student")
@@ -18,55 +18,57 @@ SECRET = bytes(range(32))
 def test_without_a_seed_the_noise_is_new_every_time_and_all_else_comes_from_one_secret_file(
     tmp_path: Path,
 ) -> None:
-    run = Randomness(tmp_path)
+    path = tmp_path / "training.secret"
+    run = RandomStreams.of_run(path, None)
     assert run.generator("noise").random() != run.generator("noise").random()
-    assert list(tmp_path.iterdir()) == []
-    assert run.seeds("teachers", 3) == Randomness(tmp_path).seeds("teachers", 3)
-    (path,) = tmp_path.iterdir()
-    assert (path.name, path.stat().st_mode & 0o777) == ("training.secret", 0o600)
+    assert run.seeds("teachers", 3) == RandomStreams.of_run(path, None).seeds("teachers", 3)
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)  # others could read it
     with pytest.raises(InvalidValue, match=r"^secret=.*: expected .* mode 0600"):
-        Randomness(tmp_path).seeds("teachers", 1)
+        RandomStreams.of_run(path, None)
     path.chmod(0o600)
     for text in ("0\n", "", "g" * 64 + "\n", "0" * 64):  # weak
         path.write_text(text)
         with pytest.raises(InvalidValue, match=r"^secret=.*training\.secret: expected 64 digits"):
-            Randomness(tmp_path).seeds("teachers", 1)
-    one = Streams.secret()
-    other = Streams.secret()
+            RandomStreams.of_run(path, None)
+    one = RandomStreams.from_secret()
+    other = RandomStreams.from_secret()
     assert one.entropy != other.entropy
     assert all(
         isinstance(secret.entropy, bytes) and len(secret.entropy) == 32 for secret in (one, other)
     )
-    assert repr(one) == "Streams()"
+    assert repr(one) == "RandomStreams(noise_is_fresh=False)"
 
 
 def test_a_seeds_numbers_stay_what_they_are(tmp_path: Path) -> None:
     """Seeded runs are reproducible: numpy's own generator, from its own mixing of the seed."""
-    run = Randomness(tmp_path, seed=5)
+    run = RandomStreams.of_run(tmp_path / "training.secret", 5)
     for index, purpose in enumerate(PURPOSES):
         sequence = np.random.SeedSequence(5, spawn_key=(index,))
-        rng = Streams(5).generator(purpose)
+        rng = RandomStreams(5).generator(purpose)
         assert rng.bit_generator.state == np.random.PCG64(sequence).state
         assert (
-            Streams(5).seeds(purpose, 3)
+            RandomStreams(5).seeds(purpose, 3)
             == sequence.generate_state(3, np.uint32).tolist()
             == run.seeds(purpose, 3)
         )
         assert rng.random() == run.generator(purpose).random()
     assert not any(tmp_path.iterdir())
-    assert len({Streams(5).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
+    assert len({RandomStreams(5).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
 
 
 def test_a_secrets_streams_are_of_the_cipher_under_keys_of_their_own() -> None:
     for purpose in PURPOSES:
         key = hmac.digest(SECRET, f"pate {purpose}".encode(), "sha256")
-        rng = Streams(SECRET).generator(purpose)
+        rng = RandomStreams(SECRET).generator(purpose)
         assert rng.bit_generator.state["state"]["keysetup"].astype("<u4").tobytes() == key
         words = cipher_generator(key).bit_generator.random_raw(2).astype("<u8").tobytes()
-        assert Streams(SECRET).seeds(purpose, 4) == np.frombuffer(words, "<u4").tolist()
-        assert Streams(SECRET).seeds(purpose, 3) == Streams(SECRET).seeds(purpose, 9)[:3]
-    assert len({Streams(SECRET).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
+        assert RandomStreams(SECRET).seeds(purpose, 4) == np.frombuffer(words, "<u4").tolist()
+        assert (
+            RandomStreams(SECRET).seeds(purpose, 3) == RandomStreams(SECRET).seeds(purpose, 9)[:3]
+        )
+    assert len({RandomStreams(SECRET).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
 
 
 def test_the_classifier_draws_from_the_cipher_unless_it_has_a_seed() -> None:
@@ -78,10 +80,10 @@ def test_the_classifier_draws_from_the_cipher_unless_it_has_a_seed() -> None:
 
 def test_a_students_seed_says_nothing_of_secret_noise() -> None:
     """A seed's streams lead back to each other: every step of numpy's mixing can be undone, word by word."""
-    seed = Streams(2**255 + 5)
+    seed = RandomStreams(2**255 + 5)
     noise = seed.generator("noise").bit_generator.seed_seq
     assert _noise_word_behind(seed.seeds("student", 1)[0]) == int(noise.pool[0])
-    secret = Streams(SECRET)
+    secret = RandomStreams(SECRET)
     key = secret.generator("noise").bit_generator.state["state"]["keysetup"]
     assert _noise_word_behind(secret.seeds("student", 1)[0]) not in key
 
