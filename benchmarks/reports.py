@@ -15,8 +15,8 @@ from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
 from pate.pricing import PricedRelease
 from pate.report.page import render_html
-from pate.report.report import Heading
 from pate.run.results import Results
+from pate.teachers import LinearTeacher
 from pate.votes import VoteShape
 
 _MODELS = ("student", "majority_vote_student", "true_label_student", "all_records_model")
@@ -66,13 +66,7 @@ class _LargeRun:
         priced = PricedRelease(aggregator, shape, release.event, 100.0)
         budget = Budget(delta=1e-6)
         made: dict[str, Any] = {  # what stands for a plan, a payment, votes and models
-            "plan": SimpleNamespace(
-                target_delta=1e-6,
-                accountant=budget.accountant,
-                seed=0,
-                heading=Heading(),
-                data_dependent=False,
-            ),
+            "teacher": LinearTeacher(),
             "payment": SimpleNamespace(priced=priced, budget=budget, epsilon=100.0, seed=0),
             "votes": bits,
             "models": {name: self._model(rng, test) for name in _MODELS},

@@ -26,13 +26,14 @@ from pate.config.command_line import given_settings
 from pate.config.published import public_settings, told_settings
 from pate.files.disk import make_folder, read_json, read_text, write_text
 from pate.files.values import number, row_writer, to_json_line
-from pate.pipeline import train
 from pate.report import Report
 from pate.report.console import PlainConsole, print_page, print_report
 from pate.report.mlflow import log_release
 from pate.report.report import MODEL_NAMES
 from pate.run.plan import Plan, price
+from pate.run.progress import Monitor
 from pate.run.totals import PaidRelease, releases_of, share_noise, totals_of
+from pate.run.train import train
 from pate.settings import RunSettings, names_with, values_of
 from pate.validation import InvalidValue, require_choice, require_extra
 
@@ -85,7 +86,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         monitor,
         make("features"),
         output_dir,
-        check=lambda dataset: price(plan.for_dataset(dataset), dataset, monitor),
+        check=lambda dataset: price(plan.for_dataset(dataset, Monitor()), dataset, monitor),
     )
     report = train(replace(plan, load_dataset=load), output_dir, monitor)
     if logger == "mlflow":

@@ -99,7 +99,7 @@ class Plan(ReleaseTerms):
             accountant=self.accountant,
         )
 
-    def for_dataset(self, dataset: Dataset) -> Plan:
+    def for_dataset(self, dataset: Dataset, monitor: Monitor) -> Plan:
         """Returns the plan with the data set's budget classes, and with no more queries than its public pool has.
 
         Queries are left out only where nobody named their number (`fewer_queries`). Raises `InvalidValue` for settings
@@ -108,6 +108,9 @@ class Plan(ReleaseTerms):
         plan = self
         pool = len(dataset.public)
         if self.fewer_queries and self.num_queries > pool:
+            monitor.say(
+                f"num_queries={self.num_queries}: the public pool has {pool} samples, all are asked"
+            )
             settings = partial(plan.public_settings, num_queries=pool)
             plan = replace(plan, num_queries=pool, public_settings=settings)
         if dataset.budgets is not None:

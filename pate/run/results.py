@@ -28,14 +28,25 @@ from pate.report.metrics import (
     micro_f1,
     summarized,
 )
-from pate.report.report import Baselines, DataSummary, RunFigures, TeacherSummary, Verdict
+from pate.report.report import (
+    Baselines,
+    DataSummary,
+    Heading,
+    RunFigures,
+    TeacherSummary,
+    Verdict,
+)
 from pate.report.tensorboard import RunWriter
+from pate.run.baselines import BaselineModels
 from pate.run.bundle.model_card import publish
+from pate.run.folder import RunFolder
 from pate.run.payment import Payment
-from pate.run.plan import Plan
+from pate.run.places import Places
 from pate.run.plan_warnings import remedies_of
 from pate.run.release import privacy_of, summary_of, write_price
+from pate.run.students import TrainedStudent
 from pate.student import StudentModel
+from pate.teachers import Voter
 from pate.validation import VERSION
 from pate.votes.source import VoteSource
 
@@ -60,7 +71,6 @@ class Prediction:
 class Results:
     """Everything that a finished run knows."""
 
-    plan: Plan  # as it was used
     dataset: Dataset  # the data
     queries: Split  # the public samples that were asked
     payment: Payment  # what the ledger says of it
@@ -71,6 +81,10 @@ class Results:
     # the student and the models beside it, by the names of report.json
     models: Mapping[str, StudentModel]
     membership: Membership | None  # an attack on the student
+    teacher: Voter  # the recipe for teachers
+    heading: Heading = field(default_factory=Heading)  # what the run is called
+    # whether the report says what the release cost on the votes at hand
+    data_dependent: bool = False
     # why a model was not trained, by its name
     left_out: Mapping[str, str] = field(default_factory=dict)
 
@@ -85,7 +99,7 @@ class Results:
         baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
         dependent = None
         left_out = dict(self.left_out)
-        if self.plan.data_dependent:
+        if self.data_dependent:
             try:
                 dependent = self._data_dependent()
             except UnknownCost as error:
@@ -104,7 +118,7 @@ class Results:
                 scores["student"],
                 baselines,
                 num_answered=self.release.num_answered,
-                remedies=remedies_of(self.priced.aggregator, self.plan.teacher, data),
+                remedies=remedies_of(self.priced.aggregator, self.teacher, data),
                 better=self._better(),
             ),
             intervals={
@@ -124,10 +138,10 @@ class Results:
                 if data.preprocessing is None
                 else dict(data.preprocessing.origin) or None,
             ),
-            seed=self.plan.seed,
+            seed=self.payment.seed,
             versions={"pate": VERSION} | {package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
-            heading=self.plan.heading,
+            heading=self.heading,
             membership=self.membership,
             data_dependent=dependent,
             left_out=left_out,
@@ -143,7 +157,7 @@ class Results:
             self.priced.aggregator,
             self.votes.counts(),
             self.priced.shape,
-            self.plan.target_delta,
+            self.payment.budget.delta,
             self.release.answered,
         )
 
@@ -246,7 +260,7 @@ class Results:
         points = np.unique(
             np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int)
         )
-        asked = _ASKED.get(self.priced.won_by or "", self.plan.accountant)
+        asked = _ASKED.get(self.priced.won_by or "", self.payment.budget.accountant)
         budget = replace(self.payment.budget, accountant=asked)
         shapes = [replace(self.priced.shape, num_queries=count) for count in points.tolist()]
         values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]
@@ -254,35 +268,86 @@ class Results:
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
 
 
-def write_report(results: Results, events: RunWriter, *, started: float) -> Report:
-    """Writes what people read, and closes the events; `report.json`, which says that the run is complete, last."""
+def write_report(
+    folder: RunFolder,
+    *,
+    dataset: Dataset,
+    queries: Split,
+    priced: PricedRelease,
+    payment: Payment,
+    votes: VoteSource,
+    release: Release,
+    student: TrainedStudent,
+    baselines: BaselineModels,
+    membership: Membership | None,
+    teacher: Voter,
+    heading: Heading,
+    public_settings: str,
+    places: Places | None,
+    data_dependent: bool,
+    events: RunWriter,
+    started: float,
+) -> Report:
+    """Writes what people read, and closes the events; `report.json`, which says that the run is complete, last.
+
+    Args:
+        folder: the run's.
+        dataset: the data; the report has figures of its private records.
+        queries: the public samples that were asked.
+        priced: the release with the aggregator as it was used.
+        payment: what the ledger holds of it.
+        votes: of the teachers.
+        release: what was released of the votes.
+        student: learned from the release.
+        baselines: the models that it is compared with.
+        membership: an attack on the student.
+        teacher: the recipe for teachers.
+        heading: the name of the run, and what it is compared by.
+        public_settings: the text of `release/config.yaml`.
+        places: how teachers are spread over holders; None where there is one.
+        data_dependent: whether the report says what the release cost on the votes at hand.
+        events: gets the curves of the report.
+        started: when the run began, by `time.monotonic`.
+    """
     from pate.report.page import render_html  # loads matplotlib
 
+    results = Results(
+        dataset=dataset,
+        queries=queries,
+        payment=payment,
+        priced=priced,
+        votes=votes,
+        release=release,
+        curve=student.curve,
+        models={"student": student.model, **baselines.models},
+        membership=membership,
+        teacher=teacher,
+        heading=heading,
+        data_dependent=data_dependent,
+        left_out=baselines.left_out,
+    )
     report = results.report(duration_s=time.monotonic() - started)
-    plan = results.plan
-    data = results.dataset
-    folder = results.payment.folder
     figures = results.figures(report)
-    write_text(folder.release / "config.yaml", plan.public_settings(results.priced.aggregator))
+    write_text(folder.release / "config.yaml", public_settings)
     write_price(
-        results.release,
-        results.payment,
+        release,
+        payment,
         report.privacy,
-        plan.places(results.priced.shape.num_teachers),
+        places,
         name=report.heading.aggregator if report.heading.is_public else None,
-        data=data.name,
-        real=data.real,
+        data=dataset.name,
+        real=dataset.real,
         features=report.data.features,
     )
     publish(
-        results.models["student"],
+        student.model,
         folder.release,
         report.privacy,
         report.release,
-        data.preprocessing,
-        name=data.name,
-        kind=data.kind,
-        labels=data.label_names,
+        dataset.preprocessing,
+        name=dataset.name,
+        kind=dataset.kind,
+        labels=dataset.label_names,
     )
     write_text(folder.page, render_html(report, figures))
     if figures.gaps is not None:

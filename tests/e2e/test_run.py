@@ -280,8 +280,11 @@ def test_a_smaller_pool_is_asked_whole_where_nobody_named_a_number(tmp_path: Pat
     plan = small_plan(num_queries=600, fewer_queries=True, public_settings=published)
     assert train(plan, tmp_path).privacy.num_queries == 140
     assert (tmp_path / "release" / "config.yaml").read_text() == "num_queries: 140\n"
-    assert plan.fitted(small_dataset()).num_queries == 140
-    assert replace(plan, num_queries=140).fitted(small_dataset()).num_queries == 140
+    assert plan.for_dataset(small_dataset(), SilentMonitor()).num_queries == 140
+    assert (
+        replace(plan, num_queries=140).for_dataset(small_dataset(), SilentMonitor()).num_queries
+        == 140
+    )
 
 
 # no failure that would use up a delta below what draws can keep

@@ -7,7 +7,7 @@ import pytest
 
 from pate.data import Dataset
 from pate.data.embedded import DigitsGrid
-from pate.pipeline import reason_without_ceiling
+from pate.run.baselines import reason_without_all_records
 from pate.run.ensemble import by_epoch
 
 
@@ -17,16 +17,16 @@ def digits() -> Dataset:
 
 
 def test_the_setting_decides_and_else_the_size(digits: Dataset) -> None:
-    assert reason_without_ceiling(True, digits) is None
-    assert reason_without_ceiling(False, digits) == "all_records=false"
-    assert reason_without_ceiling(None, digits) is None
+    assert reason_without_all_records(True, digits) is None
+    assert reason_without_all_records(False, digits) == "all_records=false"
+    assert reason_without_all_records(None, digits) is None
     values = len(digits.private) * int(np.prod(digits.input_shape))
     count = 2 * 10**7 // values + 1
     inputs = np.broadcast_to(digits.private.inputs, (count, *digits.private.inputs.shape)).reshape(
         -1, *digits.input_shape
     )
     many = replace(digits.private, inputs=inputs, **_repeated(digits, count))
-    reason = reason_without_ceiling(None, replace(digits, private=many))
+    reason = reason_without_all_records(None, replace(digits, private=many))
     assert (
         reason
         == f"it takes long on {count * values:,} numbers of private inputs; all_records=true trains it"

@@ -1,0 +1,208 @@
+"""A run on one page: price, private training and votes, the paid release, the student and its report.
+
+Each step leaves a file and is skipped where that is there, so the same call continues a run that was stopped.
+"""
+
+from pate.validation import require_extra
+
+require_extra(__name__, "train")
+
+
+import os
+import time
+from os import PathLike
+from pathlib import Path
+
+from pate.data.dataset import require_dataset
+from pate.networks.device import all_cores
+from pate.report import Report
+from pate.report.tensorboard import RunWriter
+from pate.run.baselines import has_all_records_model, train_baselines
+from pate.run.budget_classes import budget_class_remarks, record_weights, repeat_records
+from pate.run.ensemble import Ensemble, deal, training_progress
+from pate.run.folder import RunFolder
+from pate.run.payment import Payment, require_entered
+from pate.run.plan import Plan, price
+from pate.run.plan_warnings import constant_student_warnings, plan_warnings
+from pate.run.progress import Monitor
+from pate.run.random_streams import RandomStreams
+from pate.run.release import release_once
+from pate.run.results import write_report
+from pate.run.sources import Sources, require_same_data
+from pate.run.student import membership
+from pate.run.students import KeptModels, StudentTraining
+
+
+@all_cores()
+def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Report:
+    """Runs a plan in a folder, or continues it there, and returns its report.
+
+    A finished run is not repeated: its report is returned as it is, and nothing more is spent. Raises `InvalidValue`
+    for a plan that cannot work, before anything is spent, and for a folder of another run or of other data.
+    """
+    started = time.monotonic()
+    monitor = monitor or Monitor()
+    folder = RunFolder(Path(output_dir))
+    with folder.opened(plan.settings):
+        if folder.report.exists():
+            return _finished_report(plan, folder, monitor)
+
+        # 1. The price. Of the private records it needs the number of groups alone; nothing is trained or spent.
+        #    `dataset.private` are the private records: all that is private below is a function of them.
+        sources = Sources.of(
+            plan.settings, folder.path
+        )  # before they are read: a later change is seen
+        with monitor.stage("reading the data"):
+            dataset = require_dataset(plan.load_dataset(), weighted=True)
+        plan = plan.for_dataset(dataset, monitor)
+        priced = price(plan, dataset, monitor)
+        num_teachers = priced.shape.num_teachers
+        payment = Payment(
+            priced,
+            plan,
+            folder,
+            data=dataset.private_digest(),
+            unit=plan.unit(dataset),
+            owners=dataset.owners,
+        )
+        folder.claim(
+            plan.settings,
+            data=dataset.digest(),
+            release=priced.identity,
+            private=dataset.private_digest(),
+        )
+        sources.write(folder)
+        warnings = plan_warnings(
+            dataset, plan.aggregator, plan.teacher, plan.student, num_teachers=num_teachers
+        )
+        for line in (*budget_class_remarks(dataset, priced), *priced.doubts, *warnings):
+            monitor.say(line)
+        payment.begin(monitor, redraw=plan.redraw)
+        streams = RandomStreams.of_run(folder.training_secret, plan.seed)
+        models = KeptModels(folder.models)
+
+        with RunWriter(folder.tensorboard if plan.tensorboard else None) as events:
+            # 2. Private: teachers learn from disjoint records, and vote on public samples.
+            #    `partition`, `ensemble`, `votes` and their files are for the owner of the records alone.
+            learned = repeat_records(dataset, priced)
+            partition = deal(
+                learned.private, num_teachers, folder.partition, streams.generator("partition")
+            )
+            progress = training_progress(plan.teacher, partition, folder)
+            _say_what_is_there(folder, progress, models, monitor)
+            ensemble = Ensemble.train(
+                plan.teacher,
+                learned,
+                partition,
+                num_queries=priced.shape.num_queries,
+                seeds=streams.seeds("teachers", num_teachers),
+                engine=plan.engine,
+                folder=folder,
+                monitor=monitor,
+                on_losses=events.teacher,
+                weights=record_weights(dataset, priced),
+            )
+            votes = ensemble.vote()
+            events.teachers()
+
+            # 3. The only way out: noise is drawn around the votes, and committed together with its charge. `release` is
+            #    not private: it has the stated epsilon, and may be published.
+            queries = ensemble.queries
+            release = release_once(
+                payment,
+                votes,
+                streams=streams,
+                student=plan.student,
+                inputs=queries.inputs,
+                names=ensemble.public_names,
+                monitor=monitor,
+                events=events,
+            )
+
+            # 4. The student learns from the release and public samples: it costs nothing more, and may be published.
+            seed = streams.seed("student")
+            pool = dataset.public.inputs[priced.shape.num_queries :]
+            students = StudentTraining(
+                student=plan.student,
+                pool=pool,
+                seed=seed,
+                models=models,
+                events=events,
+                monitor=monitor,
+            )
+            training_set = release.training_set(queries.inputs)
+            student = students.train("student", training_set)
+            student.model.save(folder.release / "student")
+            remedy = priced.aggregator.remedies["noise"]
+            for line in constant_student_warnings(
+                student.model, dataset.public.inputs, remedy=remedy
+            ):
+                monitor.say(line)
+
+            # 5. For the owner alone: baselines, the attack on the student and the report see private records, and no
+            #    epsilon covers them. `dataset`, `votes` and `baselines` are read for the last time in `write_report`;
+            #    with the end of this function no object holds a private record. The files outside of `release/` stay.
+            majority = priced.aggregator.noiseless_from(votes, payment)
+            baselines = train_baselines(
+                students,
+                dataset,
+                queries,
+                majority=majority.training_set(queries.inputs),
+                all_records=plan.all_records,
+                all_records_folder=folder.all_records_model,
+            )
+            payment.require_paid()
+            with monitor.stage("measuring what the student tells of its members"):
+                attack = membership(student.model, training_set, dataset, seed=seed)
+            with monitor.stage("writing the report"):
+                report = write_report(
+                    folder,
+                    dataset=dataset,
+                    queries=queries,
+                    priced=priced,
+                    payment=payment,
+                    votes=votes,
+                    release=release,
+                    student=student,
+                    baselines=baselines,
+                    membership=attack,
+                    teacher=plan.teacher,
+                    heading=plan.heading,
+                    public_settings=plan.public_settings(priced.aggregator),
+                    places=plan.places(num_teachers),
+                    data_dependent=plan.data_dependent,
+                    events=events,
+                    started=started,
+                )
+        models.remove()
+        return report
+
+
+def _finished_report(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
+    """Reads the report of a finished run; raises where its files, its data or its charge are not as it left them."""
+    folder.require_manifest()
+    if plan.ledger is not None:
+        require_entered(plan.ledger, folder)
+    require_same_data(folder, plan.settings, plan.load_dataset, monitor)
+    monitor.say(
+        f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again"
+    )
+    return Report.read(folder.report)
+
+
+def _say_what_is_there(
+    folder: RunFolder, training: str, models: KeptModels, monitor: Monitor
+) -> None:
+    """Says what a run that was stopped has done, none of which is done again."""
+    done = [training] if training else []
+    if os.path.lexists(folder.release / "release.npz"):
+        done.append("the release is drawn and paid for")
+    names = models.names
+    if has_all_records_model(folder.all_records_model):
+        names.append("all_records_model")
+    if names:
+        done.append(f"trained: {', '.join(name.replace('_', ' ') for name in names)}")
+    if done:
+        monitor.say(
+            f"output_dir={folder.path}: continues a run that was stopped; {'; '.join(done)}"
+        )
