@@ -59,6 +59,7 @@ class AutoAccountant(AccountantBesideRenyi):
         self._found: dict[float, tuple[float, Accountant]] = {}
 
     def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event `count` times; all accountants that it asks get the same events."""
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._composed.append((event, count))
@@ -67,15 +68,19 @@ class AutoAccountant(AccountantBesideRenyi):
         return self
 
     def get_epsilon(self, target_delta: float) -> float:
+        """Returns the least epsilon that one of its accountants bounds at `target_delta`."""
         return self._least(target_delta)[0]
 
     def get_delta(self, target_epsilon: float) -> float:
+        """Returns the least delta that one of its accountants bounds at `target_epsilon`."""
         return min(accountant.get_delta(target_epsilon) for accountant in self._accountants())
 
     def winner(self, target_delta: float) -> str:
+        """Returns the name of the accountant whose epsilon is the least."""
         return self._least(target_delta)[1].name
 
     def resolution(self, target_delta: float) -> float:
+        """Returns the resolution of the accountant whose epsilon is the least."""
         return self._least(target_delta)[1].resolution(target_delta)
 
     def _least(self, target_delta: float) -> tuple[float, Accountant]:

@@ -275,6 +275,7 @@ class OneBitEvent(BitEvent):
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
+        """The log-odds of the bit at each value of the gap."""
         return np.array(self.logits)
 
 
@@ -288,9 +289,11 @@ class ThresholdEvent(BitEvent):
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
+        """The log-odds of passing the threshold at each value, from the lowest on."""
         return self.log_odds_at(np.arange(self.num_values))
 
     def log_odds_at(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns the log-odds of passing the threshold at values, counted from the lowest."""
         z = (self.lowest + places) / self.noise_std
         return np.asarray(few_log_ndtr(z) - few_log_ndtr(-z))
 
@@ -319,6 +322,7 @@ class SampledGaussianEvent(LeafEvent):
 
     @property
     def is_replaced(self) -> bool:
+        """True where a neighbor has another record in place of one, rather than one more."""
         return self.adjacency is Adjacency.REPLACE_ONE
 
     @property
@@ -386,6 +390,7 @@ class SelectThenTestEvent(ComposedEvent):
 
     @property
     def selection(self) -> BoundedRangeEvent:
+        """The event of the selection, which comes first."""
         return cast(BoundedRangeEvent, self.events[0])
 
     @property

@@ -108,6 +108,7 @@ class LossGrid:
 
     @property
     def points(self) -> Array:
+        """The losses of the grid's points."""
         return np.asarray(
             np.arange(self.first, self.first + self.size, dtype=np.float64) * self.spacing
         )
@@ -177,14 +178,17 @@ class Box:
 
     @cached_property
     def up(self) -> float:
+        """The largest loss."""
         return float(self.ups[0])
 
     @cached_property
     def down(self) -> float:
+        """The smallest loss."""
         return float(self.downs[-1])
 
     @property
     def largest(self) -> float:
+        """The largest absolute loss."""
         return max(self.up, -self.down)
 
     @cached_property
@@ -212,6 +216,7 @@ class Span:
 
     @property
     def variance(self) -> float:
+        """The largest variance of a loss that lies in the span."""
         return self.length * self.length / 4
 
 
@@ -526,6 +531,7 @@ class Block:
         return replace(self, masses=masses, missing=missing * (1 + _OF_BLOCKS))
 
     def power(self, count: int, *, most: int) -> Self:
+        """Returns the distribution of the sum of `count` losses; the tails beyond `most` go to infinity."""
         square = self
         done = None
         while count:
@@ -537,6 +543,7 @@ class Block:
 
     @property
     def total(self) -> float:
+        """The sum of all masses, the missing one included."""
         return float(self.masses.sum()) + self.missing
 
 
@@ -649,6 +656,7 @@ class Profile:
     values: Array  # `[size]` the deltas
 
     def delta(self, epsilon: float) -> float:
+        """Returns an upper bound of delta at an epsilon."""
         grid = self.grid
         position = epsilon / grid.spacing - grid.first
         if position >= grid.size - 1:
@@ -765,6 +773,7 @@ class ExactAccountant(LossAccountant):
         self._mu_squared_of_winners = 0.0  # as releases of their counts
 
     def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event `count` times, by the pairs of distributions that dominate it."""
         steps: list[tuple[DominatingPairs, int]] = []
         mu_squared = winners = 0.0
         for leaf, times in _in_order(by_accesses(event), require_count("count", count, minimum=0)):

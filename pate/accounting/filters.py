@@ -79,6 +79,7 @@ class Spent:
     second: float = 0.0
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
+        """Returns what is spent after a price is charged `count` times."""
         return Spent(
             _added(self.amount, price.amount, count),
             self.failure_prob + price.failure_prob * count,
@@ -213,9 +214,11 @@ class PrivacyFilter(ABC):
         return Spent(self.amount(event), Fraction(failure_probability(event)), pure)
 
     def allows_failures(self, spent: Spent) -> bool:
+        """True where failure probabilities stay within their share of delta."""
         return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
 
     def admits(self, spent: Spent, event: Event) -> bool:
+        """True where an event still fits under the cap."""
         return self._holds(spent.plus(self.price(event)))
 
     def left(self, spent: Spent) -> float:
@@ -223,6 +226,7 @@ class PrivacyFilter(ABC):
         return max(0.0, self.budget - spent.amount)
 
     def affords(self, spent: Spent, event: Event) -> float:
+        """Returns how many times an event still fits under the cap; infinity for one that costs nothing."""
         price = self.price(event)
         fits = largest_count(
             lambda count: self._holds(spent.plus(price, count)), maximum=_MOST_TIMES
@@ -268,9 +272,11 @@ class RenyiFilter(PrivacyFilter):
         )
 
     def amount(self, event: Event) -> float:
+        """Returns the Renyi divergence of an event at the filter's order."""
         return float(rdp_curve(count_leaves(event), self._orders)[0])
 
     def epsilon(self, amount: float) -> float:
+        """Returns the epsilon of a Renyi divergence at the filter's order and delta."""
         found = rdp_to_epsilons(
             self._orders, np.array([amount]), target_delta=self.conversion_delta
         )
@@ -310,9 +316,11 @@ class ZCdpFilter(PrivacyFilter):
     _unit: ClassVar[str] = "rho of zCDP"
 
     def amount(self, event: Event) -> float:
+        """Returns the rho of an event."""
         return total_rho(event)
 
     def epsilon(self, amount: float) -> float:
+        """Returns the epsilon of a rho at the filter's delta."""
         return (
             math.inf
             if math.isinf(amount)
@@ -338,9 +346,11 @@ class GaussianFilter(PrivacyFilter):
     _unit: ClassVar[str] = "mu squared of Gaussian DP"
 
     def amount(self, event: Event) -> float:
+        """Returns the sum of the squared mu of Gaussian events."""
         return math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(event) if times)
 
     def epsilon(self, amount: float) -> float:
+        """Returns the epsilon of a squared mu at the filter's delta, rounded up."""
         if math.isinf(amount):
             return math.inf
         return gaussian_epsilon(math.sqrt(amount), target_delta=self.conversion_delta) * (
@@ -385,6 +395,7 @@ class GaussianOrRenyi(RenyiFilter):
     name: ClassVar[str] = "gaussian_or_renyi"
 
     def fixed_by(self, first: Event) -> PrivacyFilter:
+        """Returns the filter that the first event decides on: Gaussian where it is Gaussian."""
         allowed = self.max_failure_prob
         if not count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}:
             return RenyiFilter(
@@ -419,6 +430,7 @@ class GaussianAndRenyi(RenyiFilter):
 
     @property
     def conversion_delta(self) -> float:
+        """Half of the delta: each of the two filters has one half."""
         return super().conversion_delta / 2
 
     def price(self, event: Event) -> Spent:
@@ -459,6 +471,7 @@ class GaussianFirst(RenyiFilter):
     name: ClassVar[str] = "gaussian_first"
 
     def fixed_by(self, first: Event) -> PrivacyFilter:
+        """Returns the filter that the first event decides on."""
         gaussian = count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}
         kind = GaussianAndRenyi if gaussian else RenyiFilter
         made = kind(

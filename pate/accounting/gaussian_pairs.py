@@ -57,6 +57,7 @@ class ShiftedMaximum:
         return np.asarray(slope + (self.count - 1) * (log_ndtr(x - self.shift) - log_ndtr(x)))
 
     def loss_rounding(self, x: Array) -> Array:
+        """Returns a bound on the rounding errors of losses at points."""
         terms = np.abs(x) * self.shift + self.shift * self.shift / 2
         return np.asarray(
             _OF_LOSSES * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x)))
@@ -92,16 +93,19 @@ class SampledPair:
 
     @property
     def variance(self) -> float:
+        """The variance of the loss, to choose the spacing of a grid."""
         x = np.linspace(self.down - _NEAR, self.up + _NEAR, 2001)
         return float(np.sum(np.diff(self.first(x)[0]) * self.loss(x[1:]) ** 2))
 
     def loss(self, x: Array) -> Array:
+        """Returns the privacy losses at points."""
         first, second = (
             log_mixture_ratio(x, shift, self.sampling_prob) for shift in (self.up, self.down)
         )
         return np.asarray(first - second)
 
     def loss_rounding(self, x: Array) -> Array:
+        """Returns a bound on the rounding errors of losses at points."""
         return np.asarray(
             _OF_LOSSES
             * sum(2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down))
@@ -109,12 +113,15 @@ class SampledPair:
 
     @property
     def farthest(self) -> float:
+        """The point beyond which tails are bounded rather than computed."""
         return max(self.up, -self.down) + _FARTHEST
 
     def first(self, x: Array) -> tuple[Array, Array]:
+        """Returns the first distribution's cumulative probabilities and tails at points."""
         return mixture(x, -self.up, self.sampling_prob), mixture(-x, self.up, self.sampling_prob)
 
     def second(self, x: Array) -> tuple[Array, Array]:
+        """Returns the second distribution's cumulative probabilities and tails at points."""
         return mixture(x, -self.down, self.sampling_prob), mixture(
             -x, self.down, self.sampling_prob
         )

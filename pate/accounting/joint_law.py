@@ -104,6 +104,7 @@ class CandidateTypes:
     @classmethod
     @lru_cache(maxsize=32)  # made once for many questions
     def of(cls, event: SelectThenTestEvent) -> CandidateTypes:
+        """Makes the types of candidates that a selection followed by a test has."""
         logits = np.array(event.bit.logits)
         reach = event.bit.reach
         num_teachers = event.num_teachers
@@ -437,6 +438,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         self._joint: Counter[SelectThenTestEvent] = Counter()
 
     def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event `count` times; selections with their tests are kept apart for the joint law."""
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         found = select_then_tests(event, count)
@@ -446,9 +448,11 @@ class JointLawAccountant(AccountantBesideRenyi):
         return self
 
     def resolution(self, target_delta: float) -> float:
+        """Returns how finely the joint law is computed; 0 where there is none."""
         return _RESOLUTION if self._joint else 0.0
 
     def get_epsilon(self, target_delta: float) -> float:
+        """Returns the epsilon by the joint law, or by Renyi where that is less."""
         known = self._rdp.get_epsilon(target_delta)
         left = self.remaining_delta(target_delta)
         if not self._joint or not 0 < known < math.inf:

@@ -231,11 +231,13 @@ class LossDistribution:
         self.allowance = releases * math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
 
     def epsilon(self, target_delta: float) -> float:
+        """Returns the epsilon at a delta, what was cut off included."""
         if self._losses is None or target_delta <= self.allowance:
             return math.inf
         return float(self._losses.get_epsilon_for_delta(target_delta - self.allowance))
 
     def delta(self, target_epsilon: float) -> float:
+        """Returns the delta at an epsilon, what was cut off included."""
         if self._losses is None:
             return 1.0
         return min(1.0, float(self._losses.get_delta_for_epsilon(target_epsilon)) + self.allowance)
@@ -295,6 +297,7 @@ class PldAccountant(LossAccountant):
         self._composed: LossDistribution | None = None
 
     def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event `count` times, by the distribution of its privacy loss."""
         spent = list(leaves(by_accesses(event), count=require_count("count", count, minimum=0)))
         self._compose_renyi(event, count)
         for leaf, times in spent:

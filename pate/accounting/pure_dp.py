@@ -51,6 +51,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         self._counts: dict[float, int] = {}
 
     def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event `count` times, by its pure epsilon."""
         event = by_accesses(event)
         spent = leaves(event, count=require_count("count", count, minimum=0))
         for epsilon, times in [(pure_epsilon(leaf), times) for leaf, times in spent if times]:
@@ -61,12 +62,14 @@ class PureDpAccountant(AccountantBesideRenyi):
         return self
 
     def get_epsilon(self, target_delta: float) -> float:
+        """Returns the epsilon of the optimal composition of pure epsilons."""
         left = self.remaining_delta(target_delta)
         whole, searched = self._sum()
         bound = min(self._rdp.get_epsilon(left), whole)
         return min(bound, _epsilon(_mixed_log_tails(self._counts), left)) if searched else bound
 
     def get_delta(self, target_epsilon: float) -> float:
+        """Returns the delta of the optimal composition of pure epsilons."""
         require_non_negative("target_epsilon", target_epsilon)
         whole, searched = self._sum()
         bound = 0.0 if whole <= target_epsilon else self._rdp.get_delta(target_epsilon)

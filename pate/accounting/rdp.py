@@ -100,6 +100,7 @@ class Accountant(ABC):
         return copy.deepcopy(self)
 
     def compose_all(self, counted: Iterable[tuple[Event, int]]) -> Self:
+        """Adds events with how often each happens."""
         for event, count in counted:
             self.compose(event, count)
         return self
@@ -138,6 +139,7 @@ class RdpAccountant(Accountant):
 
     @property
     def parameters(self) -> dict[str, Any]:
+        """The orders, where they were given rather than refined."""
         return {} if self._refine else {"orders": self.orders.tolist()}
 
     @property
@@ -146,6 +148,7 @@ class RdpAccountant(Accountant):
         return {"num_events": f"{total:g}", **super()._counted}
 
     def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event `count` times, by its Renyi curve."""
         spent = count_leaves(event, count=require_count("count", count, minimum=0))
         self.rdp = self.rdp + rdp_curve(spent, self.orders)
         self.failure_prob += count * failure_probability(event)
@@ -165,6 +168,7 @@ class RdpAccountant(Accountant):
         return self
 
     def copy(self) -> Self:
+        """Returns an accountant that has spent the same, and goes its own way."""
         made = copy.copy(self)
         made._spent = {
             kind: (parts.copy(), times.copy()) for kind, (parts, times) in self._spent.items()
@@ -173,11 +177,13 @@ class RdpAccountant(Accountant):
         return made
 
     def get_epsilon(self, target_delta: float) -> float:
+        """Returns the epsilon at the order that makes it the least."""
         return self._best(
             partial(rdp_to_epsilons, target_delta=self.remaining_delta(target_delta))
         )[0]
 
     def get_delta(self, target_epsilon: float) -> float:
+        """Returns the delta at the order that makes it the least."""
         return min(
             1.0,
             self._best(partial(rdp_to_deltas, target_epsilon=target_epsilon))[0]
@@ -240,6 +246,7 @@ class AccountantBesideRenyi(Accountant):
         return self._rdp._counted | super()._counted
 
     def copy(self) -> Self:
+        """Returns an accountant that has spent the same, and goes its own way."""
         made = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, (list, dict, Accountant)):
@@ -273,6 +280,7 @@ class LossAccountant(AccountantBesideRenyi):
         """By losses, failures apart. `bound` is Renyi's, failures apart."""
 
     def get_epsilon(self, target_delta: float) -> float:
+        """Returns the least epsilon of those by losses, by hits and by Renyi."""
         by_hits = math.inf if self._by_hits is None else self._by_hits.get_epsilon(target_delta)
         # by overruns of accesses
         if self._by_hits is not None and self.failure_prob >= target_delta:
@@ -282,6 +290,7 @@ class LossAccountant(AccountantBesideRenyi):
         return min(bound, self._epsilon(left, bound)) if 0 < bound < math.inf else bound
 
     def get_delta(self, target_epsilon: float) -> float:
+        """Returns the least delta of those by losses, by hits and by Renyi."""
         by_hits = 1.0 if self._by_hits is None else self._by_hits.get_delta(target_epsilon)
         bound = min(by_hits, self._rdp.get_delta(target_epsilon))
         if not self.failure_prob < bound < 1:
@@ -372,6 +381,7 @@ class ZCdpAccountant(Accountant):
         return {"rho": f"{self.rho:g}", **super()._counted}
 
     def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event `count` times, by its rho."""
         event = by_accesses(event)
         self.rho = math.fsum(
             [self.rho, total_rho(event, count=require_count("count", count, minimum=0))]
@@ -380,10 +390,12 @@ class ZCdpAccountant(Accountant):
         return self
 
     def get_epsilon(self, target_delta: float) -> float:
+        """Returns the epsilon of the rho at `target_delta`."""
         left = self.remaining_delta(target_delta)
         return math.inf if math.isinf(self.rho) else zcdp_to_epsilon(self.rho, target_delta=left)
 
     def get_delta(self, target_epsilon: float) -> float:
+        """Returns the delta of the rho at `target_epsilon`."""
         delta = zcdp_to_delta(
             min(self.rho, float(np.finfo(float).max)), target_epsilon=target_epsilon
         )

@@ -102,6 +102,7 @@ class Pair:
 
     @property
     def losses(self) -> Array:
+        """The privacy loss of each outcome; -inf for one that has become impossible."""
         with np.errstate(divide="ignore"):  # -inf where an outcome has become impossible
             return np.log1p(self.excess)
 

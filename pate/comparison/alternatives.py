@@ -201,6 +201,7 @@ class GroupGradients:
 
     @classmethod
     def of(cls, features: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> Self:
+        """Makes the gradients of groups, rows of one group side by side."""
         _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
         order = np.lexsort((group, sizes[group]))
         return cls(features[order], labels[order].astype(np.float64), np.sort(sizes))
@@ -308,6 +309,7 @@ class Training:
 
     @property
     def num_groups(self) -> int:
+        """The number of private groups."""
         return self.bench.dataset.private.num_groups
 
     @cached_property
@@ -317,6 +319,7 @@ class Training:
 
     @cached_property
     def directions(self) -> PublicDirections:
+        """The principal directions of the public inputs."""
         return PublicDirections.of(self.public_inputs)
 
     def prevalence(self, noise_multiplier: float, rng: np.random.Generator) -> Array:
@@ -344,9 +347,11 @@ class NoisyModel:
 
     @cached_property
     def threshold(self) -> float:
+        """The threshold of probabilities that is expected to have the largest F1."""
         return expected_f1_threshold(self.predict_proba(self.public_inputs))
 
     def predict_proba(self, inputs: Any) -> Array:
+        """Predicts probabilities `[n, L]`, shrunk by the noise of the weights."""
         # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
         shrunk = 1 / np.sqrt(1 + math.pi / 8 * self.noise_variance)
         blocks = [
@@ -357,6 +362,7 @@ class NoisyModel:
         )
 
     def predict(self, inputs: Any) -> NDArray[np.bool_]:
+        """Predicts labels, bool `[n, L]`."""
         return np.asarray(self.predict_proba(inputs) >= self.threshold)
 
 
@@ -400,6 +406,7 @@ class Alternative(Method):
         *,
         concentrated: bool = False,
     ) -> Schedule:
+        """Returns the steps of training that suit a noise and a prevalence."""
         rate = self.rate(
             noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups
         )
@@ -414,13 +421,16 @@ class Alternative(Method):
         )
 
     def identity(self, bench: Bench) -> list[Any]:
+        """Returns all that decides the method's results beside data and budget."""
         return [full_text(self)]
 
     def columns(self, bench: Bench) -> dict[str, Any]:
+        """Returns the method's own columns of the table."""
         return {"adjacency": self.adjacency, "student": self.model_kind}
 
     @property
     def model_kind(self) -> str:
+        """The kind of model that it trains."""
         return "linear"
 
     @abstractmethod
@@ -438,6 +448,7 @@ class Alternative(Method):
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
+        """Returns the method at a budget, with the noise that meets it."""
         training = Training(bench)
         event_for = partial(self.event_for, num_groups=training.num_groups)
         if parameters is None:
@@ -506,6 +517,7 @@ class DpGradientDescent(Alternative):
         return (2 * clip * _multipliers(noise_multiplier)[1] / num_groups) ** 2
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Trains a linear model by noisy gradients of all groups."""
         for_prevalence, for_steps = RandomStreams(seed).generator("noise").spawn(2)
         of_prevalence, of_steps = _multipliers(noise_multiplier)
         private = training.bench.dataset.private
@@ -612,9 +624,11 @@ class DpSgd(Alternative):
 
     @property
     def model_kind(self) -> str:
+        """The kind of network that it trains."""
         return self.network
 
     def check(self, bench: Bench) -> None:
+        """Raises `InvalidValue` for a network that cannot take the inputs."""
         fits = self.network != "cnn" or bench.dataset.kind == "images"
         require(fits, "method.network", self.network, "linear or mlp: the inputs are no images")
 
@@ -634,6 +648,7 @@ class DpSgd(Alternative):
         return (2 * clip * noise_multiplier / expected) ** 2 / self.num_steps
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Trains a network by noisy gradients of sampled groups."""
         for_prevalence, for_steps = RandomStreams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
         prevalence = training.prevalence(

@@ -85,6 +85,7 @@ class NoisyWhole(Parameters):
 
     @property
     def noise(self) -> DiscreteLaplace:
+        """The discrete Laplace noise of a call."""
         return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)
 
 
@@ -98,10 +99,12 @@ class ThresholdCall(NoisyWhole):
 
     @property
     def sensitivity(self) -> int:
+        """How far one change moves the statistic."""
         return 1 if self.statistic == "count" else self.adjacency.gap_sensitivity
 
     @property
     def event(self) -> Event:
+        """The price of one call, whichever its answer."""
         return PureDpEvent(self.call_epsilon)
 
     @property
@@ -110,6 +113,7 @@ class ThresholdCall(NoisyWhole):
         return min(float(self.sensitivity * self.noise.rate), float(self.epsilon))
 
     def noisy(self, values: Any, rng: np.random.Generator) -> Integers:
+        """Returns values with fresh noise."""
         checked = require_values(values)
         return np.asarray(checked + self.noise.sample(checked.shape, rng))
 
@@ -201,10 +205,12 @@ class BetweenThresholds(ThresholdCall):
 
     @property
     def target(self) -> QTarget:
+        """The q-value of an answer between the thresholds."""
         width = (self.upper - self.lower) / self.sensitivity
         return target_charging.between_thresholds(self.call_epsilon, width=width)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> Sides:
+        """Tests one whole number `[]` or a batch `[Q]`: -1 below, 0 between the thresholds, 1 above."""
         noisy = self.noisy(values, rng)
         sides = np.asarray((noisy >= self.lower).astype(np.int64) + (noisy >= self.upper) - 1)
         return Sides(sides, np.asarray(sides == 0))
@@ -367,6 +373,7 @@ class SweepTopK(NoisyWhole):
 
     @property
     def event(self) -> Event:
+        """The price of a sweep: k hits of the target."""
         return _price(self.target, self.k, self.failure_prob)
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
@@ -427,6 +434,7 @@ class BoundaryWrapper:
 
     @property
     def event(self) -> Event:
+        """The price of one call, whichever its answer."""
         pure = PureDpEvent(self.target.epsilon)
         return ApproximateEvent(pure, self.failure_prob) if self.failure_prob > 0 else pure
 
@@ -439,6 +447,7 @@ class BoundaryWrapper:
         return min((1 + math.exp(min(self.target.epsilon, _LARGEST_EXPONENT))) * _STATED_ERROR, 0.5)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
+        """Draws an outcome, or the boundary, for one histogram `[d]` or each of a batch `[Q, d]`."""
         require_generator(rng)
         distribution = self.probabilities(votes)
         distributions = np.atleast_2d(distribution)
@@ -516,13 +525,16 @@ class RunTwice:
 
     @property
     def target(self) -> QTarget:
+        """The q-value of two answers that differ."""
         return target_charging.run_twice(pure_epsilon(self.mechanism))
 
     @property
     def event(self) -> Event:
+        """The price of two runs."""
         return SelfComposedEvent(self.mechanism.event, 2)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> TwoRuns:
+        """Runs the mechanism twice on one histogram `[d]` or each of a batch `[Q, d]`."""
         require_generator(rng)
         first = self.mechanism(votes, rng=rng)
         second = self.mechanism(votes, rng=rng)

@@ -50,6 +50,7 @@ class FixedKRegularizer(Parameters):
     penalty: float = field(metadata=NON_NEGATIVE)
 
     def __call__(self, candidate: int) -> float:
+        """Returns the votes that are added to a candidate: the fewer, the farther it is from k."""
         return 0.0 if candidate == self.k else -self.penalty * abs(candidate - self.k)
 
 
@@ -89,6 +90,7 @@ class Ranking:
 
     @cached_property
     def sorted_counts(self) -> NDArray[np.int64]:
+        """The counts in falling order, `[Q, d]`."""
         return self.sorted_keys // self.num_labels
 
     def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
@@ -177,6 +179,7 @@ class GapSelection(Parameters):
 
     @property
     def event(self) -> Event:
+        """The price of one selection."""
         if len(self.candidates) == 1:
             return NoOpEvent()
         # two gaps move against each other by 2 sens = `gap_range`, so the log-ratio of two chances by gap_range / scale
@@ -242,6 +245,7 @@ class GapSelection(Parameters):
 
     @property
     def has_weights(self) -> bool:
+        """True where the chances of all candidates have a closed form."""
         return self.noise in _CLOSED
 
     def weights(self, votes: NDArray[np.integer]) -> Weights:

@@ -218,6 +218,7 @@ class JointMechanism(TopKMechanism):
         """Classes, of one long histogram or of a few sequences, and which of them the winner of each row is in."""
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws sets of k labels for each query, `[Q, k]`."""
         # Many places are weighed by runs of equal counts. `JointTopK` looks at the losses at both ends, whose sequences
         # together win with a probability below exp(-60), only if its uniform number falls there.
         return top_k.draw_in_blocks(
@@ -262,15 +263,18 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
 
     @property
     def weight(self) -> float:
+        """The factor of losses in the exponent."""
         return self.range_of() / self.range_of_losses
 
     @property
     def event(self) -> Event:
+        """The price of one query."""
         return BoundedRangeEvent(self.range_of())
 
     def choose(
         self, falling: Counts, few: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
+        """Draws a set of k labels for rows of falling counts."""
         every = partial(JointClasses.of, falling, self.k, each=few)
         some = every() if few else JointClasses.likely(falling, self.k, weight=self.weight)
 
@@ -295,6 +299,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         ), chosen
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each set for one histogram."""
         outcomes, losses = self.losses_of(counts)
         return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
 
@@ -333,10 +338,12 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
     @property
     def weight(self) -> float:
+        """The factor of losses in the exponent."""
         return self.epsilon / self.range_of_losses
 
     @property
     def event(self) -> Event:
+        """The price of one query."""
         pure = PureDpEvent(self.epsilon)
         return ApproximateEvent(pure, self.failure_prob) if self.failure_prob else pure
 
@@ -374,6 +381,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
         return classes, largest_noisy(exact, noise, 1)[:, 0]
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each set for one histogram."""
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
         of_class = largest_distribution(
@@ -465,6 +473,7 @@ class CanonicalClasses:
 
     @property
     def error(self) -> float:
+        """A bound on the rounding errors of the logarithms of sizes."""
         known = self.log_sizes[np.isfinite(self.log_sizes)]
         return (len(self.log_sizes) + self.k + 8) * 2.0**-52 * (1 + float(np.abs(known).max()))
 
@@ -476,6 +485,7 @@ class CanonicalClasses:
         )
 
     def those(self, places: Counts | slice) -> Self:
+        """Returns some of the classes."""
         return replace(
             self,
             **{name: getattr(self, name)[places] for name in ("first", "low", "high", "log_sizes")},
@@ -591,6 +601,7 @@ class CanonicalTopK(BoundedRangeTopK):
 
     @property
     def event(self) -> Event:
+        """The price of one query."""
         return (
             BoundedRangeEvent(self.range_of())
             if self.noise == "gumbel"
@@ -598,10 +609,12 @@ class CanonicalTopK(BoundedRangeTopK):
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws sets of k labels for each query, `[Q, k]`."""
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return top_k.draw_in_blocks(counts, num_classes, partial(self._draw_block, rng))
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each set for one histogram."""
         d = len(counts)
         classes = CanonicalClasses.all(d, self.k)
         sizes = np.array(

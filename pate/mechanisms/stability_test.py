@@ -235,6 +235,7 @@ class StabilityTest(Parameters):
 
     @cached_property
     def event(self) -> Event:
+        """The price of one test, whichever its outcome."""
         with np.errstate(divide="ignore"):
             logits = np.log(self._probs) - np.log1p(-self._probs)
         return ApproximateEvent(
@@ -373,10 +374,12 @@ class CertifiedTable(Parameters):
 
     @property
     def num_teachers(self) -> int:
+        """The number of teachers that the table is for."""
         return len(self.numerators) - 1
 
     @cached_property
     def test(self) -> StabilityTest:
+        """Returns the stability test that passes with the table's probabilities."""
         probs = tuple(numerator / _GRID for numerator in self.numerators)
         return StabilityTest(
             pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency

@@ -131,6 +131,7 @@ class PureTopK(TopKMechanism):
 
     @property
     def event(self) -> Event:
+        """The price of one query."""
         return PureDpEvent(self.epsilon)
 
 
@@ -239,19 +240,23 @@ class PeelingTopK(BoundedRangeTopK):
 
     @property
     def noise_scale(self) -> float:
+        """The scale of the Gumbel noise, in votes."""
         return self.adjacency.gap_sensitivity / self.range_of(rounds=self.k)
 
     @property
     def event(self) -> Event:
+        """The price of one query: k rounds."""
         return accounting.SelfComposedEvent(
             accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), self.k
         )
 
     # one variable per count has the law of peeling
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws the k largest of noisy counts, in order, `[Q, k]`."""
         return _noisiest(counts, self.noise_scale, "gumbel", self.k, rng)
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
         return peel_distribution(
             utilities_of(counts, self.noise_scale), self.k, real_numbers.gumbel_argmax
         )
@@ -293,9 +298,11 @@ class PermuteAndFlipTopK(PureTopK):
 
     @property
     def event(self) -> Event:
+        """The price of one query: k rounds."""
         return accounting.SelfComposedEvent(PureDpEvent(self.epsilon / self.k), self.k)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws k labels, one after another, `[Q, k]`."""
         # An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
         # exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
         order, falling = falling_order(counts)
@@ -335,6 +342,7 @@ class PermuteAndFlipTopK(PureTopK):
         return picks
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
         return peel_distribution(
             utilities_of(counts, self.noise_scale), self.k, real_numbers.exponential_argmax
         )
@@ -422,9 +430,11 @@ class LipschitzTopK(PureTopK):
     noise: str = field(default="exponential", metadata=one_of(UNIT_NOISES))
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws the k largest of noisy counts, in order, `[Q, k]`."""
         return _noisiest(counts, self.noise_scale, self.noise, self.k, rng)
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
         return ordered_distribution(
             utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise]
         )
@@ -481,16 +491,19 @@ class LaplaceTopK(TopKMechanism):
 
     @property
     def event(self) -> Event:
+        """The price of one query."""
         pure = PureDpEvent(self.epsilon)
         return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws the k largest of noisy counts, in order, `[Q, k]`."""
         indices = _noisiest(
             counts, self.noise_scale(num_counts=counts.shape[1]), "laplace", self.k, rng
         )
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
         utilities = utilities_of(counts, self.noise_scale(num_counts=len(counts)))
         distribution = ordered_distribution(utilities, self.k, UNIT_NOISES["laplace"])
         return (
@@ -520,11 +533,13 @@ class GammaTopK(PureTopK):
         return self.adjacency.gap_sensitivity / (2 * self.epsilon)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws the k largest of noisy counts, in order, `[Q, k]`."""
         radius = draw_noise("exponential", (len(counts), counts.shape[1] + 1), rng).summed()
         noise = draw_noise("uniform", counts.shape, rng).times(radius)
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
         values = utilities_of(counts, self.noise_scale)
         shape = len(counts) + 1.0
         ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
@@ -564,6 +579,7 @@ class DomainTopK(TopKMechanism):
 
     @property
     def event(self) -> Event:
+        """The price of one query."""
         return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
@@ -602,6 +618,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws up to k labels of the limited domain, in order, `[Q, k]`."""
         indices, numbers = self._domain(counts)
         scale = Fraction(self.noise_scale)
         values = Values(
@@ -613,6 +630,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         return np.where(np.cumsum(picked < 0, axis=1) > 0, -1, picked)
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
         indices, numbers = self._domain(counts[None])
         ordered = peel_distribution(
             numbers[0] / self.noise_scale, self.k, real_numbers.gumbel_argmax
@@ -658,10 +676,12 @@ class TopStableTopK(DomainTopK):
 
     @property
     def gap_scale(self) -> float:
+        """The scale of the noise of gaps, in votes."""
         return 2 * self.threshold_scale
 
     @property
     def threshold_scale(self) -> float:
+        """The scale of the noise of the threshold, in votes."""
         return 2 * self.adjacency.gap_sensitivity / self.epsilon
 
     @property
@@ -676,6 +696,7 @@ class TopStableTopK(DomainTopK):
         return -2 * self.threshold_scale * math.log(u)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws the longest stable list of labels, in order, `[Q, k]`."""
         order, excess = self._excess(counts)
         threshold = draw_noise("laplace", (len(counts), 1), rng), -self.threshold_scale
         gaps = draw_noise("laplace", excess.shape, rng), self.gap_scale
@@ -689,6 +710,7 @@ class TopStableTopK(DomainTopK):
         return np.where(released < unfilled, released, -1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
         order, excess = self._excess(counts[None])
         kinks = excess[0] - self.threshold
         reach = _FAR_OUT * self.threshold_scale

@@ -79,6 +79,7 @@ class Places:
 
     @classmethod
     def of(cls, holders: Mapping[str, int]) -> Places:
+        """Makes the places of a roll's holders, the largest of which has the most teachers."""
         return cls(len(holders), max(holders.values()))
 
     @classmethod

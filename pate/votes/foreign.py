@@ -265,6 +265,7 @@ class ForeignVotes(VoteSource):
         return (np.asarray(read_teacher_votes(path) >= 0.5) for path in self.paths)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
+        """Yields the confidences of the files' teachers, `[c, Q, L]` a block."""
         self.require_teachers()
         arrays = (read_teacher_votes(path) for path in self.paths)
         return (array.astype(np.bool_) if array.dtype.kind in "iu" else array for array in arrays)
@@ -274,6 +275,7 @@ class ForeignVotes(VoteSource):
         return np.concatenate([block.mean(axis=1) for block in self.bits()])
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+        """Returns the counts of the files, `[Q, L]`; raises where they were counted without the limit."""
         known = [file.max_votes for file in self._files]
         if max_votes is not None and not all(
             most is not None and most <= max_votes for most in known

@@ -52,6 +52,7 @@ class RoundVotes(Weighted):
 
     @property
     def width(self) -> int:
+        """The number of public features, the constant included."""
         return int(self.public.shape[1])
 
     @abstractmethod
@@ -124,6 +125,7 @@ class MomentVotes(RoundVotes):
         self._sizes = np.sort(sizes[sizes > 0])
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        """Returns the sum of clipped votes against a student, in steps."""
         residuals = self._residuals(weights)
         answers = self._answers
         if answers is not None:
@@ -364,6 +366,7 @@ class ConvexVotes(MomentVotes):
         self._most_steps = int(steps)
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        """Returns the sum of clipped votes against a student, in steps."""
         residuals = self._residuals(weights) * label_scale
         gain = 1 + 1 / self.penalty
         clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)

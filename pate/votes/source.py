@@ -80,6 +80,7 @@ class TeacherShares(ShareSums):
         self.parts = 1 if weights is None else _PARTS
 
     def lengths(self) -> Integers:  # rounded up
+        """Returns how many teachers have shares of each length, rounded up."""
         lengths = np.linalg.norm(self.shares, axis=1)
         counted = lengths > 0
         places = np.floor(2 * np.log2(math.sqrt(self.num_labels) / lengths[counted]))
@@ -88,6 +89,7 @@ class TeacherShares(ShareSums):
         return np.bincount(places, each, NUM_LENGTHS).astype(np.int64)
 
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
+        """Returns the sum of clipped shares around a center, in steps."""
         votes = self.shares[:, None, :]
         return clipped.total(
             votes, center=center, num_teachers=self.num_teachers, weights=self.weights
@@ -190,6 +192,7 @@ class SumsAlone(VoteSource):
     expected: ClassVar[str]  # which aggregator can read them
 
     def bits(self) -> Any:
+        """Raises `InvalidValue`: there are sums, and no votes of single teachers."""
         raise InvalidValue(f"aggregator: expected {self.expected}")
 
     label_shares = bits
@@ -310,6 +313,7 @@ class MadeUpVotes(VoteSource):
         )
 
     def bits(self) -> Iterator[Bits]:
+        """Yields the made-up votes of all teachers, `[c, Q, L]` a block."""
         size = max(1, _BLOCK_ENTRIES // self._counts.size)
         for first in range(0, self.num_teachers, size):
             teachers = np.arange(first, min(first + size, self.num_teachers))[:, None, None]

@@ -267,9 +267,11 @@ class StoredVotes(VoteSource):
         self.num_labels = store.num_labels
 
     def bits(self) -> Iterator[Bits]:
+        """Yields the stored votes, `[c, Q, L]` a block."""
         return self.store.blocks()
 
     def label_shares(self) -> Array:
+        """Returns each teacher's share of votes for each label, `[N, L]`."""
         return np.concatenate([block.mean(axis=1) for block in self.bits()])
 
 
@@ -499,6 +501,7 @@ class SumFile(HoldersFile):
 
     @property
     def num_teachers(self) -> int:
+        """The number of teachers behind the sum."""
         return sum(head.num_teachers for head in self.heads)
 
     @classmethod
@@ -679,6 +682,7 @@ class GatheredVotes(VoteSource):
 
     @classmethod
     def read(cls, paths: Sequence[Path | str]) -> GatheredVotes:
+        """Reads files of votes or of sums."""
         return cls(
             [SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths]
         )
@@ -700,6 +704,7 @@ class GatheredVotes(VoteSource):
         return found
 
     def bits(self) -> Iterator[Bits]:
+        """Yields the votes of all files, `[c, Q, L]` a block."""
         return chain.from_iterable(file.bits() for file in self._vote_files())
 
     def confidences(self) -> Iterator[NDArray[Any]]:
@@ -723,6 +728,7 @@ class GatheredVotes(VoteSource):
         return np.concatenate([file.label_shares() for file in files])
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
+        """Raises `InvalidValue`: files hold the votes of one cast."""
         self._vote_files()
         rule = (
             "aggregator.rounds=1, one cast, as vote files hold; rounds ask each "

@@ -114,6 +114,7 @@ class HeldStream(_Held):
 
     @state.setter
     def state(self, value: Any) -> None:
+        """Raises `InvalidValue`: the state of a secret stream is neither shown nor set."""
         rule = "as it comes, as a stream that is set back draws the same noise again"
         raise InvalidValue(f"bit_generator.state=(not shown): expected {rule}")
 

@@ -77,6 +77,7 @@ class DiscreteLaplace:
         return cls(Fraction(steps, _GRID))
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+        """Draws exact discrete Laplace noise of a shape."""
         require_generator(rng)
         steps = self.rate.denominator
         per_unit = self.rate.numerator
@@ -162,6 +163,7 @@ class RoundedGaussian(Parameters):
         require(self.std <= LARGEST_STD, "std", self.std, f"at most 2**44 = {LARGEST_STD:.0f}")
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+        """Draws Gaussian noise of a shape, rounded to whole numbers."""
         require_generator(rng)
 
         def candidates(count: int) -> tuple[Integers, Bits]:
@@ -259,6 +261,7 @@ class DiscreteGaussian(Parameters):
         )
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+        """Draws exact discrete Gaussian noise of a shape."""
         require_generator(rng)
         noise = np.empty(math.prod(shape), dtype=np.int64)
         for start in range(0, len(noise), _AT_ONCE):
@@ -267,6 +270,7 @@ class DiscreteGaussian(Parameters):
         return noise.reshape(shape)
 
     def mass(self, values: ArrayLike) -> Array:
+        """Returns the probability of each value."""
         total = 2 * math.fsum(_weights(self.variance, 40.0)) - 1
         return np.asarray(
             np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total
