@@ -1,21 +1,18 @@
 """The accountant that asks the others: the least of their bounds, of those that are affordable."""
 
 from collections import Counter
-from importlib.util import find_spec
 from typing import Self
 
 from pate.accounting import events
 from pate.accounting.events import Event
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
-from pate.accounting.pld import PldAccountant
 from pate.accounting.rdp import Accountant, AccountantBesideRenyi
 from pate.validation import require_probability
 
 # Kinds that optimal composition does not know, or is not the tightest for.
 _OTHERS = (
     events.ZCdpEvent,
-    events.NoisyMaxGaussianEvent,
     events.SmoothSensitivityEvent,
     events.SessionEvent,
 )
@@ -23,7 +20,6 @@ _STEPS = {kind for kind in events.KINDS.values() if not issubclass(kind, _OTHERS
 _MOST_DIFFERENT = 64  # events
 _MOST_STEPS = 200_000
 _MOST_WORK = 3000  # of `ExactAccountant.work`: half a second or so
-_MOST_OF_PLD = 12  # different events
 _MOST_OF_JOINT_LAW = 2  # different events
 # teachers over the scale of the selection's noise: beyond, the joint law saves little
 _MOST_SCALES = 60.0
@@ -32,16 +28,16 @@ _MOST_SCALES = 60.0
 class AutoAccountant(AccountantBesideRenyi):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds; the default.
 
-    It asks the Renyi accountant. It asks optimal composition, if that knows every event and takes few seconds.
-    It asks loss distributions, if an event is a noisy maximum with Gaussian noise and dp-accounting is installed. And
-    it asks the joint law of selection and test, for a stable top-k of at most 60 times as many votes as its noise.
+    It asks the Renyi accountant. It asks optimal composition, if that knows every event and takes few seconds. And it
+    asks the joint law of selection and test, for a stable top-k of at most 60 times as many votes as its noise. No
+    figure depends on what else is installed.
 
     Each bound holds for what was composed, so the least does, whose accountant `winner` names. None holds for prices
-    that were chosen by looking at outputs. Figures depend on whether dp-accounting is installed, and on what optimal
-    composition would take: more than 180 queries with an optimal table of the stability test are not composed so.
+    that were chosen by looking at outputs. Figures depend on what optimal composition would take: more than 180 queries
+    with an optimal table of the stability test are not composed so.
 
-    Optimal composition holds for the order of its steps. With `any_order` it is not asked, and the figure holds for
-    whatever order the events had.
+    Optimal composition holds for the order of its steps. With `any_order` it is asked for noisy maxima alone, step by
+    step, and the figure holds for whatever order the events had.
 
     >>> from pate.accounting import BoundedRangeEvent
     >>> spent = AutoAccountant().compose(BoundedRangeEvent(0.1), 20)
@@ -95,7 +91,7 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._found[target_delta]
 
     def _accountants(self) -> list[Accountant]:
-        """Those to ask: of loss distributions and optimal composition one that is quick and knows every event."""
+        """Returns those to ask: the two slow ones only where they are quick and know every event."""
         if self._asked is not None:
             return self._asked
         asked = self._asked = [self._rdp]
@@ -113,12 +109,12 @@ class AutoAccountant(AccountantBesideRenyi):
             for leaf, times in events.leaves(events.by_accesses(event), count=count):
                 if times > 0 and not isinstance(leaf, events.GaussianEvent):
                     different[leaf] += times
-        # A noisy maximum's loss distribution is tighter than Renyi's bound, and optimal composition is not.
-        by_loss = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in different)
         few = len(different) <= _MOST_DIFFERENT and different.total() <= _MOST_STEPS
-        if by_loss and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
-            asked.append(PldAccountant().compose_all(self._composed))
-        elif not self.any_order and few and set(map(type, different)) <= _STEPS:
-            exact = ExactAccountant().compose_all(self._composed)
-            asked += [exact] if exact.work() <= _MOST_WORK else []
+        # Of steps in any order, whose pairs are chosen one by one, Renyi's bound is the tighter but for noisy maxima.
+        has_maximum = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in different)
+        composable = few and set(map(type, different)) <= _STEPS
+        if composable and (has_maximum or not self.any_order):
+            exact = ExactAccountant(any_order=self.any_order).compose_all(self._composed)
+            if exact.work() <= _MOST_WORK:
+                asked.append(exact)
         return asked

@@ -34,6 +34,7 @@ from pate.accounting import events
 from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
 from pate.accounting.events import Event, LeafEvent, by_accesses
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, discretized_loss
+from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
 from pate.accounting.rdp import LossAccountant
 from pate.accounting.renyi import bit_pairs
 from pate.accounting.special import Array, convex_minorant, log_expit
@@ -46,6 +47,8 @@ from pate.accounting.winner import (
 )
 from pate.validation import InvalidValue, require_count
 
+# One pair, which nobody chooses. The losses of many are summed, before those of all other steps.
+FixedPair = SampledPair | NoisyMaximum
 # by how many points a loss moves the grid; weights of the point there and of the next
 Shift = tuple[int, float, float]
 Shifts = tuple[Shift, ...]
@@ -74,9 +77,14 @@ CAPACITY = 720
 """Of a block, in quarters of a step: enough that it gives away little, with many divisors, as releases repeat."""
 # points up to the reach where the losses of a fixed pair are summed: a second's work at most
 _MOST_CONVOLVED = 6000
+_MISSING_OF_A_MAXIMUM = 1e-15  # of the mass of its loss: there the grid of one release ends
+_ROUNDING_OF_A_MAXIMUM = (
+    1e-13  # added to its profile: above what double precision computes too small
+)
 _ENORMOUS = 30.0
 _COST = 4
 _COST_OF_A_WINNER = 10
+_COST_OF_A_MAXIMUM = 240  # of all steps with the same noise: the profile of one
 # of the variance of all losses: what the wider spacing between blocks may add
 _WIDENING_BETWEEN_BLOCKS = 3e-4
 _DEVIATIONS = 9.2
@@ -220,7 +228,7 @@ class Span:
         return self.length * self.length / 4
 
 
-DominatingPairs = Box | Span | ShiftedMaximum | SampledPair | Winner
+DominatingPairs = Box | Span | ShiftedMaximum | FixedPair | Winner
 Steps = tuple[tuple[DominatingPairs, int], ...]
 Run = tuple[DominatingPairs, ...]
 
@@ -428,9 +436,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
         case events.GaussianEvent() | events.SampledGaussianEvent(sampling_prob=1):
             return ShiftedMaximum(1, 1 / event.noise_multiplier)
         case events.NoisyMaxGaussianEvent():
-            # The pair of which every hockey stick is above the release's (docs/proofs/gap_selection.md, step 5).
-            count = event.num_candidates - 1
-            return ShiftedMaximum(count, 2 / event.noise_multiplier) if count > 0 else None
+            return NoisyMaximum(event) if event.num_candidates > 1 else None
         case events.WinnerEvent():
             if SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
                 return winner_pairs(event.noise_multiplier, event.num_moving)
@@ -547,10 +553,12 @@ class Block:
         return float(self.masses.sum()) + self.missing
 
 
-def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible: float) -> Block:
-    """The pair above all steps, in this order."""
-    runs = Counter(_runs(steps))
-    fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, SampledPair)]
+def composed_in_blocks(
+    steps: Steps, *, spacing: float, reach: float, negligible: float, any_order: bool = False
+) -> Block:
+    """Returns the pair above all steps in this order, or in any order, where each is a block of its own."""
+    runs = Counter(_runs(steps, capacity=0 if any_order else CAPACITY))
+    fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, FixedPair)]
     negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
     number = runs.total() + sum(times for _, times in fixed)
@@ -580,12 +588,25 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
     return reduce(lambda one, other: one.times(other, most=most), blocks)
 
 
-def _repeated(pair: SampledPair, times: int, grid: LossGrid, negligible: float) -> Block:
-    """The losses of one fixed pair, summed, as nobody chooses between its steps; infinite beyond the grid."""
-    block = Block(
-        *discretized_loss(pair, grid.spacing, grid.size, missing=negligible), grid.spacing
-    )
-    return block.power(times, most=grid.first + grid.size)
+def _repeated(pair: FixedPair, times: int, grid: LossGrid, negligible: float) -> Block:
+    """Returns the summed losses of one fixed pair, as nobody chooses between its steps; infinite beyond the grid."""
+    most = grid.first + grid.size
+    if isinstance(pair, NoisyMaximum):
+        block = _maximum_block(pair, grid.spacing, most)
+    else:
+        masses, missing = discretized_loss(pair, grid.spacing, grid.size, missing=negligible)
+        block = Block(masses, missing, grid.spacing)
+    return block.power(times, most=most)
+
+
+@lru_cache(maxsize=16)
+def _maximum_block(pair: NoisyMaximum, spacing: float, most: int) -> Block:
+    """Returns a pair above a noisy maximum, with losses of at most `most` times the spacing."""
+    size = min(math.ceil(pair.reach(_MISSING_OF_A_MAXIMUM) / spacing) + 1, most)
+    epsilons = np.arange(-size, size + 1, dtype=np.float64) * spacing
+    # At 0 and above alone: neighbors can be exchanged, so that the mirror image holds below.
+    profile = noisy_maximum_profile(pair.event, epsilons)[size:] + _ROUNDING_OF_A_MAXIMUM
+    return Block.above(np.minimum(profile, 1.0), spacing)
 
 
 @lru_cache(maxsize=6)
@@ -612,40 +633,32 @@ def _in_one(steps: Steps) -> bool:
 
 def _cost(pairs: DominatingPairs) -> int:
     """How long a step takes, in the units of `CAPACITY`; those of a fixed pair are one convolution."""
-    return (
-        0
-        if isinstance(pairs, SampledPair)
-        else _COST_OF_A_WINNER
-        if isinstance(pairs, Winner)
-        else _COST
-    )
+    if isinstance(pairs, FixedPair):
+        return 0
+    return _COST_OF_A_WINNER if isinstance(pairs, Winner) else _COST
 
 
-def _runs(steps: Steps) -> Iterator[Run]:
-    """Consecutive steps, as many at a time as a block holds; those of a fixed pair need none."""
+def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
+    """Yields consecutive steps, as many at a time as a block holds; those of a fixed pair need none."""
     run = list[DominatingPairs]()
-    left = CAPACITY
+    left = capacity
     for pairs, times in steps:
-        for _ in range(0 if isinstance(pairs, SampledPair) else times):
+        for _ in range(0 if isinstance(pairs, FixedPair) else times):
             run.append(pairs)
             left -= _cost(pairs)
             if left <= 0:
                 yield tuple(run)
                 run = []
-                left = CAPACITY
+                left = capacity
     if run:
         yield tuple(run)
 
 
 def _largest(pairs: DominatingPairs, *, otherwise: float) -> float:
     """The largest loss of one step where it has one."""
-    return (
-        pairs.up
-        if isinstance(pairs, Box)
-        else pairs.length
-        if isinstance(pairs, Span)
-        else otherwise
-    )
+    if isinstance(pairs, Box):
+        return pairs.up
+    return pairs.length if isinstance(pairs, Span) else otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -686,17 +699,29 @@ class Profile:
 
 @lru_cache(maxsize=16)
 def composed(
-    steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bool = True
+    steps: Steps,
+    *,
+    reach: float,
+    smallest_delta: float,
+    in_blocks: bool = True,
+    any_order: bool = False,
 ) -> Profile:
-    """The profile of steps taken in this order; remembered, as the same release is priced again and again."""
+    """Returns the profile of steps taken in this order, or in any order.
+
+    It is remembered, as the same release is priced again and again.
+    """
     num_steps = sum(times for _, times in steps)
     negligible = _NEGLIGIBLE * smallest_delta / num_steps
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
     # the widest spacing at which interpolation adds little
     narrow = math.sqrt(4 * _WIDENING * variance / num_steps)
-    if in_blocks and not _in_one(steps):
+    if any_order or (in_blocks and not _in_one(steps)):
         block = composed_in_blocks(
-            steps, spacing=_aligned(narrow, steps), reach=reach, negligible=negligible
+            steps,
+            spacing=_aligned(narrow, steps),
+            reach=reach,
+            negligible=negligible,
+            any_order=any_order,
         )
         deltas = block.profile()[len(block.masses) // 2 :]
         return Profile(
@@ -704,9 +729,7 @@ def composed(
         )
     # Spaced so that interpolation widens the losses little, and that the widest steps move by whole points.
     most = (
-        _MOST_CONVOLVED
-        if any(isinstance(pairs, SampledPair) for pairs, _ in steps)
-        else _MOST_POINTS
+        _MOST_CONVOLVED if any(isinstance(pairs, FixedPair) for pairs, _ in steps) else _MOST_POINTS
     )
     spacing = _aligned(max(min(reach / _POINTS_PER_REACH, narrow), reach / most), steps)
     first = -math.ceil(min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0) * reach / spacing) - 1
@@ -714,7 +737,7 @@ def composed(
     made: dict[DominatingPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))
     for pairs, times in reversed(steps):
-        if isinstance(pairs, SampledPair):
+        if isinstance(pairs, FixedPair):
             block = _repeated(pairs, times, grid, negligible)
             values = fixed_pair_step(grid, block.masses, block.missing)(values)
             continue
@@ -739,19 +762,20 @@ def _aligned(spacing: float, steps: Steps) -> float:
 
 
 class ExactAccountant(LossAccountant):
-    """Composes one-bit, bounded-range, pure-DP, Gaussian and sampled Gaussian events optimally, whoever adapts.
+    """Composes bits, bounded ranges, pure DP, Gaussians, their maxima and samples optimally, whoever adapts.
 
     Formal guarantees, for the adjacency that the events were made for:
         * The best play of an adversary who picks two neighbors anew for every step, having seen all losses before, is
           never better than these figures; their own rounding is covered.
         * Gaussians alone are exact. Sampled Gaussians have one worst pair, whose losses are summed; a unit that comes
-          or goes does so in the same way at all of them. A noisy maximum with Gaussian noise is replaced by a pair that
-          dominates it: the bound is not the best play, and the PLD accountant's is tighter.
+          or goes does so in the same way at all of them. A noisy maximum with Gaussian noise is replaced by one pair
+          that dominates it, whose losses are summed: the bound is not the best play.
         * Never above the Renyi accountant, the price of noisy counts whose winner alone is released, or that of a
           session by its hits: the smallest of these bounds is returned.
 
-    Edge cases: the bound is for steps in the order of the event, but Gaussians, sampled ones too, count as the first,
-    which gives the adversary of the others the most freedom. More than 180 other steps are composed in blocks, some
+    Edge cases: the bound is for steps in the order of the event, but Gaussians, their samples and maxima count as the
+    first, which gives the adversary of the others the most freedom. With `any_order` each step is replaced by one pair
+    that dominates it, and the bound holds for every order. More than 180 other steps are composed in blocks, some
     tenths of a percent above the best play, unless `in_blocks` is False. Then every step takes some milliseconds, as
     for optimal tables of the stability test, whose losses can be enormous. Epsilons above 500 and deltas below 1e-187
     are those of the Renyi accountant. Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022;
@@ -765,9 +789,10 @@ class ExactAccountant(LossAccountant):
 
     name = "exact"
 
-    def __init__(self, *, in_blocks: bool = True) -> None:
+    def __init__(self, *, in_blocks: bool = True, any_order: bool = False) -> None:
         super().__init__()
         self.in_blocks = in_blocks
+        self.any_order = any_order
         self._steps: list[tuple[DominatingPairs, int]] = []
         self._mu_squared = 0.0
         self._mu_squared_of_winners = 0.0  # as releases of their counts
@@ -803,9 +828,12 @@ class ExactAccountant(LossAccountant):
     def work(self) -> int:
         """How long the first reading takes, in quarters of a step of some milliseconds; repeated blocks take none."""
         steps = tuple(self._steps)
-        if _in_one(steps):
-            return sum(times * _cost(pairs) for pairs, times in steps)
-        return sum(sum(map(_cost, run)) for run in set(_runs(steps)))
+        maxima = {pairs for pairs, _ in steps if isinstance(pairs, NoisyMaximum)}
+        work_of_maxima = _COST_OF_A_MAXIMUM * len(maxima)
+        if _in_one(steps) and not self.any_order:
+            return work_of_maxima + sum(times * _cost(pairs) for pairs, times in steps)
+        runs = set(_runs(steps, capacity=0 if self.any_order else CAPACITY))
+        return work_of_maxima + sum(sum(map(_cost, run)) for run in runs)
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
         alone = partial(gaussian_epsilon, target_delta=target_delta)
@@ -855,7 +883,7 @@ class ExactAccountant(LossAccountant):
             return None
         fixed = Counter[DominatingPairs]()
         for pairs, times in parts:
-            fixed[pairs] += times * isinstance(pairs, SampledPair)
+            fixed[pairs] += times * isinstance(pairs, FixedPair)
         gaussians = [(ShiftedMaximum(1, mu), 1)] if mu > 0 else []
         steps: Steps = (
             *gaussians,
@@ -868,7 +896,13 @@ class ExactAccountant(LossAccountant):
         reach = min(float(epsilons.min()), beyond)
         if not _SMALLEST_REACH < reach < _LARGEST_REACH:
             return None
-        return composed(steps, reach=reach, smallest_delta=10.0**-level, in_blocks=self.in_blocks)
+        return composed(
+            steps,
+            reach=reach,
+            smallest_delta=10.0**-level,
+            in_blocks=self.in_blocks,
+            any_order=self.any_order,
+        )
 
 
 def _mu_squared(noise_multiplier: float, count: int) -> float:

@@ -8,7 +8,6 @@ dominates the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/p
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from functools import lru_cache, reduce
 from importlib import import_module
 from types import ModuleType
@@ -19,20 +18,12 @@ import numpy as np
 from pate.accounting import events
 from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
 from pate.accounting.gaussian_pairs import sampled_gaussian_profiles
+from pate.accounting.noisy_maximum import noisy_maximum_profile
 from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve
 from pate.accounting.renyi import bit_pairs
-from pate.accounting.special import Array, convex_minorant, log_ndtr, lower_hull, ndtr
+from pate.accounting.special import Array, log_ndtr, lower_hull, ndtr
 from pate.validation import require_count, require_extra
 
-_BISECTIONS = 70
-_FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
-_FARTHEST_OF_ALL = 1e100  # its square is a number; for shifts so small that no place has a loss
-# of the maximum that is cut into cells
-_LOWEST = -12.0
-_HIGHEST = 9.5
-_CELLS = 600
-_POINTS = 6000
-_LARGEST_LOSS = 300.0  # beyond it a loss counts as infinite
 # no grid is made for epsilons outside this range
 _SMALLEST_EPSILON = 1e-9
 _LARGEST_EPSILON = 300.0
@@ -43,74 +34,6 @@ _ROUNDING = 1e-13  # added to every profile: above what double precision compute
 _FEWEST_POINTS = 2.0**10
 _MOST_POINTS = 2.0**17
 _POINTS_PER_RELEASE = 2**10
-
-
-def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) -> Array:
-    """An upper bound for the hockey stick of (M + shift, M' - shift) against (M, M'), independent: `[E]`."""
-    # M' is cut into cells whose masses go to both ends so that both distributions keep theirs, and M's hockey stick is
-    # read off chords: both are upper bounds.
-    # the loss of M' - shift against M' rises as x falls
-    x = np.linspace(_HIGHEST, _LOWEST - shift, _CELLS + 1)
-    losses = -shift * x - shift * shift / 2 + (falling - 1) * (log_ndtr(x + shift) - log_ndtr(x))
-    kept = losses <= _LARGEST_LOSS
-    x = x[kept]
-    losses = losses[kept]
-    if len(x) < 2:
-        return np.ones_like(epsilons)
-    moved = np.exp(falling * log_ndtr(x + shift))
-    still = np.exp(falling * log_ndtr(x))
-    mass = moved[:-1] - moved[1:]
-    other = still[:-1] - still[1:]
-    ratio = np.exp(losses)
-    width = ratio[1:] - ratio[:-1]
-    upper = np.clip((mass - ratio[:-1] * other) / np.where(width > 0, width, 1.0), 0.0, other)
-    masses = np.append(1 - moved[0], upper * ratio[1:])  # farther up the loss is smaller
-    masses[:-1] += np.maximum(mass - upper * ratio[1:], 0.0)
-    points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _POINTS)
-    alone = moved_maximum(rising, shift, points)
-    factors = np.exp(points)
-    total = np.full_like(epsilons, float(moved[-1]))
-    for loss, each in zip(losses.tolist(), masses.tolist(), strict=True):
-        total += each * np.interp(np.exp(epsilons - loss), factors, alone)
-    return total
-
-
-def moved_maximum(count: int, shift: float, epsilons: Array) -> Array:
-    """The hockey stick of M + shift against M, M the largest of `count` standard normals; the shift of either sign."""
-    # At t the noise is x = t, or -t where M is lowered: there the loss, rising in t, meets its target.
-    side = math.copysign(1.0, shift)
-    size = abs(shift)
-    t = _root(
-        lambda t: (
-            t * size
-            - size * size / 2
-            + (count - 1) * (log_ndtr(side * t - shift) - log_ndtr(side * t))
-        ),
-        epsilons,
-        size,
-    )
-    if shift > 0:
-        return np.asarray(
-            np.exp(epsilons) * np.expm1(count * log_ndtr(t)) - np.expm1(count * log_ndtr(t - shift))
-        )
-    return np.asarray(
-        np.exp(count * log_ndtr(-t - shift)) - np.exp(epsilons + count * log_ndtr(-t))
-    )
-
-
-def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Array:
-    """Where a rising function of the noise meets its targets, by bisection; an error there costs its square."""
-    farthest = min(
-        (float(np.abs(targets).max()) + shift * shift) / shift + shift + _FARTHEST, _FARTHEST_OF_ALL
-    )
-    low = np.full_like(targets, -farthest)
-    high = np.full_like(targets, farthest)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        before = rising(middle) < targets
-        low = np.where(before, middle, low)
-        high = np.where(before, high, middle)
-    return (low + high) / 2
 
 
 def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
@@ -153,7 +76,7 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
                     np.maximum(profile, more - factor * less, out=profile)
             return profile
         case events.NoisyMaxGaussianEvent():
-            return _maximum_profile(event, epsilons)
+            return noisy_maximum_profile(event, epsilons)
     # The best conversion of the Renyi curve at any order, both ways round. Its convex minorant is what dominates.
     orders = DEFAULT_ORDERS
     rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
@@ -168,30 +91,6 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
     return np.asarray(
         np.minimum(forward, np.where(epsilons < 0, 1 - factor + factor * backward, 1.0))
     )
-
-
-def _maximum_profile(event: events.NoisyMaxGaussianEvent, epsilons: Array) -> Array:
-    """The largest over sets of a outcomes of n of the smaller of two pairs of maxima, of a and of n - a normals.
-
-    Of opposed maxima the smallest of three: both may also move by half as much each, in opposite ways.
-    """
-    n = event.num_candidates
-    opposed = isinstance(event, events.OpposedMaximaEvent)
-    shift = 2 / event.noise_multiplier
-    profile = np.zeros_like(epsilons)
-    first = 1
-    blocks = min(n - 1, 20 if opposed else 64)
-    # A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
-    for block in range(blocks):
-        last = first + (n - 1) // blocks - (block >= (n - 1) % blocks)
-        least = np.minimum(
-            moved_maximum(last, shift, epsilons), moved_maximum(n - first, -shift, epsilons)
-        )
-        if opposed:
-            least = np.minimum(least, opposite_maxima(last, n - first, shift / 2, epsilons))
-        np.maximum(profile, convex_minorant(np.exp(epsilons), least), out=profile)
-        first = last + 1
-    return profile
 
 
 def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:

@@ -11,7 +11,14 @@ from pate.accounting.events import BitEvent, LeafEvent, SessionEvent
 from pate.accounting.special import Array, log_expit, log_ndtr
 from pate.validation import InvalidValue
 
-_GRID_SIZE = 4001
+_STEP = (
+    0.036  # of the trapezoids, in standard deviations, at most: shifted maxima are wide beside it
+)
+_GRID_SIZES = (
+    1001,
+    2001,
+    4001,
+)  # of the trapezoids of one order, the last for a shift of `_MAX_SHIFT`
 _MAX_SHIFT = 60.0
 _ROUNDING = 2.0**-50
 """Of the terms that logarithms of moments are made of and that cancel: added, it covers their rounding errors."""
@@ -199,12 +206,29 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
 
 
 def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
-    """(a - 1) D_a(M + shift || M) and (a - 1) D_a(M || M + shift)."""
+    """Returns (a - 1) D_a(M + shift || M) and (a - 1) D_a(M || M + shift), `[A]` each.
+
+    M is the largest of `count` standard normals.
+    """
+    one_way = np.empty_like(orders)
+    other_way = np.empty_like(orders)
+    left = np.ones(len(orders), dtype=np.bool_)
+    for size in _GRID_SIZES:
+        fits = left & (2 * (12 + orders * shift) <= _STEP * (size - 1))
+        here = fits if size < _GRID_SIZES[-1] else left
+        if here.any():
+            one_way[here], other_way[here] = _by_trapezoids(count, shift, orders[here], size)
+        left &= ~here
+    return one_way, other_way
+
+
+def _by_trapezoids(count: int, shift: float, orders: Array, size: int) -> tuple[Array, Array]:
+    """Returns both divergences of `_both_ways` from sums over `size` points; the integrands vanish at both ends."""
     # [A]
     low = -12 - orders * shift
     high = 12 + orders * shift
-    points = low + np.linspace(0, 1, _GRID_SIZE)[:, None] * (high - low)  # [G, A]
-    steps = (high - low) / (_GRID_SIZE - 1)
+    points = low + np.linspace(0, 1, size)[:, None] * (high - low)  # [size, A]
+    steps = (high - low) / (size - 1)
     moved, still = (  # logs of the density count * phi(x) * Phi(x)**(count - 1)
         math.log(count)
         + (-0.5 * x * x - 0.5 * math.log(2 * math.pi))
@@ -212,7 +236,6 @@ def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
         for x in (points - shift, points)
     )
     made = []
-    # by trapezoids; the integrand vanishes at both ends
     for one, other in ((moved, still), (still, moved)):
         log_values = orders * one - (orders - 1) * other
         peak = log_values.max(axis=0)

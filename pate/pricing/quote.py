@@ -42,8 +42,7 @@ _SMALLEST = 1e-3  # of the cap
 _STEPS = 12
 _A_LITTLE_LESS = 1 - 2e-4  # noise is solved for to a relative 1e-4
 _BY_STEPS = ("exact", "auto")
-_BY_LOSS = ("pld",)
-_LOOSER = ("zcdp",)  # than rdp
+_LOOSER = ("zcdp", "pld")  # than rdp, and than exact
 _FEW_STEPS = 64
 
 
@@ -393,22 +392,18 @@ def _price_or_reason(
 def cheapest_accountant(
     release: PricedRelease, budget: Budget, known: Mapping[str, Callable[[], Accountant]]
 ) -> AccountantPrice:
-    """The accountant with the smallest epsilon for a release, of those `known` that are installed and quick on it."""
-    # Optimal composition step by step is asked only if it has few steps, not counting those of Gaussian noise, and loss
-    # distributions only if a noisy maximum has Gaussian noise. Elsewhere both take a second and give no smaller figure.
-    found = count_leaves(release.event)
+    """Returns the accountant with the smallest epsilon for a release, of those `known` that are quick on it."""
+    # Optimal composition step by step is asked only if it has few steps, not counting those of Gaussian noise or of its
+    # maxima. Elsewhere it takes a second and gives no smaller figure. Loss distributions never give one.
     own = budget.accountant()
-    asked = isinstance(own, AutoAccountant)  # it has asked them
-    few = (
-        sum(sum(times) for kind, (_, times) in found.items() if kind is not GaussianEvent)
-        <= _FEW_STEPS
+    num_steps = sum(
+        sum(times)
+        for kind, (_, times) in count_leaves(release.event).items()
+        if kind is not GaussianEvent and not issubclass(kind, NoisyMaxGaussianEvent)
     )
-    maximum = any(issubclass(kind, NoisyMaxGaussianEvent) for kind in found)
-    left_out = (
-        _LOOSER
-        + (_BY_STEPS if asked or not few else ())
-        + (_BY_LOSS if asked or not maximum else ())
-    )
+    left_out = set(_LOOSER)
+    if isinstance(own, AutoAccountant) or num_steps > _FEW_STEPS:
+        left_out.update(_BY_STEPS)
     names = [name for name in known if name not in left_out]
     others = [_price_or_reason(name, known[name], release.event, budget.delta) for name in names]
     prices = [

@@ -15,7 +15,6 @@ from pate.accounting import (
     Event,
     ExactAccountant,
     GaussianEvent,
-    PldAccountant,
     RdpAccountant,
     ZCdpEvent,
 )
@@ -68,7 +67,7 @@ def prices() -> list[PricedAccounting]:
             lambda a: curve_of(same_scale(a)),
         ),
         _by_accountant(
-            "the paper's noise, valid bound, loss distributions", PldAccountant, gaussian
+            "the paper's noise, valid bound, optimal composition", ExactAccountant, gaussian
         ),
         _by_accountant(
             "the paper's noise, valid bound, Renyi", RdpAccountant, _gaussian_with_gaussian_test

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from pate.accounting import OpposedMaximaEvent
-from pate.accounting.pld import opposite_maxima
+from pate.accounting.noisy_maximum import opposite_maxima
 from pate.accounting.rdp import curve_of
 from tests.privacy.rival_distributions import noisy_max_distribution
 

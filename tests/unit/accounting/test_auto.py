@@ -1,11 +1,12 @@
 """The accountant that asks the others."""
 
+import sys
+from functools import partial
 from time import process_time
 
 import pytest
 
 import pate.accounting as pa
-from pate.accounting import auto as module
 
 
 @pytest.mark.parametrize(
@@ -30,16 +31,31 @@ def test_the_least_affordable_bound_wins(event, count, winner, kind) -> None:  #
     assert spent.get_epsilon(1e-6) == kind().compose(event, count).get_epsilon(1e-6)
 
 
-@pytest.mark.slow
-def test_loss_distributions_win_for_a_noisy_maximum_and_are_missed_where_not_installed(
+def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
     event = pa.OpposedMaximaEvent(20.0, num_candidates=5)
     spent = pa.AutoAccountant().compose(event, 30)
-    assert spent.winner(1e-6) == "pld"
-    assert spent.get_epsilon(1e-6) == pa.PldAccountant().compose(event, 30).get_epsilon(1e-6)
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert pa.AutoAccountant().compose(event, 30).winner(1e-6) == "rdp"
+    assert spent.winner(1e-6) == "exact"
+    assert spent.get_epsilon(1e-6) == pa.ExactAccountant().compose(event, 30).get_epsilon(1e-6)
+
+
+def test_noisy_maxima_and_bits_in_any_order_cost_a_little_more_and_less_than_by_renyi() -> None:
+    parts = [pa.OpposedMaximaEvent(20.0, num_candidates=5), pa.OneBitEvent((-1.0, 0.0, 1.0), 1)]
+    prices = {
+        name: [
+            make().compose_all((part, 30) for part in order).get_epsilon(1e-6) for order in orders
+        ]
+        for name, make, orders in (
+            ("in order", pa.AutoAccountant, [parts]),
+            ("in any order", partial(pa.AutoAccountant, any_order=True), [parts, parts[::-1]]),
+            ("rdp", pa.RdpAccountant, [parts]),
+        )
+    }
+    first, second = prices["in any order"]
+    assert first == pytest.approx(second, rel=1e-9)
+    assert prices["in order"][0] <= first < prices["rdp"][0]
 
 
 def test_what_was_added_later_counts() -> None:

@@ -1,5 +1,6 @@
 """The exact accountant against closed forms, exhaustive play in rational numbers, and its own limits; its parts."""
 
+import itertools
 import math
 import operator
 from collections.abc import Iterator
@@ -154,19 +155,46 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
 def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(
     noise: float, candidates: int
 ) -> None:
-    """The hockey stick of the smaller of the two curves of docs/proofs/gap_selection.md, step 4."""
+    """The hockey stick of the smaller of the two curves of docs/proofs/pld.md, at the worst size of a set."""
     shift = 2 / noise
-    count = candidates - 1
     chance = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
-    up = -np.expm1(count * np.log(ndtr(ndtri(np.exp(np.log1p(-chance) / count)) - shift)))
-    down = ndtr(ndtri(chance ** (1 / count)) + shift) ** count
     made = pa.ExactAccountant().compose(pa.NoisyMaxGaussianEvent(noise, candidates))
     cheaper = pa.ExactAccountant().compose(pa.NoisyMaxGaussianEvent(noise / 0.9, candidates))
     for epsilon in (0.05, 0.3, 1.0, 2.0):
-        envelope = float(np.max(np.minimum(up, down) - math.exp(epsilon) * chance))
+        envelope = 0.0
+        for inside in range(1, candidates):
+            outside = candidates - inside
+            still = ndtri(np.exp(np.log1p(-chance) / inside))
+            up = -np.expm1(inside * np.log(ndtr(still - shift)))
+            down = ndtr(ndtri(chance ** (1 / outside)) + shift) ** outside
+            smaller = np.minimum(up, down)
+            envelope = max(envelope, float(np.max(smaller - math.exp(epsilon) * chance)))
         charged = made.get_delta(epsilon)
-        assert envelope * (1 - 1e-9) <= charged <= envelope * (1 + 1e-3)
+        assert envelope * (1 - 1e-9) <= charged <= envelope * (1 + 1e-3) + 1e-12
         assert cheaper.get_delta(epsilon) < envelope
+
+
+def test_maxima_that_move_in_opposite_ways_cost_what_their_loss_distributions_do() -> None:
+    """Against dp-accounting's composition of the same profile, for both adjacencies of a gap."""
+    for noise in (12.5, 50.0):
+        event = pa.OpposedMaximaEvent(noise, num_candidates=39)
+        known = pa.PldAccountant().compose(event, 100).get_epsilon(1e-6)
+        found = pa.ExactAccountant().compose(event, 100).get_epsilon(1e-6)
+        assert found == pytest.approx(known, rel=2e-3)
+
+
+def test_steps_in_any_order_cost_what_single_pairs_do_and_no_less_than_in_their_order() -> None:
+    parts = [pa.OpposedMaximaEvent(10.0, 5), pa.OneBitEvent(LOGITS, 1), pa.PureDpEvent(0.1)]
+
+    def price(order: list[pa.Event], *, any_order: bool) -> float:
+        spent = pa.ExactAccountant(any_order=any_order).compose_all((part, 10) for part in order)
+        return spent.get_epsilon(1e-6)
+
+    prices = [price(list(order), any_order=True) for order in itertools.permutations(parts)]
+    assert prices == pytest.approx([prices[0]] * 6, rel=1e-9)
+    assert price(parts, any_order=False) * (1 - 1e-3) <= prices[0]
+    known = pa.PldAccountant().compose_all((part, 10) for part in parts).get_epsilon(1e-6)
+    assert prices[0] == pytest.approx(known, rel=1e-2)
 
 
 @pytest.mark.slow
