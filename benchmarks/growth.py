@@ -15,7 +15,8 @@ import numpy as np
 
 from pate.accounting import AutoAccountant
 from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
-from pate.aggregators.aggregator import ReleaseContext, without_warning
+from pate.aggregators.aggregator import without_warning
+from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models.kernel import KernelVotes
 from pate.votes.clipping import histogram
@@ -74,7 +75,7 @@ def _records(size: int) -> KernelVotes:
 
 
 def _rounds(votes: KernelVotes) -> object:
-    return CenteredVotes(noise_multiplier=2.0).release_from(votes, ReleaseContext(_rng()))
+    return CenteredVotes(noise_multiplier=2.0).release(votes, _rng(), MemoryRecord())
 
 
 def _products(votes: KernelVotes) -> object:

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
-from pate.aggregators import PerQueryAggregator
+from pate.aggregators import Aggregator, Answers
 from pate.mechanisms import DiscreteLaplace, secret_generator
 from pate.validation import require_probability
 from pate.votes import VoteShape
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceQuorum(PerQueryAggregator):
+class LaplaceQuorum(Aggregator):
     """Releases the labels whose count and discrete Laplace noise together exceed quorum * num_teachers.
 
     Answers every query. One change moves each count by at most 1 under either adjacency: (1 / noise_scale)-DP a label.
@@ -29,15 +29,19 @@ class LaplaceQuorum(PerQueryAggregator):
         require_probability("quorum", self.quorum)
 
     def event(self, shape: VoteShape) -> Event:
+        """Returns the price of all bits of a release."""
         num_bits = shape.num_queries * shape.num_labels
         return SelfComposedEvent(PureDpEvent(1 / self.noise_scale), num_bits)
 
-    def _draw(
-        self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        # doubles are no proof
-        noisy = votes + DiscreteLaplace.at_most(1 / self.noise_scale).sample(votes.shape, rng)
-        return noisy > self.quorum * num_teachers, np.ones(len(votes), dtype=np.bool_)
+    def draw(
+        self, summary: NDArray[np.int64], shape: VoteShape, rng: np.random.Generator
+    ) -> Answers:
+        """Draws, for each label, whether its noisy count exceeds the quorum."""
+        noise = DiscreteLaplace.at_most(
+            1 / self.noise_scale
+        )  # whole numbers are exact, doubles are no proof
+        noisy_counts = summary + noise.sample(summary.shape, rng)
+        return Answers.to_all(noisy_counts > self.quorum * shape.num_teachers)
 
 
 if __name__ == "__main__":

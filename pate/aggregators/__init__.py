@@ -8,10 +8,7 @@ if TYPE_CHECKING:
     from pate.aggregators.aggregator import (
         Aggregator,
         ExpectedRelease,
-        PerQueryAggregator,
         PriorRule,
-        ReleaseContext,
-        TeacherVotesAggregator,
         UselessReleaseWarning,
         counts_for,
     )
@@ -25,7 +22,8 @@ if TYPE_CHECKING:
         GNMax,
         PowersetGNMax,
     )
-    from pate.aggregators.release import Release, TrainingSet
+    from pate.aggregators.record import MemoryRecord, ReleaseRecord
+    from pate.aggregators.release import Answers, Release, TrainingSet
     from pate.aggregators.stable_top_k import FixedTopK, StableFixedTopK, StableTopK
     from pate.aggregators.target_charging import (
         BoundaryMax,
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregator",
+    "Answers",
     "BoundaryMax",
     "BoundaryTopK",
     "CenteredRelease",
@@ -48,17 +47,16 @@ __all__ = [
     "FixedTopK",
     "GNMax",
     "GaussianVotes",
+    "MemoryRecord",
     "NotPriorTopK",
-    "PerQueryAggregator",
     "PowersetGNMax",
     "Prevalence",
     "PriorRule",
     "Release",
-    "ReleaseContext",
+    "ReleaseRecord",
     "StableFixedTopK",
     "StableTopK",
     "TargetChargedAggregator",
-    "TeacherVotesAggregator",
     "TrainingSet",
     "UselessReleaseWarning",
     "counts_for",
@@ -70,11 +68,11 @@ def __dir__() -> list[str]:
 
 
 _LATER = {
-    "aggregator": "Aggregator ExpectedRelease PerQueryAggregator PriorRule ReleaseContext TeacherVotesAggregator "
-    "UselessReleaseWarning counts_for",
+    "aggregator": "Aggregator ExpectedRelease PriorRule UselessReleaseWarning counts_for",
     "centered_votes": "CenteredRelease CenteredVotes Prevalence",
     "gaussian_votes": "ClippedVotes ConfidentGNMax ConfidentVotes DistributedVotes GaussianVotes GNMax PowersetGNMax",
-    "release": "Release TrainingSet",
+    "record": "MemoryRecord ReleaseRecord",
+    "release": "Answers Release TrainingSet",
     "stable_top_k": "FixedTopK StableFixedTopK StableTopK",
     "target_charging": "BoundaryMax BoundaryTopK NotPriorTopK TargetChargedAggregator",
 }

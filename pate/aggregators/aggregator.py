@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 import numpy as np
@@ -33,12 +32,20 @@ from pate.aggregators.failures import (
     with_failure_prob_for,
     with_failure_prob_left,
 )
-from pate.aggregators.record import MemoryRecord, ReleaseRecord
-from pate.aggregators.release import Release
+from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
+from pate.aggregators.release import Answers, Release
 from pate.files.values import full_text
 from pate.mechanisms.parameters import Parameters
-from pate.validation import InvalidValue, require, require_count, require_entries
-from pate.votes.clipping import histogram, limited
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_entries,
+    require_generator,
+    require_histogram,
+)
+from pate.votes.arrays import CountTable, VoteBlocks
+from pate.votes.clipping import histogram, limited, vote_blocks
 from pate.votes.shape import VoteShape
 from pate.votes.source import USUAL_LABELS, MadeUpVotes, VoteSource
 
@@ -50,8 +57,6 @@ if TYPE_CHECKING:
 Rng = np.random.Generator
 Counts = NDArray[np.int64]
 Bits = NDArray[np.bool_]
-# told how far a session is: queries asked, hits among them, hits left
-Watch = Callable[[int, int, int], None]
 # what `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` a block; or centered votes
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 
@@ -64,7 +69,6 @@ _STACK_LEVEL = 5  # of whoever called `aggregate`
 _NUM_MADE_UP = 256
 _FEWEST_MADE_UP = 16
 _MADE_UP_BITS = 2**22  # of all teachers, that are made up where each teacher's are read
-_QUERIES_AT_ONCE = 16384  # so that working copies stay small
 _unwatched: ContextVar[bool] = ContextVar("unwatched", default=False)
 
 
@@ -78,25 +82,6 @@ class PriorRule(Protocol):
 
 class UnknownCost(InvalidValue):
     """A refusal to say what a release cost on the votes at hand, as no theorem does."""
-
-
-@dataclass(frozen=True, eq=False)
-class ReleaseContext:
-    """What `Aggregator.release_from` gets besides the votes.
-
-    Attributes:
-        rng: fresh noise comes from it.
-        ledger: where `record` is None, charged once before anything noisy is returned; None charges nothing.
-        record: commits and charges what is drawn, and reads back what was; None keeps it here and charges `ledger`.
-        prior: what a student expects; for aggregators that `expects_prior`.
-        watch: told how far a session is.
-    """
-
-    rng: Rng
-    ledger: Ledger | None = None
-    record: ReleaseRecord | None = None
-    prior: PriorRule | None = None
-    watch: Watch | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +177,9 @@ class Aggregator(Parameters, ABC):
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike. All others are of the class.
-        input_form: what `aggregate` reads.
+        input_form: what `summarize` reads.
+        queries_at_once: how many queries `draw` gets in one call at most, so that working copies stay small; None where
+            the summary is not one row for each query, or they are drawn together.
         single_label: whether it is for one label per sample: every answer names exactly one.
         usual_failure_prob: what a `failure_prob` that nobody named is, or more than it (`pate.aggregators.failures`).
         pays_in_advance: whether a whole session is charged before its first query.
@@ -202,10 +189,10 @@ class Aggregator(Parameters, ABC):
             `teachers` that they are with: the field `teachers_reached`.
         remedies: what helps against a loss to "noise", "the teachers" or "the number of queries"; without one for what
             the method does not lose anything to.
-        told_by: the fields that say `max_votes_per_teacher`, `max_labels` or `exact_labels`, by these names.
     """
 
-    input_form: ClassVar[InputForm]
+    input_form: ClassVar[InputForm] = "counts"
+    queries_at_once: ClassVar[int | None] = 16_384
     single_label: ClassVar[bool] = False
     usual_failure_prob: ClassVar[float] = 1e-9
     pays_in_advance: ClassVar[bool] = False
@@ -216,7 +203,6 @@ class Aggregator(Parameters, ABC):
         "the teachers": "more records for each teacher, or scaled inputs",
         "the number of queries": "more queries",
     }
-    told_by: ClassVar[Mapping[str, str]] = {}
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
@@ -266,11 +252,9 @@ class Aggregator(Parameters, ABC):
     def check_run(self) -> None:
         """Raises `InvalidValue` where a run cannot use it as it is, before anything is spent."""
 
-    def require_source(self, source: VoteSource) -> None:
-        """Raises `InvalidValue` where it cannot read a source that others made: reads it once, before any charge."""
-        votes = self._read(source)
-        if self.input_form != "counts":
-            deque(votes, maxlen=0)
+    def require_source(self, votes: VoteSource) -> None:
+        """Raises `InvalidValue` where it cannot read votes that others made: reads them once, before any charge."""
+        self.summarize(votes)
 
     @property
     def never_empty(self) -> bool:
@@ -280,21 +264,17 @@ class Aggregator(Parameters, ABC):
     @property
     def max_votes_per_teacher(self) -> int | None:
         """The most labels of a query that the price lets one teacher vote for; None for all."""
-        return self._told("max_votes_per_teacher", None)
+        return None
 
     @property
     def max_labels(self) -> int | None:
         """The most labels that an answer is made to name; None where it may name any number."""
-        return self._told("max_labels", 1 if self.single_label else None)
+        return 1 if self.single_label else None
 
     @property
     def exact_labels(self) -> int | None:
         """How many labels every answer names, where that is fixed."""
-        return self._told("exact_labels", 1 if self.single_label else None)
-
-    def _told(self, name: str, usual: int | None) -> int | None:
-        number: int | None = getattr(self, self.told_by[name]) if name in self.told_by else usual
-        return number
+        return 1 if self.single_label else None
 
     def expected_release(
         self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
@@ -323,9 +303,15 @@ class Aggregator(Parameters, ABC):
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
         """Of a release of `num_queries` queries like the made-up ones."""
-        with without_warning():
-            release = self.release_from(votes, ReleaseContext(np.random.default_rng(0)))
-        return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
+        if self.input_form != "counts":  # fewer queries where teachers and labels are many
+            most = max(_FEWEST_MADE_UP, _MADE_UP_BITS // (votes.num_teachers * votes.num_labels))
+            votes = votes.first(min(votes.num_queries, most))
+        return self._expected_of(self.summarize(votes), votes)
+
+    def _expected_of(self, summary: NDArray[Any], votes: MadeUpVotes) -> ExpectedRelease:
+        """Of what is drawn from a summary of made-up votes."""
+        answers = self.draw_all(summary, votes.shape, np.random.default_rng(0))
+        return ExpectedRelease.counted(answers.labels, answers.answered, votes.labels)
 
     def calibrated(
         self,
@@ -440,32 +426,103 @@ class Aggregator(Parameters, ABC):
             f"aggregator={type(self).__name__}: expected {rule}; event_for gives the price for all votes"
         )
 
+    def summarize(self, votes: VoteSource) -> NDArray[Any]:
+        """Returns all that the draw needs of the votes; here their counts `[Q, L]`. Private, as the votes are.
+
+        Raises `InvalidValue` for votes that so many teachers cannot have cast, and for a source that does not give what
+        it reads. Nothing has been charged then.
+        """
+        counts = votes.counts(self.max_votes_per_teacher)
+        paid = (votes.num_queries, votes.num_labels)
+        require(
+            counts.shape == paid, "votes.shape", counts.shape, f"{paid}, which the price is for"
+        )
+        return self.checked_counts(counts, num_teachers=votes.num_teachers)
+
     @abstractmethod
+    def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the answers to the queries of a summary, as many as the shape says; all of them have been charged.
+
+        Fresh noise for every query comes from the generator. Labels of a query that is not answered are False. Counts
+        come as int64, and `queries_at_once` of them at most.
+        """
+
+    def draw_all(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the answers to all queries, `queries_at_once` in one call of `draw`.
+
+        Raises `InvalidValue` where `draw` returns anything but labels and answered, of that many queries and labels.
+        """
+        size = self.queries_at_once or max(shape.num_queries, 1)
+        if shape.num_queries <= size:
+            return self._checked_answers(self.draw(_as_int64(summary), shape, rng), shape)
+        labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
+        answered = np.zeros(shape.num_queries, dtype=np.bool_)
+        for start in range(0, shape.num_queries, size):
+            rows = slice(start, min(start + size, shape.num_queries))
+            shape_of_block = replace(shape, num_queries=rows.stop - rows.start)
+            block = _as_int64(summary[rows])
+            answers = self._checked_answers(self.draw(block, shape_of_block, rng), shape_of_block)
+            labels[rows] = answers.labels
+            answered[rows] = answers.answered
+        return Answers(labels, answered)
+
+    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
+        """Releases labels for all queries of an ensemble, charged with the first part that the record commits.
+
+        A release that the record has committed is read back, and nothing is drawn. A subclass that releases in several
+        parts overrides it, and draws each of them within `record.part`.
+
+        Args:
+            votes: private; of the form that `summarize` reads.
+            rng: the source of all noise; a seed is refused.
+            record: charges and commits what is drawn before it is returned.
+        """
+        require_generator(rng)
+        shape = votes.shape
+        event = self.event(shape)
+        arrays = record.committed("release")
+        if arrays is None:
+            summary = self.summarize(votes)  # before it is paid for: teachers may fail
+
+            def draw() -> Arrays:
+                return self.draw_all(summary, shape, rng)._asdict()
+
+            arrays = record.part("release", draw)
+        return Release.of_arrays(arrays, event=event, adjacency=self.adjacency)
+
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
     ) -> Release:
-        """Releases labels for all queries.
+        """Releases labels for all queries of votes that a caller has as an array.
 
         Args:
-            votes: as `PerQueryAggregator` or `TeacherVotesAggregator` says; impossible ones are refused.
+            votes: counts, integers `[Q, L]` in 0..num_teachers; of an aggregator that reads the votes of each teacher
+                an array `[N, Q, L]`, or blocks `[c, Q, L]` of one. Impossible votes are refused before any charge.
             num_teachers: T, public.
             rng: fresh noise for every query and call comes from it; a seed is refused.
             ledger: charged by each call, and on disk, before any noise is drawn; where it refuses, nothing is released.
         """
+        require_generator(rng)
+        source = self._source_of(votes, num_teachers)
+        planned = self._at_usual_delta(source.num_queries)
+        record = planned._memory_record(source.shape, ledger)
+        return planned.release(source, rng, record)
 
-    def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
-        """Releases labels for all queries of an ensemble: reads its votes in the form that suits, then `aggregate`.
+    def with_prior(self, prior: PriorRule) -> Aggregator:
+        """Returns an aggregator that goes by what a student expects; one that needs no prior returns itself."""
+        return self
 
-        Raises `InvalidValue` for a source that does not give such votes, and whatever `aggregate` refuses.
-        """
-        record = self._record(source, context)
-        arrays = record.committed("release")
-        if arrays is None:
-            # before it is paid for: teachers may fail
-            draw = self._gathered_for(source, context.rng)
-            arrays = record.part("release", lambda: _of_priced_shape(draw(), source).arrays())
-        event = self._at_usual_delta(source.num_queries).event(source.shape)
-        return Release.of_arrays(arrays, event=event, adjacency=self.adjacency)
+    def checked_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
+        """Returns counts `[Q, L]`, of any integer type, that so many teachers can have cast; raises for others."""
+        checked = require_histogram("votes", counts, num_teachers=num_teachers, rank=2)
+        max_votes = self.max_votes_per_teacher
+        if max_votes is not None:
+            most = max_votes * num_teachers
+            rule = f"a sum of at most {most}, {num_teachers} teachers with max_votes={max_votes}"
+            instead = "GaussianVotes (aggregator=gaussian_votes) asks about each label of a sample with several"
+            is_possible = checked.sum(axis=1, dtype=np.int64) <= most
+            require_entries("votes", is_possible, f"{rule}; {instead}")
+        return checked
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
         """What the votes say by themselves, given what was released: every label's majority. No epsilon covers it."""
@@ -478,39 +535,62 @@ class Aggregator(Parameters, ABC):
         """All public parameters, a function's values included, as text: equal for equal releases only."""
         return full_text(self)
 
-    def _gathered_for(self, source: VoteSource, rng: Rng) -> Callable[[], Release]:
-        """Reads the votes of a source that is drawn in one part; what it returns draws, for whoever has paid."""
-        votes = self._read(source)
-        return lambda: self.aggregate(votes, num_teachers=source.num_teachers, rng=rng)
+    def checked_blocks(self, votes: VoteSource) -> Iterator[NDArray[Any]]:
+        """Yields the votes of each teacher, bits or confidences `[c, Q, L]` of some teachers each.
 
-    def _record(self, source: VoteSource, context: ReleaseContext) -> ReleaseRecord:
-        """Returns the record of a release; all of it is paid for with the first part."""
-        if context.record is not None:
-            return context.record
-        event = self._at_usual_delta(source.num_queries).event(source.shape)
-        return MemoryRecord(lambda: self._pay(event, context.ledger))
+        Raises `InvalidValue` for impossible votes, another number of teachers, and other queries and labels than those
+        of `votes.shape`, which the price is for. Under add/remove some of the declared teachers may be missing.
+        """
+        blocks = votes.bits() if self.input_form == "bits" else votes.confidences()
+        shape = votes.shape
+        paid = (shape.num_queries, shape.num_labels)
+        rule = f"[c, {paid[0]}, {paid[1]}], which the price is for"
+        for block in vote_blocks(blocks, num_teachers=shape.num_teachers, adjacency=self.adjacency):
+            require(block.shape[1:] == paid, "votes.shape", block.shape, rule)
+            yield block
 
-    def _read(self, source: VoteSource) -> Any:
+    def _source_of(self, votes: Any, num_teachers: int) -> VoteSource:
+        """Returns the votes of a caller as a source that this aggregator reads."""
         if self.input_form == "counts":
-            return source.counts(self.max_votes_per_teacher)
-        return source.bits() if self.input_form == "bits" else source.confidences()
+            most = self.max_votes_per_teacher
+            return CountTable(votes, num_teachers=num_teachers, max_votes=most)
+        return VoteBlocks(votes, num_teachers=num_teachers)
 
-    def _priced(
-        self, num_queries: int, num_labels: int, num_teachers: int, ledger: Ledger | None
-    ) -> Event:
-        """The price of a call, charged to the ledger where there is one; each call is a release of its own."""
-        shape = VoteShape(num_queries, num_labels, num_teachers)
-        event = self._at_usual_delta(num_queries).event(shape)
+    def _memory_record(self, shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
+        """Returns a record that charges a ledger, where there is one, before the first part is drawn."""
+        event = self.event(shape)
         if not _unwatched.get():  # once for each aggregator and shape, before anything is charged
-            _warn_if_useless(self, num_queries, num_labels, num_teachers)
-        self._pay(event, ledger)
-        return event
+            _warn_if_useless(self, shape.num_queries, shape.num_labels, shape.num_teachers)
+        if ledger is None:
+            return MemoryRecord()
+        from pate.accounting.ledger import require_ledger
 
-    def _pay(self, event: Event, ledger: Ledger | None) -> None:
-        if ledger is not None:
-            from pate.accounting.ledger import require_ledger
+        charge = require_ledger(ledger).charge
+        return MemoryRecord(
+            partial(charge, event, adjacency=self.adjacency, description=repr(self))
+        )
 
-            require_ledger(ledger).charge(event, adjacency=self.adjacency, description=repr(self))
+    def _checked_answers(self, answers: Any, shape: VoteShape) -> Answers:
+        """Returns what a draw returned; raises where it is no `Answers`, or not of the queries that are paid for."""
+        name = f"{type(self).__name__}.draw"
+        rule = "a tuple of labels and answered, arrays of bool"
+        require(isinstance(answers, tuple), name, type(answers).__name__, rule)
+        kinds = [str(np.asarray(array).dtype) for array in answers]
+        require(kinds == ["bool", "bool"], name, kinds, rule)
+        labels, answered = answers
+        paid = (shape.num_queries, shape.num_labels)
+        rule = f"{paid}, which the price is for"
+        require(labels.shape == paid, "labels.shape", labels.shape, rule)
+        rule = f"{paid[:1]}, which the price is for"
+        require(answered.shape == paid[:1], "answered.shape", answered.shape, rule)
+        return Answers(labels, answered)
+
+
+def _as_int64(summary: NDArray[Any]) -> NDArray[Any]:
+    """Returns counts as int64, in which nothing overflows; any other summary as it is."""
+    if summary.dtype.kind not in "iu":
+        return summary
+    return summary.astype(np.int64, copy=False)
 
 
 def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteShape) -> float:
@@ -540,14 +620,6 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteS
     return high
 
 
-def _of_priced_shape(release: Release, source: VoteSource) -> Release:
-    """The release, of as many queries and labels as are paid for: a source may give more votes than it says."""
-    found = release.labels.shape
-    paid = (source.num_queries, source.num_labels)
-    require(found == paid, "labels.shape", found, f"{paid}, which the price is for")
-    return release
-
-
 def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
     """The fields that a class marks: `noise`, what calibration changes and what may stand in its place, or `solved`."""
     return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
@@ -567,118 +639,3 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int
     if (first := next(counted, None)) is None:
         raise InvalidValue("votes: expected the votes of at least one teacher")
     return sum(counted, first)
-
-
-@dataclass(frozen=True, kw_only=True)
-class HistogramAggregator(Aggregator):
-    """Checks what it is given, here counts `[Q, L]`, charges the ledger, and only then draws."""
-
-    input_form: ClassVar[InputForm] = "counts"
-
-    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
-        """The counts, integers `[Q, L]` in 0..num_teachers, checked."""
-        counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
-        if (most := self.max_votes_per_teacher) is not None:
-            within = counts.sum(axis=1, dtype=np.int64) <= most * num_teachers
-            rule = f"a sum of at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
-            instead = "GaussianVotes (aggregator=gaussian_votes) asks about each label of a sample with several"
-            require_entries("votes", within, f"{rule}; {instead}")
-        return counts
-
-    @abstractmethod
-    def _release(
-        self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng
-    ) -> Release:
-        """Draws; the ledger has been charged with the event."""
-
-    def aggregate(
-        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
-    ) -> Release:
-        """As `Aggregator.aggregate`, with votes as in `gather`."""
-        validation.require_generator(rng)
-        require_count("num_teachers", num_teachers)
-        summary = self.gather(votes, num_teachers=num_teachers)
-        event = self._priced(*self._shape(summary), num_teachers, ledger)
-        return self._release(summary, event, num_teachers=num_teachers, rng=rng)
-
-    def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
-        """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
-        return summary.shape[0], summary.shape[1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PerQueryAggregator(HistogramAggregator):
-    """An aggregator that answers each query by itself. A subclass states a price and a draw."""
-
-    @abstractmethod
-    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
-        """Labels `[q, L]` and answered `[q]` for some of the queries; all of them have been charged."""
-
-    def _release(
-        self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: Rng
-    ) -> Release:
-        planned = self._at_usual_delta(len(summary))  # as the event
-        labels = np.zeros(summary.shape, dtype=np.bool_)
-        answered = np.zeros(len(summary), dtype=np.bool_)
-        for start in range(0, len(summary), _QUERIES_AT_ONCE):
-            rows = slice(start, start + _QUERIES_AT_ONCE)
-            block = summary[rows].astype(np.int64, copy=False)
-            drawn = planned._draw(block, num_teachers=num_teachers, rng=rng)
-            name = f"{type(self).__name__}._draw"
-            rule = "a tuple of labels and answered, arrays of bool"
-            require(isinstance(drawn, tuple), name, type(drawn).__name__, rule)
-            kinds = [str(np.asarray(each).dtype) for each in drawn]
-            require(kinds == ["bool", "bool"], name, kinds, rule)
-            labels[rows], answered[rows] = drawn
-        return Release(labels, answered, event, self.adjacency)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TeacherVotesAggregator(HistogramAggregator):
-    """Reads the votes of each teacher, `[N, Q, L]`, in blocks that are never held whole.
-
-    `gather` reduces them to a summary: all that the release depends on beside its noise, covered by no epsilon.
-    `aggregate` gathers, charges, and only then draws; `aggregate_summary` does so from a summary. Each call is charged.
-    """
-
-    input_form: ClassVar[InputForm] = "bits"
-
-    @abstractmethod
-    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
-        """The summary `[Q, L]` or `[Q, L, …]`; checks every vote.
-
-        Votes are `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, together `num_teachers` teachers. Where the blocks
-        are cut must not depend on private data. Under add/remove some of the declared teachers may be missing. Raises
-        `InvalidValue` for impossible votes, blocks of different shapes, or another number of teachers.
-        """
-
-    def aggregate_summary(
-        self, summary: NDArray[Any], *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
-    ) -> Release:
-        """As `aggregate`, from what `gather` returned."""
-        validation.require_generator(rng)
-        event = self._priced(*self._shape(summary), num_teachers, ledger)
-        return self._release(summary, event, num_teachers=num_teachers, rng=rng)
-
-    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
-        """Of fewer queries where teachers and labels are many: the votes of each teacher are made up."""
-        most = max(_FEWEST_MADE_UP, _MADE_UP_BITS // (votes.num_teachers * votes.num_labels))
-        few = votes.first(min(votes.num_queries, most))
-        return self._expected_of(self._gathered(few), few)
-
-    def _expected_of(self, summary: NDArray[Any], votes: MadeUpVotes) -> ExpectedRelease:
-        rng = np.random.default_rng(0)
-        release = self._release(summary, NoOpEvent(), num_teachers=votes.num_teachers, rng=rng)
-        return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
-
-    def _gathered_for(self, source: VoteSource, rng: Rng) -> Callable[[], Release]:
-        summary = self._gathered(source)
-        return lambda: self.aggregate_summary(summary, num_teachers=source.num_teachers, rng=rng)
-
-    def _gathered(self, source: VoteSource) -> NDArray[Any]:
-        """The summary of a source, gathered once."""
-        total = source.num_teachers
-        key = ("summary", self.identity(num_labels=source.num_labels, num_teachers=total))
-        return np.asarray(
-            source.remembered(key, lambda: self.gather(self._read(source), num_teachers=total))
-        )

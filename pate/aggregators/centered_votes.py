@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,14 +17,15 @@ from pate import validation
 from pate.accounting.ledger import require_ledger
 from pate.accounting.special import expit, few_ndtr
 from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import ReleaseContext, Rng
-from pate.aggregators.record import MemoryRecord, ReleaseRecord
-from pate.aggregators.release import NoisyScores, Release, TrainingSet
+from pate.aggregators.aggregator import Rng
+from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
+from pate.aggregators.release import Answers, NoisyScores, Release, TrainingSet
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
-from pate.votes.clipping import ClippedMoments, ClippedSum, vote_blocks
+from pate.votes.arrays import VoteBlocks
+from pate.votes.clipping import ClippedMoments, ClippedSum, is_whole, vote_blocks
 from pate.votes.descent import Descent, expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.shape import VoteShape
@@ -249,7 +249,7 @@ class CenteredRelease(Release):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CenteredVotes(base.TeacherVotesAggregator):
+class CenteredVotes(base.Aggregator):
     """Releases the mean of all teachers' votes, each minus the center and clipped over all Q x L entries together.
 
     Rule: r = votes - center; a teacher counts for min(1, clip / |r|) r with |r| the length over all queries and labels.
@@ -296,6 +296,7 @@ class CenteredVotes(base.TeacherVotesAggregator):
     """
 
     input_form: ClassVar[base.InputForm] = "centered"
+    queries_at_once: ClassVar[int | None] = None
     budgets_by: ClassVar[Literal["weights", "teachers"] | None] = "weights"
     # one Gaussian release pays for any number of queries and teachers
     remedies: ClassVar[Mapping[str, str]] = {
@@ -369,80 +370,106 @@ class CenteredVotes(base.TeacherVotesAggregator):
 
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None
-    ) -> Release:
-        """As `Aggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1].
+    ) -> CenteredRelease:
+        """See `Aggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1], which is read twice.
 
         The prevalence is then that of the votes themselves: each teacher's mean over the queries. Where it is that of
         the teachers' records, or votes depend on it, call `prevalence.release` and `centered_at`.
         """
-        if self.prevalence_share == 0:
-            return super().aggregate(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
         require_generator(rng)
-        whole = isinstance(votes, (list, tuple)) or hasattr(votes, "__array__")
-        rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
-        require(whole, "votes", type(votes).__name__, rule)
-        array = validation.require_array("votes", votes, kinds=None)
-        # all of it is checked before its first reading is charged
-        deque(vote_blocks(array, num_teachers=num_teachers, adjacency=self.adjacency), maxlen=0)
-        shares = TeacherShares(array.mean(axis=1), self.weights)
-        center = self.prevalence.release(shares, num_teachers=num_teachers, rng=rng, ledger=ledger)
-        release = self.centered_at(center).aggregate(
-            array, num_teachers=num_teachers, rng=rng, ledger=ledger
-        )
-        _, num_queries, num_labels = array.shape
-        return replace(release, event=self.event(VoteShape(num_queries, num_labels, num_teachers)))
+        if self.prevalence_share > 0:
+            rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
+            require(is_whole(votes), "votes", type(votes).__name__, rule)
+            # all of it is checked before its first reading is charged
+            blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
+            deque(blocks, maxlen=0)
+        source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
+        record = self._memory_record(source.shape, ledger)
+        return self._release_at_once(source, record, prevalence_rng=rng, votes_rng=rng)
 
-    def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
-        """The prevalence is that of the teachers' records; one charge covers all."""
-        for_prevalence, for_votes = context.rng.spawn(2)
-        votes = self._in_rounds(source)
-        record = self._record(source, context)
-        if votes is None:  # before the prevalence is paid for
-            most = ClippedSum.most_queries(source.num_teachers, source.num_labels)
-            rule = f"at most {most}, as one exact sum of {source.num_teachers:,} teachers holds no more"
-            require(source.num_queries <= most, "num_queries", source.num_queries, rule)
-        event = self.event(source.shape)
-        center = self.center
-        total = source.num_teachers
-        if self.prevalence_share > 0:  # released once
+    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
+        """See `Aggregator.release`; the prevalence is that of the teachers' records.
 
-            def released() -> dict[str, Array]:
-                each = source.records_per_teacher
-                return {
-                    "prevalence": self.prevalence.release(
-                        source.share_sums(),
-                        num_teachers=total,
-                        rng=for_prevalence,
-                        record=record,
-                        records_per_teacher=each,
-                    )
-                }
-
-            center = record.part("prevalence", released)["prevalence"]
-        if votes is not None:
-            within = replace(context, rng=for_votes, record=record)
-            arrays = record.part(
-                "release", lambda: self._by_rounds(votes, center, within, source, event).arrays()
+        Its three draws are the parts `lengths`, `mean-1` and `mean-2`, its result is `prevalence`. In rounds, each is a
+        part `step-N`. `release` is the last part; one charge covers all of them.
+        """
+        require_generator(rng)
+        prevalence_rng, votes_rng = rng.spawn(2)
+        rounds = self._in_rounds(votes)
+        if rounds is None:
+            return self._release_at_once(
+                votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
             )
-            return RoundsRelease.of_arrays(arrays, event=event, adjacency=self.adjacency)
-        if (read := record.committed("release")) is None:
-            # before it is paid for: teachers may fail
-            step, summary = self._gathered_around(center, source)
-            draw = partial(step.aggregate_summary, summary, num_teachers=total, rng=for_votes)
-            read = record.part("release", lambda: draw().arrays())
-        span = source.span(noise_multiplier=self.votes_multiplier)
-        width = None if span is None else span.shape[1]
+        event = self.event(votes.shape)
+        center = self._released_center(votes, prevalence_rng, record)
+
+        def draw() -> Arrays:
+            release = self._by_rounds(
+                rounds, center, num_queries=votes.num_queries, rng=votes_rng, record=record
+            )
+            return release.arrays()
+
+        arrays = record.part("release", draw)
+        return RoundsRelease.of_arrays(arrays, event=event, adjacency=self.adjacency)
+
+    def _release_at_once(
+        self,
+        votes: VoteSource,
+        record: ReleaseRecord,
+        *,
+        prevalence_rng: Rng,
+        votes_rng: Rng,
+    ) -> CenteredRelease:
+        """Releases the prevalence, where there is a share for it, and then all votes around it in one part."""
+        shape = votes.shape
+        event = self.event(shape)
+        # before the prevalence is paid for
+        most = ClippedSum.most_queries(shape.num_teachers, shape.num_labels)
+        rule = f"at most {most}, as one exact sum of {shape.num_teachers:,} teachers holds no more"
+        require(shape.num_queries <= most, "num_queries", shape.num_queries, rule)
+        center = self._released_center(votes, prevalence_rng, record)
+        step = self._step_around(center, votes)
+        arrays = record.committed("release")
+        if arrays is None:
+            summary = self._summary_around(center, votes)  # teachers may fail
+            std = step.noise_multiplier * step._clipped_sum(summary.shape).l2_sensitivity
+
+            def draw() -> Arrays:
+                noise = RoundedGaussian(std).sample(summary.shape, votes_rng)
+                return step._released(summary + noise, std, event, shape.num_teachers).arrays()
+
+            arrays = record.part("release", draw)
+        num_directions = None if step.span is None else step.span.shape[1]
         return CenteredRelease.of_arrays(
-            read, event=event, adjacency=self.adjacency, num_directions=width
+            arrays, event=event, adjacency=self.adjacency, num_directions=num_directions
         )
+
+    def _released_center(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Any:
+        """Returns the center: public, or the prevalence, which is released once."""
+        if self.prevalence_share == 0:
+            return self.center
+
+        def draw() -> Arrays:
+            prevalence = self.prevalence.release(
+                votes.share_sums(),
+                num_teachers=votes.num_teachers,
+                rng=rng,
+                record=record,
+                records_per_teacher=votes.records_per_teacher,
+            )
+            return {"prevalence": prevalence}
+
+        return record.part("prevalence", draw)["prevalence"]
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """Around the center that was released."""
+        """See `Aggregator.noiseless_from`: around the center that was released."""
         released = record.committed("prevalence")
         center = self.center if released is None else released["prevalence"]
-        if (votes := self._in_rounds(source)) is not None:
-            return self._by_rounds(votes, center, None, source, pa.NonPrivateEvent())
-        step, summary = self._gathered_around(center, source)
+        rounds = self._in_rounds(source)
+        if rounds is not None:
+            return self._by_rounds(rounds, center, num_queries=source.num_queries)
+        step = self._step_around(center, source)
+        summary = self._summary_around(center, source)
         return step._released(summary, 0.0, pa.NonPrivateEvent(), source.num_teachers)
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
@@ -465,27 +492,26 @@ class CenteredVotes(base.TeacherVotesAggregator):
         rule = "replace_one: a run with centered_votes uses the number of private groups, which add_remove would reveal"
         require(self.adjacency is pa.Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 
-    def require_source(self, source: VoteSource) -> None:
-        """Rounds need teachers that can be asked again, a prevalence their shares."""
-        in_rounds = self._in_rounds(source) is not None
+    def require_source(self, votes: VoteSource) -> None:
+        """See `Aggregator.require_source`: rounds need teachers that can be asked again, a prevalence their shares."""
+        is_in_rounds = self._in_rounds(votes) is not None
         if self.prevalence_share > 0:
-            source.share_sums()
-        if not in_rounds:
-            super().require_source(source)
+            votes.share_sums()
+        if not is_in_rounds:
+            deque(votes.confidences(), maxlen=0)
 
-    def _gathered_around(
-        self, center: Any, source: VoteSource
-    ) -> tuple[CenteredVotes, NDArray[np.int64]]:
-        """What releases the votes around a center, and the sum that it releases."""
-        step = self.centered_at(
-            center, span=source.span(noise_multiplier=self.votes_multiplier), weights=source.weights
+    def _step_around(self, center: Any, votes: VoteSource) -> CenteredVotes:
+        """Returns what releases the votes around a center, at the price of the votes alone."""
+        span = votes.span(noise_multiplier=self.votes_multiplier)
+        return self.centered_at(
+            center, span=self.span if span is None else span, weights=votes.weights
         )
-        known = np.asarray(_HALF if center is None else center, dtype=np.float64)
-        gather = partial(step.gather, num_teachers=source.num_teachers)
-        key = ("summary", self._text, known.tobytes())
-        return step, source.remembered(
-            key, lambda: gather(source.votes_around(known, noise_multiplier=self.votes_multiplier))
-        )
+
+    def _summary_around(self, center: Any, votes: VoteSource) -> NDArray[np.int64]:
+        """Returns the sum that is released around a center; teachers are asked for it once."""
+        step = self._step_around(center, votes)
+        key = ("summary", self._text, step._center_as_given.tobytes())
+        return np.asarray(votes.remembered(key, lambda: step.summarize(votes)))
 
     @property
     def num_rounds(self) -> int:
@@ -528,43 +554,53 @@ class CenteredVotes(base.TeacherVotesAggregator):
         self,
         votes: RoundVotes,
         center: Any,
-        context: ReleaseContext | None,
-        source: VoteSource,
-        event: pa.Event,
+        *,
+        num_queries: int,
+        rng: Rng | None = None,
+        record: ReleaseRecord | None = None,
     ) -> RoundsRelease:
-        """All rounds, which begin with the prevalence of each label; without noise where there is no context."""
+        """Returns what all rounds release, beginning with the prevalence of each label; no generator means no noise."""
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
-        found = np.broadcast_to(
-            known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels
-        ).copy()
+        shares = known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
+        prevalence = np.broadcast_to(shares, votes.num_labels).copy()
         variance = 0.0
         if self.prevalence_share > 0:  # about, if the last clip is the length that such labels have
-            length2 = float((found * (1 - found)).sum()) / max(votes.records_per_teacher, 1.0)
+            likely = float((prevalence * (1 - prevalence)).sum())
+            length2 = likely / max(votes.records_per_teacher, 1.0)
             noise_of_one = (
                 self.adjacency.num_moved * self.prevalence._multipliers[2] / votes.total_weight
             )
             variance = length2 * noise_of_one**2
-        weights = self._student(votes, found, context, variance)
+        weights = self._student(votes, prevalence, rng=rng, record=record, variance=variance)
         # labels are those from the probability on that has the best expected micro-F1 on the pool, queries first
         probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
-        scores = probabilities[: source.num_queries]
+        scores = probabilities[:num_queries]
         labels = scores >= expected_f1_threshold(probabilities)
-        answered = np.ones(len(scores), dtype=np.bool_)
-        return RoundsRelease(labels, answered, event, self.adjacency, scores, weights)
+        return RoundsRelease(
+            labels=labels,
+            answered=np.ones(len(scores), dtype=np.bool_),
+            event=pa.NonPrivateEvent(),
+            adjacency=self.adjacency,
+            scores=scores,
+            student=weights,
+        )
 
     def _student(
         self,
         votes: RoundVotes,
         prevalence: Array,
-        context: ReleaseContext | None,
+        *,
+        rng: Rng | None = None,
+        record: ReleaseRecord | None = None,
         variance: float = 0.0,
     ) -> Array:
-        """Its weights `[D, L]`, given a prevalence `[L]`, public or released, and the variance of its noise.
+        """Returns its weights `[D, L]`, given a prevalence `[L]`, public or released, and the variance of its noise.
 
-        What the context has drawn before is read back: a run that was killed goes on with the next round. Who calls it
-        has paid for all rounds, or pays with the first. Without a context there is no noise, and no epsilon covers it.
+        A round that the record has committed is read back: a run that was killed goes on with the next one. Who calls
+        it has paid for all rounds, or pays with the first. Without a generator there is no noise, and no epsilon covers
+        the student.
         """
-        done = MemoryRecord() if context is None else context.record or MemoryRecord()
+        rounds = MemoryRecord() if record is None else record
         own = prevalence * (1 - prevalence)
         factor = _CLIP * self.clip_factor
         num_rounds = self.num_rounds
@@ -581,16 +617,16 @@ class CenteredVotes(base.TeacherVotesAggregator):
             left = np.maximum(left, _LEAST_LEFT * own)  # of a student that is sure of everything
             likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
             clipped = ClippedMoments(factor * likely, votes.num_teachers, self.adjacency)
-            gather = partial(votes.total, weights, scale, clipped)
-            if context is None:
+            ask = partial(votes.total, weights, scale, clipped)
+            if rng is None:
                 std = 0.0
-                total = gather()
+                total = ask()
             else:
                 std = self.votes_multiplier * math.sqrt(num_rounds) * clipped.l2_sensitivity
                 # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
-                noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), context.rng)
-                draw = partial(lambda ask, noise: {"total": ask() + noise}, gather, noise)
-                total = done.part(f"step-{number}", draw)["total"]
+                noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), rng)
+                draw = partial(_noisy_total, ask, noise)
+                total = rounds.part(f"step-{number}", draw)["total"]
             unit = clipped.step / votes.total_weight / scale
             rate = (std * unit) ** 2 / num_rounds
             if number == 0:
@@ -600,32 +636,27 @@ class CenteredVotes(base.TeacherVotesAggregator):
             weights = descent.moved(weights, gradient, pace)
         return descent.finished(weights, pace, rate, descent.prevalence_with(variance, seen, rate))
 
-    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
-        """The sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; also of `LowRankVotes`."""
-        require(
-            self.prevalence_share == 0,
-            "prevalence_share",
-            self.prevalence_share,
-            "0 once the center is known",
-        )
-        blocks = vote_blocks(
-            votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False
-        )
-        first = next(blocks)
-        shape = first.shape[1:]
+    def summarize(self, votes: VoteSource) -> NDArray[np.int64]:
+        """Returns the sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; the center is public."""
+        share = self.prevalence_share
+        require(share == 0, "prevalence_share", share, "0 once the center is known")
+        shape = (votes.num_queries, votes.num_labels)
+        blocks = votes.votes_around(self._center_as_given, noise_multiplier=self.votes_multiplier)
         return self._clipped_sum(shape).total(
-            chain([first], blocks),
+            blocks,
             center=self._center(shape),
-            num_teachers=num_teachers,
+            num_teachers=votes.num_teachers,
             weights=self.weights,
         )
 
-    def _release(
-        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
-    ) -> CenteredRelease:
+    def draw(self, summary: NDArray[np.int64], shape: VoteShape, rng: Rng) -> Answers:
+        """Draws labels around a public center; `release` has the scores that they come from, too."""
         std = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
         noise = RoundedGaussian(std).sample(summary.shape, rng)
-        return self._released(summary + noise, std, event, num_teachers)
+        event = self.event(shape)
+        return Answers.to_all(
+            self._released(summary + noise, std, event, shape.num_teachers).labels
+        )
 
     def _released(
         self, total: NDArray[np.int64], std: float, event: pa.Event, num_teachers: int
@@ -655,8 +686,13 @@ class CenteredVotes(base.TeacherVotesAggregator):
     def _text(self) -> str:
         return self.identity(num_labels=1, num_teachers=1)
 
+    @property
+    def _center_as_given(self) -> Array:
+        """The center of any shape that was given; 1/2 without one."""
+        return np.asarray(_HALF if self.center is None else self.center, dtype=np.float64)
+
     def _center(self, shape: tuple[int, ...]) -> Array:
-        center = np.asarray(_HALF if self.center is None else self.center, dtype=np.float64)
+        center = self._center_as_given
         try:
             return np.broadcast_to(center, shape).copy()
         except ValueError as error:
@@ -670,3 +706,8 @@ class CenteredVotes(base.TeacherVotesAggregator):
             share = self._center(shape).clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
             clip = self.clip_factor * math.sqrt(float((share * (1 - share)).sum()))
         return ClippedSum(clip, (shape[0], shape[1]), self.adjacency)
+
+
+def _noisy_total(ask: Callable[[], NDArray[np.int64]], noise: NDArray[np.int64]) -> Arrays:
+    """Returns the part of a round: the sum that teachers are asked for, with its noise."""
+    return {"total": ask() + noise}

@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, ClassVar, Literal
@@ -17,8 +16,8 @@ from pate.accounting.events import BitEvent
 from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
-from pate.aggregators.record import Arrays
-from pate.aggregators.release import Release
+from pate.aggregators.record import Arrays, ReleaseRecord
+from pate.aggregators.release import Answers, Release
 from pate.mechanisms.noise.real_numbers import (
     Values,
     are_normally_above,
@@ -30,7 +29,7 @@ from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE, PROBABILITY, one_of
 from pate.validation import require, require_array, require_count
-from pate.votes.clipping import bits_of, limited, vote_blocks
+from pate.votes.clipping import bits_of, limited
 from pate.votes.shape import VoteShape
 from pate.votes.source import MadeUpVotes, NoisySum, VoteSource
 
@@ -104,7 +103,7 @@ def _expected_bits(
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianVotes(base.PerQueryAggregator):
+class GaussianVotes(base.Aggregator):
     """Releases, for each label, whether count + N(0, noise_std**2) > num_teachers / 2. Answers every query.
 
     Formal guarantees:
@@ -146,13 +145,16 @@ class GaussianVotes(base.PerQueryAggregator):
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
         return _expected_bits(votes, 0.5, self.noise_std)
 
-    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
-        labels = reach_threshold(votes, self.noise_std, 0.5, num_teachers=num_teachers, rng=rng)
-        return labels, np.ones(len(votes), dtype=np.bool_)
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws, for each label, whether its count with noise exceeds half of the teachers."""
+        labels = reach_threshold(
+            summary, self.noise_std, 0.5, num_teachers=shape.num_teachers, rng=rng
+        )
+        return Answers.to_all(labels)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedVotes(base.TeacherVotesAggregator):
+class ClippedVotes(base.Aggregator):
     """Releases, for each label, whether clipped count + N(0, noise_std**2) > threshold_share * num_teachers.
 
     With norm l1 a teacher keeps at most `vote_clip` of its votes on a query: the most confident ones, and among equals
@@ -172,21 +174,27 @@ class ClippedVotes(base.TeacherVotesAggregator):
         norm: l1 or l2.
         threshold_share: in (0, 1), public.
 
+    >>> from pate.votes.arrays import VoteBlocks
     >>> votes = np.array([[[True, True, False]], [[True, False, False]], [[True, True, True]]])
     >>> aggregator = ClippedVotes(noise_std=0.1, vote_clip=1)
-    >>> aggregator.gather(votes, num_teachers=3)
+    >>> aggregator.summarize(VoteBlocks(votes, num_teachers=3))
     array([[3, 0, 0]])
     >>> aggregator.aggregate(votes, num_teachers=3, rng=np.random.default_rng(0)).labels
     array([[ True, False, False]])
     """
 
     input_form: ClassVar[base.InputForm] = "confidences"
-    told_by: ClassVar[Mapping[str, str]] = {"max_labels": "vote_clip"}
+    queries_at_once: ClassVar[int | None] = None
 
     noise_std: float = field(metadata=NOISE)
     vote_clip: int = field(metadata=COUNT)
     norm: str = field(default="l1", metadata=one_of(("l1", "l2")) | {"public": True})
     threshold_share: float = field(default=0.5, metadata=PROBABILITY)
+
+    @property
+    def max_labels(self) -> int:
+        """The most labels that an answer is made to name: `vote_clip`."""
+        return self.vote_clip
 
     def event(self, shape: VoteShape) -> pa.Event:
         moved = squared_sensitivity(
@@ -199,48 +207,47 @@ class ClippedVotes(base.TeacherVotesAggregator):
             pa.GaussianEvent(self.noise_std / moved**0.5), shape.num_queries
         )
 
-    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
-        """The clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
+    def summarize(self, votes: VoteSource) -> NDArray[Any]:
+        """Returns the clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
+        is_exact = self.norm == "l1" or votes.num_teachers <= _MOST_TEACHERS
         rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
-        require(
-            self.norm == "l1" or num_teachers <= _MOST_TEACHERS, "num_teachers", num_teachers, rule
-        )
-        blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
+        require(is_exact, "num_teachers", votes.num_teachers, rule)
+        blocks = self.checked_blocks(votes)
         if self.norm == "l1":
-            kept = (limited(block, self.vote_clip) for block in blocks)
-            return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in kept))
+            limited_blocks = (limited(block, self.vote_clip) for block in blocks)
+            return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in limited_blocks))
+        return np.asarray(sum(self._weighed(bits_of(block)) for block in blocks))
 
-        # weights down to a grid: sums exact, the length not exceeded
-        def weighed(bits: Bits) -> NDArray[np.float64]:
-            sizes = np.maximum(np.arange(bits.shape[2] + 1), self.vote_clip)
-            weights = np.floor(np.sqrt(self.vote_clip / sizes) * _GRID * (1 - 2.0**-50)) / _GRID
-            weights[: self.vote_clip + 1] = 1.0
-            return np.asarray(
-                np.einsum("cq,cql->ql", weights[np.count_nonzero(bits, axis=-1)], bits)
-            )
-
-        return np.asarray(sum(map(weighed, map(bits_of, blocks))))
+    def _weighed(self, bits: Bits) -> NDArray[np.float64]:
+        """Returns the sum `[Q, L]` of a block's bits `[c, Q, L]`, a teacher's scaled down to the length of the clip."""
+        sizes = np.maximum(np.arange(bits.shape[2] + 1), self.vote_clip)
+        # weights are rounded down to a grid: sums are exact, and the length is not exceeded
+        weights = np.floor(np.sqrt(self.vote_clip / sizes) * _GRID * (1 - 2.0**-50)) / _GRID
+        weights[: self.vote_clip + 1] = 1.0
+        return np.asarray(np.einsum("cq,cql->ql", weights[np.count_nonzero(bits, axis=-1)], bits))
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
         """From the counts: nobody names more labels than `vote_clip`, so nothing is clipped."""
         return self._expected_of(votes.counts(), votes)
 
-    def _release(
-        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
-    ) -> Release:
+    def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
+        """Draws, for each label, whether its clipped count with noise exceeds the threshold."""
         if self.norm == "l1":
             labels = reach_threshold(
-                summary, self.noise_std, self.threshold_share, num_teachers=num_teachers, rng=rng
+                summary,
+                self.noise_std,
+                self.threshold_share,
+                num_teachers=shape.num_teachers,
+                rng=rng,
             )
         else:  # noisy counts, which cost the same whatever is asked of them
-            labels = are_normally_above(
-                summary, self.threshold_share * num_teachers, self.noise_std, rng
-            )
-        return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
+            threshold = self.threshold_share * shape.num_teachers
+            labels = are_normally_above(summary, threshold, self.noise_std, rng)
+        return Answers.to_all(labels)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributedVotes(base.PerQueryAggregator):
+class DistributedVotes(base.Aggregator):
     """Releases, for each label, whether count + noise > threshold_share * num_teachers; holders draw the noise.
 
     Every holder adds a share of discrete Gaussian noise to the counts of its own teachers (`contribution`). Secure
@@ -271,8 +278,6 @@ class DistributedVotes(base.PerQueryAggregator):
     array([[ True, False, False]])
     """
 
-    told_by: ClassVar[Mapping[str, str]] = {"max_votes_per_teacher": "max_votes"}
-
     noise_std: float = field(metadata=NOISE)
     num_holders: int
     max_dropouts: int = 0
@@ -284,8 +289,14 @@ class DistributedVotes(base.PerQueryAggregator):
         super().__post_init__()
         _ = self.shares
 
+    @property
+    def max_votes_per_teacher(self) -> int | None:
+        """The most labels of a query that the price lets one teacher vote for: `max_votes`."""
+        return self.max_votes
+
     @cached_property
     def shares(self) -> NoiseShares:
+        """The noise of each holder, and of those that are counted on."""
         return self.part(NoiseShares)
 
     def event(self, shape: VoteShape) -> pa.Event:
@@ -303,7 +314,8 @@ class DistributedVotes(base.PerQueryAggregator):
         Where there is `max_votes` they are from `counts_for`; counts that these teachers cannot have cast are refused.
         The generator is the holder's own, from `secret_generator()`; whoever else knows it is a colluder.
         """
-        own = self.gather(counts, num_teachers=require_count("num_teachers", num_teachers))
+        require_count("num_teachers", num_teachers)
+        own = self.checked_counts(counts, num_teachers=num_teachers)
         return own.astype(np.int64) * self.shares.steps + self.shares.share.sample(own.shape, rng)
 
     def release_of(self, total: Any, *, num_teachers: int, num_contributions: int) -> Release:
@@ -326,27 +338,27 @@ class DistributedVotes(base.PerQueryAggregator):
         labels = np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
 
-    def require_source(self, source: VoteSource) -> None:
-        if not isinstance(source, NoisySum):
-            # a sum that is still to be made is not asked for before it is paid
-            super().require_source(source)
+    def require_source(self, votes: VoteSource) -> None:
+        """See `Aggregator.require_source`; a sum that holders have yet to make is not asked for before it is paid."""
+        if not isinstance(votes, NoisySum):
+            super().require_source(votes)
 
-    def release_from(self, source: VoteSource, context: base.ReleaseContext) -> Release:
-        """A sum that holders make is asked for once the ledger was charged."""
-        if not isinstance(source, NoisySum):
-            return super().release_from(source, context)
-        record = self._record(source, context)
+    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
+        """See `Aggregator.release`; a sum that holders make is asked for once the ledger was charged."""
+        if not isinstance(votes, NoisySum):
+            return super().release(votes, rng, record)
         # what holders send is the release: it is paid for before they are asked
         record.part("asked", dict)
 
-        def answered() -> Arrays:
-            total, present = source.total()
-            return {"total": np.asarray(total), "present": np.array(present)}
+        def ask() -> Arrays:
+            total, num_contributions = votes.total()
+            return {"total": np.asarray(total), "present": np.array(num_contributions)}
 
-        found = record.part("total", answered)
-        num_teachers = source.num_teachers
+        arrays = record.part("total", ask)
         return self.release_of(
-            found["total"], num_teachers=num_teachers, num_contributions=int(found["present"])
+            arrays["total"],
+            num_teachers=votes.num_teachers,
+            num_contributions=int(arrays["present"]),
         )
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
@@ -354,14 +366,15 @@ class DistributedVotes(base.PerQueryAggregator):
         noise_std = (self.shares.variance * self.num_holders / self.shares.num_counted) ** 0.5
         return _expected_bits(votes, self.threshold_share, noise_std)
 
-    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
-        noisy = votes * self.shares.steps + self.shares.drawn_together(votes.shape, rng)
-        labels = np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)
-        return labels, np.ones(len(votes), dtype=np.bool_)
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the noise of all holders together, and compares each count with the threshold."""
+        noisy = summary * self.shares.steps + self.shares.drawn_together(summary.shape, rng)
+        threshold = self.threshold_share * shape.num_teachers * self.shares.steps
+        return Answers.to_all(np.asarray(noisy > threshold))
 
 
 @dataclass(frozen=True, kw_only=True)
-class GNMax(base.PerQueryAggregator):
+class GNMax(base.Aggregator):
     """Releases, for each query, the label whose count + N(0, noise_std**2) is largest. Answers every query.
 
     Formal guarantees:
@@ -385,10 +398,14 @@ class GNMax(base.PerQueryAggregator):
     """
 
     single_label: ClassVar[bool] = True
-    told_by: ClassVar[Mapping[str, str]] = {"max_votes_per_teacher": "max_votes"}
 
     noise_std: float = field(metadata=NOISE)
     max_votes: int = field(default=1, metadata=COUNT)
+
+    @property
+    def max_votes_per_teacher(self) -> int:
+        """The most labels of a query that the price lets one teacher vote for: `max_votes`."""
+        return self.max_votes
 
     def event(self, shape: VoteShape) -> pa.Event:
         moved = squared_sensitivity(
@@ -423,15 +440,15 @@ class GNMax(base.PerQueryAggregator):
             cost, rdp=np.minimum(cost.rdp, pa.RdpAccountant(orders=cost.orders).compose(event).rdp)
         )
 
-    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
-        best = largest_noisy(
-            Values.scaled(votes, self.noise_std), draw_noise("gaussian", votes.shape, rng), 1
-        )
-        return best == np.arange(votes.shape[1]), np.ones(len(votes), dtype=np.bool_)
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the label with the largest noisy count of each query."""
+        noise = draw_noise("gaussian", summary.shape, rng)
+        best = largest_noisy(Values.scaled(summary, self.noise_std), noise, 1)
+        return Answers.to_all(best == np.arange(shape.num_labels))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PowersetGNMax(base.TeacherVotesAggregator):
+class PowersetGNMax(base.Aggregator):
     """Releases the set of labels whose count of teachers + N(0, noise_std**2) is largest. Answers every query.
 
     All sets of at most `max_size` labels compete, those that nobody voted for with a count of 0: 2**L of them without
@@ -454,35 +471,37 @@ class PowersetGNMax(base.TeacherVotesAggregator):
     """
 
     input_form: ClassVar[base.InputForm] = "confidences"
-    told_by: ClassVar[Mapping[str, str]] = {"max_labels": "max_size"}
+    queries_at_once: ClassVar[int | None] = None
 
     noise_std: float = field(metadata=NOISE)
     max_size: int | None = field(default=None, metadata=COUNT)
+
+    @property
+    def max_labels(self) -> int | None:
+        """The most labels that an answer is made to name: `max_size`."""
+        return self.max_size
 
     def event(self, shape: VoteShape) -> pa.Event:
         return pa.SelfComposedEvent(
             pa.WinnerEvent(self.noise_std, self.adjacency.num_moved), shape.num_queries
         )
 
-    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
-        """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
-        blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
+    def summarize(self, votes: VoteSource) -> Summary:
+        """Returns the different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
         counted = (
-            _counted(_one_each(limited(block, self.max_size or block.shape[2]))) for block in blocks
+            _counted(_one_each(limited(block, self.max_size or votes.num_labels)))
+            for block in self.checked_blocks(votes)
         )
         return reduce(lambda one, other: _counted(np.concatenate([one, other])), counted)
-
-    def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
-        return int(summary["query"][-1]) + 1, summary["labels"].shape[1]
 
     def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
         """From the right set of each query alone; no other has many votes."""
         return self._expected_of(_right_sets(votes), votes)
 
-    def _release(
-        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
-    ) -> Release:
-        num_queries, num_labels = self._shape(summary)
+    def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the set with the largest noisy count of each query, seen or unseen."""
+        num_queries = shape.num_queries
+        num_labels = shape.num_labels
         first = np.searchsorted(summary["query"], np.arange(num_queries))
         seen = np.diff(np.append(first, len(summary)))
         largest = num_labels if self.max_size is None else min(self.max_size, num_labels)
@@ -497,7 +516,7 @@ class PowersetGNMax(base.TeacherVotesAggregator):
             for query in (start + np.flatnonzero(best == seen[block])).tolist():
                 known = summary["labels"][first[query] : first[query] + seen[query]]
                 labels[query] = _unseen_set(known, sizes, rng)
-        return Release(labels, np.ones(num_queries, dtype=np.bool_), event, self.adjacency)
+        return Answers.to_all(labels)
 
     def _winners(
         self, counts: Counts, first: Counts, seen: Counts, num_sets: int, rng: Rng
@@ -561,7 +580,7 @@ def _unseen_set(seen: Bits, sizes: list[int], rng: Rng) -> Bits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScreenedAggregator(base.PerQueryAggregator):
+class ScreenedAggregator(base.Aggregator):
     """Answers a query only where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
 
     The statistic is a number of teachers in 0..num_teachers which one change moves by at most 1. The price has the
@@ -619,23 +638,26 @@ class ScreenedAggregator(base.PerQueryAggregator):
         uncapped = self if self.max_answers is None else replace(self, max_answers=None)
         return super(ScreenedAggregator, uncapped)._expected(votes, num_queries)
 
-    def _release(
-        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
-    ) -> Release:
-        """What passes after `max_answers` answers is refused, and none of it handed out."""
-        release = super()._release(summary, event, num_teachers=num_teachers, rng=rng)
+    def draw_all(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """See `Aggregator.draw_all`; what passes after `max_answers` answers is refused, and none of it handed out."""
+        labels, passed = super().draw_all(summary, shape, rng)
         if self.max_answers is None:
-            return release
-        answered = release.answered & (np.cumsum(release.answered) <= self.max_answers)
-        return replace(release, labels=release.labels & answered[:, None], answered=answered)
+            return Answers(labels, passed)
+        answered = passed & (np.cumsum(passed) <= self.max_answers)
+        return Answers(labels & answered[:, None], answered)
 
-    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
-        statistic = self._statistic(votes, num_teachers=num_teachers)[:, None]
-        std = self.screening_std
-        share = self.threshold_share
-        passed = reach_threshold(statistic, std, share, num_teachers=num_teachers, rng=rng)[:, 0]
-        labels, _ = self._answers._draw(votes, num_teachers=num_teachers, rng=rng)
-        return labels & passed[:, None], passed
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws which queries pass the screening, and then the answers, of which those that pass are handed out."""
+        statistic = self._statistic(summary, num_teachers=shape.num_teachers)
+        passed = reach_threshold(
+            statistic[:, None],
+            self.screening_std,
+            self.threshold_share,
+            num_teachers=shape.num_teachers,
+            rng=rng,
+        )[:, 0]
+        labels = self._answers.draw(summary, shape, rng).labels
+        return Answers(labels & passed[:, None], passed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -661,10 +683,14 @@ class ConfidentGNMax(ScreenedAggregator):
     """
 
     single_label: ClassVar[bool] = True
-    told_by: ClassVar[Mapping[str, str]] = {"max_votes_per_teacher": "max_votes"}
     _answered_by: ClassVar[type[GNMax]] = GNMax
 
     max_votes: int = field(default=1, metadata=COUNT)
+
+    @property
+    def max_votes_per_teacher(self) -> int:
+        """The most labels of a query that the price lets one teacher vote for: `max_votes`."""
+        return self.max_votes
 
     def _statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
         return np.asarray(votes.max(axis=1))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,18 @@ class TrainingSet:
     labels: NDArray[np.bool_]
     scores: NoisyScores | None = None
     weights: NDArray[np.float64] | None = None
+
+
+class Answers(NamedTuple):
+    """The outcome of a draw: which labels hold, and which queries are answered at all."""
+
+    labels: NDArray[np.bool_]  # `[Q, L]`, all False where a query is not answered
+    answered: NDArray[np.bool_]  # `[Q]`
+
+    @classmethod
+    def to_all(cls, labels: NDArray[np.bool_]) -> Self:
+        """Returns the answers of an aggregator that answers every query."""
+        return cls(labels, np.ones(len(labels), dtype=np.bool_))
 
 
 @dataclass(frozen=True, eq=False)

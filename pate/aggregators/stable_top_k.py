@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_class
 from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Counts, PerQueryAggregator, Rng
+from pate.aggregators.aggregator import Aggregator, Bits, Counts, Rng
 from pate.aggregators.failures import (
     failure_prob_of,
     require_delta_left,
@@ -33,6 +33,7 @@ from pate.aggregators.gap_tests import (
     TableTest,
     noise_of_rdp,
 )
+from pate.aggregators.release import Answers
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
@@ -114,10 +115,8 @@ class SelectThenTest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StableAggregator(PerQueryAggregator):
+class StableAggregator(Aggregator):
     """The fields that `StableTopK`, which explains them, and `StableFixedTopK` share, and their test."""
-
-    told_by: ClassVar[Mapping[str, str]] = {"max_labels": "max_k"}
 
     selection_scale: float = field(metadata=NOISE)
     selection_noise: str = field(
@@ -140,6 +139,11 @@ class StableAggregator(PerQueryAggregator):
         if self.table is not None:
             self._take_ready_table()
         _ = self.gap_test  # refuses a test that lacks a number
+
+    @property
+    def max_labels(self) -> int | None:
+        """The most labels that an answer is made to name: `max_k`."""
+        return self.max_k
 
     def _take_ready_table(self) -> None:
         """Reads the table, which has an order and a failure probability of its own."""
@@ -335,11 +339,13 @@ class StableTopK(StableAggregator):
         answered = uniform < self._pass_probs(ranking, k, num_teachers)
         return ranking.top(np.where(answered, k, 0)), answered
 
-    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
-        selection = self.steps(num_labels=votes.shape[1], num_teachers=num_teachers).selection
-        ranking = Ranking.of(votes)
-        k = selection.draw(ranking, rng)
-        return self.tested(ranking, k, rng.random(len(k)), num_teachers)
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws k for each query by noisy gaps, and then tests the k best labels of each."""
+        steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        ranking = Ranking.of(summary)
+        k = steps.selection.draw(ranking, rng)
+        labels, answered = self.tested(ranking, k, rng.random(len(k)), shape.num_teachers)
+        return Answers(labels, answered)
 
     def _pass_probs(self, ranking: Ranking, k: Counts, num_teachers: int) -> NDArray[np.float64]:
         """The probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
@@ -382,8 +388,6 @@ class StableFixedTopK(StableAggregator):
            [0, 1, 1, 0]])
     """
 
-    told_by: ClassVar[Mapping[str, str]] = {"max_labels": "max_k", "exact_labels": "k"}
-
     k: int = field(metadata=COUNT)
     peel_scale: float = field(metadata=NOISE)
     penalty: float = 0.0
@@ -400,6 +404,11 @@ class StableFixedTopK(StableAggregator):
             selection_scale=self.selection_scale * factor,
             peel_scale=self.peel_scale * factor,
         )
+
+    @property
+    def exact_labels(self) -> int:
+        """How many labels every answer names: `k`."""
+        return self.k
 
     @property
     def stable_top_k(self) -> StableTopK:
@@ -478,13 +487,14 @@ class StableFixedTopK(StableAggregator):
                 distribution[labels] = distribution.get(labels, 0.0) + weight * probability
         return distribution
 
-    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
-        everyone = np.ones(len(votes), dtype=np.bool_)
-        if self.k == votes.shape[1]:
-            return np.ones(votes.shape, dtype=np.bool_), everyone
-        stable, _ = self.stable_top_k._draw(votes, num_teachers=num_teachers, rng=rng)
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws a stable set for each query, and then peels k labels from it, or those that it lacks from the rest."""
+        if self.k == shape.num_labels:
+            return Answers.to_all(np.ones(summary.shape, dtype=np.bool_))
+        stable = self.stable_top_k.draw(summary, shape, rng).labels
         kept, part, size = _plan(stable, self.k)
-        return kept | self.peeling.draw(votes, part, size, rng), everyone
+        peeled = self.peeling.draw(summary, part, size, rng)
+        return Answers.to_all(kept | peeled)
 
 
 def _plan(stable: Bits, k: int) -> tuple[Bits, Bits, Counts]:
@@ -590,7 +600,7 @@ def _spend(
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedTopK(PerQueryAggregator):
+class FixedTopK(Aggregator):
     """Releases exactly k labels for every query: those that a top-k mechanism of pure DP picks.
 
     Every query is answered, sure or not. With k = L nothing depends on the votes and nothing is charged.
@@ -611,11 +621,14 @@ class FixedTopK(PerQueryAggregator):
            [0, 0, 1, 1]])
     """
 
-    told_by: ClassVar[Mapping[str, str]] = {"exact_labels": "k"}
-
     k: int = field(metadata=COUNT)
     epsilon: float = field(metadata=NOISE)
     mechanism: str = field(default="peeling", metadata=one_of(MECHANISMS) | {"public": True})
+
+    @property
+    def exact_labels(self) -> int:
+        """How many labels every answer names: `k`."""
+        return self.k
 
     @property
     def top_k(self) -> TopKMechanism:
@@ -645,7 +658,8 @@ class FixedTopK(PerQueryAggregator):
             distribution[labels] = distribution.get(labels, 0.0) + probability
         return distribution
 
-    def _draw(self, votes: Counts, *, num_teachers: int, rng: Rng) -> tuple[Bits, Bits]:
-        labels = np.zeros(votes.shape, dtype=np.bool_)
-        np.put_along_axis(labels, self.top_k(votes, rng=rng).indices, True, axis=1)
-        return labels, np.ones(len(votes), dtype=np.bool_)
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the k labels that the mechanism picks of each query."""
+        labels = np.zeros(summary.shape, dtype=np.bool_)
+        np.put_along_axis(labels, self.top_k(summary, rng=rng).indices, True, axis=1)
+        return Answers.to_all(labels)

@@ -6,8 +6,8 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple, Self, final
+from functools import cache, lru_cache, partial
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
 from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
 from pate.aggregators.gap_tests import TableTest
-from pate.aggregators.record import MemoryRecord
-from pate.aggregators.release import ChargedRelease, Release
+from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
+from pate.aggregators.release import Answers, ChargedRelease
 from pate.aggregators.stable_top_k import StableTopK
 from pate.mechanisms.gap_selection import Ranking
 from pate.mechanisms.noise import uniforms
@@ -39,8 +39,6 @@ from pate.votes.source import MadeUpVotes, VoteSource
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Rule = base.PriorRule | None
-Prior = Bits | Rule
 Calls = tuple[Array, Callable[[int], Weights], Callable[[Counts], tuple[Bits, Bits]]]
 
 _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
@@ -157,13 +155,26 @@ class Round(NamedTuple):
     answered: Bits  # `[q]`
     hits: Bits  # `[q]`
 
+    def until_hits(self, number: int) -> Round:
+        """Returns the round up to the hit of that number; what comes after it is refused unasked."""
+        asked = np.asarray(np.cumsum(self.hits) - self.hits < number)
+        return Round(self.labels & asked[:, None], self.answered & asked, self.hits & asked)
+
+    def require_fits(self, shape: tuple[int, ...], *, hits_left: int) -> None:
+        """Raises `InvalidValue` unless it is a round of queries and labels `[q, L]`, with so many hits at most."""
+        shapes = [array.shape for array in self]
+        is_good = shapes == [shape, shape[:1], shape[:1]]
+        require(is_good, "round", shapes[0], f"a round of {shape}")
+        num_hits = int(self.hits.sum())
+        require(num_hits <= hits_left, "round", f"{num_hits} hits", f"at most {hits_left} hits")
+
 
 @dataclass(frozen=True, kw_only=True)
-class TargetChargedAggregator(base.HistogramAggregator):
+class TargetChargedAggregator(base.Aggregator):
     """Asks queries in order and rounds until `target_hits` of them have hit; the rest is refused.
 
     Formal guarantee: the price is that of the whole session, charged before the first call; neither votes nor hits nor
-    priors change it. All random numbers are drawn before the first round, some for each query, so a session that is
+    priors change it. All random numbers are drawn before anything else, some for each query, so a session that is
     continued with the rounds before it gives what it would have given.
 
     Attributes:
@@ -223,119 +234,84 @@ class TargetChargedAggregator(base.HistogramAggregator):
         planned = with_failure_prob_for(counted, delta=budget.delta, num_queries=shape.num_queries)
         return planned.scaled_to(budget, shape)
 
-    @final
-    def aggregate(
-        self,
-        votes: Any,
-        *,
-        num_teachers: int,
-        rng: Rng,
-        ledger: pa.Ledger | None = None,
-        prior: Prior = None,
-    ) -> ChargedRelease:
-        """Labels of the queries `[Q, L]` in order, until the session halts; with votes as in `gather`.
+    def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits | None:
+        """Returns what is expected of the next queries, `[num_queries, L]`, or None; a prior overrides it."""
+        return None
 
-        The prior is bool `[Q, L]`, or a rule that is asked before each round; public, or computed from what was
-        released before. Aggregators that need none take no notice of it. Another shape of it is refused.
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws a whole session, all rounds at once."""
+        session = self._session(summary, shape, rng, MemoryRecord())
+        return Answers(session.labels, session.answered)
+
+    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
+        """Releases labels of the queries in order, until the session halts.
+
+        A round, the part `round-N`, is committed before anybody sees it or the next one begins. It holds labels,
+        answered and hits of its queries.
         """
         require_generator(rng)
-        require_count("num_teachers", num_teachers)
-        counts = self.gather(votes, num_teachers=num_teachers)
-        if not (prior is None or isinstance(prior, base.PriorRule)):
-            bits = np.asarray(prior)
-            require(bits.dtype == np.bool_, "prior.dtype", bits.dtype, "bool")
-            require(
-                bits.shape == counts.shape,
-                "prior.shape",
-                bits.shape,
-                f"{counts.shape}, as the votes",
-            )
-            prior = lambda labels, answered, num_queries: bits[len(labels) :][:num_queries]  # noqa: E731
-        event = self._priced(*self._shape(counts), num_teachers, ledger)
-        return self._session(counts, event, prior, base.ReleaseContext(rng), num_teachers)
-
-    def release_from(self, source: VoteSource, context: base.ReleaseContext) -> ChargedRelease:
-        """A round is committed before anybody sees it or the next one begins; one that is there is read back."""
-        require_generator(context.rng)
-        context = replace(context, record=self._record(source, context))
-        counts = self.gather(self._read(source), num_teachers=source.num_teachers)
-        event = self._priced(*self._shape(counts), source.num_teachers, None)
-        return self._session(
-            counts,
-            event,
-            context.prior if self.expects_prior else None,
-            context,
-            source.num_teachers,
-        )
-
-    def _release(
-        self, summary: NDArray[Any], event: pa.Event, *, num_teachers: int, rng: Rng
-    ) -> Release:
-        return self._session(summary, event, None, base.ReleaseContext(rng), num_teachers)
+        self.event(votes.shape)  # refuses a shape that has no price
+        return self._session(self.summarize(votes), votes.shape, rng, record)
 
     def _session(
-        self,
-        counts: NDArray[Any],
-        event: pa.Event,
-        prior: Rule,
-        context: base.ReleaseContext,
-        num_teachers: int,
+        self, counts: NDArray[np.integer], shape: VoteShape, rng: Rng, record: ReleaseRecord
     ) -> ChargedRelease:
-        planned = self._at_usual_delta(len(counts))  # as the event
-        numbers = LazyUniforms.draw(
-            (len(counts), self._numbers_per_query), context.rng, ahead=_WORDS_AHEAD
-        )
-        labels, answered, hits = (
-            np.zeros(counts.shape, dtype=np.bool_),
-            *np.zeros((2, len(counts)), dtype=np.bool_),
-        )
-        record = context.record or MemoryRecord()
+        """Asks all rounds that the record has not committed yet, given the counts `[Q, L]`."""
+        labels = np.zeros(counts.shape, dtype=np.bool_)
+        answered = np.zeros(shape.num_queries, dtype=np.bool_)
+        hits = np.zeros(shape.num_queries, dtype=np.bool_)
         num_asked = 0
 
-        def ask(rows: slice, left: int) -> dict[str, Bits]:
-            block = counts[rows].astype(np.int64, copy=False)
-            expected = None
-            if prior is not None:
-                expected = np.asarray(
-                    prior(labels[: rows.start], answered[: rows.start], len(block))
-                )
-                good = expected.dtype == np.bool_ and expected.shape == block.shape
-                require(
-                    good, "prior", f"{expected.dtype} {expected.shape}", f"bool {list(block.shape)}"
-                )
-            outcome = planned._ask(
-                block, numbers[rows], expected, first=rows.start, num_teachers=num_teachers
-            )
-            # up to the last hit that is left
-            asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)
-            return Round(
-                outcome.labels & asked[:, None], outcome.answered & asked, outcome.hits & asked
-            )._asdict()
+        @cache
+        def numbers() -> LazyUniforms:
+            """Draws the random numbers of all queries, once the session is paid for."""
+            size = (shape.num_queries, self._numbers_per_query)
+            return LazyUniforms.draw(size, rng, ahead=_WORDS_AHEAD)
 
-        for index, rows in enumerate(self._rounds(len(counts))):
-            left = self.target_hits - int(hits.sum())
-            outcome = Round(**record.part(f"round-{index}", partial(ask, rows, left)))
-            found = [each.shape for each in outcome]
-            wanted = [whole[rows].shape for whole in (labels, answered, hits)]
-            # one that was kept may be another's
-            require(found == wanted, "round", found[0], f"a round of {wanted[0]}")
-            require(
-                bool(outcome.hits.sum() <= left),
-                "round",
-                f"{outcome.hits.sum()} hits",
-                f"at most {left} hits",
+        def ask(rows: slice, hits_left: int) -> Arrays:
+            block = counts[rows].astype(np.int64, copy=False)
+            expected = self._checked_prior(
+                labels[: rows.start], answered[: rows.start], block.shape
             )
+            outcome = self._ask(
+                block,
+                numbers()[rows],
+                expected,
+                first=rows.start,
+                num_teachers=shape.num_teachers,
+            )
+            return outcome.until_hits(hits_left)._asdict()
+
+        for index, rows in enumerate(self._rounds(shape.num_queries)):
+            hits_left = self.target_hits - int(hits.sum())
+            arrays = record.part(f"round-{index}", partial(ask, rows, hits_left))
+            outcome = Round(**arrays)
+            # one that was committed before may be another's
+            outcome.require_fits(labels[rows].shape, hits_left=hits_left)
             labels[rows], answered[rows], hits[rows] = outcome
             num_asked = rows.stop
-            left = left - int(outcome.hits.sum())
-            if context.watch is not None:
-                context.watch(num_asked, self.target_hits - left, left)
-            if left == 0:
+            if int(hits.sum()) == self.target_hits:
                 num_asked = int(np.flatnonzero(hits)[-1]) + 1
                 break
         return ChargedRelease(
-            labels, answered, event, self.adjacency, hits, num_asked, self.target_hits
+            labels=labels,
+            answered=answered,
+            event=self.event(shape),
+            adjacency=self.adjacency,
+            hits=hits,
+            num_asked=num_asked,
+            target_hits=self.target_hits,
         )
+
+    def _checked_prior(self, labels: Bits, answered: Bits, shape: tuple[int, ...]) -> Bits | None:
+        """Returns what is expected of a round of that shape `[q, L]`, given what was released before; or None."""
+        expected = self.expected_labels(labels, answered, shape[0])
+        if expected is None:
+            return None
+        bits = np.asarray(expected)
+        is_good = bits.dtype == np.bool_ and bits.shape == shape
+        require(is_good, "prior", f"{bits.dtype} {bits.shape}", f"bool {list(shape)}")
+        return bits
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
         for start in range(0, num_queries, self.round_size):
@@ -594,7 +570,8 @@ class NotPriorTopK(TargetChargedAggregator):
     >>> aggregator = NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0,
     ...     first_queries=0, target_hits=1)
     >>> votes, prior = np.array([[90, 5, 3], [80, 90, 1]]), np.array([[True, False, False], [False, False, True]])
-    >>> release = aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0), prior=prior)
+    >>> session = aggregator.with_prior(prior)
+    >>> release = session.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0))
     >>> release.hits, release.labels
     (array([False,  True]), array([[ True, False, False],
            [ True,  True, False]]))
@@ -625,7 +602,20 @@ class NotPriorTopK(TargetChargedAggregator):
 
     @property
     def never_empty(self) -> bool:
+        """Whether an answer always names a label: where `padded` is False."""
         return not self.padded
+
+    def with_prior(self, prior: Bits | base.PriorRule) -> NotPriorSession:
+        """Returns the same aggregator with what is expected of its queries.
+
+        The prior is bool `[Q, L]`, or a rule that is asked before each round: public, or computed from what was
+        released before. It is asked for the first time once the session is paid for.
+        """
+        if isinstance(prior, base.PriorRule):
+            return self.part(NotPriorSession, prior=prior)
+        labels = np.asarray(prior)
+        require(labels.dtype == np.bool_, "prior.dtype", labels.dtype, "bool")
+        return self.part(NotPriorSession, prior=KnownPrior(labels))
 
     @property
     def release_step(self) -> StableTopK:
@@ -777,6 +767,40 @@ class NotPriorTopK(TargetChargedAggregator):
         if prior is not None:
             labels = np.where(agreed[:, None], prior, labels)
         return Round(labels, agreed | answered, checked & ~agreed)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPrior:
+    """A prior that says what is expected of all queries, bool `[Q, L]`, before the first is asked."""
+
+    labels: Bits
+
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """Returns what is expected of the next queries."""
+        start = len(labels)
+        return self.labels[start : start + num_queries]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotPriorSession(NotPriorTopK):
+    """A `NotPriorTopK` that knows what is expected of its queries; `NotPriorTopK.with_prior` makes it.
+
+    Its price is the same: no prior changes it.
+    """
+
+    prior: base.PriorRule = field(repr=False)
+
+    def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """Returns what the prior expects of the next queries."""
+        return self.prior(labels, answered, num_queries)
+
+    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
+        """See `TargetChargedAggregator.release`; a prior of another shape is refused before the charge."""
+        if isinstance(self.prior, KnownPrior):
+            shape = (votes.num_queries, votes.num_labels)
+            found = self.prior.labels.shape
+            require(found == shape, "prior.shape", found, f"{shape}, as the votes")
+        return super().release(votes, rng, record)
 
 
 def margins(counts: NDArray[np.integer], sets: Bits) -> Counts:

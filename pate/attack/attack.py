@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency, Budget
 from pate.aggregators import Aggregator, CenteredVotes
-from pate.aggregators.aggregator import ReleaseContext, without_warning
 from pate.aggregators.record import MemoryRecord
 from pate.data import Dataset, Split
 from pate.data.dataset import require_dataset
@@ -292,7 +291,7 @@ class RecordAttack:
             num_queries=self.num_queries,
             moments=partial(_OverheardVotes, _UNCLIPPED if self.sabotage == "clip" else 1),
         )
-        made.release_from(source, ReleaseContext(np.random.default_rng(noise), None, record))
+        made.release(source, np.random.default_rng(noise), record)
         votes = cast(_OverheardVotes, source.in_rounds(noise_multiplier=made.votes_multiplier))
         require(bool(votes.overheard), "aggregator.rounds", made.rounds, "a release in rounds")
         wider = made.votes_multiplier * math.sqrt(made.num_rounds)
@@ -506,8 +505,8 @@ class TeacherAttack:
         def prior(labels: Bits, answered: Bits, num_queries: int) -> Bits:
             return np.broadcast_to(first, (num_queries, len(first)))
 
-        with without_warning():
-            release = self.aggregator.release_from(source, ReleaseContext(rng, prior=prior))
+        aggregator = self.aggregator.with_prior(prior)
+        release = aggregator.release(source, rng, MemoryRecord())
         values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
         if source.by_bit:
             return np.asarray(values.reshape(-1, 1) - values.mean())

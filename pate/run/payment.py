@@ -340,7 +340,7 @@ class Payment:
             charge != "",
             "aggregator",
             kind,
-            "one that draws by `ReleaseContext.record`, which pays for it",
+            "one that draws within `record.part`, which pays for it",
         )
         content = npz_bytes(**release.arrays(), **names.arrays())
         if self._written is None:

@@ -1,5 +1,6 @@
 """The release stage: what is drawn is committed with its charge before anybody sees it; and what is said of it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.events import failure_probability
-from pate.aggregators import Release, ReleaseContext, TrainingSet
-from pate.aggregators.aggregator import Watch, without_warning
-from pate.aggregators.record import ReleaseRecord
+from pate.aggregators import MemoryRecord, Release, ReleaseRecord, TrainingSet
+from pate.aggregators.record import Arrays
 from pate.aggregators.release import ChargedRelease, PublicNames
+from pate.aggregators.target_charging import TargetChargedAggregator
 from pate.files.disk import write_text
 from pate.files.values import published_fields
 from pate.models.student import Learner, Rows
@@ -65,24 +66,51 @@ def draw(
     student: Learner | None,
     inputs: Rows,
     record: ReleaseRecord | None = None,
-    watch: Watch | None = None,
 ) -> Release:
     """Has the aggregator draw and release, as `record` commits and charges it; the one place where votes are released.
 
     Without `record` it is kept in memory and charged to nobody. For an aggregator that goes by a prior, it is what the
     student predicts of the queries, `inputs`, float32 `[Q, …]`; the streams have the noise and the student's seed.
-    The way of a vote: `VoteSource.counts` adds votes up, `record.part` charges and commits around `aggregate`, whose
-    `_draw` in the aggregator's own file makes the labels, and `Release.training_set` hands them to the student.
+    The way of a vote: `Aggregator.summarize` reads the votes, `record.part` charges and commits around the `draw` in
+    the aggregator's own file, which makes the labels, and `Release.training_set` hands them to the student.
     """
     aggregator = priced.aggregator
-    prior = None
     if aggregator.expects_prior and student is not None:
-        prior = partial(
-            expected_labels, student, inputs, streams.seed("student"), aggregator.never_empty
-        )
-    context = ReleaseContext(streams.generator("noise"), None, record, prior, watch)
-    with without_warning():  # who priced it has judged it
-        return aggregator.release_from(source, context)
+        seed = streams.seed("student")
+        prior = partial(expected_labels, student, inputs, seed, aggregator.never_empty)
+        aggregator = aggregator.with_prior(prior)
+    record = MemoryRecord() if record is None else record
+    return aggregator.release(source, streams.generator("noise"), record)
+
+
+class WatchedSession:
+    """A record of a session that says how far it is, round by round: queries asked, hits among them, and hits left.
+
+    Other releases have no hits, and say nothing.
+    """
+
+    def __init__(
+        self, record: ReleaseRecord, target_hits: int, watch: Callable[[int, int, int], None]
+    ) -> None:
+        self._record = record
+        self._target_hits = target_hits
+        self._watch = watch
+        self._num_asked = 0
+        self._num_hits = 0
+
+    def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
+        """Returns the arrays of a part, as the record does; then says how far the session is."""
+        arrays = self._record.part(name, draw)
+        if "hits" in arrays:
+            self._num_asked += len(arrays["hits"])
+            self._num_hits += int(arrays["hits"].sum())
+            hits_left = self._target_hits - self._num_hits
+            self._watch(self._num_asked, self._num_hits, hits_left)
+        return arrays
+
+    def committed(self, name: str) -> Arrays | None:
+        """Returns the arrays of a part that was committed before, or None."""
+        return self._record.committed(name)
 
 
 def release_once(
@@ -109,14 +137,11 @@ def release_once(
                 asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(priced.epsilon)}"
             )
 
+        record: ReleaseRecord = payment
+        if isinstance(priced.aggregator, TargetChargedAggregator):
+            record = WatchedSession(payment, priced.aggregator.target_hits, watch)
         release = draw(
-            priced,
-            source,
-            streams=streams,
-            student=student,
-            inputs=inputs,
-            record=payment,
-            watch=watch,
+            priced, source, streams=streams, student=student, inputs=inputs, record=record
         )
     payment.save(release, names, monitor)
     return release

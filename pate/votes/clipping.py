@@ -136,63 +136,63 @@ class LowRankVotes:
         return len(self), len(self.span), self.weights.shape[2]
 
 
+def is_whole(votes: Any) -> bool:
+    """Returns whether votes are one array `[N, Q, L]`, a tensor or a list included, and not blocks of one."""
+    return isinstance(votes, (list, tuple, LowRankVotes)) or hasattr(votes, "__array__")
+
+
+def raw_blocks(votes: Any) -> Iterator[Any]:
+    """Returns the blocks of votes that are one array `[N, Q, L]` or blocks already; unchecked."""
+    blocks = [votes] if is_whole(votes) else votes
+    rule = "an array [N, Q, L] or blocks of one"
+    require(isinstance(blocks, Iterable), "votes", type(votes).__name__, rule)
+    return iter(blocks)
+
+
+def checked_block(block: Any, *, inside: bool = True) -> Any:
+    """Returns a block `[c, Q, L]` of bits or floats as an array, and `LowRankVotes`, where floats may be any, as is.
+
+    Raises `InvalidValue` for others, and for floats outside of [0, 1] where they have to be `inside`.
+    """
+    if isinstance(block, LowRankVotes) and not inside:
+        return block
+    block = require_array("votes", block, kinds=None)
+    rule = "[num_teachers, num_queries, num_labels]"
+    require(block.ndim == 3, "votes.shape", block.shape, rule)
+    rule = "at least one teacher, query and label"
+    require(block.size > 0, "votes.shape", block.shape, rule)
+    rule = "bool votes or confidences in [0, 1]" if inside else "bool votes or floats"
+    require(block.dtype.kind in "bf", "votes.dtype", block.dtype, rule)
+    if inside and block.dtype.kind == "f":
+        require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
+    return block
+
+
 def vote_blocks(
     votes: Any, *, num_teachers: int, adjacency: Adjacency, inside: bool = True
 ) -> Iterator[Any]:
-    """Checked blocks `[c, Q, L]` of bits or floats, together `num_teachers` teachers; large ones are cut.
+    """Yields checked blocks `[c, Q, L]` of bits or floats, together `num_teachers` teachers; large ones are cut.
 
     Votes are an array `[N, Q, L]` or blocks of one. Floats are confidences in [0, 1] where they have to be `inside`.
     Under add/remove, where a teacher may be missing from the declared ones, fewer will do. `LowRankVotes` stay whole.
     """
-    # a tensor, too
-    whole = isinstance(votes, (list, tuple, LowRankVotes)) or hasattr(votes, "__array__")
-    blocks: Iterable[Any] = [votes] if whole else votes
-    require(
-        isinstance(blocks, Iterable),
-        "votes",
-        type(votes).__name__,
-        "an array [N, Q, L] or blocks of one",
-    )
-    found = 0
+    count = 0
     queries = None
-    for block in blocks:
-        factored = isinstance(block, LowRankVotes) and not inside
-        if not factored:
-            block = require_array("votes", block, kinds=None)
-            require(
-                block.ndim == 3,
-                "votes.shape",
-                block.shape,
-                "[num_teachers, num_queries, num_labels]",
-            )
-            require(
-                block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label"
-            )
-            rule = "bool votes or confidences in [0, 1]" if inside else "bool votes or floats"
-            require(block.dtype.kind in "bf", "votes.dtype", block.dtype, rule)
-            if inside and block.dtype.kind == "f":
-                require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
+    for raw_block in raw_blocks(votes):
+        block = checked_block(raw_block, inside=inside)
         queries = queries or block.shape[1:]
-        require(
-            block.shape[1:] == queries,
-            "votes.shape",
-            block.shape,
-            f"[c, {queries[0]}, {queries[1]}] as before",
-        )
-        found += len(block)
+        rule = f"[c, {queries[0]}, {queries[1]}] as before"
+        require(block.shape[1:] == queries, "votes.shape", block.shape, rule)
+        count += len(block)
+        if isinstance(block, LowRankVotes):
+            yield block
+            continue
         rows = max(1, _BLOCK_ENTRIES // math.prod(queries))
-        yield from (
-            [block]
-            if factored
-            else (block[first : first + rows] for first in range(0, len(block), rows))
-        )
-    missing = adjacency is Adjacency.ADD_REMOVE and 0 < found < num_teachers
-    require(
-        found == num_teachers or missing,
-        "num_teachers",
-        num_teachers,
-        f"{found}, the teachers in votes",
-    )
+        for first in range(0, len(block), rows):
+            yield block[first : first + rows]
+    is_missing_one = adjacency is Adjacency.ADD_REMOVE and 0 < count < num_teachers
+    rule = f"{count}, the teachers in votes"
+    require(count == num_teachers or is_missing_one, "num_teachers", num_teachers, rule)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from pate.aggregators import (
     CenteredVotes,
     ClippedVotes,
     GaussianVotes,
-    ReleaseContext,
+    MemoryRecord,
     StableTopK,
 )
 from pate.config import build
@@ -167,7 +167,7 @@ class StudentExperiment:
 
     def _accuracy(self, aggregator: Aggregator, seed: int) -> float:
         """Students see no public sample beside the queries."""
-        release = aggregator.release_from(self._source, ReleaseContext(np.random.default_rng(seed)))
+        release = aggregator.release(self._source, np.random.default_rng(seed), MemoryRecord())
         model = self.student.learn(
             release.training_set(self.queries), pool=self.queries[:0], seed=seed
         )

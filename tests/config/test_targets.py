@@ -506,9 +506,9 @@ def test_what_an_entry_point_names_is_judged_as_any_target(parts_of_theirs: None
             r"\.TheirVotes: expected a subclass of pate\.student",
         ),
         (
-            node_of("pate.aggregators.PerQueryAggregator"),
+            node_of("pate.aggregators.Aggregator"),
             "aggregator",
-            "expected a class with _draw and event$",
+            "expected a class with draw and event$",
         ),
     ):
         with pytest.raises(InvalidValue, match=f"^_target_=.*{rule}"):

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from pate.accounting import RdpAccountant
 from pate.accounting.events import event_to_json
 from pate.aggregators import Aggregator, StableFixedTopK, StableTopK
-from pate.aggregators.aggregator import ReleaseContext, without_warning
+from pate.aggregators.record import MemoryRecord
 from pate.config.build import maker
 from pate.config.schema import members
 from pate.config.unused import (
@@ -86,8 +86,7 @@ def footprint(aggregator: Aggregator) -> Any:
             )
         )
     for votes in VOTES:
-        with without_warning():
-            release = aggregator.release_from(votes, ReleaseContext(np.random.default_rng(3)))
+        release = aggregator.release(votes, np.random.default_rng(3), MemoryRecord())
         found.append({name: array.tobytes() for name, array in release.arrays().items()})
     return found
 

@@ -1,13 +1,15 @@
 """One aggregator as the contract suite runs it, and votes on which each thing happens."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event
-from pate.aggregators import Aggregator, Release, TeacherVotesAggregator
+from pate.accounting import Event, Ledger
+from pate.aggregators import Aggregator, MemoryRecord, Release
+from pate.votes import VoteSource
 
 NUM_TEACHERS = 40
 NUM_LABELS = 4
@@ -28,7 +30,7 @@ class Case:
     @property
     def reads_teachers(self) -> bool:
         """Whether it takes the votes of each teacher, not counts."""
-        return isinstance(self.aggregator, TeacherVotesAggregator)
+        return self.aggregator.input_form != "counts"
 
     def given(self, counts: NDArray[np.int64]) -> NDArray[Any]:
         """Votes that have these counts `[Q, L]`, in the form that the aggregator takes."""
@@ -47,6 +49,12 @@ class Case:
         return self.aggregator.event_for(
             num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
         )
+
+
+def charging(ledger: Ledger, aggregator: Aggregator, votes: VoteSource) -> MemoryRecord:
+    """Returns a record of a release of votes that charges a ledger."""
+    event = aggregator.event(votes.shape)
+    return MemoryRecord(partial(ledger.charge, event, adjacency=aggregator.adjacency))
 
 
 SESSION = {"target_hits": 400, "session_delta": 5e-5}

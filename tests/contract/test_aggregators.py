@@ -13,7 +13,7 @@ import pytest
 import pate.aggregators
 from pate.accounting import Adjacency, AutoAccountant, Ledger, RdpAccountant
 from pate.accounting.events import event_from_json, event_to_json
-from pate.aggregators import Aggregator, CenteredVotes, ReleaseContext
+from pate.aggregators import Aggregator, CenteredVotes
 from pate.aggregators.aggregator import declared
 from pate.validation import InvalidValue
 from pate.votes.source import MadeUpVotes
@@ -27,6 +27,7 @@ from tests.contract.aggregator_cases import (
     Case,
     rows,
 )
+from tests.contract.case import charging
 from tests.privacy.divergences import price_curve
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
@@ -215,8 +216,9 @@ def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
     def nothing_expected(labels: Any, answered: Any, num_queries: int) -> Any:
         return np.zeros((num_queries, NUM_LABELS), dtype=np.bool_)
 
-    context = ReleaseContext(np.random.default_rng(0), ledger, prior=nothing_expected)
-    release = aggregator.release_from(source, context)
+    record = charging(ledger, aggregator, source)
+    session = aggregator.with_prior(nothing_expected)
+    release = session.release(source, np.random.default_rng(0), record)
     assert (
         [entry.event for entry in ledger.entries]
         == [release.event]

@@ -18,8 +18,9 @@ from pate.aggregators import (
     CenteredVotes,
     ClippedVotes,
     GaussianVotes,
+    MemoryRecord,
     Release,
-    ReleaseContext,
+    ReleaseRecord,
 )
 from pate.pipeline import train
 from pate.run.plan import Plan
@@ -398,8 +399,10 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
 
 
 class Unpaid(GaussianVotes):
-    def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
-        return self.aggregate(source.counts(), num_teachers=source.num_teachers, rng=context.rng)
+    def release(
+        self, votes: VoteSource, rng: np.random.Generator, record: ReleaseRecord
+    ) -> Release:
+        return super().release(votes, rng, MemoryRecord())
 
 
 def test_an_aggregator_that_draws_past_the_ledger_releases_nothing(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from pate.accounting import Adjacency
 from pate.aggregators import ClippedVotes
+from pate.votes.arrays import VoteBlocks
 from tests.privacy.divergences import (
     assert_covered,
     assert_delta_covered,
@@ -35,7 +36,7 @@ def weighed(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> Array
     counted = []
     for vector in all_vectors(num_labels):
         votes[0, query] = vector
-        counted.append(aggregator.gather(votes, num_teachers=1)[query])
+        counted.append(aggregator.summarize(VoteBlocks(votes, num_teachers=1))[query])
     return np.array(counted, dtype=np.float64)
 
 
@@ -113,10 +114,14 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
     votes = rng.random((5, 4, 6)) < 0.7
     for norm in NORMS:
         aggregator = replace(ClippedVotes(noise_std=1.0, vote_clip=2), norm=norm)
-        alone = sum(aggregator.gather(votes[i : i + 1], num_teachers=1) for i in range(5))
-        np.testing.assert_array_equal(aggregator.gather(votes, num_teachers=5), alone)
+        alone = sum(
+            aggregator.summarize(VoteBlocks(votes[i : i + 1], num_teachers=1)) for i in range(5)
+        )
         np.testing.assert_array_equal(
-            aggregator.gather(iter([votes[:2], votes[2:]]), num_teachers=5), alone
+            aggregator.summarize(VoteBlocks(votes, num_teachers=5)), alone
+        )
+        np.testing.assert_array_equal(
+            aggregator.summarize(VoteBlocks(iter([votes[:2], votes[2:]]), num_teachers=5)), alone
         )
 
 

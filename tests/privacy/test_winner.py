@@ -17,6 +17,7 @@ from pate.accounting import (
 from pate.aggregators import ConfidentGNMax, GNMax, PowersetGNMax
 from pate.mechanisms.noise.real_numbers import gaussian_argmax
 from pate.verification import Claim, Verdict, verify
+from pate.votes.arrays import VoteBlocks
 from tests.privacy.rival_distributions import noisy_max_distribution
 
 every_adjacency = pytest.mark.parametrize("adjacency", tuple(Adjacency))
@@ -96,7 +97,7 @@ def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
     aggregator = PowersetGNMax(noise_std=1.0)
     sets = np.array(list(product((False, True), repeat=2)))
     for chosen in combinations_with_replacement(range(4), 3):
-        summary = aggregator.gather(sets[list(chosen)][:, None], num_teachers=3)
+        summary = aggregator.summarize(VoteBlocks(sets[list(chosen)][:, None], num_teachers=3))
         counts = np.zeros(4, dtype=int)
         counts[summary["labels"] @ [2, 1]] = summary["count"]
         np.testing.assert_array_equal(counts, np.bincount(chosen, minlength=4))
@@ -108,7 +109,7 @@ def test_one_teacher_counts_for_one_set_and_no_label_that_it_did_not_name(
 ) -> None:
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
     for vector in product((False, True), repeat=4):
-        summary = aggregator.gather(np.array(vector)[None, None], num_teachers=1)
+        summary = aggregator.summarize(VoteBlocks(np.array(vector)[None, None], num_teachers=1))
         assert summary["count"].tolist() == [1]
         kept = summary["labels"][0].tolist()
         assert sum(kept) == min(sum(vector), max_size or 4)

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
-from pate.aggregators import CenteredVotes, ReleaseContext
+from pate.aggregators import CenteredVotes
 from pate.aggregators.record import MemoryRecord
 from pate.verification import verify_samples
 from pate.votes.descent import Descent
@@ -44,7 +44,7 @@ def require_price_of_two_rounds(
         for place in range(num):
             parts = MemoryRecord()
             noises.clear()
-            ROUNDS._student(votes, np.array([0.5]), ReleaseContext(rng, record=parts))
+            ROUNDS._student(votes, np.array([0.5]), rng=rng, record=parts)
             for number, noise in enumerate(noises):
                 found[place, number] = (
                     float(along @ (parts.committed(f"step-{number}") or {})["total"][:, 0])

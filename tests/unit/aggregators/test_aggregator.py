@@ -11,6 +11,7 @@ from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NoOpEvent, 
 from pate.accounting.events import leaves
 from pate.aggregators import (
     Aggregator,
+    Answers,
     BoundaryMax,
     BoundaryTopK,
     CenteredVotes,
@@ -21,9 +22,7 @@ from pate.aggregators import (
     GaussianVotes,
     GNMax,
     NotPriorTopK,
-    PerQueryAggregator,
     PowersetGNMax,
-    ReleaseContext,
     StableFixedTopK,
     StableTopK,
     counts_for,
@@ -32,12 +31,13 @@ from pate.validation import InvalidValue
 from pate.votes import VoteShape
 from pate.votes.clipping import histogram
 from pate.votes.source import MadeUpVotes
+from tests.contract.case import charging
 
 SHAPE = {"num_labels": 4, "num_teachers": 9}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Thresholds(PerQueryAggregator):
+class Thresholds(Aggregator):
     """Answers with the labels above thresholds that are given as an array, or as anything else."""
 
     thresholds: Any
@@ -48,20 +48,14 @@ class Thresholds(PerQueryAggregator):
     def scaled(self, factor: float) -> Self:
         return self
 
-    def _draw(
-        self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
-    ) -> Any:
-        return votes > np.asarray(self.thresholds)[: votes.shape[1]], np.ones(
-            len(votes), dtype=np.bool_
-        )
+    def draw(self, summary: NDArray[Any], shape: VoteShape, rng: np.random.Generator) -> Any:
+        return Answers.to_all(summary > np.asarray(self.thresholds)[: shape.num_labels])
 
 
 def test_a_draw_that_is_not_of_bits_is_refused_and_noise_has_to_be_marked() -> None:
     class Numbers(Thresholds):
-        def _draw(
-            self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
-        ) -> Any:
-            return self.thresholds(votes)
+        def draw(self, summary: NDArray[Any], shape: VoteShape, rng: np.random.Generator) -> Any:
+            return self.thresholds(summary)
 
     bits = np.ones(3, dtype=np.bool_)
     for wrong in (
@@ -70,7 +64,7 @@ def test_a_draw_that_is_not_of_bits_is_refused_and_noise_has_to_be_marked() -> N
         lambda votes: (votes > 3, bits, bits),
     ):
         with pytest.raises(
-            InvalidValue, match=r"^Numbers\._draw=.*: expected a tuple of labels and answered"
+            InvalidValue, match=r"^Numbers\.draw=.*: expected a tuple of labels and answered"
         ):
             Numbers(thresholds=wrong).aggregate(
                 np.ones((3, 4), dtype=int), num_teachers=9, rng=np.random.default_rng(0)
@@ -86,12 +80,13 @@ def test_a_source_that_gives_more_votes_than_it_says_is_refused_before_it_is_sho
     ledger = Ledger(target_delta=1e-6)
     source = MadeUpVotes(num_queries=3, num_labels=4, num_teachers=9, agreement=1.0, num_present=1)
     source.num_queries = 2
-    aggregator = ClippedVotes(noise_std=1.0, vote_clip=2)
-    context = ReleaseContext(np.random.default_rng(0), ledger)
-    with pytest.raises(
-        InvalidValue, match=r"^labels\.shape=\(3, 4\): expected \(2, 4\), which the price is for"
-    ):
-        aggregator.release_from(source, context)
+    for aggregator in (ClippedVotes(noise_std=1.0, vote_clip=2), GaussianVotes(noise_std=1.0)):
+        record = charging(ledger, aggregator, source)
+        with pytest.raises(
+            InvalidValue, match=r"^votes\.shape=.*: expected .*2, 4.*, which the price is for"
+        ):
+            aggregator.release(source, np.random.default_rng(0), record)
+    assert ledger.entries == []
 
 
 def long_array(middle: float) -> np.ndarray:

@@ -9,13 +9,15 @@ from sklearn.metrics import average_precision_score
 
 import pate.accounting as pa
 from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
-from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence, ReleaseContext
+from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence
 from pate.aggregators.centered_votes import RoundsRelease
 from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models.kernel import KernelVotes
 from pate.student import LowRankStudent
 from pate.validation import InvalidValue
+from pate.votes.arrays import VoteBlocks
+from tests.contract.case import charging
 
 SHARES = np.array([0.5, 0.3, 0.05])
 
@@ -116,12 +118,12 @@ def test_the_clip_is_a_function_of_the_center() -> None:
     _, votes = teachers(4)
     long = 1e6 * votes
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, clip_factor=0.5)
-    summary = aggregator.gather(long, num_teachers=4)
+    summary = aggregator.summarize(VoteBlocks(long, num_teachers=4))
     explicit = dataclasses.replace(aggregator, clip=0.5 * np.sqrt(15.0))
-    np.testing.assert_array_equal(summary, explicit.gather(long, num_teachers=4))
+    np.testing.assert_array_equal(summary, explicit.summarize(VoteBlocks(long, num_teachers=4)))
 
 
-def test_both_stages_are_charged_each_before_its_draw() -> None:
+def test_one_charge_pays_for_both_stages() -> None:
     _, votes = teachers(50)
     ledger = pa.Ledger(target_delta=1e-5, accountant=pa.ExactAccountant)
     aggregator = CenteredVotes(noise_multiplier=2.0).calibrated(
@@ -133,8 +135,8 @@ def test_both_stages_are_charged_each_before_its_draw() -> None:
         num_teachers=50,
     )
     aggregator.aggregate(votes, num_teachers=50, rng=np.random.default_rng(0), ledger=ledger)
-    both = [aggregator.prevalence.event, pa.GaussianEvent(aggregator.votes_multiplier)]
-    assert [entry.event for entry in ledger.entries] == both
+    both = [aggregator.prevalence.event.noise_multiplier, aggregator.votes_multiplier]
+    assert [entry.event for entry in ledger.entries] == [pa.GaussianEvent.composed(both)]
     assert 0.99 < ledger.epsilon <= 1.0
 
 
@@ -145,7 +147,7 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
         InvalidValue,
         match=r"center\.shape=\(7, 3\): expected \(20, 3\), its last axis, or a number",
     ):
-        aggregator.gather(votes, num_teachers=5)
+        aggregator.summarize(VoteBlocks(votes, num_teachers=5))
     rng = np.random.default_rng(0)
     with pytest.raises(
         InvalidValue, match=r"votes=.*: expected an array .*, read twice; or prevalence_share=0"
@@ -154,9 +156,9 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
     with pytest.raises(
         InvalidValue, match=r"prevalence_share=0\.1: expected 0 once the center is known"
     ):
-        CenteredVotes(noise_multiplier=1.0).gather(votes, num_teachers=5)
+        CenteredVotes(noise_multiplier=1.0).summarize(VoteBlocks(votes, num_teachers=5))
     with pytest.raises(InvalidValue, match="num_teachers=5: expected 0, the teachers in votes"):
-        CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0).gather(iter([]), num_teachers=5)
+        VoteBlocks(iter([]), num_teachers=5)
 
 
 @pytest.mark.parametrize(
@@ -217,11 +219,17 @@ def aggregator(epsilon: float = 1.0, num_teachers: int = 4000, **changes: Any) -
 
 
 def released(
-    asked: CenteredVotes, votes: KernelVotes | None = None, seed: int = 0, **context: Any
+    asked: CenteredVotes,
+    votes: KernelVotes | None = None,
+    seed: int = 0,
+    *,
+    ledger: Ledger | None = None,
+    record: MemoryRecord | None = None,
 ) -> Any:
-    return asked.release_from(
-        votes or source(), ReleaseContext(np.random.default_rng(seed), **context)
-    )
+    votes = votes or source()
+    if ledger is not None:
+        record = charging(ledger, asked, votes)
+    return asked.release(votes, np.random.default_rng(seed), record or MemoryRecord())
 
 
 def precision(release: Any) -> float:

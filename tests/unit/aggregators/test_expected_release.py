@@ -13,14 +13,15 @@ from scipy.stats import norm
 from pate.accounting import NonPrivateEvent
 from pate.aggregators import (
     Aggregator,
+    Answers,
     BoundaryTopK,
     CenteredVotes,
     ClippedVotes,
     FixedTopK,
     GaussianVotes,
+    MemoryRecord,
     PowersetGNMax,
     StableTopK,
-    TeacherVotesAggregator,
     UselessReleaseWarning,
 )
 from pate.aggregators.aggregator import without_warning
@@ -28,7 +29,7 @@ from pate.aggregators.gaussian_votes import _right_sets
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
 from pate.votes import VoteShape
-from pate.votes.source import MadeUpVotes
+from pate.votes.source import MadeUpVotes, VoteSource
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
 NAMES = members("aggregator")
@@ -88,7 +89,7 @@ def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
     votes = MadeUpVotes(
         num_queries=30, num_labels=12, num_teachers=60, agreement=agreement, num_present=3
     )
-    return votes, aggregator.gather(np.concatenate(list(votes.bits())), num_teachers=60)
+    return votes, aggregator.summarize(votes)
 
 
 @pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
@@ -117,13 +118,8 @@ def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(
     )
     expected = aggregator.expected_release(**SHAPE)
     votes = MadeUpVotes(**SHAPE, agreement=1.0, num_present=3)
-    summary = np.rint(
-        aggregator.gather(votes.labels[None].repeat(2, axis=0), num_teachers=2) * 200
-    ).astype(np.int64)
-    with without_warning():
-        release: Any = aggregator.aggregate_summary(
-            summary, num_teachers=400, rng=np.random.default_rng(1)
-        )
+    summary = aggregator.summarize(votes)
+    release: Any = aggregator.release(votes, np.random.default_rng(1), MemoryRecord())
     signal = aggregator._released(summary, 0.0, NonPrivateEvent(), 400).scores
     basis = np.linalg.qr(np.random.default_rng(2).standard_normal((600, 128)))[0]
     read = signal + basis @ (basis.T @ (release.scores - signal))
@@ -158,8 +154,10 @@ def test_queries_have_as_many_labels_as_can_or_must_be_named(
         assert (votes.labels.sum(axis=1) == named).all()
 
 
-class _Plain(TeacherVotesAggregator):
+class _Plain(Aggregator):
     """One's own: nothing but what the base class asks for."""
+
+    input_form = "bits"
 
     def event(self, shape: VoteShape) -> Any:
         return GaussianVotes(noise_std=1.0).event(shape)
@@ -167,13 +165,12 @@ class _Plain(TeacherVotesAggregator):
     def scaled(self, factor: float) -> Any:
         return self
 
-    def gather(self, votes: Any, *, num_teachers: int) -> np.ndarray:
-        return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in votes))
+    def summarize(self, votes: VoteSource) -> np.ndarray:
+        blocks = self.checked_blocks(votes)
+        return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in blocks))
 
-    def _release(
-        self, summary: Any, event: Any, *, num_teachers: int, rng: np.random.Generator
-    ) -> Any:
-        return GaussianVotes(noise_std=3.0).aggregate(summary, num_teachers=num_teachers, rng=rng)
+    def draw(self, summary: Any, shape: VoteShape, rng: np.random.Generator) -> Answers:
+        return GaussianVotes(noise_std=3.0).draw(summary, shape, rng)
 
 
 def test_one_of_ones_own_says_it_without_a_line_of_its_own() -> None:

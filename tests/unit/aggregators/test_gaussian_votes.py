@@ -19,6 +19,7 @@ from pate.accounting.events import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import ClippedVotes, DistributedVotes, GaussianVotes
 from pate.validation import InvalidValue
+from pate.votes.arrays import VoteBlocks
 
 CLEAR = np.array([[100, 0, 51], [0, 100, 49]])
 
@@ -75,12 +76,13 @@ SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2")
     short = np.array([[[True, True, False, False]]])
-    counts = aggregator.gather(np.ones((3, 4, 4), dtype=bool), num_teachers=3)
+    counts = aggregator.summarize(VoteBlocks(np.ones((3, 4, 4), dtype=bool), num_teachers=3))
     np.testing.assert_allclose(counts, 3 * 0.5**0.5, rtol=1e-9)
     assert (counts <= 3 * 0.5**0.5).all()
-    np.testing.assert_array_equal(aggregator.gather(short, num_teachers=1), short[0])
+    np.testing.assert_array_equal(aggregator.summarize(VoteBlocks(short, num_teachers=1)), short[0])
     with pytest.raises(InvalidValue, match=f"num_teachers={2**20 + 1}: expected at most {2**20}"):
-        aggregator.gather(short, num_teachers=2**20 + 1)  # their weights would not add up exactly
+        # their weights would not add up exactly
+        aggregator.summarize(VoteBlocks(short, num_teachers=2**20 + 1))
 
 
 @pytest.mark.parametrize(("norm", "share"), [("l1", 2 / np.pi), ("l2", 1.0)])
@@ -106,7 +108,7 @@ def test_prices_follow_the_votes_that_can_move(norm: str, share: float) -> None:
 )
 def test_impossible_votes_are_refused(votes: Any, message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
-        L1.gather(votes, num_teachers=2)
+        L1.summarize(VoteBlocks(votes, num_teachers=2))
 
 
 @pytest.mark.slow
@@ -115,7 +117,7 @@ def test_working_copies_are_those_of_a_few_teachers() -> None:
     votes = np.random.default_rng(0).integers(0, 8, size=(1000, 1000, 40), dtype=np.uint8) == 0
     tracemalloc.start()
     try:
-        counts = replace(L1, vote_clip=5).gather(votes, num_teachers=1000)
+        counts = replace(L1, vote_clip=5).summarize(VoteBlocks(votes, num_teachers=1000))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -129,9 +131,9 @@ def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
     votes = np.random.default_rng(0).random((6, 4, 5)) < 0.5
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm=norm, adjacency=Adjacency.ADD_REMOVE)
     silent = np.concatenate([votes, np.zeros((1, 4, 5), dtype=bool)])
-    np.testing.assert_array_equal(
-        aggregator.gather(votes, num_teachers=7), aggregator.gather(silent, num_teachers=7)
-    )
+    without_one = aggregator.summarize(VoteBlocks(votes, num_teachers=7))
+    with_a_silent_one = aggregator.summarize(VoteBlocks(silent, num_teachers=7))
+    np.testing.assert_array_equal(without_one, with_a_silent_one)
     replaced = replace(aggregator, adjacency=Adjacency.REPLACE_ONE)
     for each, given, count, found in (
         (aggregator, [], 7, 0),
@@ -141,7 +143,7 @@ def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
         with pytest.raises(
             InvalidValue, match=f"num_teachers={count}: expected {found}, the teachers in votes"
         ):
-            each.gather(iter(given), num_teachers=count)
+            each.summarize(VoteBlocks(iter(given), num_teachers=count))
 
 
 def test_the_sum_of_what_holders_send_says_the_majority_where_it_is_clear() -> None:

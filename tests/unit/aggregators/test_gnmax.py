@@ -18,6 +18,7 @@ from pate.aggregators import (
 )
 from pate.aggregators.gaussian_votes import squared_sensitivity
 from pate.validation import InvalidValue
+from pate.votes.arrays import VoteBlocks
 
 REPLACE = Adjacency.REPLACE_ONE
 ADD = Adjacency.ADD_REMOVE
@@ -55,8 +56,9 @@ def test_counts_that_such_teachers_cannot_have_cast_are_refused() -> None:
 def test_blocks_of_teachers_are_merged_in_one_order() -> None:
     votes = np.random.default_rng(0).random((60, 7, 11)) < 0.15
     aggregator = PowersetGNMax(noise_std=1.0)
-    whole = aggregator.gather(votes, num_teachers=60)
-    parts = aggregator.gather(iter([votes[:13], votes[13:14], votes[14:]]), num_teachers=60)
+    whole = aggregator.summarize(VoteBlocks(votes, num_teachers=60))
+    blocks = iter([votes[:13], votes[13:14], votes[14:]])
+    parts = aggregator.summarize(VoteBlocks(blocks, num_teachers=60))
     np.testing.assert_array_equal(whole, parts)
     assert np.bincount(whole["query"], weights=whole["count"]).tolist() == [60.0] * 7
     for query in range(7):

@@ -9,12 +9,14 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import not_prior, tight_boundary
-from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK, ReleaseContext
-from pate.aggregators.record import MemoryRecord
+from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
+from pate.aggregators.record import MemoryRecord, ReleaseRecord
 from pate.aggregators.release import ChargedRelease
 from pate.aggregators.target_charging import Round, session_event
+from pate.run.release import WatchedSession
 from pate.validation import InvalidValue
 from pate.votes.source import CountedVotes
+from tests.contract.case import charging
 
 SHAPE = {"num_labels": 4, "num_teachers": 40}
 CLEAR = [40, 39, 0, 0]
@@ -76,26 +78,25 @@ class Stopping(MemoryRecord):
         return super().part(name, draw)
 
 
-def from_source(
-    aggregator: Any, votes: Any, record: MemoryRecord | None, seed: int = 0, **context: Any
-) -> Any:
-    context = ReleaseContext(np.random.default_rng(seed), record=record, **context)
-    return aggregator.release_from(CountedVotes(np.array(votes), num_teachers=40), context)
+def from_source(aggregator: Any, votes: Any, record: ReleaseRecord, seed: int = 0) -> Any:
+    source = CountedVotes(np.array(votes), num_teachers=40)
+    return aggregator.release(source, np.random.default_rng(seed), record)
 
 
 def test_a_continued_session_gives_what_it_would_have_given() -> None:
     votes = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100
     kept = Stopping(3)
-    told = list[int]()
+    asked = list[int]()
     aggregator = boundary_max(target_hits=8)
     with pytest.raises(KeyboardInterrupt):
         from_source(aggregator, votes, kept)
     kept.most = 99
-    continued = from_source(aggregator, votes, kept, watch=lambda asked, *_: told.append(asked))
+    watched = WatchedSession(kept, 8, lambda num_asked, *_: asked.append(num_asked))
+    continued = from_source(aggregator, votes, watched)
     straight = released(aggregator, votes)
     np.testing.assert_array_equal(continued.labels, straight.labels)
     np.testing.assert_array_equal(continued.hits, straight.hits)
-    assert told[:3] == [20, 40, 60]
+    assert asked[:3] == [20, 40, 60]
 
 
 def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() -> None:
@@ -107,21 +108,20 @@ def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() ->
 
 
 def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> None:
-    """A part that was committed is never drawn again, and a session that was paid for is not paid for again."""
+    """A part that was committed is never drawn again."""
     votes = [UNSURE] * 60
-    ledger = pa.Ledger(target_delta=1e-3)
     kept = Stopping(3)
-    told = list[int]()
+    told = list[tuple[int, int, int]]()
     aggregator = boundary_max(target_hits=20)
-    context: dict[str, Any] = {"ledger": ledger, "watch": lambda asked, *_: told.append(asked)}
+    watch = lambda *progress: told.append(progress)  # noqa: E731
     with pytest.raises(KeyboardInterrupt):
-        from_source(aggregator, votes, kept, **context)
-    assert told == [20, 40]
-    assert ledger.entries == []  # `drawn` pays
+        from_source(aggregator, votes, WatchedSession(kept, 20, watch))
+    assert [num_asked for num_asked, _, _ in told] == [20, 40]
+    assert all(num_hits + hits_left == 20 for _, num_hits, hits_left in told)
     before = {name: arrays["labels"].copy() for name, arrays in kept.parts.items()}
     kept.most = 99
-    release = from_source(aggregator, votes, kept, 1, **context)
-    assert told[2:4] == [20, 40]
+    release = from_source(aggregator, votes, WatchedSession(kept, 20, watch), 1)
+    assert told[2:4] == told[:2]
     for index in range(2):
         np.testing.assert_array_equal(
             release.labels[20 * index : 20 * index + 20], before[f"round-{index}"]
@@ -131,8 +131,8 @@ def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> Non
 def test_a_seed_in_place_of_a_generator_is_refused() -> None:
     seed: Any = 5
     with pytest.raises(InvalidValue, match=r"^rng="):
-        boundary_max().release_from(
-            CountedVotes(np.array([UNSURE] * 6), num_teachers=40), ReleaseContext(seed)
+        boundary_max().release(
+            CountedVotes(np.array([UNSURE] * 6), num_teachers=40), seed, MemoryRecord()
         )
 
 
@@ -150,7 +150,9 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     ledger = pa.Ledger(target_delta=1e-3)
     seen = list[int]()
     watch = lambda *_: seen.append(len(ledger.entries))  # noqa: E731
-    from_source(boundary_max(), [UNSURE] * 60, None, ledger=ledger, watch=watch)
+    votes = [UNSURE] * 60
+    record = charging(ledger, boundary_max(), CountedVotes(np.array(votes), num_teachers=40))
+    from_source(boundary_max(), votes, WatchedSession(record, 5, watch))
     assert set(seen) == {1}
     assert ledger.entries[0].event == boundary_max().event_for(num_queries=60, **SHAPE)
 
@@ -215,7 +217,7 @@ def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
 def test_agreement_is_free_and_a_contradiction_is_released() -> None:
     votes = np.array([CLEAR] * 3 + [CLEAR, [0, 0, 40, 39], CLEAR, [40, 39, 0, 0]])
     prior = np.tile([True, True, False, False], (7, 1))
-    release = released(NOT_PRIOR, votes, prior=prior)
+    release = released(NOT_PRIOR.with_prior(prior), votes)
     np.testing.assert_array_equal(release.hits, [False] * 4 + [True, False, False])
     np.testing.assert_array_equal(release.labels[4], [False, False, True, True])
     assert release.answered.all()
@@ -236,7 +238,7 @@ def test_a_rule_sees_the_rounds_before_and_nothing_more() -> None:
         calls.append((len(labels), len(answered), num_queries))
         return np.tile([True, True, False, False], (num_queries, 1))
 
-    released(replace(NOT_PRIOR, round_size=50), [CLEAR] * 100, prior=rule)
+    released(replace(NOT_PRIOR, round_size=50).with_prior(rule), [CLEAR] * 100)
     assert calls == [(0, 0, 3), (3, 3, 25), (28, 28, 28), (56, 56, 44)]
 
 
@@ -245,16 +247,13 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
     with pytest.raises(
         InvalidValue, match=r"prior\.shape=\(8, 4\): expected \(9, 4\), as the votes"
     ):
-        released(NOT_PRIOR, [CLEAR] * 9, ledger=ledger, prior=np.ones((8, 4), bool))
+        released(NOT_PRIOR.with_prior(np.ones((8, 4), bool)), [CLEAR] * 9, ledger=ledger)
     with pytest.raises(InvalidValue, match=r"prior\.dtype=int64: expected bool"):
-        released(NOT_PRIOR, [CLEAR] * 9, ledger=ledger, prior=np.ones((9, 4), np.int64))
+        NOT_PRIOR.with_prior(np.ones((9, 4), np.int64))  # type: ignore[arg-type]
     assert ledger.entries == []
     with pytest.raises(InvalidValue, match=r"prior=bool \(1, 4\): expected bool \[3, 4\]"):
-        released(
-            NOT_PRIOR,
-            [CLEAR] * 9,
-            prior=lambda labels, answered, num_queries: np.ones((1, 4), dtype=np.bool_),
-        )
+        short = np.ones((1, 4), dtype=np.bool_)
+        released(NOT_PRIOR.with_prior(lambda labels, answered, num_queries: short), [CLEAR] * 9)
 
 
 def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
@@ -273,7 +272,8 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
 def test_a_hit_that_is_refused_is_paid_for() -> None:
     """Nothing is expected, so each query hits, and no set of equal counts is stable."""
     expected = np.zeros((10, 4), dtype=np.bool_)
-    release = released(replace(NOT_PRIOR, first_queries=0), [UNSURE] * 10, prior=expected)
+    session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)
+    release = released(session, [UNSURE] * 10)
     assert not release.answered.any()
     assert (release.num_hits, release.num_abstained, release.num_asked) == (2, 2, 2)
 
@@ -293,7 +293,8 @@ def test_what_a_hit_releases_is_independent_of_its_check() -> None:
     )
     counts = np.array([22, 14, 8, 0])
     prior = np.array([True, True, False, False])
-    release = released(aggregator, np.tile(counts, (20_000, 1)), prior=np.tile(prior, (20_000, 1)))
+    session = aggregator.with_prior(np.tile(prior, (20_000, 1)))
+    release = released(session, np.tile(counts, (20_000, 1)))
     labels = release.labels[release.hits]
     answered = release.answered[release.hits]
     assert abs(len(answered) / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
@@ -321,7 +322,7 @@ def frequencies(
         session_delta=1e-2,
         round_size=num_queries,
     )
-    release = released(endless, votes, prior=prior)
+    release = released(endless.with_prior(prior), votes)
     outcomes: list[object] = [
         "kept" if not hit else tuple(np.flatnonzero(row).tolist()) if answered else None
         for row, answered, hit in zip(release.labels, release.answered, release.hits, strict=True)

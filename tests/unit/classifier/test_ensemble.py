@@ -13,12 +13,12 @@ from pate.aggregators import (
     CenteredVotes,
     GaussianVotes,
     PowersetGNMax,
-    ReleaseContext,
 )
 from pate.classifier.classifier import FittedVotes
 from pate.classifier.samples import OneClass, Pools, Task
 from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
+from tests.contract.case import charging
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((240, 3)).astype(np.float32)
@@ -83,9 +83,9 @@ def test_votes_are_handed_over_as_the_aggregator_reads_them(
 ) -> None:
     cast = votes(*TASKS[0])
     ledger = Ledger(target_delta=1e-6)
-    release = aggregator.release_from(
-        source(*TASKS[0]), ReleaseContext(np.random.default_rng(3), ledger)
-    )
+    made = source(*TASKS[0])
+    record = charging(ledger, aggregator, made)
+    release = aggregator.release(made, np.random.default_rng(3), record)
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
     np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
     assert [entry.event for entry in ledger.entries] == [release.event]
@@ -146,5 +146,6 @@ def test_nothing_is_charged_for_teachers_that_fail(aggregator: Aggregator) -> No
     ledger = Ledger(target_delta=1e-5)
     made = source(Task(3), MANY, groups=np.arange(240), estimator=_Failing("nan"))
     with pytest.raises(InvalidValue, match=r"^estimator=_Failing"):
-        aggregator.release_from(made, ReleaseContext(np.random.default_rng(3), ledger))
+        record = charging(ledger, aggregator, made)
+        aggregator.release(made, np.random.default_rng(3), record)
     assert ledger.entries == []

@@ -1,0 +1,70 @@
+"""Votes that a caller has as arrays: a table of counts, or the votes of each teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import require, require_count, require_histogram
+from pate.votes.clipping import checked_block, is_whole, raw_blocks
+from pate.votes.source import Array, Bits, CountedVotes, VoteSource
+
+
+class CountTable(CountedVotes):
+    """A table of counts `[Q, L]` in 0..num_teachers, kept in its own integer type.
+
+    An aggregator casts it block by block, so that a million queries of one byte a count need no eight.
+    """
+
+    def __init__(
+        self, votes: Any, *, num_teachers: int, max_votes: int | None = None, name: str = "votes"
+    ) -> None:
+        self.num_teachers = require_count("num_teachers", num_teachers)
+        counts: Any = require_histogram(name, votes, num_teachers=num_teachers, rank=2)
+        self._counts = counts
+        self.num_queries, self.num_labels = self._counts.shape
+        self.records_per_teacher = 1.0
+        self.max_votes = max_votes
+
+
+class VoteBlocks(VoteSource):
+    """The votes of teachers: an array `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, which may be read once.
+
+    Votes are bits, confidences in [0, 1], or any finite numbers where an aggregator takes such. Each aggregator checks
+    them as it reads them; here the first block says Q and L. Where blocks are cut must not depend on private data.
+
+    Raises `InvalidValue` for what is no votes of teachers.
+
+    >>> votes = VoteBlocks(np.ones((3, 2, 4), dtype=bool), num_teachers=3)
+    >>> votes.shape
+    VoteShape(num_queries=2, num_labels=4, num_teachers=3)
+    """
+
+    records_per_teacher = 1.0
+
+    def __init__(self, votes: Any, *, num_teachers: int, weights: Array | None = None) -> None:
+        self.num_teachers = require_count("num_teachers", num_teachers)
+        self.weights = weights
+        blocks = raw_blocks(votes)
+        first = next(blocks, None)
+        require(first is not None, "num_teachers", num_teachers, "0, the teachers in votes")
+        first = checked_block(first, inside=False)
+        # an array can be read again, a stream cannot
+        self._blocks: Iterable[Any] = [first] if is_whole(votes) else chain([first], blocks)
+        _, self.num_queries, self.num_labels = first.shape
+
+    def confidences(self) -> Iterator[NDArray[Any]]:
+        """Returns the blocks as they are; those of a stream once."""
+        return iter(self._blocks)
+
+    def bits(self) -> Iterator[Bits]:
+        """Returns the blocks as they are; an aggregator that reads bits requires them to be bits."""
+        return self.confidences()
+
+    def label_shares(self) -> Array:
+        """Returns how often each teacher votes for each label over all queries, `[N, L]`."""
+        return np.concatenate([np.asarray(block).mean(axis=1) for block in self.confidences()])
