@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.jobs import Job
-from pate.accounting import Budget
+from pate.accounting import Budget, PrivacyUnit
 from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
 from pate.pricing import PricedRelease
@@ -67,7 +67,9 @@ class _LargeRun:
         budget = Budget(delta=1e-6)
         made: dict[str, Any] = {  # what stands for a plan, a payment, votes and models
             "teacher": LinearTeacher(),
-            "payment": SimpleNamespace(priced=priced, budget=budget, epsilon=100.0, seed=0),
+            "payment": SimpleNamespace(
+                priced=priced, budget=budget, epsilon=100.0, seed=0, unit=PrivacyUnit.of_teacher()
+            ),
             "votes": bits,
             "models": {name: self._model(rng, test) for name in _MODELS},
         }

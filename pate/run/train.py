@@ -53,7 +53,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             plan.settings, folder.path
         )  # before they are read: a later change is seen
         with monitor.stage("reading the data"):
-            dataset = require_dataset(plan.load_dataset(), weighted=True)
+            dataset = plan.load_dataset()
+            require_dataset(dataset, weighted=True)
         plan = plan.for_dataset(dataset, monitor)
         priced = price(plan, dataset, monitor)
         num_teachers = priced.shape.num_teachers

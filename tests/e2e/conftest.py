@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pate.aggregators import GaussianVotes
-from pate.pipeline import train
+from pate.run.train import train
 from tests.e2e.small_run import small_plan
 from tests.e2e.stages_of_run import HOLDERS, Votes, cast, holder_plan, seeded_plan
 

@@ -13,9 +13,9 @@ from pate.accounting import Ledger, RdpAccountant
 from pate.accounting.events import event_to_json
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
-from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.progress import Advance, Monitor
+from pate.run.train import train
 from pate.student import LinearStudent
 from pate.teachers import LinearTeacher, StackedEngine
 from pate.validation import InvalidValue

@@ -13,10 +13,10 @@ import pytest
 from pate.accounting import ExactAccountant, Ledger
 from pate.aggregators import CenteredVotes, GNMax
 from pate.data.dataset import SharedRecords, require_dataset
-from pate.pipeline import train
 from pate.report import Report
 from pate.report.metrics import micro_f1
 from pate.run.plan import Plan
+from pate.run.train import train
 from pate.student import LinearStudent, LowRankStudent, StudentModel
 from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pate.pipeline import train
+from pate.run.train import train
 from pate.student import MLPStudent
 from pate.teachers import LinearTeacher, SequentialEngine
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, released, small_plan, stopped

@@ -14,9 +14,9 @@ import pate
 from pate.aggregators import CenteredVotes
 from pate.features.features import FeaturedData
 from pate.files.disk import Manifest
-from pate.pipeline import train
 from pate.report import Report
 from pate.run.plan import Plan
+from pate.run.train import train
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue

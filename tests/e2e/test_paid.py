@@ -22,8 +22,8 @@ from pate.aggregators import (
     Release,
     ReleaseRecord,
 )
-from pate.pipeline import train
 from pate.run.plan import Plan
+from pate.run.train import train
 from pate.store import Store
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher

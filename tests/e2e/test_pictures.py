@@ -12,7 +12,7 @@ import pate
 from pate.data import FaceCopy, SynthFaces
 from pate.data.dataset import unwatched
 from pate.data.synth_faces import split_sizes
-from pate.pipeline import train
+from pate.run.train import train
 from tests.e2e.commands import refused, rows_of, succeeded
 from tests.e2e.small_run import small_plan
 

@@ -12,9 +12,9 @@ import pytest
 from pate.accounting import AutoAccountant, Ledger, RdpAccountant
 from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
 from pate.aggregators.target_charging import Round
-from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.release import expected_labels
+from pate.run.train import train
 from pate.student import LinearStudent
 from pate.votes import VoteShape
 from tests.e2e.small_run import (

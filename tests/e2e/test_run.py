@@ -22,8 +22,8 @@ from pate.aggregators import GaussianVotes
 from pate.classifier import DoubtfulPlan, RepeatedRelease
 from pate.comparison import ComparisonPlan, PATEMethod, compare
 from pate.files.disk import Manifest
-from pate.pipeline import train
 from pate.report.console import PlainConsole, print_report
+from pate.run.train import train
 from pate.student import LinearStudent
 from pate.teachers import StackedEngine
 from pate.validation import InvalidValue

@@ -12,9 +12,9 @@ import pytest
 import pate
 from pate.accounting import Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import CenteredVotes, GaussianVotes
-from pate.pipeline import train
 from pate.run.stages.holder import cast_vote_file
 from pate.run.stages.release import Terms
+from pate.run.train import train
 from pate.teachers import ConvexTeacher, KernelTeacher
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteFile

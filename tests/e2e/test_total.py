@@ -20,11 +20,11 @@ from pate.accounting import (
     SharedLedger,
 )
 from pate.aggregators import GaussianVotes
-from pate.pipeline import train
 from pate.pricing.quote import charges_of, ledgers_in
 from pate.report import format_epsilon
 from pate.run.payment import epsilon_of_all
 from pate.run.plan import Plan
+from pate.run.train import train
 from pate.validation import InvalidValue, rounded_up
 from tests.e2e.small_run import (
     NUM_LABELS,

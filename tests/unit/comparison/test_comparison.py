@@ -17,7 +17,7 @@ from pate.aggregators import (
 )
 from pate.comparison import Frontier, PATEMethod, compare, read_runs
 from pate.comparison.comparison import Trial
-from pate.pipeline import train
+from pate.run.train import train
 from pate.student import LowRankStudent
 from pate.teachers import ConvexTeacher, KernelTeacher, StackedEngine, Voter
 from pate.validation import InvalidValue

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pate.data import Split
 from pate.models.teacher import IsolatedTeacher, isolated
-from pate.pipeline import train
+from pate.run.train import train
 from pate.teachers import (
     CNNTeacher,
     LinearTeacher,
