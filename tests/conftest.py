@@ -24,5 +24,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Warnings are errors, and a second fit on the same records in one process warns."""
-    if (classifier := sys.modules.get("pate.classifier.classifier")) is not None:
-        monkeypatch.setattr(classifier, "_FITS", {})
+    past_fits = sys.modules.get("pate.classifier.past_fits")
+    if past_fits is not None:
+        monkeypatch.setattr(past_fits, "_FITS", {})

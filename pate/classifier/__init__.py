@@ -4,13 +4,8 @@ from pate.validation import require_extra
 
 require_extra(__name__, "train")
 
-from pate.classifier.classifier import (
-    DoubtfulPlan,
-    PATEClassifier,
-    RepeatedRelease,
-    SeededNoise,
-    UngroupedFit,
-)
+from pate.classifier.classifier import DoubtfulPlan, PATEClassifier, SeededNoise, UngroupedFit
+from pate.classifier.past_fits import RepeatedRelease
 from pate.classifier.samples import PublicGroups, SharedRows
 
 __all__ = [

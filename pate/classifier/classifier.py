@@ -1,10 +1,6 @@
-"""PATE as a scikit-learn estimator."""
+"""PATE as a scikit-learn estimator: `fit` has the numbered steps of `pate.run.train.train`, in memory."""
 
-import hashlib
-import heapq
-import math
 import os
-import secrets
 import sys
 import time
 import uuid
@@ -12,11 +8,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
@@ -36,24 +30,14 @@ from pate.accounting import (
 )
 from pate.accounting.ledger import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
-from pate.aggregators import Aggregator, TrainingSet
+from pate.aggregators import Aggregator, Release
 from pate.aggregators.record import MemoryRecord
 from pate.classifier import samples
-from pate.classifier.samples import (
-    Bits,
-    LabelSets,
-    Model,
-    OneClass,
-    Pools,
-    Rows,
-    Task,
-    dense,
-    is_frame,
-    taken,
-)
+from pate.classifier.ensemble import EstimatorLearner, shown_error, train_and_vote
+from pate.classifier.past_fits import remember_fit, warn_of_past_fits
+from pate.classifier.samples import LabelSets, Model, OneClass, Pools, Task, dense, is_frame, taken
 from pate.data.partition import Partition
-from pate.models.sklearn import minds_scale, of_a_part, takes_nan
-from pate.models.student import OnEpoch
+from pate.models.sklearn import minds_scale, takes_nan
 from pate.networks.device import one_blas_thread
 from pate.pricing import PricedRelease, SettingNames, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
@@ -76,14 +60,9 @@ from pate.validation import (
     require_positive,
 )
 from pate.votes.shape import VoteShape
-from pate.votes.source import Array, VoteSource, mean_labels
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
-# public samples that estimators of a DataFrame are tried on
-_REHEARSED = 200
-_FEWEST = 20
-_SHOWN = 120
-_ROWS = 1000  # of a sparse matrix that are in full at a time
+_ROWS_AT_ONCE = 1000  # of a sparse matrix that is predicted: they are with their zeros then
 _NAMES = SettingNames(
     num_teachers="n_teachers={}",
     target_epsilon="epsilon={}",
@@ -98,8 +77,6 @@ _UNGROUPED = (
     " A search gives groups= to its splitter alone; to protect groups, call"
     " sklearn.set_config(enable_metadata_routing=True) and set_fit_request(X_public=True, groups=True)"
 )
-# of each fit: the smallest digests, so that fits with records in common keep records in common
-_KEPT = 1000
 
 
 class DoubtfulPlan(UserWarning):
@@ -110,151 +87,23 @@ class SeededNoise(UserWarning):
     """Noise came from a seed: it protects nobody who knows the seed."""
 
 
-class RepeatedRelease(UserWarning):
-    """An earlier fit released something about the same private records."""
-
-
 class UngroupedFit(UserWarning):
     """A fit of a clone, as a search makes it, was given no groups: its epsilon is for one row."""
 
 
-@dataclass(frozen=True)
-class PastFits:
-    """Fits of this process that released something about one record. It is there to warn; what counts is a ledger."""
-
-    count: int = 0
-    epsilon: float = 0.0  # the sum of their prices; infinity where no sum covers them
-    delta: float = 0.0  # the sum of their deltas, at which `epsilon` holds
-    seeds: frozenset[int] = frozenset()  # of their noise
-    changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()  # what their prices are for
-
-    def with_fit(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        seed: int | None,
-        unit: PrivacyUnit,
-        adjacency: Adjacency,
-    ) -> Self:
-        """Adds a fit. Two with one seed share their noise, and prices for two units have no sum: infinity."""
-        changes = self.changes | {(unit, adjacency)}
-        total = self.epsilon + epsilon
-        total_delta = min(self.delta + delta, 1.0)
-        if seed in self.seeds or len(changes) > 1 or total_delta == 1:
-            total = math.inf
-        seeds = self.seeds if seed is None else self.seeds | {seed}
-        return replace(
-            self,
-            count=self.count + 1,
-            epsilon=total,
-            delta=total_delta,
-            seeds=seeds,
-            changes=changes,
-        )
-
-
-# By digests of records, under a key that ends with the process.
-_KEY = secrets.token_bytes(16)
-_FITS = dict[bytes, PastFits]()
-
-
 @contextmanager
 def stage(name: str, verbose: int) -> Iterator[None]:
-    """Says on standard output, as scikit-learn does, what was done and how long it took."""
+    """Writes the name of a stage and its duration to standard output, as scikit-learn does."""
     started = time.monotonic()
     yield
     if verbose:
         sys.stdout.write(f"[PATEClassifier] {name}: {time.monotonic() - started:.1f} s\n")
 
 
-@dataclass(frozen=True)
-class EstimatorStudent:
-    """A `Learner`: a clone of an estimator, fitted to the answers that it can learn from; so is a teacher."""
-
-    task: Task  # how an estimator is fitted to labels
-    estimator: Any  # unfitted
-
-    def learn(
-        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
-    ) -> Model:
-        """Without the pool and the scores, for which estimators have no use."""
-        rows = self.task.usable(training.labels)
-        return self.task.fit(
-            self.estimator, taken(training.inputs, rows), training.labels[rows], seed=seed
-        )
-
-    def confidences(
-        self, inputs: Rows, targets: Bits, seed: int, queries: Rows
-    ) -> NDArray[np.float32]:
-        """A teacher's, `[1, Q, L]`, on one thread, whose last bits do not depend on the machine's load."""
-        with one_blas_thread(), of_a_part(self.estimator):
-            return self.task.fit(self.estimator, inputs, targets, seed=seed).confidences(queries)[
-                None
-            ]
-
-    def rehearse(self, name: str, queries: Any) -> None:
-        """Fits the estimator to public samples and labels that say nothing: what cannot take them is told for free."""
-        some = queries[:_REHEARSED]
-        if len(some) < _FEWEST:
-            return
-        bits = np.zeros((len(some), self.task.num_labels), np.bool_)
-        bits[np.arange(len(some)), np.arange(len(some)) % min(2, self.task.num_labels)] = True
-        try:
-            self.task.fit(self.estimator, some, bits, seed=0).predict(some)
-        except (ValueError, TypeError) as error:
-            said = " ".join(str(error).split())[:_SHOWN]
-            rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({said})"
-            raise InvalidValue(
-                f"{name}={type(self.estimator).__name__}: expected {rule}"
-            ) from error
-
-
-@dataclass(eq=False)
-class FittedVotes(VoteSource):
-    """Votes of clones of an estimator, fitted every time that they are asked: those of a run with the same streams."""
-
-    task: Task
-    estimator: Any
-    pools: Pools
-    num_teachers: int
-    streams: RandomStreams
-    num_jobs: int | None
-    verbose: int = 0
-
-    def __post_init__(self) -> None:
-        self.num_queries = len(self.pools.queries)
-        self.num_labels = self.task.num_labels
-        self.partition = Partition.draw(
-            self.pools.groups, self.num_teachers, self.streams.generator("partition")
-        )
-        self.records_per_teacher = len(np.unique(self.pools.groups)) / self.num_teachers
-
-    def bits(self) -> Iterator[Bits]:
-        return (block >= 0.5 for block in self.confidences())
-
-    def confidences(self) -> Iterator[NDArray[np.float32]]:
-        inputs = self.pools.inputs
-        targets = self.pools.targets
-        queries = self.pools.queries
-        ask = delayed(EstimatorStudent(self.task, self.estimator).confidences)
-        rows = [self.partition.indices(teacher) for teacher in range(self.num_teachers)]
-        seeds = self.streams.seeds("teachers", self.num_teachers)
-        parallel = Parallel(n_jobs=self.num_jobs, return_as="generator", verbose=self.verbose)
-        said: Iterator[NDArray[np.float32]] = parallel(
-            ask(taken(inputs, shard), targets[shard], seed, queries)
-            for shard, seed in zip(rows, seeds, strict=True)
-        )
-        return said
-
-    def label_shares(self) -> Array:
-        return mean_labels(self.pools.targets, self.partition.teacher_of, self.num_teachers)
-
-
 def unit_of(groups: Any) -> PrivacyUnit:
-    """Returns what one change replaces: a row, or a group, which the column is named of that has a name.
+    """Returns the unit that one change replaces: a row, or a group, with the name of its column where that has one.
 
-    A ledger of fits so tells the patients of a DataFrame from its visits.
+    By the name a ledger of fits tells the patients of a DataFrame from its visits.
 
     >>> unit_of([1, 1, 2]).words
     'one value of groups, with all its rows'
@@ -271,9 +120,9 @@ def unit_of(groups: Any) -> PrivacyUnit:
 
 
 def streams_of(random_state: Any) -> RandomStreams:
-    """The streams of a seed, which are those of a run with it; without one, of a secret that nothing keeps.
+    """Returns the streams of a seed, which are those of a run with it; without one, of a secret that nothing keeps.
 
-    A shared generator, which would hide where the noise came from, is refused.
+    It refuses a shared generator, which would hide where the noise came from.
     """
     if random_state is None:
         return RandomStreams.from_secret()
@@ -284,31 +133,6 @@ def streams_of(random_state: Any) -> RandomStreams:
     line = f"random_state={seed}: the noise comes from this seed and protects nobody who knows it"
     warnings.warn(line, SeededNoise, stacklevel=3)
     return RandomStreams(seed)
-
-
-def repeats(
-    inputs: NDArray[np.float32],
-    epsilon: float,
-    delta: float,
-    *,
-    seed: int | None,
-    unit: PrivacyUnit,
-    adjacency: Adjacency,
-) -> PastFits:
-    """Enters a fit; returns those of a record that was part of the most, this one included, at their largest price."""
-    digests = {
-        hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()
-        for row in samples.rows_as_bytes(inputs)
-    }
-    most = PastFits()
-    for digest in heapq.nsmallest(_KEPT, digests):
-        past = _FITS.get(digest, PastFits()).with_fit(
-            epsilon, delta, seed=seed, unit=unit, adjacency=adjacency
-        )
-        _FITS[digest] = past
-        if (past.epsilon, past.count) > (most.epsilon, most.count):
-            most = past
-    return most
 
 
 @dataclass(eq=False, repr=False)
@@ -411,6 +235,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> Self:
         """Fits teachers, releases their votes, fits the student.
 
+        The steps are those of `pate.run.train.train`, without files: a fit that was stopped is not continued, and has
+        no baselines and no report. Its teachers vote as soon as they are fitted, and are forgotten.
+
         Args:
             X: private inputs `[n, d]`, taken as float32. Of a sparse matrix no more than one teacher's rows are in full
                 at a time. Estimators are given a DataFrame as it is, so that a `ColumnTransformer` finds its columns,
@@ -425,6 +252,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises:
             InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
         """
+        # 1. The price. Of the private records it needs the number of groups alone; nothing is trained or spent.
+        #    `pools` are the private records and the public samples: all that is private below is a function of them.
         unit = unit_of(groups)
         task, pools = self._validated(X, y, X_public, groups)
         priced = self._priced(task, pools)
@@ -435,72 +264,79 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         for line in priced.doubts:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         streams = streams_of(self.random_state)
-        noise = None if self.random_state is None else int(self.random_state)
-        ledger = self._ledger(priced, seed_name(noise), unit)
-        past = repeats(
+        noise_seed = None if self.random_state is None else int(self.random_state)
+        ledger = self._ledger(priced, seed_name(noise_seed), unit)
+        past_fits = remember_fit(
             pools.inputs,
             priced.epsilon,
             self.target_delta,
-            seed=noise,
+            seed=noise_seed,
             unit=unit,
             adjacency=priced.aggregator.adjacency,
         )
         if self.ledger is None:
-            self._warn_of_repeats(past)
-        verbose = max(int(self.verbose) - 1, 0)  # joblib's
-        votes = FittedVotes(
-            task, self._teacher, pools, self.n_teachers, streams, self.n_jobs, verbose
-        )
-        student = EstimatorStudent(task, self._student)
-        seed = streams.seeds("student", 1)[0]
+            warn_of_past_fits(past_fits, stacklevel=2)
+        teacher = EstimatorLearner(task, self._teacher)
+        student = EstimatorLearner(task, self._student)
         if is_frame(pools.queries):
-            EstimatorStudent(task, self._teacher).rehearse("estimator", pools.queries)
+            teacher.rehearse("estimator", pools.queries)
             student.rehearse("student", pools.queries)
+
+        # 2. Private: teachers learn from disjoint records, and vote on public samples.
+        #    `partition` and `votes` are for the owner of the records alone, and end with this function.
+        partition = Partition.draw(pools.groups, self.n_teachers, streams.generator("partition"))
+        with stage(f"{self.n_teachers} teachers", self.verbose):
+            votes = train_and_vote(
+                teacher,
+                pools,
+                partition,
+                seeds=streams.seeds("teachers", self.n_teachers),
+                keep_confidences=priced.aggregator.input_form not in ("counts", "bits"),
+                num_jobs=self.n_jobs,
+                verbose=max(int(self.verbose) - 1, 0),  # joblib's
+            )
+
+        # 3. The only way out: the charge is in the ledger before noise is drawn around the votes. `release` is not
+        #    private: it has the stated epsilon, and may be published.
         note = ChargeNote(
-            description=f"a fit: {type(priced.aggregator).__name__}", noise=seed_name(noise)
+            description=f"a fit: {type(priced.aggregator).__name__}", noise=seed_name(noise_seed)
         )
-        charge = partial(
-            ledger.commit,
-            uuid.uuid4().hex,
-            priced.event,
-            b"",
-            note,
-            adjacency=priced.aggregator.adjacency,
-        )
-        record = MemoryRecord(charge)
-        price = format_epsilon(priced.epsilon)
+
+        def charge() -> None:
+            ledger.commit(
+                uuid.uuid4().hex,
+                priced.event,
+                b"",
+                note,
+                adjacency=priced.aggregator.adjacency,
+            )
+
         with (
-            stage(f"{self.n_teachers} teachers and their release, epsilon {price}", self.verbose),
+            stage(f"release, epsilon {format_epsilon(priced.epsilon)}", self.verbose),
             one_blas_thread(),
         ):
             release = draw(
-                priced, votes, streams=streams, student=student, inputs=pools.queries, record=record
+                priced,
+                votes,
+                streams=streams,
+                student=student,
+                inputs=pools.queries,
+                record=MemoryRecord(charge),
             )
-        with (
-            stage(
-                f"student of {release.num_answered} answers to {release.num_queries} queries",
-                self.verbose,
-            ),
-            one_blas_thread(),
-        ):
-            training = release.training_set(pools.queries)
-            try:
-                learned = student.learn(training, pool=pools.queries[:0], seed=seed)
-                doubts = constant_student_warnings(
-                    learned, pools.queries, remedy=priced.aggregator.remedies["noise"]
-                )
-                lines = list(doubts)
-            except (ValueError, TypeError, ArithmeticError, IndexError) as error:
-                self.release_ = release  # it is paid for
-                reason = " ".join(str(error).split())[:_SHOWN]
-                rule = f"one that can be fitted to released labels ({type(error).__name__}: {reason}); the release "
-                rule += "is paid and stays: release_.training_set(X_public) is what another estimator can be fitted to"
-                raise InvalidValue(
-                    f"student={type(self._student).__name__}: expected {rule}"
-                ) from error
-        self.student_ = learned
-        for line in lines:
+
+        # 4. The student learns from the release and public samples: it costs nothing more, and may be published.
+        answers = f"{release.num_answered} answers to {release.num_queries} queries"
+        with stage(f"student of {answers}", self.verbose), one_blas_thread():
+            model, doubts = self._learned(
+                student,
+                release,
+                pools,
+                seed=streams.seed("student"),
+                remedy=priced.aggregator.remedies["noise"],
+            )
+        for line in doubts:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
+        self.student_ = model
         self._task = task
         self.classes_ = task.classes
         self.aggregator_ = priced.aggregator
@@ -511,6 +347,34 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.spent_epsilon_ = ledger.spent_epsilon
         self.unit_ = unit.protected_under(release.adjacency)
         return self
+
+    def _learned(
+        self,
+        student: EstimatorLearner,
+        release: Release,
+        pools: Pools,
+        *,
+        seed: int,
+        remedy: str,
+    ) -> tuple[Model, list[str]]:
+        """Returns the student of a release, and warnings of it, which name a remedy.
+
+        Raises `InvalidValue` where it cannot be fitted; the release, which is paid for, is `release_` then.
+        """
+        try:
+            training_set = release.training_set(pools.queries)
+            model = student.learn(training_set, pool=pools.queries[:0], seed=seed)
+            return model, list(constant_student_warnings(model, pools.queries, remedy=remedy))
+        except (ValueError, TypeError, ArithmeticError, IndexError) as error:
+            self.release_ = release
+            reason = f"{type(error).__name__}: {shown_error(error)}"
+            rule = (
+                f"one that can be fitted to released labels ({reason}); the release is paid and stays: "
+                "release_.training_set(X_public) is what another estimator can be fitted to"
+            )
+            raise InvalidValue(
+                f"student={type(self._student).__name__}: expected {rule}"
+            ) from error
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Returns the settings as of every estimator, and what a fitted classifier protects."""
@@ -527,165 +391,146 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return copy
 
     def predict(self, X: ArrayLike) -> Any:
-        """Classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words."""
-        said = self._said("predict", X)  # or it is said that nothing is fitted yet
-        return self._task.decode(said)
+        """Returns classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words."""
+        bits = self._answers("predict", X)  # which raises before anything is fitted
+        return self._task.decode(bits)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of samples that are predicted without a mistake, as of all of scikit-learn's classifiers."""
+        """Returns the share of samples that are predicted without a mistake, as scikit-learn's classifiers do."""
         check_is_fitted(self, "student_")
         if not isinstance(self._task, LabelSets):
             return float(super().score(X, y, sample_weight))
-        return float(
-            accuracy_score(
-                self._task.encode(y), self._said("predict", X), sample_weight=sample_weight
-            )
-        )
+        true = self._task.encode(y)
+        predicted = self._answers("predict", X)
+        return float(accuracy_score(true, predicted, sample_weight=sample_weight))
 
     @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities of the classes `[m, C]`, or of each label `[m, L]`; where the student has them."""
-        return np.asarray(self._said("predict_proba", X))
+        """Returns probabilities of the classes `[m, C]`, or of each label `[m, L]`, where the student has them."""
+        return np.asarray(self._answers("predict_proba", X))
 
-    def _said(self, method: str, X: ArrayLike) -> NDArray[Any]:
-        """What the student says; of a sparse matrix some rows after the others."""
+    def _answers(self, method: str, X: ArrayLike) -> NDArray[Any]:
+        """Calls a method of the student; with some rows of a sparse matrix after the others."""
         check_is_fitted(self, "student_")
-        framed = is_frame(X)
         ask = getattr(self.student_, method)
-        if not framed:
+        if not is_frame(X):
             samples.require_readable("X", X)
-        inputs = validate_data(
-            self, X, reset=False, **({"skip_check_array": True} if framed else self._form)
-        )
+        inputs = validate_data(self, X, reset=False, **self._form_of(X))
         with one_blas_thread():  # the same last bits on any number of cores
             if not sparse.issparse(inputs):
                 return np.asarray(ask(inputs))
-            starts = range(0, inputs.shape[0], _ROWS)
-            return np.asarray(
-                np.concatenate([ask(taken(inputs, slice(row, row + _ROWS))) for row in starts])
-            )
+            blocks = [
+                taken(inputs, slice(start, start + _ROWS_AT_ONCE))
+                for start in range(0, inputs.shape[0], _ROWS_AT_ONCE)
+            ]
+            return np.asarray(np.concatenate([ask(block) for block in blocks]))
 
     def __sklearn_tags__(self) -> Any:
         """Says that y may have several labels per sample, and whether inputs may be missing."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = all(
-            takes_nan(chosen) for chosen in (self._teacher, self._student)
-        )
+        tags.input_tags.allow_nan = takes_nan(self._teacher) and takes_nan(self._student)
         return tags
 
     @property
     def _teacher(self) -> Any:
+        """The estimator of the teachers, unfitted."""
         return LogisticRegression(max_iter=300) if self.estimator is None else self.estimator
 
     @property
     def _student(self) -> Any:
+        """The estimator of the student, unfitted."""
         return self._teacher if self.student is None else self.student
 
-    @property
-    def _form(self) -> dict[str, Any]:
-        """What inputs must be: values may be missing where teacher and student take that."""
+    def _form_of(self, X: Any) -> dict[str, Any]:
+        """Returns what scikit-learn's `validate_data` is to check of inputs.
+
+        A DataFrame stays as it is, its names remembered. Values may be missing where teacher and student take that.
+        """
+        if is_frame(X):
+            return {"skip_check_array": True}
         finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
         return {"dtype": np.float32, "accept_sparse": "csr", "ensure_all_finite": finite}
 
     def _validated(
         self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None
     ) -> tuple[Task, Pools]:
-        """Private records and public samples; sets what a fit knows of their form."""
-        both = (("estimator", self._teacher), ("student", self._student))
-        for name, chosen in both:
-            able = all(hasattr(chosen, method) for method in ("fit", "predict", "get_params"))
+        """Returns the private records and public samples of a fit, checked; sets the attributes of their form."""
+        estimators = {"estimator": self._teacher, "student": self._student}
+        for name, estimator in estimators.items():
+            able = all(hasattr(estimator, method) for method in ("fit", "predict", "get_params"))
             rule = "a scikit-learn estimator, such as LogisticRegression()"
-            require(able and not isinstance(chosen, type), name, chosen, rule)
-        for name, given in (("X", X), ("X_public", X_public)):
-            samples.require_readable(name, given)
+            require(able and not isinstance(estimator, type), name, estimator, rule)
+        samples.require_readable("X", X)
+        samples.require_readable("X_public", X_public)
         if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
             require_array("y", y, kinds=None)
         samples.require_labels(y)
         sets = LabelSets.of(y, self.classes)
         encoded: Any = y if sets is None else sets.encode(y)
-        framed = samples.require_frames(X, X_public)
-        # a DataFrame stays as it is, its names remembered
-        form = {"skip_check_array": True} if framed else self._form
-        if framed:
+        form = self._form_of(X)
+        if samples.require_frames(X, X_public):
             inputs = validate_data(self, X, **form)
             require(len(inputs) > 0, "X", "a DataFrame without rows", "at least one record")
-            _, labels = check_X_y(
-                np.zeros((len(inputs), 1)), encoded, multi_output=True, estimator=self
-            )
+            no_inputs = np.zeros((len(inputs), 1))
+            _, labels = check_X_y(no_inputs, encoded, multi_output=True, estimator=self)
         else:
             inputs, labels = validate_data(self, X, encoded, multi_output=True, **form)
         require_moderate("X", samples.numbers_of(inputs), missing=True)
-        bits = np.asarray(dense(labels))
-        task, targets = (
-            samples.task_of(bits, self.classes) if sets is None else (sets, bits.astype(np.bool_))
-        )
+        label_array = np.asarray(dense(labels))
+        task: Task
+        if sets is None:
+            task, targets = samples.task_of(label_array, self.classes)
+        else:
+            task = sets
+            targets = label_array.astype(np.bool_)
         if isinstance(task, OneClass):
-            for name, chosen in both:
-                require(
-                    not is_regressor(chosen),
-                    name,
-                    type(chosen).__name__,
-                    "a classifier, as y holds classes",
-                )
-        public = None if X_public is None else validate_data(self, X_public, reset=False, **form)
-        if public is not None:
+            for name, estimator in estimators.items():
+                rule = "a classifier, as y holds classes"
+                require(not is_regressor(estimator), name, type(estimator).__name__, rule)
+        public = None
+        if X_public is not None:
+            public = validate_data(self, X_public, reset=False, **form)
             require_moderate("X_public", samples.numbers_of(public), missing=True)
             samples.warn_of_shared_rows(inputs, public)
         pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)
         pool = pools.queries.shape[0]
-        asked = pool if self.n_queries is None else require_count("n_queries", self.n_queries)
-        require(asked <= pool, "n_queries", asked, f"at most {pool}, the public samples")
-        return task, replace(pools, queries=dense(pools.queries[:asked]))
+        num_queries = pool
+        if self.n_queries is not None:
+            num_queries = require_count("n_queries", self.n_queries)
+        require(
+            num_queries <= pool, "n_queries", num_queries, f"at most {pool}, the public samples"
+        )
+        return task, replace(pools, queries=dense(pools.queries[:num_queries]))
 
     def _priced(self, task: Task, pools: Pools) -> PricedRelease:
-        """The release and its price, with what is doubtful; every parameter is checked, before anything is fitted."""
+        """Checks every parameter before anything is fitted, solves for the noise, and prices the release."""
         num_groups = len(np.unique(pools.groups))
         require_count("n_teachers", self.n_teachers)
         rule = f"at most {num_groups}, the number of private groups"
         require(self.n_teachers <= num_groups, "n_teachers", self.n_teachers, rule)
-        path = self.ledger is None or isinstance(self.ledger, (str, os.PathLike))
-        require(path, "ledger", type(self.ledger).__name__, "the path of a ledger file")
+        is_path = self.ledger is None or isinstance(self.ledger, (str, os.PathLike))
+        require(is_path, "ledger", type(self.ledger).__name__, "the path of a ledger file")
         if self.max_total_epsilon is not None:
             cap = require_positive("max_total_epsilon", self.max_total_epsilon)
-            require(
-                self.ledger is not None,
-                "max_total_epsilon",
-                cap,
-                "a ledger= beside it, the file of all fits",
-            )
+            rule = "a ledger= beside it, the file of all fits"
+            require(self.ledger is not None, "max_total_epsilon", cap, rule)
         if self.epsilon is not None:
             require_positive("epsilon", self.epsilon)
         budget = self._budget
-        counts = {"num_queries": len(pools.queries), "num_labels": task.num_labels}
-        require_achievable_delta(self.target_delta, **counts)
-        adjacency = Adjacency.parse(self.adjacency)
-        aggregator = self.aggregator
-        if aggregator is None:
-            require(
-                self.epsilon is not None,
-                "epsilon",
-                None,
-                "a number > 0, or an aggregator with its noise",
-            )
-            aggregator = task.default_aggregator(adjacency)
-        shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
-        require(
-            isinstance(aggregator, Aggregator),
-            "aggregator",
-            shown,
-            "an object such as GaussianVotes(noise_std=…)",
+        shape = VoteShape(
+            num_queries=len(pools.queries),
+            num_labels=task.num_labels,
+            num_teachers=self.n_teachers,
         )
-        rule = f"{adjacency}, as the classifier's"
-        require(
-            aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule
+        require_achievable_delta(
+            self.target_delta, num_queries=shape.num_queries, num_labels=shape.num_labels
         )
+        aggregator = self._aggregator_for(task)
         aggregator.check_run()
-        priced = plan_release(
-            aggregator, VoteShape(**counts, num_teachers=self.n_teachers), budget, names=_NAMES
-        )
-        doubts = [
-            *require_useful(
+        priced = plan_release(aggregator, shape, budget, names=_NAMES)
+        doubts = list(
+            require_useful(
                 aggregator,
                 priced,
                 budget,
@@ -693,37 +538,50 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 num_groups=num_groups,
                 allow_useless=self.allow_useless,
             )
-        ]
+        )
         doubts += few_records_warnings(
             f"n_teachers={self.n_teachers}",
             pools.inputs.shape[0],
             self.n_teachers,
             "fewer teachers",
         )
-        chosen = {"teacher": self._teacher, "student": self._student}
-        if minding := [name for name, estimator in chosen.items() if minds_scale(estimator)]:
-            # public ones
-            doubts += uneven_inputs_warnings(
-                " and ".join(minding), samples.numbers_of(pools.queries)
-            )
+        parts = {"teacher": self._teacher, "student": self._student}
+        sensitive = [name for name, estimator in parts.items() if minds_scale(estimator)]
+        if sensitive:
+            public_numbers = samples.numbers_of(pools.queries)
+            doubts += uneven_inputs_warnings(" and ".join(sensitive), public_numbers)
         return replace(priced, doubts=tuple(doubts))
 
+    def _aggregator_for(self, task: Task) -> Aggregator:
+        """Returns the aggregator, or that of the task; raises unless it is one for the classifier's adjacency."""
+        adjacency = Adjacency.parse(self.adjacency)
+        if self.aggregator is None:
+            rule = "a number > 0, or an aggregator with its noise"
+            require(self.epsilon is not None, "epsilon", None, rule)
+            return task.default_aggregator(adjacency)
+        aggregator = self.aggregator
+        shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
+        rule = "an object such as GaussianVotes(noise_std=…)"
+        require(isinstance(aggregator, Aggregator), "aggregator", shown, rule)
+        rule = f"{adjacency}, as the classifier's"
+        is_same = aggregator.adjacency == adjacency
+        require(is_same, "aggregator.adjacency", aggregator.adjacency, rule)
+        return aggregator
+
     def _ledger(self, priced: PricedRelease, noise: str, unit: PrivacyUnit) -> Ledger:
-        """The ledger of a fit, with room for it; one that is not kept where there is no path.
+        """Opens the ledger of a fit, which has room for it; without a path it is in memory, and ends with the fit.
 
         All fits count together: a ledger that counts by digests of data would take a search's folds for other people.
         """
-        terms: dict[str, Any] = {
-            "adjacency": priced.aggregator.adjacency,
-            "target_delta": self.target_delta,
-        }
-        terms |= {
-            "accountant": self._budget.accountant,
-            "max_epsilon": self.max_total_epsilon,
-            "unit": unit,
-        }
         with by_its_setting():
-            ledger = Ledger(self.ledger, **terms)
+            ledger = Ledger(
+                self.ledger,
+                adjacency=priced.aggregator.adjacency,
+                target_delta=self.target_delta,
+                accountant=self._budget.accountant,
+                max_epsilon=self.max_total_epsilon,
+                unit=unit,
+            )
             rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
             require(not any(entry.data for entry in ledger.entries), "ledger", self.ledger, rule)
         rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
@@ -731,25 +589,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require_room(ledger, priced)
         return ledger
 
-    def _warn_of_repeats(self, past: PastFits) -> None:
-        """Warns where some of the records were fitted before in this process, with the same noise or with another."""
-        if past.count < 2:
-            return
-        # at least, as of large data some records alone are remembered, and none that were scaled otherwise
-        total = f"at least {format_epsilon(past.epsilon)} and {format_delta(past.delta)}"
-        price = f"and their epsilons and deltas add up, here to {total}"
-        if len(past.changes) > 1:
-            units = sorted({unit.protected_under(adjacency) for unit, adjacency in past.changes})
-            price = f"and no sum of epsilons covers fits whose epsilons are for {' and for '.join(units)}"
-        elif past.delta == 1:
-            price = "and no sum of epsilons covers fits whose deltas add up to 1"
-        elif math.isinf(past.epsilon):
-            price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
-        line = f"fit {past.count} of this process on the same records: each fit is a release of its own, {price}"
-        ending = "A search or a cross-validation makes many; ledger= keeps count"
-        warnings.warn(f"{line}. {ending}", RepeatedRelease, stacklevel=3)
-
     @property
     def _budget(self) -> Budget:
+        """The delta of a fit, and the epsilon to meet, if any."""
         accountant = self.accountant or AutoAccountant
         return Budget(epsilon=self.epsilon, delta=self.target_delta, accountant=accountant)

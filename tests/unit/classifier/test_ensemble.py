@@ -1,11 +1,13 @@
 """The teachers of a fit: whole groups, one vote each for one change, and the aggregator's own form of votes."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
+from pate import PATEClassifier
 from pate.accounting import Ledger
 from pate.aggregators import (
     Aggregator,
@@ -14,8 +16,9 @@ from pate.aggregators import (
     GaussianVotes,
     PowersetGNMax,
 )
-from pate.classifier.classifier import FittedVotes
+from pate.classifier.ensemble import EstimatorLearner, FittedVotes, train_and_vote
 from pate.classifier.samples import OneClass, Pools, Task
+from pate.data import Partition
 from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
 from tests.contract.case import charging
@@ -29,23 +32,26 @@ QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
 TASKS = [(Task(3), MANY), (OneClass(np.arange(3)), ONE)]
 
 
-def source(task: Task, targets: np.ndarray, **changes: Any) -> FittedVotes:
-    given: dict[str, Any] = {
-        "inputs": INPUTS,
-        "groups": GROUPS,
-        "queries": QUERIES,
-        "teachers": 10,
-        "seed": 3,
-    }
-    given |= {"estimator": GaussianNB(), "jobs": None} | changes
-    pools = Pools(given["inputs"], targets, given["groups"], given["queries"])
-    return FittedVotes(
-        task,
-        given["estimator"],
+def source(
+    task: Task,
+    targets: np.ndarray,
+    *,
+    inputs: np.ndarray = INPUTS,
+    groups: np.ndarray = GROUPS,
+    estimator: Any = None,
+    jobs: int | None = None,
+    keep_confidences: bool = True,
+) -> FittedVotes:
+    pools = Pools(inputs=inputs, targets=targets, groups=groups, queries=QUERIES)
+    streams = RandomStreams(3)
+    return train_and_vote(
+        EstimatorLearner(task, GaussianNB() if estimator is None else estimator),
         pools,
-        num_teachers=given["teachers"],
-        streams=RandomStreams(given["seed"]),
-        num_jobs=given["jobs"],
+        Partition.draw(groups, 10, streams.generator("partition")),
+        seeds=streams.seeds("teachers", 10),
+        keep_confidences=keep_confidences,
+        num_jobs=jobs,
+        verbose=0,
     )
 
 
@@ -125,11 +131,10 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
 ) -> None:
     targets = MANY.copy()
     targets[:, 2] = np.arange(240) % 24 == 0
-    made = source(Task(3), targets, groups=np.arange(240), estimator=_Failing(way), jobs=num_jobs)
     with pytest.raises(
         InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"
     ):
-        list(made.bits())
+        source(Task(3), targets, groups=np.arange(240), estimator=_Failing(way), jobs=num_jobs)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +147,37 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_nothing_is_charged_for_teachers_that_fail(aggregator: Aggregator) -> None:
+def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator) -> None:
     ledger = Ledger(target_delta=1e-5)
-    made = source(Task(3), MANY, groups=np.arange(240), estimator=_Failing("nan"))
-    with pytest.raises(InvalidValue, match=r"^estimator=_Failing"):
-        record = charging(ledger, aggregator, made)
-        aggregator.release(made, np.random.default_rng(3), record)
+    unreadable = source(Task(3), MANY)
+
+    def fail() -> Any:
+        raise InvalidValue("votes: expected votes")
+
+    unreadable.bits = unreadable.confidences = unreadable.label_shares = fail  # type: ignore[method-assign]
+    with pytest.raises(InvalidValue, match=r"^votes"):
+        record = charging(ledger, aggregator, unreadable)
+        aggregator.release(unreadable, np.random.default_rng(3), record)
     assert ledger.entries == []
+
+
+@pytest.mark.filterwarnings("ignore::pate.classifier.DoubtfulPlan")
+def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    model = PATEClassifier(
+        _Failing("nan"), n_teachers=10, target_delta=1e-5, ledger=path, allow_useless=True
+    )
+    with pytest.raises(InvalidValue, match=r"^estimator=_Failing"):
+        model.fit(INPUTS, MANY.astype(int), QUERIES)
+    assert Ledger(path, target_delta=1e-5).entries == []
+
+
+def test_confidences_are_kept_only_where_they_are_read() -> None:
+    task, targets = TASKS[0]
+    kept = source(task, targets)
+    bits_alone = source(task, targets, keep_confidences=False)
+    confidences = np.concatenate(list(kept.confidences()))
+    assert len(np.unique(confidences)) > 2
+    bits = np.concatenate(list(bits_alone.bits()))
+    np.testing.assert_array_equal(bits, confidences >= 0.5)
+    np.testing.assert_array_equal(np.concatenate(list(bits_alone.confidences())), bits)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, PrivacyUnit
-from pate.classifier.classifier import repeats
+from pate.classifier.past_fits import remember_fit
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
@@ -23,7 +23,7 @@ def counted(
     unit: PrivacyUnit = ROW,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> tuple[int, float]:
-    past = repeats(rows, epsilon, delta, seed=seed, unit=unit, adjacency=adjacency)
+    past = remember_fit(rows, epsilon, delta, seed=seed, unit=unit, adjacency=adjacency)
     return past.count, past.epsilon
 
 
@@ -44,7 +44,7 @@ def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
 def test_deltas_add_up_with_the_epsilons_and_leave_none_at_one() -> None:
     rows = ROWS[300:400]
     past = [
-        repeats(rows, 1.0, delta, seed=None, unit=ROW, adjacency=Adjacency.REPLACE_ONE)
+        remember_fit(rows, 1.0, delta, seed=None, unit=ROW, adjacency=Adjacency.REPLACE_ONE)
         for delta in (1e-6, 1e-5, 1.0)
     ]
     assert [each.delta for each in past] == pytest.approx([1e-6, 1.1e-5, 1.0])

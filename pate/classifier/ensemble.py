@@ -1,0 +1,159 @@
+"""Teachers of a fit: clones of an estimator that learn from disjoint records and vote on public samples."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from pate.aggregators import TrainingSet
+from pate.classifier.samples import Bits, Model, Pools, Rows, Task, taken
+from pate.data.partition import Partition
+from pate.models.sklearn import of_a_part
+from pate.models.student import OnEpoch
+from pate.networks.device import one_blas_thread
+from pate.validation import InvalidValue
+from pate.votes.source import Array, VoteSource, mean_labels
+
+# public samples that estimators of a DataFrame are tried on
+_MOST_REHEARSED = 200
+_FEWEST_REHEARSED = 20
+_MOST_SHOWN = 120  # characters of an estimator's own error
+
+
+def shown_error(error: Exception) -> str:
+    """Returns the message of an estimator's error on one line, cut where it is long."""
+    return " ".join(str(error).split())[:_MOST_SHOWN]
+
+
+@dataclass(frozen=True)
+class EstimatorLearner:
+    """Clone of an estimator as a `Learner`; a student and each teacher of a fit is one."""
+
+    task: Task  # how an estimator is fitted to labels
+    estimator: Any  # unfitted
+
+    def learn(
+        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+    ) -> Model:
+        """Fits a clone to the answers that it can learn from; estimators have no use for the pool and for scores."""
+        rows = self.task.usable(training.labels)
+        inputs = taken(training.inputs, rows)
+        return self.task.fit(self.estimator, inputs, training.labels[rows], seed=seed)
+
+    def confidences(
+        self, inputs: Rows, targets: Bits, seed: int, queries: Rows
+    ) -> NDArray[np.float32]:
+        """Fits a teacher and asks it about the queries: `[Q, L]`.
+
+        It runs on one thread, so that its last bits do not depend on the machine's load.
+        """
+        with one_blas_thread(), of_a_part(self.estimator):
+            model = self.task.fit(self.estimator, inputs, targets, seed=seed)
+            return model.confidences(queries)
+
+    def rehearse(self, name: str, queries: Any) -> None:
+        """Fits the estimator to public samples and made-up labels: one that cannot take them is refused for free."""
+        rows = queries[:_MOST_REHEARSED]
+        if len(rows) < _FEWEST_REHEARSED:
+            return
+        num_labels = self.task.num_labels
+        labels = np.arange(len(rows)) % min(2, num_labels)
+        bits = labels[:, None] == np.arange(num_labels)
+        try:
+            self.task.fit(self.estimator, rows, bits, seed=0).predict(rows)
+        except (ValueError, TypeError) as error:
+            reason = shown_error(error)
+            rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({reason})"
+            raise InvalidValue(
+                f"{name}={type(self.estimator).__name__}: expected {rule}"
+            ) from error
+
+
+def train_and_vote(
+    learner: EstimatorLearner,
+    pools: Pools,
+    partition: Partition,
+    *,
+    seeds: list[int],
+    keep_confidences: bool,
+    num_jobs: int | None,
+    verbose: int,
+) -> "FittedVotes":
+    """Fits a teacher to each part of the private records, and asks it about the queries.
+
+    Args:
+        learner: the recipe of each teacher.
+        pools: the private records and the queries.
+        partition: which teacher has which record.
+        seeds: one for each teacher.
+        keep_confidences: whether confidences are kept, four bytes each, beside the votes, a bit each.
+        num_jobs: processes, as in joblib. A teacher is fitted and asked by one of them, and then forgotten.
+        verbose: joblib's.
+    """
+    shards = [partition.indices(teacher) for teacher in range(partition.num_teachers)]
+    parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
+    fit_and_ask = delayed(learner.confidences)
+    answers: Iterator[NDArray[np.float32]] = parallel(
+        fit_and_ask(taken(pools.inputs, rows), pools.targets[rows], seed, pools.queries)
+        for rows, seed in zip(shards, seeds, strict=True)
+    )
+    packed_bits: list[NDArray[np.uint8]] = []
+    confidences: list[NDArray[np.float32]] = []
+    for answer in answers:
+        packed_bits.append(np.packbits(answer >= 0.5))
+        if keep_confidences:
+            confidences.append(answer)
+    return FittedVotes(
+        packed_bits,
+        confidences,
+        label_shares=mean_labels(pools.targets, partition.teacher_of, partition.num_teachers),
+        num_queries=len(pools.queries),
+        num_labels=learner.task.num_labels,
+        records_per_teacher=len(np.unique(pools.groups)) / partition.num_teachers,
+    )
+
+
+class FittedVotes(VoteSource):
+    """Votes of teachers that were fitted. No epsilon covers them; they end with the fit.
+
+    `confidences` are the votes themselves where confidences were not kept.
+    """
+
+    def __init__(
+        self,
+        packed_bits: list[NDArray[np.uint8]],
+        confidences: list[NDArray[np.float32]],
+        *,
+        label_shares: Array,
+        num_queries: int,
+        num_labels: int,
+        records_per_teacher: float,
+    ) -> None:
+        self.num_teachers = len(packed_bits)
+        self.num_queries = num_queries
+        self.num_labels = num_labels
+        self.records_per_teacher = records_per_teacher
+        self._packed_bits = packed_bits
+        self._confidences = confidences
+        self._label_shares = label_shares
+
+    def bits(self) -> Iterator[Bits]:
+        """Yields the votes of one teacher after the other, `[1, Q, L]`."""
+        shape = (1, self.num_queries, self.num_labels)
+        for packed in self._packed_bits:
+            bits = np.unpackbits(packed, count=self.num_queries * self.num_labels)
+            yield bits.reshape(shape).astype(np.bool_)
+
+    def confidences(self) -> Iterator[NDArray[Any]]:
+        """Yields the confidences of one teacher after the other, `[1, Q, L]`."""
+        if not self._confidences:
+            yield from self.bits()
+        for confidences in self._confidences:
+            yield confidences[None]
+
+    def label_shares(self) -> Array:
+        """Returns each teacher's share of its own records with each label, `[num_teachers, L]`."""
+        return self._label_shares

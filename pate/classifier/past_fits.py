@@ -1,0 +1,116 @@
+"""Earlier fits of this process on the same private records, which a fit warns of; a ledger is what counts."""
+
+import hashlib
+import heapq
+import math
+import secrets
+import warnings
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, PrivacyUnit
+from pate.accounting.rounding import format_delta, format_epsilon
+from pate.classifier import samples
+
+# Of each fit these many records are remembered, those with the smallest digests: so fits that have records in common
+# remember some of them in common.
+_MOST_REMEMBERED = 1000
+
+
+class RepeatedRelease(UserWarning):
+    """An earlier fit released something about the same private records."""
+
+
+@dataclass(frozen=True)
+class PastFits:
+    """Fits of this process that released something about one record."""
+
+    count: int = 0
+    epsilon: float = 0.0  # the sum of their prices; infinity where no sum covers them
+    delta: float = 0.0  # the sum of their deltas, at which `epsilon` holds
+    seeds: frozenset[int] = frozenset()  # of their noise
+    changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()  # what their prices are for
+
+    def with_fit(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        seed: int | None,
+        unit: PrivacyUnit,
+        adjacency: Adjacency,
+    ) -> Self:
+        """Returns the fits with one more.
+
+        Two with one seed share their noise, and prices for two units have no sum: infinity.
+        """
+        changes = self.changes | {(unit, adjacency)}
+        total_epsilon = self.epsilon + epsilon
+        total_delta = min(self.delta + delta, 1.0)
+        if seed in self.seeds or len(changes) > 1 or total_delta == 1:
+            total_epsilon = math.inf
+        return replace(
+            self,
+            count=self.count + 1,
+            epsilon=total_epsilon,
+            delta=total_delta,
+            seeds=self.seeds if seed is None else self.seeds | {seed},
+            changes=changes,
+        )
+
+
+# By digests of records, under a key that ends with the process.
+_KEY = secrets.token_bytes(16)
+_FITS = dict[bytes, PastFits]()
+
+
+def remember_fit(
+    inputs: NDArray[np.float32],
+    epsilon: float,
+    delta: float,
+    *,
+    seed: int | None,
+    unit: PrivacyUnit,
+    adjacency: Adjacency,
+) -> PastFits:
+    """Enters a fit of private inputs, and returns those of the record that was part of the most, this one included.
+
+    Of such records it is the one whose fits have the largest price.
+    """
+    digests = {
+        hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()
+        for row in samples.rows_as_bytes(inputs)
+    }
+    most = PastFits()
+    for digest in heapq.nsmallest(_MOST_REMEMBERED, digests):
+        past = _FITS.get(digest, PastFits()).with_fit(
+            epsilon, delta, seed=seed, unit=unit, adjacency=adjacency
+        )
+        _FITS[digest] = past
+        if (past.epsilon, past.count) > (most.epsilon, most.count):
+            most = past
+    return most
+
+
+def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:
+    """Warns where some of the records were fitted before in this process, with the same noise or with another."""
+    if past.count < 2:
+        return
+    # at least, as of large data some records alone are remembered, and none that were scaled otherwise
+    total = f"at least {format_epsilon(past.epsilon)} and {format_delta(past.delta)}"
+    price = f"and their epsilons and deltas add up, here to {total}"
+    if len(past.changes) > 1:
+        units = sorted({unit.protected_under(adjacency) for unit, adjacency in past.changes})
+        price = (
+            f"and no sum of epsilons covers fits whose epsilons are for {' and for '.join(units)}"
+        )
+    elif past.delta == 1:
+        price = "and no sum of epsilons covers fits whose deltas add up to 1"
+    elif math.isinf(past.epsilon):
+        price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
+    line = f"fit {past.count} of this process on the same records: each fit is a release of its own, {price}"
+    ending = "A search or a cross-validation makes many; ledger= keeps count"
+    warnings.warn(f"{line}. {ending}", RepeatedRelease, stacklevel=stacklevel + 1)
