@@ -1,0 +1,77 @@
+"""Records of releases: what is charged when, and what is read back."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from pate.accounting import BudgetExceeded, GaussianEvent, Ledger
+from pate.aggregators import GaussianVotes, MemoryRecord, StableTopK
+from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.record import Arrays
+from pate.votes.source import CountedVotes
+
+COUNTS = np.random.default_rng(0).integers(0, 41, (30, 4))
+VOTES = CountedVotes(COUNTS, num_teachers=40)
+
+
+def part_of(number: int) -> Arrays:
+    return {"number": np.array(number)}
+
+
+def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
+    events = list[str]()
+    record = MemoryRecord(charge=lambda: events.append("charge"))
+
+    def draw(number: int) -> Arrays:
+        events.append(f"draw {number}")
+        return part_of(number)
+
+    assert record.committed("first") is None
+    first = record.part("first", partial(draw, 1))
+    record.part("second", partial(draw, 2))
+    assert record.part("first", partial(draw, 3)) is first is record.committed("first")
+    assert events == ["charge", "draw 1", "draw 2"]
+
+
+def test_nothing_is_drawn_where_the_charge_is_refused() -> None:
+    ledger = Ledger(target_delta=1e-6, max_epsilon=0.1)
+    record = MemoryRecord(partial(ledger.charge, GaussianEvent(0.5), adjacency=ledger.adjacency))
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded):
+            record.part("release", lambda: pytest.fail("it was drawn"))
+    assert record.parts == {}
+
+
+def test_parts_within_a_part_are_charged_once() -> None:
+    """As a prevalence, whose three draws come before it."""
+    charges = list[int]()
+    record = MemoryRecord(charge=lambda: charges.append(1))
+    record.part("whole", lambda: record.part("step", lambda: part_of(1)))
+    assert (charges, list(record.parts)) == ([1], ["step", "whole"])
+
+
+@pytest.mark.parametrize(
+    "aggregator",
+    [GaussianVotes(noise_std=3.0), StableTopK(selection_scale=2.0, test_std=3.0)],
+    ids=lambda aggregator: type(aggregator).__name__,
+)
+def test_a_release_that_was_committed_is_read_back_and_costs_nothing_more(
+    aggregator: Aggregator,
+) -> None:
+    ledger = Ledger(target_delta=1e-6)
+    charge = partial(ledger.charge, aggregator.event(VOTES.shape), adjacency=ledger.adjacency)
+    record = MemoryRecord(charge)
+    first = aggregator.release(VOTES, np.random.default_rng(1), record)
+    again = aggregator.release(VOTES, np.random.default_rng(2), record)
+    np.testing.assert_array_equal(again.labels, first.labels)
+    np.testing.assert_array_equal(again.answered, first.answered)
+    assert again.event == first.event == ledger.entries[0].event
+    assert len(ledger.entries) == 1
+
+
+def test_a_release_and_the_door_for_arrays_draw_the_same() -> None:
+    aggregator = GaussianVotes(noise_std=3.0)
+    released = aggregator.release(VOTES, np.random.default_rng(1), MemoryRecord())
+    aggregated = aggregator.aggregate(COUNTS, num_teachers=40, rng=np.random.default_rng(1))
+    np.testing.assert_array_equal(released.labels, aggregated.labels)
