@@ -39,7 +39,6 @@ from pate.votes.source import MadeUpVotes, VoteSource
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Calls = tuple[Array, Callable[[int], Weights], Callable[[Counts], tuple[Bits, Bits]]]
 
 _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
 # 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own. With 256 bits of each
@@ -318,24 +317,33 @@ class TargetChargedAggregator(base.Aggregator):
             yield slice(start, min(start + self.round_size, num_queries))
 
 
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """The calls on Q queries, each of which has one of n outcomes."""
+
+    probabilities: Array  # `[Q, n]`, of each outcome
+    exact_weights: Callable[[int], Weights]  # of the outcomes of one query
+    answers: Callable[[Counts], Answers]  # that outcomes `[Q]` give; n, the boundary, is no answer
+
+
 @dataclass(frozen=True, kw_only=True)
 class BoundaryAggregator(TargetChargedAggregator):
     """Calls in the boundary wrapper. A subclass says what a call's outcomes are, and how likely each is."""
 
     @abstractmethod
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
-        """Distributions of outcomes, `[Q, n]`; a query's as exact weights; what outcomes show, n being the boundary."""
+        """Returns the calls on queries with these counts `[Q, L]`, before the wrapper."""
 
     def hit_probabilities(
         self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
     ) -> Array:
+        """Returns the probability that each query `[Q, L]` ends at the boundary, `[Q]`; no epsilon covers it."""
         return np.asarray(self._wrapped(votes, num_teachers)[:, -1])
 
     def _wrapped(self, counts: NDArray[np.integer], num_teachers: int) -> Array:
-        """The distribution inside the wrapper, `[Q, n + 1]`, the boundary last."""
-        return charging.boundary_distribution(
-            self._calls(np.asarray(counts, dtype=np.int64), num_teachers)[0]
-        )
+        """Returns the distribution inside the wrapper, `[Q, n + 1]`, the boundary last."""
+        calls = self._calls(np.asarray(counts, dtype=np.int64), num_teachers)
+        return charging.boundary_distribution(calls.probabilities)
 
     def _ask(
         self,
@@ -346,12 +354,16 @@ class BoundaryAggregator(TargetChargedAggregator):
         first: int,
         num_teachers: int,
     ) -> Round:
-        distribution, weights, shown = self._calls(counts, num_teachers)
-        wrapped = charging.boundary_distribution(distribution)
-        outcomes = uniforms.draw_index(
-            wrapped, numbers[:, 0], lambda row: uniforms.boundary_weights(weights(row))
-        )
-        return Round(*shown(outcomes), outcomes == distribution.shape[1])
+        calls = self._calls(counts, num_teachers)
+        boundary = calls.probabilities.shape[1]
+
+        def exact_weights(row: int) -> Weights:
+            return uniforms.boundary_weights(calls.exact_weights(row))
+
+        wrapped = charging.boundary_distribution(calls.probabilities)
+        outcomes = uniforms.draw_index(wrapped, numbers[:, 0], exact_weights)
+        answers = calls.answers(outcomes)
+        return Round(answers.labels, answers.answered, hits=outcomes == boundary)
 
     def _session_event(self, call_epsilon: float, num_calls: int, **calls: Any) -> pa.Event:
         return session_event(
@@ -406,11 +418,14 @@ class BoundaryMax(BoundaryAggregator):
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
         deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
         labels = np.arange(counts.shape[1])
-        return (
-            softmax(counts / self.selection_scale, axis=1),
-            lambda row: uniforms.softmax_weights(deficits[row], self.selection_scale),
-            lambda outcomes: (outcomes[:, None] == labels, outcomes < len(labels)),
-        )
+
+        def exact_weights(row: int) -> Weights:
+            return uniforms.softmax_weights(deficits[row], self.selection_scale)
+
+        def answers(outcomes: Counts) -> Answers:
+            return Answers(outcomes[:, None] == labels, outcomes < len(labels))
+
+        return Calls(softmax(counts / self.selection_scale, axis=1), exact_weights, answers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -517,26 +532,28 @@ class BoundaryTopK(BoundaryAggregator):
         chosen = softmax(gaps / self.selection_scale, axis=1)
         refused = (chosen * (1 - passed)).sum(axis=1, keepdims=True)
 
-        def exactly(row: int) -> Weights:
-            single = uniforms.softmax_weights(
-                (gaps[row].max() - gaps[row]).astype(np.float64), self.selection_scale
-            )
+        def exact_weights(row: int) -> Weights:
+            deficits = (gaps[row].max() - gaps[row]).astype(np.float64)
+            selection_weights = uniforms.softmax_weights(deficits, self.selection_scale)
+            # of _GRID parts, how many pass the test
             parts = (passed[row] * _GRID).astype(np.int64).tolist()
 
             def weights(digits: int) -> list[uniforms.Interval]:
-                intervals = list(zip(single(digits), parts, strict=True))
-                kept = [(low * n, high * n) for (low, high), n in intervals]
+                intervals = list(zip(selection_weights(digits), parts, strict=True))
+                released = [(low * n, high * n) for (low, high), n in intervals]
                 lost = [(low * (_GRID - n), high * (_GRID - n)) for (low, high), n in intervals]
-                return [*kept, (sum(low for low, _ in lost), sum(high for _, high in lost))]
+                refusal = (sum(low for low, _ in lost), sum(high for _, high in lost))
+                return [*released, refusal]
 
             return weights
 
-        def shown(outcomes: Counts) -> tuple[Bits, Bits]:
+        def answers(outcomes: Counts) -> Answers:
             answered = outcomes < len(selection.candidates)
             k = np.where(answered, selection.candidates[np.where(answered, outcomes, 0)], 0)
-            return ranking.top(k), answered
+            return Answers(ranking.top(k), answered)
 
-        return np.concatenate([chosen * passed, refused], axis=1), exactly, shown
+        probabilities = np.concatenate([chosen * passed, refused], axis=1)
+        return Calls(probabilities, exact_weights, answers)
 
 
 @dataclass(frozen=True, kw_only=True)
