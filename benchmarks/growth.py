@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -14,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from pate.accounting import AutoAccountant
-from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
-from pate.aggregators.aggregator import without_warning
+from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK, UselessReleaseWarning
 from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models.kernel import KernelVotes
@@ -166,7 +166,8 @@ GROWTHS = (
 
 def _measured(growth: Growth, size: int) -> tuple[float, float, float]:
     """Seconds, MiB beyond what the inputs take, and the floor's seconds; in a process of its own."""
-    with without_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UselessReleaseWarning)
         tracemalloc.start()
         made = growth.prepare(size)
         tracemalloc.reset_peak()

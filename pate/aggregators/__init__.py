@@ -7,12 +7,15 @@ from pate.validation import lazily
 if TYPE_CHECKING:
     from pate.aggregators.aggregator import (
         Aggregator,
-        ExpectedRelease,
         PriorRule,
-        UselessReleaseWarning,
         counts_for,
     )
     from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes, Prevalence
+    from pate.aggregators.expectation import (
+        ExpectedRelease,
+        UselessReleaseWarning,
+        expected_release,
+    )
     from pate.aggregators.gaussian_votes import (
         ClippedVotes,
         ConfidentGNMax,
@@ -60,6 +63,7 @@ __all__ = [
     "TrainingSet",
     "UselessReleaseWarning",
     "counts_for",
+    "expected_release",
 ]
 
 
@@ -68,8 +72,9 @@ def __dir__() -> list[str]:
 
 
 _LATER = {
-    "aggregator": "Aggregator ExpectedRelease PriorRule UselessReleaseWarning counts_for",
+    "aggregator": "Aggregator PriorRule counts_for",
     "centered_votes": "CenteredRelease CenteredVotes Prevalence",
+    "expectation": "ExpectedRelease UselessReleaseWarning expected_release",
     "gaussian_votes": "ClippedVotes ConfidentGNMax ConfidentVotes DistributedVotes GaussianVotes GNMax PowersetGNMax",
     "record": "MemoryRecord ReleaseRecord",
     "release": "Answers Release TrainingSet",

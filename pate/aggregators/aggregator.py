@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 import numpy as np
@@ -26,6 +23,7 @@ from pate.accounting import (
     NoOpEvent,
     calibrate,
 )
+from pate.aggregators.expectation import warn_if_useless
 from pate.aggregators.failures import (
     USUAL_DELTA,
     require_delta_left,
@@ -39,7 +37,6 @@ from pate.mechanisms.parameters import Parameters
 from pate.validation import (
     InvalidValue,
     require,
-    require_count,
     require_entries,
     require_generator,
     require_histogram,
@@ -47,7 +44,7 @@ from pate.validation import (
 from pate.votes.arrays import CountTable, VoteBlocks
 from pate.votes.clipping import histogram, limited, vote_blocks
 from pate.votes.shape import VoteShape
-from pate.votes.source import USUAL_LABELS, MadeUpVotes, VoteSource
+from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
@@ -60,7 +57,6 @@ Bits = NDArray[np.bool_]
 # what `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` a block; or centered votes
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 
-LEAST_ANSWERED = 1 / 3
 _LEAST_RIGHT = 0.75
 _LARGEST_FACTOR = 2.0**10  # by which noise grows to fit into a ledger
 _FACTOR_TOLERANCE = 1e-3
@@ -69,7 +65,6 @@ _STACK_LEVEL = 5  # of whoever called `aggregate`
 _NUM_MADE_UP = 256
 _FEWEST_MADE_UP = 16
 _MADE_UP_BITS = 2**22  # of all teachers, that are made up where each teacher's are read
-_unwatched: ContextVar[bool] = ContextVar("unwatched", default=False)
 
 
 @runtime_checkable
@@ -82,89 +77,6 @@ class PriorRule(Protocol):
 
 class UnknownCost(InvalidValue):
     """A refusal to say what a release cost on the votes at hand, as no theorem does."""
-
-
-@dataclass(frozen=True)
-class ExpectedRelease:
-    """How many labels of a query a release gets right, if teachers agree to a known degree.
-
-    Attributes:
-        answered: the probability that a query is answered, in [0, 1].
-        present: the share of labels that are present and said to be, in an answer; 0 without an answer.
-        absent: the share of labels that are absent and said to be, in an answer; 0 without an answer.
-    """
-
-    answered: float
-    present: float
-    absent: float
-
-    @property
-    def right(self) -> float:
-        """The mean of the two shares: 1/2 for answers that are drawn blindly."""
-        return (self.present + self.absent) / 2
-
-    @property
-    def success(self) -> float:
-        """`answered` times `right`: 1 at best."""
-        return self.answered * self.right
-
-    @property
-    def is_useless(self) -> bool:
-        """Whether fewer than a third of the queries are answered, or more than a quarter of the bits are wrong."""
-        return self.answered < LEAST_ANSWERED or self.right < _LEAST_RIGHT
-
-    @classmethod
-    def counted(cls, labels: Bits, answered: Bits, true: Bits) -> Self:
-        """What was released `[Q, L]` and answered `[Q]` against the labels that the queries have."""
-        if not answered.any():
-            return cls(0.0, 0.0, 0.0)
-        said = labels[answered]
-        true = true[answered]
-        present = float(said[true].mean()) if true.any() else 1.0
-        absent = float((~said[~true]).mean()) if not true.all() else 1.0
-        return cls(float(answered.mean()), present, absent)
-
-
-class UselessReleaseWarning(UserWarning):
-    """The noise hides even votes on which all teachers agree."""
-
-
-@contextmanager
-def without_warning() -> Iterator[None]:
-    """Where a release was judged before, or is nobody's."""
-    token = _unwatched.set(True)
-    try:
-        yield
-    finally:
-        _unwatched.reset(token)
-
-
-def remembered(function: Callable[..., Any], most: int = 4096) -> Callable[..., Any]:
-    """Remembers what it gave for the same arguments, but for an aggregator with a field that has no hash."""
-    known = lru_cache(most, typed=True)(function)
-
-    def called(*arguments: Any) -> Any:
-        try:
-            return known(*arguments)
-        except TypeError:
-            return function(*arguments)
-
-    return called
-
-
-@remembered
-def _warn_if_useless(
-    aggregator: Aggregator, num_queries: int, num_labels: int, num_teachers: int
-) -> None:
-    shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
-    with suppress(InvalidValue):  # of an aggregator of one's own that takes no made-up votes
-        if (expected := aggregator.expected_release(**shape)).is_useless:
-            heard = f"unanimous votes of {num_teachers} teachers would be heard in {expected.success:.0%} of the cases"
-            remedy = "take more teachers or less noise; pate-account suggest=true finds numbers that work"
-            said = (
-                f"aggregator={type(aggregator).__name__}: {heard}, where chance has 50%; {remedy}"
-            )
-            warnings.warn(said, UselessReleaseWarning, stacklevel=_STACK_LEVEL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,43 +187,6 @@ class Aggregator(Parameters, ABC):
     def exact_labels(self) -> int | None:
         """How many labels every answer names, where that is fixed."""
         return 1 if self.single_label else None
-
-    def expected_release(
-        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
-    ) -> ExpectedRelease:
-        """What it would tell of queries on which teachers agree to that degree; a function of public numbers alone.
-
-        It is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or computed. Nothing is charged.
-        `agreement` is the share of the teachers that name each label which a query has, in [0, 1]; 1 is unanimity.
-        Raises `InvalidValue` where it takes no made-up votes.
-
-        >>> from pate.aggregators import GaussianVotes
-        >>> expected = GaussianVotes(noise_std=200.0).expected_release(num_queries=600, num_labels=40, num_teachers=200)
-        >>> expected.answered, round(expected.success, 2)
-        (1.0, 0.69)
-        """
-        require_count("num_labels", num_labels)
-        usual = min(USUAL_LABELS, num_labels // 2, self.max_labels or num_labels)
-        present = max(1, min(self.exact_labels or usual, num_labels))
-        shape = {
-            "num_queries": _NUM_MADE_UP,
-            "num_labels": num_labels,
-            "num_teachers": num_teachers,
-        }
-        votes = MadeUpVotes(**shape, agreement=agreement, num_present=present)
-        return self._at_usual_delta(num_queries)._expected(votes, num_queries)
-
-    def _expected(self, votes: MadeUpVotes, num_queries: int) -> ExpectedRelease:
-        """Of a release of `num_queries` queries like the made-up ones."""
-        if self.input_form != "counts":  # fewer queries where teachers and labels are many
-            most = max(_FEWEST_MADE_UP, _MADE_UP_BITS // (votes.num_teachers * votes.num_labels))
-            votes = votes.first(min(votes.num_queries, most))
-        return self._expected_of(self.summarize(votes), votes)
-
-    def _expected_of(self, summary: NDArray[Any], votes: MadeUpVotes) -> ExpectedRelease:
-        """Of what is drawn from a summary of made-up votes."""
-        answers = self.draw_all(summary, votes.shape, np.random.default_rng(0))
-        return ExpectedRelease.counted(answers.labels, answers.answered, votes.labels)
 
     def calibrated(
         self,
@@ -505,6 +380,7 @@ class Aggregator(Parameters, ABC):
         require_generator(rng)
         source = self._source_of(votes, num_teachers)
         planned = self._at_usual_delta(source.num_queries)
+        warn_if_useless(self, source.shape)
         record = planned._memory_record(source.shape, ledger)
         return planned.release(source, rng, record)
 
@@ -559,8 +435,6 @@ class Aggregator(Parameters, ABC):
     def _memory_record(self, shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
         """Returns a record that charges a ledger, where there is one, before the first part is drawn."""
         event = self.event(shape)
-        if not _unwatched.get():  # once for each aggregator and shape, before anything is charged
-            _warn_if_useless(self, shape.num_queries, shape.num_labels, shape.num_teachers)
         if ledger is None:
             return MemoryRecord()
         from pate.accounting.ledger import require_ledger

@@ -18,6 +18,11 @@ from pate.accounting.ledger import require_ledger
 from pate.accounting.special import expit, few_ndtr
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
+from pate.aggregators.expectation import (
+    ExpectedRelease,
+    expected_from_votes,
+    warn_if_useless,
+)
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.aggregators.release import Answers, NoisyScores, Release, TrainingSet
 from pate.files.arrays import ArrayForm
@@ -384,6 +389,7 @@ class CenteredVotes(base.Aggregator):
             blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
             deque(blocks, maxlen=0)
         source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
+        warn_if_useless(self, source.shape)
         record = self._memory_record(source.shape, ledger)
         return self._release_at_once(source, record, prevalence_rng=rng, votes_rng=rng)
 
@@ -471,21 +477,6 @@ class CenteredVotes(base.Aggregator):
         step = self._step_around(center, source)
         summary = self._summary_around(center, source)
         return step._released(summary, 0.0, pa.NonPrivateEvent(), source.num_teachers)
-
-    def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
-        """Of the scores as a student with up to 128 directions reads them: it averages the noise of Q / 128 queries.
-
-        A bit is right if the noise left is below half of the distance between scores of present and absent labels.
-        """
-        share = votes.counts() / votes.num_teachers
-        apart = float(share[votes.labels].mean() - share[~votes.labels].mean())
-        likely = float(votes.labels.mean())
-        length = math.sqrt(num_queries * votes.num_labels * likely * (1 - likely))
-        clip = self.clip or self.clip_factor * length
-        noise_of_one = self.adjacency.num_moved * clip * self.votes_multiplier / votes.num_teachers
-        noise = noise_of_one * math.sqrt(min(_DIRECTIONS / num_queries, 1.0))
-        right = float(few_ndtr(min(1.0, clip / length) * apart / 2 / noise))
-        return base.ExpectedRelease(1.0, right, right)
 
     def check_run(self) -> None:
         """Raises under add/remove, where the number of private groups, which a run goes by, would not be public."""
@@ -711,3 +702,24 @@ class CenteredVotes(base.Aggregator):
 def _noisy_total(ask: Callable[[], NDArray[np.int64]], noise: NDArray[np.int64]) -> Arrays:
     """Returns the part of a round: the sum that teachers are asked for, with its noise."""
     return {"total": ask() + noise}
+
+
+@expected_from_votes.register(CenteredVotes)
+def _expected_from_centered_votes(
+    aggregator: CenteredVotes, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns the expectation of the scores as a student reads them.
+
+    A student with up to 128 directions averages the noise of Q / 128 queries. A bit is right if the noise left is below
+    half of the distance between scores of present and absent labels.
+    """
+    share = votes.counts() / votes.num_teachers
+    apart = float(share[votes.labels].mean() - share[~votes.labels].mean())
+    likely = float(votes.labels.mean())
+    length = math.sqrt(num_queries * votes.num_labels * likely * (1 - likely))
+    clip = aggregator.clip or aggregator.clip_factor * length
+    clips_moved = aggregator.adjacency.num_moved * clip
+    noise_of_one = clips_moved * aggregator.votes_multiplier / votes.num_teachers
+    noise = noise_of_one * math.sqrt(min(_DIRECTIONS / num_queries, 1.0))
+    right = float(few_ndtr(min(1.0, clip / length) * apart / 2 / noise))
+    return ExpectedRelease(answered=1.0, present=right, absent=right)

@@ -16,6 +16,12 @@ from pate.accounting.events import BitEvent
 from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.expectation import (
+    ExpectedRelease,
+    expected_by_drawing,
+    expected_from_summary,
+    expected_from_votes,
+)
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Answers, Release
 from pate.mechanisms.noise.real_numbers import (
@@ -89,19 +95,6 @@ def reach_threshold(
     )
 
 
-def _expected_bits(
-    votes: MadeUpVotes, threshold_share: float, noise_std: float
-) -> base.ExpectedRelease:
-    """In closed form, of Gaussian noise."""
-    counts, places = np.unique(votes.counts(), return_inverse=True)
-    above = few_ndtr((counts - threshold_share * votes.num_teachers) / noise_std)[
-        places.reshape(votes.labels.shape)
-    ]
-    return base.ExpectedRelease(
-        1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean())
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class GaussianVotes(base.Aggregator):
     """Releases, for each label, whether count + N(0, noise_std**2) > num_teachers / 2. Answers every query.
@@ -141,9 +134,6 @@ class GaussianVotes(base.Aggregator):
             rule = "1: theorems on votes know a change that reaches one teacher"
             raise base.UnknownCost(f"teachers_reached={self.teachers_reached}: expected {rule}")
         return threshold_cost(votes, self.noise_std, 0.5, num_teachers=num_teachers, orders=orders)
-
-    def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
-        return _expected_bits(votes, 0.5, self.noise_std)
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its count with noise exceeds half of the teachers."""
@@ -225,10 +215,6 @@ class ClippedVotes(base.Aggregator):
         weights = np.floor(np.sqrt(self.vote_clip / sizes) * _GRID * (1 - 2.0**-50)) / _GRID
         weights[: self.vote_clip + 1] = 1.0
         return np.asarray(np.einsum("cq,cql->ql", weights[np.count_nonzero(bits, axis=-1)], bits))
-
-    def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
-        """From the counts: nobody names more labels than `vote_clip`, so nothing is clipped."""
-        return self._expected_of(votes.counts(), votes)
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its clipped count with noise exceeds the threshold."""
@@ -361,11 +347,6 @@ class DistributedVotes(base.Aggregator):
             num_contributions=int(arrays["present"]),
         )
 
-    def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
-        """With the noise of all holders that may be present."""
-        noise_std = (self.shares.variance * self.num_holders / self.shares.num_counted) ** 0.5
-        return _expected_bits(votes, self.threshold_share, noise_std)
-
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the noise of all holders together, and compares each count with the threshold."""
         noisy = summary * self.shares.steps + self.shares.drawn_together(summary.shape, rng)
@@ -493,10 +474,6 @@ class PowersetGNMax(base.Aggregator):
             for block in self.checked_blocks(votes)
         )
         return reduce(lambda one, other: _counted(np.concatenate([one, other])), counted)
-
-    def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
-        """From the right set of each query alone; no other has many votes."""
-        return self._expected_of(_right_sets(votes), votes)
 
     def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the set with the largest noisy count of each query, seen or unseen."""
@@ -633,11 +610,6 @@ class ScreenedAggregator(base.Aggregator):
         answers = self._answers.cost_on(asked, num_teachers=num_teachers, orders=orders)
         return screening + answers
 
-    def _expected(self, votes: MadeUpVotes, num_queries: int) -> base.ExpectedRelease:
-        """Of the queries before `max_answers`."""
-        uncapped = self if self.max_answers is None else replace(self, max_answers=None)
-        return super(ScreenedAggregator, uncapped)._expected(votes, num_queries)
-
     def draw_all(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """See `Aggregator.draw_all`; what passes after `max_answers` answers is refused, and none of it handed out."""
         labels, passed = super().draw_all(summary, shape, rng)
@@ -718,3 +690,58 @@ class ConfidentVotes(ScreenedAggregator):
 
     def _statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
         return np.asarray(np.maximum(votes, num_teachers - votes).min(axis=1))
+
+
+def _expected_bits(
+    votes: MadeUpVotes, *, threshold_share: float, noise_std: float
+) -> ExpectedRelease:
+    """Returns the expectation of one bit for each label, in closed form, as the noise is Gaussian."""
+    counts, places = np.unique(votes.counts(), return_inverse=True)
+    above = few_ndtr((counts - threshold_share * votes.num_teachers) / noise_std)
+    above_of_votes = above[places.reshape(votes.labels.shape)]
+    return ExpectedRelease(
+        answered=1.0,
+        present=float(above_of_votes[votes.labels].mean()),
+        absent=float(1 - above_of_votes[~votes.labels].mean()),
+    )
+
+
+@expected_from_votes.register(GaussianVotes)
+def _expected_from_gaussian_votes(
+    aggregator: GaussianVotes, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    return _expected_bits(votes, threshold_share=0.5, noise_std=aggregator.noise_std)
+
+
+@expected_from_votes.register(DistributedVotes)
+def _expected_from_distributed_votes(
+    aggregator: DistributedVotes, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns the expectation with the noise of all holders that may be present."""
+    shares = aggregator.shares
+    noise_std = (shares.variance * aggregator.num_holders / shares.num_counted) ** 0.5
+    return _expected_bits(votes, threshold_share=aggregator.threshold_share, noise_std=noise_std)
+
+
+@expected_from_votes.register(ClippedVotes)
+def _expected_from_clipped_votes(
+    aggregator: ClippedVotes, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns the expectation from the counts: nobody names more labels than `vote_clip`, so nothing is clipped."""
+    return expected_from_summary(aggregator, votes.counts(), votes)
+
+
+@expected_from_votes.register(PowersetGNMax)
+def _expected_from_powerset(
+    aggregator: PowersetGNMax, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns the expectation from the right set of each query alone; no other has many votes."""
+    return expected_from_summary(aggregator, _right_sets(votes), votes)
+
+
+@expected_from_votes.register(ScreenedAggregator)
+def _expected_from_screened(
+    aggregator: ScreenedAggregator, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns the expectation of the queries before `max_answers`."""
+    return expected_by_drawing(replace(aggregator, max_answers=None), votes)

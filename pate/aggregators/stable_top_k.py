@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,6 @@ from pate.accounting import Budget, ComposedEvent, Event, NoOpEvent, SelfCompose
 from pate.accounting.conversion import conversion_penalty, zcdp_to_epsilon_classic
 from pate.accounting.events import SelectThenTestEvent, count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Aggregator, Bits, Counts, Rng
 from pate.aggregators.failures import (
     failure_prob_of,
@@ -36,7 +35,7 @@ from pate.aggregators.gap_tests import (
 from pate.aggregators.release import Answers
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.gap_selection import GapSelection, Ranking
-from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
+from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, is_hashable, one_of
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest
 from pate.mechanisms.top_k import SubsetPeeling, TopKMechanism
 from pate.validation import InvalidValue, require, require_kind, require_probability
@@ -288,8 +287,8 @@ class StableTopK(StableAggregator):
 
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
         """Both steps, for votes of that shape."""
-        steps: SelectThenTest = _steps(self, num_labels, num_teachers)
-        return steps
+        steps = _cached_steps if is_hashable(self) else _steps
+        return steps(self, num_labels, num_teachers)
 
     def event(self, shape: VoteShape) -> Event:
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
@@ -355,10 +354,12 @@ class StableTopK(StableAggregator):
         return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs) if self.padded else probs
 
 
-@partial(base.remembered, most=64)  # a test may hold thousands of numbers
 def _steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
     return SelectThenTest(selection, aggregator.stability_test(num_teachers=num_teachers))
+
+
+_cached_steps = lru_cache(maxsize=64)(_steps)  # few, as a test may hold thousands of numbers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from pate.accounting import target_charging as charging
 from pate.accounting.special import softmax
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
 from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
 from pate.aggregators.gap_tests import TableTest
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
@@ -211,21 +212,6 @@ class TargetChargedAggregator(base.Aggregator):
         num_teachers: int,
     ) -> Round:
         """The outcomes of queries `[q, L]` from number `first` on, as if nothing halted between them."""
-
-    def _expected(
-        self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None
-    ) -> base.ExpectedRelease:
-        """Of the whole session, which halts with its last hit; with a prior, each query being charged by its hit."""
-        counts = votes.counts(self.max_votes_per_teacher)
-        total = votes.num_teachers
-        numbers = LazyUniforms.draw(
-            (len(counts), self._numbers_per_query), np.random.default_rng(0)
-        )
-        outcome = self._ask(counts, numbers, prior, first=num_queries, num_teachers=total)
-        hits = float(outcome.hits.mean())
-        asked = min(1.0, self.target_hits / (hits * num_queries)) if hits else 1.0
-        expected = base.ExpectedRelease.counted(outcome.labels, outcome.answered, votes.labels)
-        return replace(expected, answered=asked * expected.answered)
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> Self:
         """As `Aggregator.fitted`, with `target_hits` as it is and `session_delta` set to the budget's delta."""
@@ -714,29 +700,6 @@ class NotPriorTopK(TargetChargedAggregator):
         )
         return replace(with_releases, prior_scale=prior_scale)
 
-    def _expected(
-        self, votes: MadeUpVotes, num_queries: int, prior: Bits | None = None
-    ) -> base.ExpectedRelease:
-        """The prior is taken to be right as often as a release is, else empty."""
-        first = min(num_queries, self.first_queries)
-        released = self.release_step._expected(votes, max(first, 1))
-        if first == num_queries:
-            return released
-        right = np.arange(len(votes.labels)) < released.answered * released.present * len(
-            votes.labels
-        )
-        checked = super()._expected(votes, num_queries - first, votes.labels & right[:, None])
-        parts = (released, checked)
-        answers = np.array([first * released.answered, (num_queries - first) * checked.answered])
-        if not answers.any():
-            return base.ExpectedRelease(0.0, 0.0, 0.0)
-        present, absent = np.average(
-            [(part.present, part.absent) for part in parts], axis=0, weights=answers
-        )
-        return base.ExpectedRelease(
-            float(answers.sum() / num_queries), float(present), float(absent)
-        )
-
     def hit_probabilities(
         self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
     ) -> Array:
@@ -837,3 +800,54 @@ def _agreement(prior_scale: float, prior_margin: float, farthest: int) -> Array:
     )
     rounded.setflags(write=False)
     return np.asarray(rounded)
+
+
+@expected_from_votes.register(TargetChargedAggregator)
+def _expected_from_session(
+    aggregator: TargetChargedAggregator,
+    votes: MadeUpVotes,
+    num_queries: int,
+    prior: Bits | None = None,
+) -> ExpectedRelease:
+    """Returns the expectation of the whole session, which halts with its last hit.
+
+    With a prior, each query is charged by its hit.
+    """
+    counts = votes.counts(aggregator.max_votes_per_teacher)
+    numbers = LazyUniforms.draw(
+        (len(counts), aggregator._numbers_per_query), np.random.default_rng(0)
+    )
+    outcome = aggregator._ask(
+        counts, numbers, prior, first=num_queries, num_teachers=votes.num_teachers
+    )
+    hits = float(outcome.hits.mean())
+    asked = min(1.0, aggregator.target_hits / (hits * num_queries)) if hits else 1.0
+    expected = ExpectedRelease.from_answers(outcome.labels, outcome.answered, votes.labels)
+    return replace(expected, answered=asked * expected.answered)
+
+
+@expected_from_votes.register(NotPriorTopK)
+def _expected_from_not_prior(
+    aggregator: NotPriorTopK, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns the expectation of the first queries and of the session together.
+
+    The prior is taken to be right as often as a release is, else empty.
+    """
+    num_first = min(num_queries, aggregator.first_queries)
+    released = expected_from_votes(aggregator.release_step, votes, max(num_first, 1))
+    if num_first == num_queries:
+        return released
+    num_right = released.answered * released.present * len(votes.labels)
+    is_right = np.arange(len(votes.labels)) < num_right
+    prior = votes.labels & is_right[:, None]
+    num_checked = num_queries - num_first
+    checked = _expected_from_session(aggregator, votes, num_checked, prior)
+    answers = np.array([num_first * released.answered, num_checked * checked.answered])
+    if not answers.any():
+        return ExpectedRelease(answered=0.0, present=0.0, absent=0.0)
+    return ExpectedRelease(
+        answered=float(answers.sum() / num_queries),
+        present=float(np.average([released.present, checked.present], weights=answers)),
+        absent=float(np.average([released.absent, checked.absent], weights=answers)),
+    )

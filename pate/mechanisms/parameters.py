@@ -29,6 +29,15 @@ def one_of(choices: Iterable[str]) -> dict[str, Any]:
     return {"check": partial(require_choice, choices=tuple(choices))}
 
 
+def is_hashable(value: object) -> bool:
+    """Returns whether a value can be the key of a cache: not where one of its fields has no hash."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Parameters:
     """Base of frozen dataclasses of public parameters.

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from pate.aggregators.expectation import expected_release
 from pate.pricing.budgets import QueryBudget, budget_from_settings
 from pate.pricing.person_budgets import BudgetClass, PersonBudgets, budgets_of, named_budgets
 from pate.pricing.priced_release import (
@@ -11,7 +12,7 @@ from pate.pricing.priced_release import (
     largest_num_queries,
     plan_release,
 )
-from pate.pricing.remedies import expectation, expected_release, require_useful, suggest
+from pate.pricing.remedies import expectation, require_useful, suggest
 from pate.validation import lazily
 from pate.votes.shape import VoteShape
 

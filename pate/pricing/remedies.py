@@ -12,8 +12,8 @@ from pate.accounting import Adjacency, Budget, NoOpEvent, RdpAccountant
 from pate.accounting.events import leaves
 from pate.accounting.rdp import AccountantBesideRenyi
 from pate.accounting.rounding import format_epsilon
-from pate.aggregators import Aggregator, ExpectedRelease
-from pate.aggregators.aggregator import LEAST_ANSWERED
+from pate.aggregators import Aggregator, ExpectedRelease, expected_release
+from pate.aggregators.expectation import LEAST_ANSWERED
 from pate.pricing.budgets import has_given_noise, is_solved_for_noise
 from pate.pricing.person_budgets import PersonBudgets
 from pate.pricing.priced_release import (
@@ -64,26 +64,6 @@ class Expectation:
     def is_useless(self) -> bool:
         """Whether hardly a query is worth its price: unanimity is hidden, or only unanimity is answered."""
         return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
-
-
-def expected_release(
-    aggregator: Aggregator, shape: VoteShape, *, agreement: float = 1.0
-) -> ExpectedRelease:
-    """What a release would tell of queries if that share of the teachers, in [0, 1], names each label of theirs.
-
-    >>> from pate.aggregators import StableTopK
-    >>> aggregator = StableTopK(selection_scale=20.0, test_std=10.0)
-    >>> from pate.votes import VoteShape
-    >>> shape = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
-    >>> [round(expected_release(aggregator, shape, agreement=share).success, 2) for share in AGREEMENTS.values()]
-    [1.0, 1.0, 0.94]
-    """
-    return aggregator.expected_release(
-        num_queries=shape.num_queries,
-        num_labels=shape.num_labels,
-        num_teachers=shape.num_teachers,
-        agreement=agreement,
-    )
 
 
 def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:

@@ -31,6 +31,7 @@ from pate.pricing import (
     require_useful,
     suggest,
 )
+from pate.pricing import remedies as remedies_module
 from pate.pricing.remedies import RemedySearch, found_remedies, group_votes_tell_more, remedies
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
@@ -359,7 +360,7 @@ def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.Mon
     def refuses(*_: Any, **__: Any) -> None:
         raise InvalidValue("votes=made up: expected others")
 
-    monkeypatch.setattr(GaussianVotes, "expected_release", refuses)
+    monkeypatch.setattr(remedies_module, "expected_release", refuses)
     assert guarded(GaussianVotes(noise_std=1e6), of=budget(None)) == ()
 
 

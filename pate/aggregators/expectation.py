@@ -1,0 +1,161 @@
+"""The expectation of a release: how many labels it would get right, a function of public numbers alone."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache, singledispatch
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.aggregators.failures import USUAL_DELTA, with_failure_prob_for
+from pate.mechanisms.parameters import is_hashable
+from pate.validation import InvalidValue
+from pate.votes.source import USUAL_LABELS, MadeUpVotes
+
+if TYPE_CHECKING:
+    from pate.aggregators.aggregator import Aggregator
+    from pate.votes.shape import VoteShape
+
+Bits = NDArray[np.bool_]
+
+LEAST_ANSWERED = 1 / 3
+_LEAST_RIGHT = 0.75
+# Queries that are made up.
+_NUM_MADE_UP = 256
+_FEWEST_MADE_UP = 16
+_MADE_UP_BITS = 2**22  # of all teachers, that are made up where each teacher's votes are read
+_FRAMES_TO_CALLER = 4  # from `_warn` to whoever called `Aggregator.aggregate`
+
+
+@dataclass(frozen=True)
+class ExpectedRelease:
+    """The shares of labels that a release gets right, where teachers agree to a known degree.
+
+    Attributes:
+        answered: the probability that a query is answered, in [0, 1].
+        present: the share of labels that are present and said to be, in an answer; 0 without an answer.
+        absent: the share of labels that are absent and said to be, in an answer; 0 without an answer.
+    """
+
+    answered: float
+    present: float
+    absent: float
+
+    @property
+    def right(self) -> float:
+        """The mean of the two shares: 1/2 for answers that are drawn blindly."""
+        return (self.present + self.absent) / 2
+
+    @property
+    def success(self) -> float:
+        """The probability of an answer times the share that is right in it: 1 at best."""
+        return self.answered * self.right
+
+    @property
+    def is_useless(self) -> bool:
+        """True where fewer than a third of the queries are answered, or more than a quarter of the bits are wrong."""
+        return self.answered < LEAST_ANSWERED or self.right < _LEAST_RIGHT
+
+    @classmethod
+    def from_answers(cls, labels: Bits, answered: Bits, true: Bits) -> Self:
+        """Returns the shares of labels `[Q, L]` that were released and answered `[Q]`, against the true ones."""
+        if not answered.any():
+            return cls(answered=0.0, present=0.0, absent=0.0)
+        released = labels[answered]
+        expected = true[answered]
+        present = float(released[expected].mean()) if expected.any() else 1.0
+        absent = float((~released[~expected]).mean()) if not expected.all() else 1.0
+        return cls(answered=float(answered.mean()), present=present, absent=absent)
+
+
+class UselessReleaseWarning(UserWarning):
+    """A warning that the noise hides even votes on which all teachers agree."""
+
+
+def expected_release(
+    aggregator: Aggregator, shape: VoteShape, *, agreement: float = 1.0
+) -> ExpectedRelease:
+    """Returns what a release would tell of queries on which teachers agree to that degree; nothing is charged.
+
+    The aggregator is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or it is computed.
+    `agreement` is the share of the teachers that name each label which a query has, in [0, 1]; 1 is unanimity. A
+    `failure_prob` that nobody named is lowered for a delta of 1e-6. Raises `InvalidValue` where the aggregator takes no
+    made-up votes.
+
+    >>> from pate.aggregators import StableTopK
+    >>> from pate.votes import VoteShape
+    >>> aggregator = StableTopK(selection_scale=20.0, test_std=10.0)
+    >>> shape = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
+    >>> [round(expected_release(aggregator, shape, agreement=share).success, 2) for share in (1.0, 0.9, 0.7)]
+    [1.0, 1.0, 0.94]
+    """
+    num_labels = shape.num_labels
+    usual = min(USUAL_LABELS, num_labels // 2, aggregator.max_labels or num_labels)
+    votes = MadeUpVotes(
+        num_queries=_NUM_MADE_UP,
+        num_labels=num_labels,
+        num_teachers=shape.num_teachers,
+        agreement=agreement,
+        num_present=max(1, min(aggregator.exact_labels or usual, num_labels)),
+    )
+    num_queries = shape.num_queries
+    planned = with_failure_prob_for(aggregator, delta=USUAL_DELTA, num_queries=num_queries)
+    return expected_from_votes(planned, votes, num_queries)
+
+
+@singledispatch
+def expected_from_votes(
+    aggregator: Aggregator, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns what a release of `num_queries` queries like the made-up ones would tell: of what is drawn for these.
+
+    Families of aggregators that can compute it, or need less than the votes of each teacher, register a function of
+    their own in their file.
+    """
+    return expected_by_drawing(aggregator, votes)
+
+
+def expected_by_drawing(aggregator: Aggregator, votes: MadeUpVotes) -> ExpectedRelease:
+    """Returns how right the answers are that are drawn for made-up votes, with a fixed seed.
+
+    Fewer of the queries are drawn where teachers and labels are many, and the votes of each teacher are read.
+    """
+    if aggregator.input_form != "counts":
+        most = max(_FEWEST_MADE_UP, _MADE_UP_BITS // (votes.num_teachers * votes.num_labels))
+        votes = votes.first(min(votes.num_queries, most))
+    return expected_from_summary(aggregator, aggregator.summarize(votes), votes)
+
+
+def expected_from_summary(
+    aggregator: Aggregator, summary: NDArray[Any], votes: MadeUpVotes
+) -> ExpectedRelease:
+    """Returns how right the answers are that are drawn from a summary of made-up votes, with a fixed seed."""
+    answers = aggregator.draw_all(summary, votes.shape, np.random.default_rng(0))
+    return ExpectedRelease.from_answers(answers.labels, answers.answered, votes.labels)
+
+
+def warn_if_useless(aggregator: Aggregator, shape: VoteShape) -> None:
+    """Warns, once for each aggregator and shape, where even unanimous teachers would not be heard."""
+    warn = _warn_once if is_hashable(aggregator) else _warn
+    warn(aggregator, shape)
+
+
+def _warn(aggregator: Aggregator, shape: VoteShape) -> None:
+    try:
+        expected = expected_release(aggregator, shape)
+    except InvalidValue:  # an aggregator of one's own that takes no made-up votes
+        return
+    if expected.is_useless:
+        warnings.warn(
+            f"aggregator={type(aggregator).__name__}: unanimous votes of {shape.num_teachers} teachers would be heard "
+            f"in {expected.success:.0%} of the cases, where chance has 50%; take more teachers or less noise; "
+            "pate-account suggest=true finds numbers that work",
+            UselessReleaseWarning,
+            stacklevel=_FRAMES_TO_CALLER,
+        )
+
+
+_warn_once = lru_cache(maxsize=4096)(_warn)  # which adds no frame
