@@ -452,8 +452,6 @@ class TeacherAttack:
         """With the craft and the number of canaries of which releases tell most, on coins of its own."""
         chosen: TeacherAttack | None = None
         for count in counts:
-            made: dict[str, Any] = {"aggregator": aggregator, "shape": shape, "num_canaries": count}
-            made |= {"repeats": repeats, "weights": np.empty(0)}
             crafts = [*_crafts(aggregator, shape, shape.num_teachers - repeats * count)]
             require(
                 bool(crafts),
@@ -461,10 +459,18 @@ class TeacherAttack:
                 shape.num_labels,
                 "two labels at least, for canaries to decide",
             )
-            best = max(
-                (cls(**made, craft=craft)._fitted(_ROWS, rng) for craft in crafts),
-                key=lambda each: each.told,
-            )
+            rehearsals = [
+                cls(
+                    aggregator=aggregator,
+                    shape=shape,
+                    num_canaries=count,
+                    repeats=repeats,
+                    weights=np.empty(0),
+                    craft=craft,
+                )._fitted(_ROWS, rng)
+                for craft in crafts
+            ]
+            best = max(rehearsals, key=lambda rehearsal: rehearsal.told)
             best = best._fitted(_MORE_ROWS, rng)
             chosen = best if chosen is None or best.told > _WORTH * chosen.told else chosen
         return cast(TeacherAttack, chosen)

@@ -15,7 +15,6 @@ from pate.data.dataset import (
     PLAIN,
     SPLITS,
     Dataset,
-    Kind,
     PrivateRecords,
     Split,
     named_owners,
@@ -96,18 +95,25 @@ class Arrays:
         num_rows_and_labels = len(files["public"]["inputs"]), *files["private"]["labels"].shape[1:]
         # not known to `Dataset` where all are False
         files["public"].setdefault("labels", np.zeros(num_rows_and_labels, np.bool_))
-        parts: dict[str, Any] = {
-            name: _split(f"data.{name}", place, files[name]) for place, name in enumerate(SPLITS)
-        }
-        kind: Kind = "images" if parts["private"].inputs.ndim == 4 else "features"
-        private = files["private"]
-        parts["public_ids"] = files["public"].get("ids", np.arange(len(parts["public"])))
-        parts["owners"] = named_owners(id=private.get("ids"), group=private.get("groups"))
-        parts["budgets"] = private["budgets"].astype(np.str_) if "budgets" in private else None
-        copies = remarks_on_copies(parts["private"], parts["public"], parts["test"])
-        parts["notes"] = (*([] if grouped else [_UNGROUPED]), *copies)
-        parts["group_unit"] = _ONE_GROUP if grouped else _ONE_ROW
-        return Dataset(self.name, True, kind, self._names(files), **parts)
+        private, public, test = (
+            _split(f"data.{name}", place, files[name]) for place, name in enumerate(SPLITS)
+        )
+        columns = files["private"]
+        copies = remarks_on_copies(private, public, test)
+        return Dataset(
+            name=self.name,
+            real=True,
+            kind="images" if private.inputs.ndim == 4 else "features",
+            label_names=self._names(files),
+            private=private,
+            public=public,
+            test=test,
+            public_ids=files["public"].get("ids", np.arange(len(public))),
+            owners=named_owners(id=columns.get("ids"), group=columns.get("groups")),
+            budgets=columns["budgets"].astype(np.str_) if "budgets" in columns else None,
+            notes=(*([] if grouped else [_UNGROUPED]), *copies),
+            group_unit=_ONE_GROUP if grouped else _ONE_ROW,
+        )
 
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere."""

@@ -5,7 +5,6 @@ import gzip
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +161,7 @@ class WordNet40(TextReader):
             return dataset
         lines = bz2.decompress(GLOSSES.read_bytes()).decode().split("\n")  # by the order of ids
         order = np.sort(rows.record_ids)
-        splits: dict[str, Any] = {"private": private, "public": public, "test": test}
+        splits = {"private": private, "public": public, "test": test}
         places = {
             name: np.searchsorted(order, split.record_ids).tolist()
             for name, split in splits.items()
@@ -174,7 +173,12 @@ class WordNet40(TextReader):
                 splits[name] = replace(split, inputs=vectors.vectors(texts[name], advance))
         form = TableSchema((TextColumn("gloss", missing=False, vectors=vectors),))
         return replace(
-            dataset, preprocessing=form, private_cells=dataset.private_digest(), **splits
+            dataset,
+            preprocessing=form,
+            private_cells=dataset.private_digest(),
+            private=splits["private"],
+            public=splits["public"],
+            test=splits["test"],
         )
 
 

@@ -3,7 +3,7 @@
 import io
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -151,25 +151,29 @@ class HuggingFace(TextReader):
             rows[split] = Rows(
                 self._batches(split), schema, labels, roles, name=f"data.{split}", split=split
             )
-        dataset_fields: dict[str, Any] = {
-            "name": self.name,
-            "kind": "features",
-            "label_names": labels.names,
-            "seed": self.seed,
-        }
-        dataset_fields["notes"] = () if self.group is not None else (UNGROUPED,)
+        notes = () if self.group is not None else (UNGROUPED,)
+        dataset_with = partial(
+            dataset_of,
+            rows,
+            schema,
+            roles,
+            name=self.name,
+            label_names=labels.names,
+            seed=self.seed,
+        )
         if isinstance(column, PictureColumn):
-            dataset_fields |= {"kind": "images", "preprocessing": column.form}
             for table_rows in rows.values():
                 table_rows.inputs = column.pixels(table_rows.inputs)
-        elif column is None:
-            dataset_fields["notes"] += self._remarks_on_dates(schema)
-            dataset_fields |= {
-                "preprocessing": schema,
-                "private_cells": private_cells(self._batches("private")),
-            }
-            dataset_fields["cells_of"] = lambda split: cell_numbers(self._batches(split), schema)
-        return dataset_of(rows, schema, roles, **dataset_fields)
+            return dataset_with(kind="images", preprocessing=column.form, notes=notes)
+        if column is not None:
+            return dataset_with(kind="features", notes=notes)
+        return dataset_with(
+            kind="features",
+            preprocessing=schema,
+            notes=notes + self._remarks_on_dates(schema),
+            private_cells=private_cells(self._batches("private")),
+            cells_of=lambda split: cell_numbers(self._batches(split), schema),
+        )
 
     @cached_property
     def _parts(self) -> dict[str, Any]:

@@ -92,13 +92,13 @@ class Icons:
         rule = f"pictures of {form.input_shape}; set data.image_size and data.channels as they are"
         require(pictures.shape[1:] == form.input_shape, "data.root", pictures.shape[1:], rule)
         labels = np.unpackbits(arrays["labels"], axis=1, count=len(names)).view(np.bool_)
-        known = (
-            pictures,
-            labels,
-            *(arrays[name].astype(np.int64) for name in ("record_ids", "group_ids")),
-        )
+        record_ids = arrays["record_ids"].astype(np.int64)
+        group_ids = arrays["group_ids"].astype(np.int64)
         places = np.split(np.arange(len(pictures)), np.cumsum(arrays["split_sizes"])[:-1])
-        public, test, private = (Split.of_pictures(rows[: self.limit], *known) for rows in places)
+        public, test, private = (
+            Split.of_pictures(rows[: self.limit], pictures, labels, record_ids, group_ids)
+            for rows in places
+        )
         public_ids = arrays["public_names"][: self.limit]
         return Dataset(
             "icons",

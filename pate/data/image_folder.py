@@ -177,17 +177,13 @@ class ImageFolder:
         order = [np.arange(len(rows), dtype=np.int64) for rows in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
         record_ids = split_numbers([rows.numbers for rows in read.values()])
-        parts: dict[str, Any] = {
+        splits = {
             split: Split.of_pictures(
                 levels, pictures.pixels(rows.inputs).levels, rows.labels, ids, its
             )
             for (split, rows), levels, ids, its in zip(
                 read.items(), order, record_ids, groups, strict=True
             )
-        }
-        parts |= {
-            "public_ids": np.split(files, ends)[1][order[1]],
-            "public_labeled": read["public"].labeled,
         }
         # of each private picture its name in the table, that of its file, and one by its bytes
         owners = list[str]()
@@ -198,13 +194,25 @@ class ImageFolder:
             private = whose[: ends[0]].tolist()
             names = list(map(person_name, private))
             persons = np.array([*private, *names, *(name.casefold() for name in names)])
-        parts["owners"] = named_owners(id=np.array(owners), group=persons)
-        remarks += remarks_on_copies(parts["private"], parts["public"], parts["test"])
-        parts["notes"] = (*([UNGROUPED] if self.group is None else []), *remarks)
-        parts["group_unit"] = PrivacyUnit("one picture")
+        remarks += remarks_on_copies(splits["private"], splits["public"], splits["test"])
+        group_unit = PrivacyUnit("one picture")
         if self.group is not None:
-            parts["group_unit"] = PrivacyUnit.of_column(self.group, records="pictures")
-        return Dataset(self.name, True, "images", self.labels, **parts, preprocessing=pictures.form)
+            group_unit = PrivacyUnit.of_column(self.group, records="pictures")
+        return Dataset(
+            name=self.name,
+            real=True,
+            kind="images",
+            label_names=self.labels,
+            private=splits["private"],
+            public=splits["public"],
+            test=splits["test"],
+            preprocessing=pictures.form,
+            public_ids=np.split(files, ends)[1][order[1]],
+            public_labeled=read["public"].labeled,
+            owners=named_owners(id=np.array(owners), group=persons),
+            notes=(*([UNGROUPED] if self.group is None else []), *remarks),
+            group_unit=group_unit,
+        )
 
     def _read(self, stage: Stage) -> tuple[PictureColumn, dict[str, Rows]]:
         root = Path(str(self.root)).resolve()

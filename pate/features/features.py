@@ -362,12 +362,8 @@ class Text(Features):
                 path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
                 vectors = TextVectors.load(path, remedy=_REMEDY, weights=weights)
             except DamagedFile:  # or not there yet
-                options: dict[str, Any] = (
-                    {"seed": self.seed} if weights is None else {"weights": weights}
-                )
-                vectors = TEXT_KINDS[self.kind].fit(
-                    texts, stage, dimension=self.dimension, **options
-                )
+                fit = partial(TEXT_KINDS[self.kind].fit, texts, stage, dimension=self.dimension)
+                vectors = fit(seed=self.seed) if weights is None else fit(weights=weights)
                 vectors.save(folder / vectors.file)
                 write_text(folder / "name", vectors.file + "\n")
         return replace(vectors, kept=make_folder(folder / "vectors"))
@@ -518,11 +514,14 @@ def _is_whole(folder: Path) -> bool:
 def _with_features(
     dataset: Dataset, inputs: dict[str, Array], form: ExtractedForm | None
 ) -> Dataset:
-    splits: dict[str, Any] = {
-        name: replace(getattr(dataset, name), inputs=split_inputs)
-        for name, split_inputs in inputs.items()
-    }
-    return replace(dataset, kind="features", preprocessing=form, **splits)
+    return replace(
+        dataset,
+        kind="features",
+        preprocessing=form,
+        private=replace(dataset.private, inputs=inputs["private"]),
+        public=replace(dataset.public, inputs=inputs["public"]),
+        test=replace(dataset.test, inputs=inputs["test"]),
+    )
 
 
 def _features_of(

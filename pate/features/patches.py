@@ -274,11 +274,13 @@ class Patches(Features):
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         with one_thread():  # the same last bits on any number of cores
             with stage("learning filters from public pictures", 1) as advance:
-                recipe = {
-                    name: getattr(self, name)
-                    for name in ("patch_size", "num_filters", "num_patches", "seed")
-                }
-                filters, offsets = learn_filters(pictures, **recipe)
+                filters, offsets = learn_filters(
+                    pictures,
+                    patch_size=self.patch_size,
+                    num_filters=self.num_filters,
+                    num_patches=self.num_patches,
+                    seed=self.seed,
+                )
                 advance(1)
             settings = {
                 "picture_shape": list(pictures.shape),

@@ -161,12 +161,15 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
         written.write(votes)
     try:
         file = VoteFile.open(path)
-        expected_head = {
-            name: getattr(request, name)
-            for name in ("num_queries", "num_labels", "cast", "vote_clip")
-        }
         require_head(
-            file.manifest, request.digest, **expected_head, holder=holder, num_teachers=num_teachers
+            file.manifest,
+            request.digest,
+            num_queries=request.num_queries,
+            num_labels=request.num_labels,
+            cast=request.cast,
+            vote_clip=request.vote_clip,
+            holder=holder,
+            num_teachers=num_teachers,
         )
         is_same = (
             file.record_ids.tolist() == request.record_ids.tolist()

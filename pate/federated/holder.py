@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +30,22 @@ from pate.votes.source import TeacherShares
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
     """The plan of a holder that answers what is asked of it, and in the form that is asked for; the rest is its own."""
-    form: dict[str, Any] = {
+    settings = {
+        **plan.settings,
         "num_queries": request.num_queries,
         "cast": request.cast,
         "vote_clip": request.vote_clip,
+        "queries": request.digest,
     }
-    settings = {**plan.settings, **form, "queries": request.digest}
     data = AskedData(SimpleNamespace(load=plan.load_dataset), queries_file(request, folder))
-    return replace(plan, load_dataset=data.load, settings=settings, **form)
+    return replace(
+        plan,
+        load_dataset=data.load,
+        settings=settings,
+        num_queries=request.num_queries,
+        cast=request.cast,
+        vote_clip=request.vote_clip,
+    )
 
 
 def queries_file(request: Request, folder: Path) -> Path:

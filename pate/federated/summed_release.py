@@ -379,12 +379,15 @@ class SummedRelease:
             digest = hashlib.sha256(
                 b"summed votes" + np.ascontiguousarray(source.counts()).tobytes()
             ).hexdigest()
-        about: dict[str, Any] = {
-            "record_ids": request.record_ids,
-            "label_names": request.label_names,
-        }
-        about |= {"digest": digest, "queries": request.digest, "places": places}
-        cohort = Cohort(dataset=self.dataset, real=self.real, **about)
+        cohort = Cohort(
+            dataset=self.dataset,
+            real=self.real,
+            record_ids=request.record_ids,
+            label_names=request.label_names,
+            digest=digest,
+            queries=request.digest,
+            places=places,
+        )
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
     def counted(self, ask: Callable[[], Summed]) -> VoteSource:

@@ -63,9 +63,11 @@ class ImageTeacher(net.Recipe, Teacher):
         targets = [shard.labels.astype(np.float32) for shard in shards]
         network = self._network(images[0].shape[1:], targets[0].shape[1])
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        how: dict[str, Any] = {"recipe": self, "device": require_device(self.device)}
+        device = require_device(self.device)
         if isinstance(network, ConvNet) and not self.is_isolated:
-            tensors, curve = fit_stacked(network, images, targets, rngs=rngs, **how)
+            tensors, curve = fit_stacked(
+                network, images, targets, recipe=self, rngs=rngs, device=device
+            )
             arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
             return [
                 {name: array[row].copy() for name, array in arrays.items()}
@@ -74,7 +76,9 @@ class ImageTeacher(net.Recipe, Teacher):
             ]
         states: list[State] = []
         for pictures, labels, rng in zip(images, targets, rngs, strict=True):
-            tensors, losses = net.fit(network, pictures, labels, rng=rng, **how)
+            tensors, losses = net.fit(
+                network, pictures, labels, recipe=self, rng=rng, device=device
+            )
             states.append(
                 {name: tensor.cpu().numpy() for name, tensor in tensors.items()} | {_CURVE: losses}
             )

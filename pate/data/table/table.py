@@ -652,13 +652,6 @@ class Table(TextReader):
         spelled = replace(schema, spelling=self._public.spelling(schema.spelling))
         private = self._files["private"]
         splits = {split: self._rows(split, spelled, stage) for split in SPLITS}
-        fields_of_dataset: dict[str, Any] = {
-            "name": self.name,
-            "kind": "features",
-            "label_names": self._label_form.names,
-        }
-        fields_of_dataset |= {"preprocessing": schema, "notes": self._notes(), "seed": self.seed}
-        fields_of_dataset["private_cells"] = private_cells(private.rows(), of_text=private.is_text)
         columns = list(schema.names)
 
         def cells_of(split: str) -> NDArray[np.uint64]:
@@ -669,7 +662,13 @@ class Table(TextReader):
             spelled,
             Named(self._named("group"), self.id),
             cells_of=cells_of,
-            **fields_of_dataset,
+            name=self.name,
+            kind="features",
+            label_names=self._label_form.names,
+            preprocessing=schema,
+            notes=self._notes(),
+            seed=self.seed,
+            private_cells=private_cells(private.rows(), of_text=private.is_text),
         )
 
     def private_records(self) -> PrivateRecords:
