@@ -40,7 +40,7 @@ from pate.validation import InvalidValue, require
 
 __all__ = ["DamagedLedger", "Line", "LineText", "Store"]
 
-_IN_MEMORY = "ledger.path=None: expected a file, through which copies know of each other's charges"
+_IN_MEMORY = "a file, through which copies know of each other's charges"
 REMEDY = "restore the ledger from a backup; nothing is released until then"
 # bytes: a release from there on lies in a file of its own, so that the ledger stays small
 LARGEST_INSIDE = 2**20
@@ -104,7 +104,7 @@ class Store:
     ) -> None:
         if path is not None:
             require_posix(
-                f"ledger={path}", "without a file, as Ledger(target_delta=…), it works here, too"
+                "ledger", path, "without a file, as Ledger(target_delta=…), it works here, too"
             )
         file = None if path is None else Path(path).expanduser()
         self.path = None if file is None else file.resolve()  # links followed
@@ -131,7 +131,7 @@ class Store:
     def __reduce__(self) -> tuple[Any, ...]:
         """What a copy in another process opens anew: the file."""
         if self.path is None:
-            raise InvalidValue(_IN_MEMORY)
+            raise InvalidValue("ledger.path", None, rule=_IN_MEMORY)
         return type(self), (self.path, None)
 
     def read(self) -> None:
@@ -177,7 +177,7 @@ class Store:
                 text = describe()
                 if text.under and (data, text.under) not in self.places:
                     raise InvalidValue(
-                        f"under={text.under}: expected the key of a charge in ledger={self.path}"
+                        "under", text.under, rule=f"the key of a charge in ledger={self.path}"
                     )
                 stated = (data, key, text.under, text.event, json.dumps(text.about))
                 line = self._insert(db, stated, digest, None if outside else content)
@@ -253,14 +253,14 @@ class Store:
         """A connection for one transaction, as none may be carried into a forked process."""
         if self.path is None:
             if self._memory is None or os.getpid() != self._memory[0]:
-                raise InvalidValue(_IN_MEMORY)
+                raise InvalidValue("ledger.path", None, rule=_IN_MEMORY)
             yield self._memory[1]
             return
         try:
             status = os.lstat(self.path)
         except (FileNotFoundError, NotADirectoryError):
             raise InvalidValue(
-                f"ledger={self.path}: expected a ledger, found no file; {REMEDY}"
+                "ledger", self.path, rule=f"a ledger, found no file; {REMEDY}"
             ) from None
         rule = "a plain file, not a link or a folder; name the file itself"
         # SQLite would make one, or wait for a pipe
@@ -333,7 +333,7 @@ class Store:
 
 def damaged(path: Path | None, rule: str) -> DamagedLedger:
     """What is said of a file that is not what was written."""
-    return DamagedLedger(f"ledger={path}: expected {rule}: {REMEDY}")
+    return DamagedLedger("ledger", path, rule=f"{rule}: {REMEDY}")
 
 
 def _chained(previous: str, *values: Any) -> str:
@@ -382,7 +382,7 @@ def _by_its_path(path: Path) -> Iterator[None]:
             raise OSError(_OF_SYSTEM[code], os.strerror(_OF_SYSTEM[code]), str(path)) from error
         if code == _BUSY:
             rule = f"a lock within {_WAIT_S:.0f} s; another process holds it, or the file system has none"
-            raise InvalidValue(f"ledger={path}: expected {rule}") from error
+            raise InvalidValue("ledger", path, rule=rule) from error
         # what comes after it is the damaged text
         reason = " ".join(str(error).partition(" with text ")[0].split())
         raise damaged(path, f"a ledger in a sound file ({reason})") from None

@@ -18,6 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.errors import UNSAID
+from pate.errors import InvalidValue as InvalidValue
+from pate.errors import MissingPackage as MissingPackage
+from pate.errors import printable as printable
+
 _LARGEST_COUNT = 2**63 - 1
 _MOST_COLUMNS = 12
 _SHOWN = 40
@@ -53,25 +58,7 @@ _PACKAGES = {  # what each extra brings, by the names that it is imported by
 }
 
 
-class InvalidValue(ValueError):
-    """A user's mistake: the message reads `name=value: expected rule`, fits on one line and is printable.
-
-    Its three parts are attributes; `value` is empty where the message shows none, as of private values.
-    """
-
-    def __init__(self, message: object = "") -> None:
-        text = printable(str(message))
-        super().__init__(text)
-        # the second is for such as a file's name and what is wrong with it
-        head, _, self.rule = text.partition(": expected " if ": expected " in text else ": ")
-        self.name, _, self.value = head.partition("=")
-
-
-class MissingPackage(InvalidValue, ImportError):  # type: ignore[misc]  # a name is text in both, and may be None in one
-    """A part that needs an extra which is not installed; the message says what to type."""
-
-
-def require_extra(name: str, extra: str) -> None:
+def require_extra(name: str, extra: str, value: object = UNSAID) -> None:
     """Raises `MissingPackage`, with the line to type, unless the packages of an extra are installed."""
     for package in _PACKAGES[extra].split():
         try:
@@ -79,7 +66,8 @@ def require_extra(name: str, extra: str) -> None:
         except (ImportError, ValueError):  # what tests and programs put in place of a package
             found = package in sys.modules
         if not found:
-            raise MissingPackage(f"{name}: expected the package {package}: {how_to_install(extra)}")
+            rule = f"the package {package}: {how_to_install(extra)}"
+            raise MissingPackage(name, value, rule=rule)
 
 
 def lazily(face: str, later: Mapping[str, str]) -> Callable[[str], Any]:
@@ -145,26 +133,10 @@ def _origin() -> str | None:
     return url2pathname(urlsplit(url).path) if url.startswith("file:") else None
 
 
-def printable(text: str) -> str:
-    """Text that does nothing to a terminal: line breaks are blanks, other characters that are not seen are escaped."""
-    if text.isprintable():
-        return text
-    escaped = (
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
-    return "".join(
-        " " if each.isspace() else shown for each, shown in zip(text, escaped, strict=True)
-    )
-
-
-def require(condition: bool, name: str, value: object, rule: str) -> None:
-    """Raises `InvalidValue` reading `name=value: expected rule` unless the condition holds."""
+def require(condition: bool, name: str, value: object, rule: str, *, owner: str = "") -> None:
+    """Raises `InvalidValue` of a parameter, of the object `owner` if one is named, unless the condition holds."""
     if not condition:
-        # in quotes: it is no number
-        numeral = isinstance(value, str) and "number" in rule and value[-1:].isdigit()
-        raise InvalidValue(
-            f"{name}={' '.join((repr(value) if numeral else str(value)).split())}: expected {rule}"
-        )
+        raise InvalidValue(name, value, rule=rule, owner=owner)
 
 
 def rounded_up(value: float, digits: int = 6, rounding: str = ROUND_CEILING) -> str:
@@ -194,7 +166,7 @@ def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
     """Raises, with the place of the first entry of which the rule does not hold; private values stay unsaid."""
     if not holds.all():
         place = np.unravel_index(int(np.argmin(holds)), holds.shape)
-        raise InvalidValue(f"{name}[{', '.join(map(str, place))}]: expected {rule}")
+        raise InvalidValue(f"{name}[{', '.join(map(str, place))}]", rule=rule)
 
 
 def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDArray[Any]:
@@ -211,13 +183,13 @@ def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDAr
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise InvalidValue(f"{name}: expected rows of equal length") from error
+        raise InvalidValue(name, rule="rows of equal length") from error
     except (TypeError, RuntimeError) as error:  # what torch says of tensors that numpy cannot read
         rule = "an array of numbers; of a tensor, .detach().cpu().numpy()"
-        raise InvalidValue(f"{name}={kind}: expected {rule}") from error
+        raise InvalidValue(name, kind, rule=rule) from error
     if kinds is not None and array.dtype.kind not in kinds:
         rule = " or ".join(_KINDS[letter] for letter in kinds)
-        raise InvalidValue(f"{name}.dtype={str(array.dtype)[:_SHOWN]}: expected {rule}")
+        raise InvalidValue(f"{name}.dtype", str(array.dtype)[:_SHOWN], rule=rule)
     return array
 
 
@@ -265,10 +237,12 @@ def require_rising(name: str, values: Sequence[float]) -> None:
     # NaN is not even itself
     for low, high in pairwise(values if len(values) > 1 else [*values, *values]):
         if not low <= high:
-            raise InvalidValue(f"{name}={low}, {high}: expected numbers that never decrease")
+            raise InvalidValue(name, f"{low}, {high}", rule="numbers that never decrease")
 
 
-def _require_number(rule: str, holds: Callable[[Any], bool], name: str, value: float) -> float:
+def _require_number(
+    rule: str, holds: Callable[[Any], bool], name: str, value: float, *, owner: str = ""
+) -> float:
     """Returns it as a float, or raises."""
     small = (
         isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
@@ -278,6 +252,7 @@ def _require_number(rule: str, holds: Callable[[Any], bool], name: str, value: f
         name,
         value,
         rule,
+        owner=owner,
     )
     return float(value)
 

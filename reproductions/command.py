@@ -54,7 +54,7 @@ def folder(path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidValue(
-            f"output_dir={path}: expected a folder that can be written ({error.strerror})"
+            "output_dir", path, rule=f"a folder that can be written ({error.strerror})"
         ) from error
     return path
 

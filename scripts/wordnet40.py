@@ -52,13 +52,13 @@ def parse_dictionary(lines: Iterable[str]) -> tuple[Synset, ...]:
     numbered = enumerate(lines, start=1)
     synsets = tuple(_parse(number, line) for number, line in numbered if not line.startswith(" "))
     if not synsets:
-        raise InvalidValue("dictionary=empty: expected the lines of WordNet's data.noun")
+        raise InvalidValue("dictionary", "empty", rule="the lines of WordNet's data.noun")
     known = {synset.offset for synset in synsets}
     for synset in synsets:
         for hypernym in synset.hypernyms:
             if hypernym not in known:
                 raise InvalidValue(
-                    f"hypernym={hypernym:08d}: expected a synset of the same dictionary"
+                    "hypernym", f"{hypernym:08d}", rule="a synset of the same dictionary"
                 )
     return synsets
 
@@ -98,7 +98,7 @@ def _parse(number: int, line: str) -> Synset:
         return Synset(int(fields[0]), fields[4], hypernyms, _EXAMPLE.sub("", gloss).strip(" ;\n"))
     except (ValueError, IndexError) as error:
         raise InvalidValue(
-            f"dictionary line {number}={line[:40]!r}: expected a synset of data.noun"
+            f"dictionary line {number}", f"{line[:40]!r}", rule="a synset of data.noun"
         ) from error
 
 

@@ -47,5 +47,5 @@ class Budget:
     def required_epsilon(self) -> float:
         """Returns the epsilon that noise is solved for; raises `InvalidValue` where there is none."""
         if self.epsilon is None:
-            raise InvalidValue(f"{self._setting_of_epsilon}=None: expected a number > 0")
+            raise InvalidValue(self._setting_of_epsilon, None, rule="a number > 0")
         return self.epsilon

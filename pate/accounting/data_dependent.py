@@ -361,7 +361,7 @@ def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.i
     counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
     if (wrong := np.flatnonzero(counts.sum(axis=1) != num_teachers)).size:
-        raise InvalidValue(f"votes[{wrong[0]}].sum: expected {num_teachers}, one vote per teacher")
+        raise InvalidValue(f"votes[{wrong[0]}].sum", rule=f"{num_teachers}, one vote per teacher")
     return counts
 
 

@@ -106,7 +106,7 @@ class Event:
                 return dp.ComposedDpEvent([part.to_dp_event() for part in self.events])
             case SelfComposedEvent():
                 return dp.SelfComposedDpEvent(self.event.to_dp_event(), self.count)
-        raise InvalidValue(f"event={type(self).__name__}: expected an event that dp-accounting has")
+        raise InvalidValue("event", type(self).__name__, rule="an event that dp-accounting has")
 
 
 class LeafEvent(Event):

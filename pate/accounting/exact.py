@@ -457,7 +457,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
         case events.BitEvent():
             return _pairs_of_bit(event)
     rule = "an event that the exact accountant can compose (the rdp accountant may know it)"
-    raise InvalidValue(f"event={type(event).__name__}: expected {rule}")
+    raise InvalidValue("event", type(event).__name__, rule=rule)
 
 
 def _pairs_of_bit(event: events.BitEvent) -> Box | None:

@@ -368,7 +368,7 @@ def _mu_squared(leaf: LeafEvent) -> float:
         epsilon = pure_epsilon(leaf)
     except InvalidValue as error:
         rule = "Gaussian or pure DP, which this ledger's filter counts; filter=RenyiFilter counts others too"
-        raise InvalidValue(f"event={type(leaf).__name__}: expected {rule}") from error
+        raise InvalidValue("event", type(leaf).__name__, rule=rule) from error
     if math.isinf(epsilon):
         return math.inf
     from scipy.special import erfinv, ndtri_exp  # loads slowly, and few filters count pure releases
@@ -511,7 +511,7 @@ def filter_from_json(
         return kind(max_epsilon, target_delta, **values)
     except TypeError as error:
         rule = f"parameters of this version, found {', '.join(name for name in data if name != 'name')}"
-        raise InvalidValue(f"filter={kind.name}: expected {rule}") from error
+        raise InvalidValue("filter", kind.name, rule=rule) from error
 
 
 def largest_count(affordable: Callable[[int], bool], *, maximum: int, guess: int = 1) -> int:

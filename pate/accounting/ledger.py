@@ -187,11 +187,11 @@ class Cap:
             there = validation.rounded_up(float(price.failure_prob), 3)
             rule = f"a release whose failures take at most {left} of target_delta={made.target_delta}, not {there}"
             remedy = "a smaller failure_prob fits, which calibrated(ledger=…) chooses"
-            raise BudgetExceeded(f"max_epsilon={made.max_epsilon}: expected {rule}; {remedy}")
+            rule = f"{rule}; {remedy}"
+            raise BudgetExceeded("max_epsilon", made.max_epsilon, rule=rule, owner="ledger")
         rule = f"at least {self._enough(event, first)}, the total with this release"
-        raise BudgetExceeded(
-            f"max_epsilon={made.max_epsilon}: expected {rule}, by the {made.name} filter"
-        )
+        rule = f"{rule}, by the {made.name} filter"
+        raise BudgetExceeded("max_epsilon", made.max_epsilon, rule=rule, owner="ledger")
 
     def _enough(self, event: Event, first: float) -> str:
         """A cap under which all charges and this one would be admitted, to six digits, each tried as it is named.
@@ -257,7 +257,9 @@ class SharedLedger:
         accountant = _stored_accountant(path) if accountant is None else accountant
         self.accountant = require_maker(accountant)
         self.target_delta = require_probability("target_delta", target_delta)
-        cap = None if max_epsilon is None else require_positive("max_epsilon", max_epsilon)
+        cap = None
+        if max_epsilon is not None:
+            cap = require_positive("max_epsilon", max_epsilon, owner="ledger")
         require(filter is None or cap is not None, "filter", filter, "a max_epsilon beside it")
         require(
             filter is None or callable(filter),
@@ -294,6 +296,7 @@ class SharedLedger:
             "max_epsilon",
             cap,
             f"at most {there}, the cap of ledger={self.path}",
+            owner="ledger",
         )
         stored = filter_from_json(
             found["filter"], max_epsilon=there, target_delta=self.target_delta
@@ -630,11 +633,14 @@ class Ledger:
             try:
                 return self._total(event)
             except InvalidValue as error:
-                if not self._entries or not str(error).startswith("failure_prob"):
+                if not self._entries or error.name != "failure_prob":
                     raise
                 left = validation.rounded_down(self.failures_left, 3)
-                rule = f"at most {left} for what follows, which calibrated(ledger=…) keeps to"
-                raise InvalidValue(f"{error}; this ledger has {rule}") from error
+                rule = (
+                    f"{error.rule}; this ledger has at most {left} for what follows, "
+                    "which calibrated(ledger=…) keeps to"
+                )
+                raise InvalidValue("failure_prob", error.value, rule=rule) from error
 
         def describe() -> LineText:
             """Returns the text of the line, given what other processes have charged meanwhile."""
@@ -837,7 +843,7 @@ class Ledger:
                 "take the same data.group= (and data.budget=, holders=; of a "
                 "classifier groups=), or another ledger="
             )
-            raise InvalidValue(f"unit={units[0].words}: expected {rule}: {remedy}")
+            raise InvalidValue("unit", units[0].words, rule=f"{rule}: {remedy}")
         return next(iter(units), None)
 
     def _require_same_adjacency(self, event: Event) -> None:
@@ -919,7 +925,7 @@ def require_ledger(ledger: Any) -> Ledger:
     """Returns the ledger, or raises: a path alone names neither adjacency nor delta."""
     if not isinstance(ledger, Ledger):
         raise InvalidValue(
-            f"ledger={ledger}: expected a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
+            "ledger", ledger, rule="a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
         )
     return ledger
 

@@ -109,10 +109,11 @@ class Accountant(ABC):
         """What failure probabilities leave of `target_delta`, > 0, or raises."""
         left = require_probability("target_delta", target_delta) - self.failure_prob
         if left <= 0:
-            used = f"{self.failure_prob:.3g} in all uses up target_delta={target_delta}"
-            raise InvalidValue(
-                f"failure_prob: {used}: expected the sum over all queries to stay below it"
+            rule = (
+                f"a sum over all queries below target_delta, and {self.failure_prob:.3g} in all "
+                f"uses up target_delta={target_delta}"
             )
+            raise InvalidValue("failure_prob", rule=rule)
         return left
 
 
@@ -441,7 +442,7 @@ def zcdp_rho(event: LeafEvent) -> float:
             order = float(DEFAULT_ORDERS[-1])
             beyond = shift * shift / 2 + math.log(event.num_candidates) / (order * (order - 1))
             return _searched_rho(event, beyond=beyond)
-    raise InvalidValue(f"event={type(event).__name__}: expected an event with a zCDP price")
+    raise InvalidValue("event", type(event).__name__, rule="an event with a zCDP price")
 
 
 @lru_cache(maxsize=256)
@@ -477,6 +478,6 @@ def require_maker(accountant: Any) -> Callable[[], Accountant]:
     """Returns what makes an empty accountant, or raises: neither a name nor an accountant does."""
     if not callable(accountant):
         raise InvalidValue(
-            f"accountant={accountant}: expected a class such as pate.accounting.RdpAccountant, uncalled"
+            "accountant", accountant, rule="a class such as pate.accounting.RdpAccountant, uncalled"
         )
     return accountant  # type: ignore[no-any-return]  # calling it tells

@@ -288,7 +288,7 @@ def pure_epsilon(event: LeafEvent) -> float:
                 float(np.max(more - less - _ROUNDING * less, initial=0.0)) for more, less in logs
             )
     raise InvalidValue(
-        f"event={type(event).__name__}: expected an event that is pure DP, or another accountant"
+        "event", type(event).__name__, rule="an event that is pure DP, or another accountant"
     )
 
 

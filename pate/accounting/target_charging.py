@@ -384,7 +384,7 @@ class HeldBudget:
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         rule = "one that is neither copied nor sent elsewhere, as a copy would spend the same budget again"
-        raise InvalidValue(f"session={type(self).__name__}: expected {rule}; ask the one there is")
+        raise InvalidValue("session", type(self).__name__, rule=f"{rule}; ask the one there is")
 
     def _turn(self) -> AbstractContextManager[bool]:
         """A turn of one thread, from looking at what is left to having counted; its owner may take it again."""
@@ -395,7 +395,7 @@ class HeldBudget:
     def _require_own_process(self) -> None:
         if os.getpid() != self._process:
             rule = f"{self._process}, which holds this {type(self).__name__}; a fork would spend the same budget again"
-            raise InvalidValue(f"process={os.getpid()}: expected {rule}")
+            raise InvalidValue("process", os.getpid(), rule=rule)
 
 
 class TargetCharging(HeldBudget):

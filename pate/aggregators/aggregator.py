@@ -144,7 +144,7 @@ class Aggregator(Parameters, ABC):
         """The same aggregator with every noise multiplied by `factor` > 0; `calibrated` solves for it."""
         if not (noise := declared(type(self))):
             raise InvalidValue(
-                f'{type(self).__name__}: expected a dataclass with field(metadata={{"noise": True}})'
+                type(self).__name__, rule='a dataclass with field(metadata={"noise": True})'
             )
         return replace(
             self,
@@ -229,7 +229,7 @@ class Aggregator(Parameters, ABC):
             )
         if target_epsilon is None or target_delta is None:
             name = "target_epsilon" if target_epsilon is None else "target_delta"
-            raise InvalidValue(f"{name}=None: expected a number > 0, or a ledger= beside it")
+            raise InvalidValue(name, None, rule="a number > 0, or a ledger= beside it")
         return self.fitted(
             Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant), shape
         )
@@ -273,7 +273,7 @@ class Aggregator(Parameters, ABC):
         target = ledger.max_epsilon if target_epsilon is None else target_epsilon
         if target is None:
             raise InvalidValue(
-                "target_epsilon=None: expected a number > 0, as the ledger has no max_epsilon"
+                "target_epsilon", None, rule="a number > 0, as the ledger has no max_epsilon"
             )
         rule = f"{ledger.target_delta}, as the ledger counts"
         require(target_delta in (None, ledger.target_delta), "target_delta", target_delta, rule)
@@ -298,7 +298,9 @@ class Aggregator(Parameters, ABC):
         """
         rule = "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost"
         raise UnknownCost(
-            f"aggregator={type(self).__name__}: expected {rule}; event_for gives the price for all votes"
+            "aggregator",
+            type(self).__name__,
+            rule=f"{rule}; event_for gives the price for all votes",
         )
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
@@ -511,5 +513,5 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int
     most = aggregator.max_votes_per_teacher
     counted = (histogram(block if most is None else limited(block, most)) for block in blocks)
     if (first := next(counted, None)) is None:
-        raise InvalidValue("votes: expected the votes of at least one teacher")
+        raise InvalidValue("votes", rule="the votes of at least one teacher")
     return sum(counted, first)

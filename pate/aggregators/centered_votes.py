@@ -687,8 +687,8 @@ class CenteredVotes(base.Aggregator):
         try:
             return np.broadcast_to(center, shape).copy()
         except ValueError as error:
-            said = f"center.shape={center.shape}: expected {shape}, its last axis, or a number"
-            raise validation.InvalidValue(said) from error
+            rule = f"{shape}, its last axis, or a number"
+            raise validation.InvalidValue("center.shape", center.shape, rule=rule) from error
 
     def _clipped_sum(self, shape: tuple[int, ...]) -> ClippedSum:
         """Where no clip is given, it is `clip_factor` sqrt(sum c (1 - c)): a function of the center."""

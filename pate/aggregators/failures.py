@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from pate.validation import InvalidValue
+from pate.errors import InvalidValue, Remedy
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
@@ -70,31 +70,28 @@ def require_delta_left(
     *,
     num_queries: int,
     target_delta: float,
-    spelled: str = "{}",
-    queries: str = "num_queries={}",
 ) -> None:
-    """Raises `InvalidValue`, with what works, where the failures of all queries use up delta in (0, 1).
-
-    `spelled` and `queries` are how the user spells a field of the aggregator, `{}` standing for name and value, and the
-    number of queries.
-    """
+    """Raises `InvalidValue`, with what works, where the failures of all queries use up delta in (0, 1)."""
     failure_prob = failure_prob_of(aggregator)
     in_all = failure_prob * aggregator.num_tests(num_queries)
     if in_all < target_delta:
         return
-    remedies = []
+    remedies = list[Remedy]()
     fitting = _fitting(aggregator, target_delta, num_queries)
     has_own_table = getattr(aggregator, "table", None) is not None  # with a failure_prob of its own
     if fitting < failure_prob and not has_own_table:
-        remedies.append(spelled.format(f"failure_prob={fitting:g}"))
+        remedies.append(Remedy("failure_prob", fitting, owner="aggregator"))
     fewer = int(_SHARE_OF_DELTA * target_delta / failure_prob * (1 + 1e-9))
     if fewer > 0:
-        remedies.append(queries.format(fewer))
-    setting = spelled.format(f"failure_prob={failure_prob:g}") or f"failure_prob={failure_prob:g}"
-    remedy = ", or ".join(filter(None, remedies)) or f"a target_delta above {in_all:g}"
+        remedies.append(Remedy("num_queries", fewer))
+    rule = (
+        f"a sum over all queries below target_delta, and {in_all:.3g} in all uses up "
+        f"target_delta={target_delta:g}"
+    )
+    if not remedies:
+        rule += f"; what works: a target_delta above {in_all:g}"
     raise InvalidValue(
-        f"{setting}: {in_all:.3g} in all uses up target_delta={target_delta:g}: "
-        f"expected the sum over all queries to stay below it; what works: {remedy}"
+        "failure_prob", failure_prob, rule=rule, remedies=tuple(remedies), owner="aggregator"
     )
 
 

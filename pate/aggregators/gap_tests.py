@@ -167,7 +167,7 @@ class ReadyTableTest(GapTest):
     def scaled(self, factor: float) -> Self:
         """Raises `InvalidValue`: the table has a price of its own."""
         raise InvalidValue(
-            "table: expected table_order and table_budget, a ready table cannot be scaled"
+            "table", rule="table_order and table_budget, a ready table cannot be scaled"
         )
 
     def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:

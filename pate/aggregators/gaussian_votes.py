@@ -132,7 +132,7 @@ class GaussianVotes(base.Aggregator):
     ) -> Cost:
         if self.teachers_reached > 1:
             rule = "1: theorems on votes know a change that reaches one teacher"
-            raise base.UnknownCost(f"teachers_reached={self.teachers_reached}: expected {rule}")
+            raise base.UnknownCost("teachers_reached", self.teachers_reached, rule=rule)
         return threshold_cost(votes, self.noise_std, 0.5, num_teachers=num_teachers, orders=orders)
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
@@ -409,11 +409,11 @@ class GNMax(base.Aggregator):
         )
         if self.adjacency is not pa.Adjacency.REPLACE_ONE:
             raise base.UnknownCost(
-                f"adjacency={self.adjacency}: expected replace_one, which the theorem is about"
+                "adjacency", self.adjacency, rule="replace_one, which the theorem is about"
             )
         if not one_each:
             raise base.UnknownCost(
-                "votes: expected one vote of each teacher in each query, which the theorem is about"
+                "votes", rule="one vote of each teacher in each query, which the theorem is about"
             )
         cost = gnmax_cost(votes, noise_std=self.noise_std, num_teachers=num_teachers, orders=orders)
         event = self.event(VoteShape.from_counts(votes, num_teachers=num_teachers))

@@ -173,7 +173,7 @@ class StableAggregator(Aggregator):
 
     def _needed_by_test(self, name: str, value: float | None) -> float:
         if value is None:
-            raise InvalidValue(f"{name}=None: expected a number, test={self.test} needs it")
+            raise InvalidValue(name, None, rule=f"a number, test={self.test} needs it")
         return value
 
     def _with_gap_test(self, test: GapTest) -> Self:

@@ -79,8 +79,11 @@ def session_event(
     if require_count("num_calls", num_calls, minimum=0) == 0:
         return pa.NoOpEvent()
     if failure_prob >= session_delta:
-        spent = f"{failure_prob:.3g} over {num_calls} calls uses up session_delta={session_delta}"
-        raise InvalidValue(f"failure_prob: {spent}")
+        rule = (
+            f"a sum over all calls below session_delta, and {failure_prob:.3g} over "
+            f"{num_calls} calls uses up session_delta={session_delta}"
+        )
+        raise InvalidValue("failure_prob", rule=rule)
 
     def composed(epsilon: float, count: int, failure_prob: float) -> pa.Event:
         return pa.ApproximateEvent(

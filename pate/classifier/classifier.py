@@ -37,19 +37,21 @@ from pate.classifier.ensemble import EstimatorLearner, shown_error, train_and_vo
 from pate.classifier.past_fits import remember_fit, warn_of_past_fits
 from pate.classifier.samples import LabelSets, Model, OneClass, Pools, Task, dense, is_frame, taken
 from pate.data.partition import Partition
+from pate.errors import shown_as
 from pate.models.sklearn import minds_scale, takes_nan
 from pate.networks.device import one_blas_thread
-from pate.pricing import PricedRelease, SettingNames, plan_release, require_useful
+from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
-from pate.run.payment import by_its_setting, require_room, seed_name
+from pate.run.payment import require_room, seed_name
 from pate.run.plan_warnings import (
     constant_student_warnings,
-    few_records_warnings,
+    few_records_doubts,
     one_label_warning,
-    uneven_inputs_warnings,
+    uneven_inputs_doubts,
 )
 from pate.run.random_streams import RandomStreams
 from pate.run.release import draw
+from pate.setting_names import CLASSIFIER
 from pate.validation import (
     InvalidValue,
     printable,
@@ -63,13 +65,6 @@ from pate.votes.shape import VoteShape
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
 _ROWS_AT_ONCE = 1000  # of a sparse matrix that is predicted: they are with their zeros then
-_NAMES = SettingNames(
-    num_teachers="n_teachers={}",
-    target_epsilon="epsilon={}",
-    num_queries="n_queries={}",
-    noise="an aggregator with {}",
-    allow_useless="allow_useless=True",
-)
 _ONE_ROW = PrivacyUnit("one row")
 _ONE_GROUP = PrivacyUnit("one value of groups, with all its rows", ("groups",))
 _UNGROUPED = (
@@ -129,7 +124,8 @@ def streams_of(random_state: Any) -> RandomStreams:
     try:
         seed = require_count("random_state", random_state, minimum=0)
     except InvalidValue as error:
-        raise InvalidValue(f"{error}, or None for noise from the operating system") from None
+        rule = f"{error.rule}, or None for noise from the operating system"
+        raise InvalidValue("random_state", error.value, rule=rule) from None
     line = f"random_state={seed}: the noise comes from this seed and protects nobody who knows it"
     warnings.warn(line, SeededNoise, stacklevel=3)
     return RandomStreams(seed)
@@ -255,17 +251,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         # 1. The price. Of the private records it needs the number of groups alone; nothing is trained or spent.
         #    `pools` are the private records and the public samples: all that is private below is a function of them.
         unit = unit_of(groups)
-        task, pools = self._validated(X, y, X_public, groups)
-        priced = self._priced(task, pools)
+        with shown_as(CLASSIFIER):
+            task, pools = self._validated(X, y, X_public, groups)
+            priced = self._priced(task, pools)
         if groups is None and getattr(self, "_is_clone", False):
             warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=2)
         if priced.aggregator.single_label and not isinstance(task, OneClass):
             warnings.warn(one_label_warning(priced.aggregator), stacklevel=2)
-        for line in priced.doubts:
-            warnings.warn(line, DoubtfulPlan, stacklevel=2)
+        for doubt in priced.doubts:
+            warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=2)
         streams = streams_of(self.random_state)
         noise_seed = None if self.random_state is None else int(self.random_state)
-        ledger = self._ledger(priced, seed_name(noise_seed), unit)
+        with shown_as(CLASSIFIER):
+            ledger = self._ledger(priced, seed_name(noise_seed), unit)
         past_fits = remember_fit(
             pools.inputs,
             priced.epsilon,
@@ -372,9 +370,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 f"one that can be fitted to released labels ({reason}); the release is paid and stays: "
                 "release_.training_set(X_public) is what another estimator can be fitted to"
             )
-            raise InvalidValue(
-                f"student={type(self._student).__name__}: expected {rule}"
-            ) from error
+            raise InvalidValue("student", type(self._student).__name__, rule=rule) from error
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Returns the settings as of every estimator, and what a fitted classifier protects."""
@@ -528,19 +524,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         aggregator = self._aggregator_for(task)
         aggregator.check_run()
-        priced = plan_release(aggregator, shape, budget, names=_NAMES)
+        priced = plan_release(aggregator, shape, budget)
         doubts = list(
             require_useful(
                 aggregator,
                 priced,
                 budget,
-                names=_NAMES,
                 num_groups=num_groups,
                 allow_useless=self.allow_useless,
             )
         )
-        doubts += few_records_warnings(
-            f"n_teachers={self.n_teachers}",
+        doubts += few_records_doubts(
             pools.inputs.shape[0],
             self.n_teachers,
             "fewer teachers",
@@ -549,7 +543,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         sensitive = [name for name, estimator in parts.items() if minds_scale(estimator)]
         if sensitive:
             public_numbers = samples.numbers_of(pools.queries)
-            doubts += uneven_inputs_warnings(" and ".join(sensitive), public_numbers)
+            doubts += uneven_inputs_doubts(" and ".join(sensitive), public_numbers)
         return replace(priced, doubts=tuple(doubts))
 
     def _aggregator_for(self, task: Task) -> Aggregator:
@@ -573,17 +567,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         All fits count together: a ledger that counts by digests of data would take a search's folds for other people.
         """
-        with by_its_setting():
-            ledger = Ledger(
-                self.ledger,
-                adjacency=priced.aggregator.adjacency,
-                target_delta=self.target_delta,
-                accountant=self._budget.accountant,
-                max_epsilon=self.max_total_epsilon,
-                unit=unit,
-            )
-            rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
-            require(not any(entry.data for entry in ledger.entries), "ledger", self.ledger, rule)
+        ledger = Ledger(
+            self.ledger,
+            adjacency=priced.aggregator.adjacency,
+            target_delta=self.target_delta,
+            accountant=self._budget.accountant,
+            max_epsilon=self.max_total_epsilon,
+            unit=unit,
+        )
+        rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
+        require(not any(entry.data for entry in ledger.entries), "ledger", self.ledger, rule)
         rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
         require(not ledger.has_noise(noise), "random_state", self.random_state, rule)
         require_room(ledger, priced)

@@ -67,9 +67,7 @@ class EstimatorLearner:
         except (ValueError, TypeError) as error:
             reason = shown_error(error)
             rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({reason})"
-            raise InvalidValue(
-                f"{name}={type(self.estimator).__name__}: expected {rule}"
-            ) from error
+            raise InvalidValue(name, type(self.estimator).__name__, rule=rule) from error
 
 
 def train_and_vote(

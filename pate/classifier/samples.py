@@ -164,10 +164,10 @@ def require_readable(name: str, values: Any) -> None:
             np.asarray(array, dtype=np.float32)
     except RuntimeError as error:
         raise InvalidValue(
-            f"{name}={type(values).__name__}: expected .detach().cpu().numpy() of a tensor"
+            name, type(values).__name__, rule=".detach().cpu().numpy() of a tensor"
         ) from error
     except ValueError:
-        raise InvalidValue(f"{name}: expected numbers") from None
+        raise InvalidValue(name, rule="numbers") from None
 
 
 def require_labels(y: Any) -> None:
@@ -265,7 +265,7 @@ def require_frames(private: Any, public: Any) -> bool:
     """Says whether inputs are DataFrames; raises unless both have the same columns in the same order."""
     framed = is_frame(private)
     if framed and len(private.columns) != len(set(private.columns)):
-        raise InvalidValue("X.columns: expected each name once")
+        raise InvalidValue("X.columns", rule="each name once")
     if public is not None:
         rule = "a DataFrame with the columns of X" if framed else "an array, as X is one"
         require(is_frame(public) == framed, "X_public", type(public).__name__, rule)
@@ -275,15 +275,15 @@ def require_frames(private: Any, public: Any) -> bool:
     public_columns = list(public.columns)
     lacking = [name for name in private_columns if name not in public_columns]
     if lacking:
-        raise InvalidValue(f"X_public: expected also the column {lacking[0]}, as X has it")
+        raise InvalidValue("X_public", rule=f"also the column {lacking[0]}, as X has it")
     if public_columns != private_columns:
         surplus = [name for name in public_columns if name not in private_columns]
         reason = f"it has also {surplus[0]}" if surplus else "they stand in another order"
         raise InvalidValue(
-            f"X_public.columns: expected those of X, {reason}; X_public[X.columns] takes them"
+            "X_public.columns", rule=f"those of X, {reason}; X_public[X.columns] takes them"
         )
     if not len(public):
-        raise InvalidValue("X_public: expected at least one sample, it has no row")
+        raise InvalidValue("X_public", rule="at least one sample, it has no row")
     return True
 
 
@@ -441,7 +441,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
             np.unique(y.ravel())  # puts labels in order, which numbers among words have none of
         except TypeError as error:
             raise InvalidValue(
-                "y.dtype=object: expected labels of one kind, numbers or words, none missing"
+                "y.dtype", "object", rule="labels of one kind, numbers or words, none missing"
             ) from error
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
@@ -451,7 +451,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
         return Task(y.shape[1]), y.astype(np.bool_)
     if kind not in ("binary", "multiclass"):
         words = "; (y == 'yes').astype(int) makes them of words" if y.dtype.kind in "OUST" else ""
-        raise InvalidValue(f"y={kind}: expected classes [n], or 0 and 1 [n, num_labels]{words}")
+        raise InvalidValue("y", kind, rule=f"classes [n], or 0 and 1 [n, num_labels]{words}")
     vector = column_or_1d(y, warn=True)
     names = np.unique(vector if classes is None else np.asarray(classes))
     require(len(names) > 1, "len(classes)", len(names), f"at least two, found {len(names)} class")

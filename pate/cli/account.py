@@ -17,9 +17,10 @@ from pate.config import CONFIG_FOLDER, build
 from pate.config.build import maker
 from pate.config.schema import members
 from pate.files.disk import make_folder
-from pate.pricing.remedies import RemedySearch
+from pate.pricing.remedies import watched_search
 from pate.progress import Monitor
 from pate.report.console import print_found, print_json, print_page
+from pate.setting_names import COMMAND
 from pate.validation import require, require_choice
 from pate.votes.shape import VoteShape
 
@@ -62,7 +63,6 @@ def account(config: DictConfig) -> None:
 
 def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
     make = maker(config)
-    names = pricing.SettingNames()
     aggregator = make("aggregator")
     budget = pricing.budget_from_settings(
         target_delta=config.target_delta,
@@ -85,15 +85,14 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
             shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
     with monitor.stage("pricing the release"):
-        release = pricing.plan_release(aggregator, shape, budget, more_queries=True, names=names)
+        release = pricing.plan_release(aggregator, shape, budget, more_queries=True)
     doubts = pricing.require_useful(
         aggregator,
         release,
         budget,
-        names=names,
         num_groups=config.num_private,
         allow_useless=config.allow_useless,
-        search=RemedySearch(say=monitor.say, stage=monitor.stage),
+        search=watched_search(monitor, COMMAND),
     )
     known = {
         name: partial(_accountant, name, list(config.allowed_targets))
@@ -104,7 +103,8 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
     if config.lower_bound and release.shape.num_queries > 0:
         at_least = pricing.lower_bound_of(release.aggregator, release.shape, budget.delta)
     return replace(
-        pricing.quote_release(replace(release, doubts=doubts), budget, others=others),
+        pricing.quote_release(release, budget, others=others),
+        doubts=tuple(map(COMMAND.doubt_line, doubts)),
         table=_written_table(config.write_table, release, budget),
         **_on_votes(config, release, budget),
         accounts=()

@@ -32,7 +32,9 @@ from pate.config.build import maker
 from pate.config.loader import start
 from pate.config.schema import command_schema
 from pate.config.unused import unused_lines
+from pate.errors import Spelling
 from pate.files.disk import owners_umask
+from pate.setting_names import COMMAND, OF_COMMANDS
 from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable
 
 # characters of a line
@@ -101,13 +103,14 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
                 _say(unused)
             return task(config)
         except Exception as error:
-            note, code = _ended(error)
+            note, code = _ended(error, spelling)
             # which says it itself
             if hydra.mode == RunMode.MULTIRUN and "sweep" not in (hydra.callbacks or {}):
                 _say(f"[{hydra.job.num + 1}] {note}")
             return {"note": note, "code": code}
 
     student: str | None = None
+    spelling = OF_COMMANDS.get(command, COMMAND)
     threading.excepthook = _unprinted
     # Hydra's, on what it did before 1.1
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
@@ -123,7 +126,7 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
         results = start(job, command, words, chosen)
         sys.stdout.flush()
     except Exception as error:
-        return _ended(error)
+        return _ended(error, spelling)
     ended = (each for each in results if isinstance(each, dict) and "code" in each)
     return next(((each["note"], each["code"]) for each in ended), ("", 0))
 
@@ -143,14 +146,14 @@ def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[
         return []
 
 
-def _ended(error: Exception) -> tuple[str, int]:
+def _ended(error: Exception, spelling: Spelling) -> tuple[str, int]:
     """The line and the exit code of what is no fault of ours; raises one that is."""
     for each in causes(error):
         # one that interrupts OmegaConf is lost behind what that breaks
         if isinstance(each, KeyboardInterrupt):
             raise each from None
     if isinstance(error, InvalidValue):
-        return str(error), 2
+        return spelling.line(error), 2
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return command_line.explain(error), 2
     if isinstance(error, BrokenPipeError) and nobody_reads():

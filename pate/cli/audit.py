@@ -20,7 +20,7 @@ def audit(config: DictConfig) -> None:
     adjacency = Adjacency.parse(config.adjacency)
     make = maker(config)
     if OmegaConf.is_missing(config, "votes"):
-        raise InvalidValue("votes=???: expected the path of an .npy, .npz or .csv file")
+        raise InvalidValue("votes", "???", rule="the path of an .npy, .npz or .csv file")
     require_probability("target_delta", config.target_delta)
     given = None if config.aggregator is None else make("aggregator")
     votes = ImportedVotes.read(config.votes, layout=config.layout, num_teachers=config.num_teachers)

@@ -107,7 +107,7 @@ def _names(asked: Any, others: tuple[Method, ...] = ()) -> tuple[str, ...]:
         [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
     )
     if not names and not others:
-        raise InvalidValue(f"aggregators={asked}: expected a list of names; --help lists them")
+        raise InvalidValue("aggregators", asked, rule="a list of names; --help lists them")
     known = tuple(sorted({*members("aggregator"), *members("experiment")}))
     for name in map(str, names):
         chosen, at, num_teachers = name.partition("@")
@@ -132,9 +132,9 @@ def _require_heard(given: list[str], names: tuple[str, ...]) -> None:
     """Refuses a number of teachers where every name brings its own."""
     number = next((text for text in given if text.startswith("teacher.num_teachers=")), None)
     if number and all("@" in name or _is_experiment(name) for name in names):
-        raise InvalidValue(
-            f"{number}: expected some name in aggregators= that has no @T and is no experiment's"
-        )
+        rule = "some name in aggregators= that has no @T and is no experiment's"
+        name, _, value = number.partition("=")
+        raise InvalidValue(name, value, rule=rule)
 
 
 def _is_experiment(named: str) -> bool:
@@ -180,7 +180,7 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
     try:
         return tuple(float(value) for value in listed)
     except (TypeError, ValueError) as error:
-        raise InvalidValue(f"{name}={values}: expected a list of numbers") from error
+        raise InvalidValue(name, values, rule="a list of numbers") from error
 
 
 def _seeds(values: Any) -> tuple[int, ...]:
@@ -189,7 +189,7 @@ def _seeds(values: Any) -> tuple[int, ...]:
         return tuple(range(values))
     if isinstance(values, ListConfig) and all(type(value) is int for value in values):
         return tuple(values)
-    raise InvalidValue(f"seeds={values}: expected a whole number >= 1, or a list of seeds")
+    raise InvalidValue("seeds", values, rule="a whole number >= 1, or a list of seeds")
 
 
 def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:

@@ -117,7 +117,7 @@ def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Bl
     else:
         shape = bundle.form.input_shape if extracted is None else extracted.extractor.picture_shape
         rule = f"an array of shape [n, {', '.join(map(str, shape))}] in an .npy file; this model knows no columns"
-        raise InvalidValue(f"data={path}: expected {rule}")
+        raise InvalidValue("data", path, rule=rule)
 
 
 def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterator[Block]:

@@ -81,7 +81,7 @@ def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) 
     roll = Roll({str(name): count for name, count in config.roll.items()}, config.max_absent)
     if config.mailbox is None or plan.queries is None:
         rule = "a folder for questions and answers, and queries=FILE of the public samples, beside roll="
-        raise InvalidValue(f"mailbox={config.mailbox}: expected {rule}")
+        raise InvalidValue("mailbox", config.mailbox, rule=rule)
     queries = plan.queries()
     mailbox = Path(config.mailbox)
     require_no_links(mailbox, "mailbox")
@@ -117,14 +117,14 @@ def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort
             if not (known or is_whole_archive(path)):
                 VoteFile.open(path)  # which says how it is damaged
         rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
-        raise InvalidValue(f"votes={paths[own.index(not own[0])]}: expected {rule}")
+        raise InvalidValue("votes", paths[own.index(not own[0])], rule=rule)
     foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)
     return foreign, Cohort.of_others(foreign, config.name)
 
 
 def _paths(config: DictConfig) -> list[Path]:
     if OmegaConf.is_missing(config, "votes") or config.votes is None:
-        raise InvalidValue(f"votes=???: expected {_RULE}")
+        raise InvalidValue("votes", "???", rule=_RULE)
     named = list(config.votes) if isinstance(config.votes, ListConfig) else [config.votes]
     found = []
     for name in map(str, named):

@@ -93,7 +93,7 @@ def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
     """Raises unless settings without a default are given."""
     for name, rule in rules.items():
         if OmegaConf.is_missing(config, name) or config[name] is None:
-            raise InvalidValue(f"{name}=???: expected {rule}")
+            raise InvalidValue(name, "???", rule=rule)
 
 
 def watched_load(

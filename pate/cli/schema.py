@@ -68,7 +68,8 @@ def write_schema(config: DictConfig) -> None:
     except InvalidValue as error:
         for path in parts.values():
             path.unlink()
-        raise InvalidValue(_own_names(str(error))) from error
+        name = _own_names(error.name)
+        raise InvalidValue(name, error.value, rule=_own_names(error.rule)) from error
     schema.write(output, _settings_of(table, encoding=str(config.encoding)))
     page: dict[str, Any] = {
         "schema": schema,

@@ -48,7 +48,9 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
     given = [name for name in ("queries", "data") if config[name] is not None]
     if len(given) != 1:
         rule = "queries=FILE or data=NAME, the public samples that the teachers answered"
-        raise InvalidValue(f"{' and '.join(given) or 'queries=None'}: expected {rule}")
+        if given:
+            raise InvalidValue(" and ".join(given), rule=rule)
+        raise InvalidValue("queries", None, rule=rule)
     if config.queries is not None:
         return partial(Queries.read, Path(config.queries), schema=config.table_schema)
     make = maker(config)

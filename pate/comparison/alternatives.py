@@ -617,7 +617,7 @@ class DpSgd(Alternative):
         for name in ("batch_size", "num_steps", "hidden"):
             require_count(name, getattr(self, name))
         require_positive("learning_rate", self.learning_rate)
-        require_extra(f"method={self.name}", "opacus")
+        require_extra("method", "opacus", self.name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             importlib.import_module("opacus")
@@ -718,9 +718,7 @@ class DpSgd(Alternative):
                 weights = nn.utils.parameters_to_vector(parameters).detach()
                 if not float(weights.abs().max()) < _LARGEST_WEIGHT:
                     rule = "a smaller one, weights diverged"
-                    raise InvalidValue(
-                        f"method.learning_rate={self.learning_rate}: expected {rule}"
-                    )
+                    raise InvalidValue("method.learning_rate", self.learning_rate, rule=rule)
                 if not linear and step >= (1 - _AVERAGED) * self.num_steps:
                     mean = mean + weights
                     kept = kept + 1

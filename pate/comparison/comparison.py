@@ -275,13 +275,18 @@ class Calibration:
         return self.refusal or ""
 
 
+class NotTrained(ValueError):
+    """A method that is not trained at a budget; the text is the note that stands in place of its results."""
+
+
 def calibrated(
     method: Method, budget: Budget, bench: Bench, path: Path, *, allow_useless: bool = True
 ) -> Contender:
     """Returns the method at a budget, with the parameters of a file, or else solved for and written to the file.
 
     Parameters of a file are priced again: neither a file nor a calibrator can make a release cheaper than it is.
-    Raises `InvalidValue` where nothing reaches the budget or, unless that is allowed, the method tells nothing at it.
+    Raises `InvalidValue` where nothing reaches the budget. Raises `NotTrained` where that was found before or, unless
+    it is allowed, the method tells nothing at the budget.
     """
     on_file = Calibration.read(path)
     parameters = None
@@ -293,7 +298,7 @@ def calibrated(
         most = budget.required_epsilon()
         if not contender.epsilon <= most * (1 + 1e-9):
             raise InvalidValue(
-                f"epsilon={contender.epsilon:.6g}: expected at most {most:g} once calibrated"
+                "epsilon", f"{contender.epsilon:.6g}", rule=f"at most {most:g} once calibrated"
             )
     except TypeError:
         if on_file is None:
@@ -313,10 +318,10 @@ def calibrated(
 
 
 def _require_trained(calibration: Calibration, allow_useless: bool) -> None:
-    """Raises `InvalidValue`, with the reason, for a method that is not trained."""
+    """Raises `NotTrained`, with the reason, for a method that is not trained."""
     note = calibration.note(allow_useless)
     if note:
-        raise InvalidValue(note)
+        raise NotTrained(note)
 
 
 def _is_plain(value: Any) -> bool:
@@ -375,7 +380,7 @@ class Trial:
         """Returns the results; where nothing reaches the budget, or tells nothing there, a run that says so."""
         try:
             contender = self.contender()
-        except InvalidValue as error:
+        except (InvalidValue, NotTrained) as error:
             return [replace(self.blank, note=str(error))]
         return [
             self.read(seed) or self.write(seed, self._scored(contender, seed))
@@ -538,7 +543,8 @@ def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
         with one_thread():  # the same last bits in a worker and in this process
             return index, trial.runs()
     except InvalidValue as error:
-        raise InvalidValue(f"{trial.blank.aggregator}, {error}") from error
+        name = f"{trial.blank.aggregator}, {error.name}"
+        raise InvalidValue(name, error.value, rule=error.rule) from error
 
 
 def _parameters(plan: ComparisonPlan, trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:

@@ -120,7 +120,7 @@ def _value(name: str, text: str) -> Any:
     try:
         return kinds[0](text)
     except ValueError as error:
-        raise InvalidValue(f"comparison.{name}={text}: expected {kinds[0].__name__}") from error
+        raise InvalidValue(f"comparison.{name}", text, rule=kinds[0].__name__) from error
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ class Frontier:
         metric = metric or self.metric
         scores = [getattr(run, metric) for run in self.baselines if run.aggregator == name]
         if not scores or scores[0] is None:
-            raise InvalidValue(f"{name}=None: expected a run with {metric}")
+            raise InvalidValue(name, None, rule=f"a run with {metric}")
         return float(scores[0])
 
     def floor(self) -> float:

@@ -20,7 +20,7 @@ from pate.data import Dataset, Partition, Split
 from pate.files.disk import make_folder
 from pate.files.values import digest, full_text
 from pate.models.student import Predictor
-from pate.pricing import PricedRelease, SettingNames, plan_release, require_useful
+from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch
 from pate.run.ensemble import Ensemble, deal, training_progress
 from pate.run.folder import EnsembleFolder
@@ -30,6 +30,7 @@ from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.run.release import draw
 from pate.run.student import ceilings, train_on_all_records
+from pate.setting_names import comparison_of
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count
@@ -37,8 +38,6 @@ from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 
 _SEARCH = RemedySearch(seconds=5.0)  # of each method that is refused at a budget
-# an aggregator's fields are in its file
-_NAMES = SettingNames(target_epsilon="'epsilons=[{}]'", noise="")
 _READ: dict[str, Dataset] = {}  # by this process, by digest
 
 
@@ -251,7 +250,7 @@ class AllRecords(Method):
     ) -> Contender:
         """Raises `InvalidValue`: nothing about it is private."""
         raise InvalidValue(
-            f"epsilon={budget.epsilon}: expected a private method; this one has no epsilon"
+            "epsilon", budget.epsilon, rule="a private method; this one has no epsilon"
         )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
@@ -372,7 +371,7 @@ class PATEMethod(Method):
         if parameters is not None:
             aggregator = replace(aggregator, **parameters)
             budget = replace(budget, epsilon=None)
-        return plan_release(aggregator, self._shape(bench), budget, names=_NAMES)
+        return plan_release(aggregator, self._shape(bench), budget)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
         """Returns the release for a seed; no ledger is charged, as nobody is shown it."""
@@ -428,13 +427,10 @@ class PATEMethod(Method):
         groups = bench.dataset.private.num_groups
         num_protected = self.teacher.num_protected(priced.shape.num_teachers, groups)
         doubted = replace(priced, shape=replace(priced.shape, num_teachers=num_protected))
-        names = replace(_NAMES, num_teachers=f"'aggregators=[{self.name}@{{}}]'")
         try:
-            require_useful(
-                self.aggregator, doubted, budget, names=names, num_groups=groups, search=_SEARCH
-            )
+            require_useful(self.aggregator, doubted, budget, num_groups=groups, search=_SEARCH)
         except InvalidValue as error:
-            return str(error)
+            return comparison_of(self.name).line(error)
         return ""
 
     def _shape(self, bench: Bench) -> VoteShape:

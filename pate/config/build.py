@@ -82,10 +82,10 @@ def build(
     for module in trusted:
         if not _is_name(f"{module.rstrip('.')}.Class"):
             raise InvalidValue(
-                f"allowed_targets=[{module}]: expected names of modules, such as my_module."
+                "allowed_targets", f"[{module}]", rule="names of modules, such as my_module."
             )
     if not isinstance(plain, dict) or _TARGET not in plain:
-        raise InvalidValue(f"{slot}={plain}: expected a node with a _target_, the name of a class")
+        raise InvalidValue(slot, plain, rule="a node with a _target_, the name of a class")
     return _maker(plain, slot, kind_of_group(slot), trusted)(**arguments)
 
 
@@ -112,7 +112,7 @@ def maker(config: DictConfig) -> Callable[[str], Any]:
                 name = str(node[_TARGET]).rpartition(".")[2]
                 if name != "KernelTeacher":
                     rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
-                    raise InvalidValue(f"teacher={name}: expected {rule}")
+                    raise InvalidValue("teacher", name, rule=rule)
                 arguments["nonlinear"] = True
         if group == "aggregator":
             arguments["adjacency"] = Adjacency.parse(config.adjacency)
@@ -136,7 +136,7 @@ def _maker(
             and value is not None
         ):
             # of pickles
-            raise InvalidValue(f"{at}={value}: expected null: a cache of joblib's is read as code")
+            raise InvalidValue(at, value, rule="null: a cache of joblib's is read as code")
         if isinstance(value, dict) and _TARGET in value:
             return _maker(value, at, kind_within(within, name), trusted)
         if isinstance(value, dict):
@@ -150,9 +150,7 @@ def _maker(
     values: dict[str, Callable[[], Any]] = {}
     for name in (each for each in node if each != _TARGET):
         if not isinstance(name, str) or name.startswith("_"):
-            raise InvalidValue(
-                f"{path}.{name}: expected arguments of {cls.__name__} by their names"
-            )
+            raise InvalidValue(f"{path}.{name}", rule=f"arguments of {cls.__name__} by their names")
         values[name] = judged(node[name], name, f"{path}.{name}")
 
     def make(**arguments: Any) -> Any:
@@ -165,7 +163,7 @@ def _maker(
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
             raise InvalidValue(
-                f"{path}: expected settings that {cls.__name__} takes ({found})"
+                path, rule=f"settings that {cls.__name__} takes ({found})"
             ) from error
 
     return make
@@ -186,10 +184,10 @@ def _require_parameters(cls: type, path: str, given: Mapping[str, Any]) -> None:
             part = path.partition(".")[0]
             near = papers_words.hint(name, tuple(known), part=part) or nearest(name, tuple(known))
             rule = f"a key of {cls.__name__}: one of {', '.join(known)}{near}"
-            raise InvalidValue(f"{path}.{name}: expected {rule}")
+            raise InvalidValue(f"{path}.{name}", rule=rule)
     for name, each in known.items():
         if each.default is each.empty and name not in given:
-            raise InvalidValue(f"{path}.{name}: expected a value, {cls.__name__} assumes none")
+            raise InvalidValue(f"{path}.{name}", rule=f"a value, {cls.__name__} assumes none")
 
 
 @cache
@@ -237,7 +235,7 @@ def class_of(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
             if not (lacks := sorted(getattr(cls, "__abstractmethods__", ()))):
                 return cls
             rule = f"a class with {' and '.join(lacks)}"
-    raise InvalidValue(f"_target_={target}: expected {rule}")
+    raise InvalidValue("_target_", target, rule=rule)
 
 
 def located(target: str) -> type | None:

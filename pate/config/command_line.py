@@ -272,21 +272,21 @@ def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
     for word in words:
         name = word.partition("=")[0]
         if _NO_TEXT.search(word) or word.startswith(("=", "@")):
-            raise InvalidValue(f"{ascii(word)[1:-1]}: expected NAME=VALUE, text in UTF-8")
+            raise InvalidValue(ascii(word)[1:-1], rule="NAME=VALUE, text in UTF-8")
         if word.startswith("--e") and "--experimental-rerun".startswith(name):
-            raise InvalidValue(f"{word}: expected another option: a pickled configuration is code")
+            raise InvalidValue(word, rule="another option: a pickled configuration is code")
         if name.startswith("--") and not any(option.startswith(name) for option in options):
             near = nearest(name.lstrip("-").replace("-", "_").partition(".")[0], known)
-            raise InvalidValue(f"{word}: expected NAME=VALUE, without dashes{near}")
+            raise InvalidValue(word, rule=f"NAME=VALUE, without dashes{near}")
 
 
-def explain_choice(words: Iterable[str]) -> str | None:
-    """What is wrong with a group that was given something else than a name, such as null or a number."""
+def require_choices(words: Iterable[str]) -> None:
+    """Raises for a group that was given something else than a name, such as null or a number."""
     for word in words:
         group, _, value = word.partition("=")
-        if (known := members(group)) and value not in known:
-            return f"{word}: expected one of {', '.join(known)}"
-    return None
+        known = members(group)
+        if known and value not in known:
+            raise InvalidValue(group, value, rule=f"one of {', '.join(known)}")
 
 
 _HINTS = {
@@ -376,17 +376,17 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
         if key not in fields:
             near = papers_words.hint(key, tuple(fields), part="") or nearest(key, tuple(fields))
             rule = f"a key of the configuration, + or not: one of {', '.join(fields)}{near}"
-            raise InvalidValue(f"{key}: expected {rule}")
+            raise InvalidValue(key, rule=rule)
     for name, field in fields.items():
         if OmegaConf.is_missing(config, name):
             continue
         if name not in config:
-            rule = f"expected a value, found none; a file for --config-name begins with defaults: [{command}, _self_]"
-            raise InvalidValue(f"{name}: {rule}")
+            rule = f"a value, found none; a file for --config-name begins with defaults: [{command}, _self_]"
+            raise InvalidValue(name, rule=rule)
         is_part = name in GROUPS_OF_CLASSES and field.default == MISSING and field.type is Any
         if is_part and not isinstance(config[name], DictConfig):
             raise InvalidValue(
-                f"{name}={config[name]}: expected a _target_ and its settings, or {name}=NAME"
+                name, config[name], rule=f"a _target_ and its settings, or {name}=NAME"
             )
     waiting: list[Any] = [OmegaConf.to_container(config, resolve=False)]
     while waiting:
@@ -394,4 +394,4 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
         if isinstance(node, (dict, list)):
             waiting[:0] = node.values() if isinstance(node, dict) else node
         elif isinstance(node, str) and _NO_TEXT.search(node):
-            raise InvalidValue(f"{node!a}: expected text in UTF-8 without a zero byte")
+            raise InvalidValue(f"{node!a}", rule="text in UTF-8 without a zero byte")

@@ -29,7 +29,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from pate.config.build import parts_of_others
-from pate.config.command_line import expand_home, explain_choice
+from pate.config.command_line import expand_home, require_choices
 from pate.config.help_page import CONFIGURATION, folded, page_width, settings_of_parts
 from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, folder_of
 from pate.files.plain_yaml import plain_loader
@@ -130,20 +130,17 @@ class FileGuard(ConfigLoaderImpl):
             config = super().load_configuration(config_name, overrides, *how, **named)
         except RecursionError as error:
             rule = "files that do not include themselves, nor values too deep"
-            raise InvalidValue(f"defaults: expected {rule}") from error
+            raise InvalidValue("defaults", rule=rule) from error
         except _NO_SETTINGS as error:  # files or words that are not what Hydra takes them for
             *_, (frame, _) = traceback.walk_tb(error.__traceback__)
             if isinstance(error, InvalidValue) or str(frame.f_globals.get("__name__")).startswith(
                 "pate."
             ):
                 raise
-            line = (
-                explain_choice(overrides)
-                if str(error).startswith("Config group override")
-                else None
-            )
-            said = f"settings: expected what Hydra can compose ({type(error).__name__}: {error})"
-            raise InvalidValue(line or said) from error
+            if str(error).startswith("Config group override"):
+                require_choices(overrides)
+            rule = f"what Hydra can compose ({type(error).__name__}: {error})"
+            raise InvalidValue("settings", rule=rule) from error
         expand_home(config)
         return config
 
@@ -187,9 +184,7 @@ class _Files(ConfigRepository):
                 or type(error).__name__
             )
             line = "" if mark is None else f"line {mark.line + 1}: "
-            raise InvalidValue(
-                f"file={file}: expected settings in YAML ({line}{reason})"
-            ) from error
+            raise InvalidValue("file", file, rule=f"settings in YAML ({line}{reason})") from error
 
 
 def _is_ours(source: str, path: str) -> bool:
@@ -205,20 +200,20 @@ def _require_harmless(loaded: ConfigResult, name: str) -> None:
     plain = OmegaConf.to_container(loaded.config, resolve=False)
     content: dict[Any, Any] = plain if isinstance(plain, dict) else {}
     file = f"{loaded.path.removeprefix('file://')}/{name}.yaml"
-    rule = f"expected it on the command line alone, found it in {file}"
+    rule = f"it on the command line alone, found it in {file}"
     if "hydra" in content:
         inner = content["hydra"]
         key = f"hydra.{min(map(str, inner))}" if isinstance(inner, dict) and inner else "hydra"
-        raise InvalidValue(f"{key}: {rule}: what it names is code that Hydra runs")
+        raise InvalidValue(key, rule=f"{rule}: what it names is code that Hydra runs")
     if allowed := content.get("allowed_targets"):
         shown = ",".join(map(str, allowed)) if isinstance(allowed, list) else allowed
-        raise InvalidValue(
-            f"allowed_targets=[{shown}]: {rule}: it says which modules may be loaded"
-        )
+        rule = f"{rule}: it says which modules may be loaded"
+        raise InvalidValue("allowed_targets", f"[{shown}]", rule=rule)
     engine = content.get("engine")
     if isinstance(engine, dict) and (address := engine.get("address")) not in (
         None,
         "auto",
         "local",
     ):
-        raise InvalidValue(f"engine.address={address}: {rule}: private records are sent there")
+        rule = f"{rule}: private records are sent there"
+        raise InvalidValue("engine.address", address, rule=rule)

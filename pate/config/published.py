@@ -80,7 +80,7 @@ def with_student(text: str, student: Mapping[str, Any]) -> str:
     """The settings of a release, as `release_settings` gives them, with those of the student that was trained on it."""
     public = read_yaml(text, "config.yaml", "YAML as pate-release writes it")
     if not isinstance(public, dict):
-        raise InvalidValue("config.yaml: expected settings as pate-release writes them")
+        raise InvalidValue("config.yaml", rule="settings as pate-release writes them")
     return _text(public | {"student": _component(student)})
 
 
@@ -97,7 +97,7 @@ def told_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, 
         key = str(path[1]) if len(path) > 1 else ""
         if (group in _TOLD and key != "cache") or (group == "data" and key in ("", *_NAMED)):
             rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
-            raise InvalidValue(f"{'.'.join(map(str, path))}: expected {rule}")
+            raise InvalidValue(".".join(map(str, path)), rule=rule)
         if group == "data" and group in told:
             told["data"] = {name: value for name, value in told["data"].items() if name != key}
     return told

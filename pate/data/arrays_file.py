@@ -90,7 +90,7 @@ class Arrays:
         if 0 < len(grouped) < len(SPLITS):
             lacking = next(split for split in SPLITS if split not in grouped)
             raise InvalidValue(
-                f"data.{lacking}: expected also the array groups, as data.{grouped[0]} has it"
+                f"data.{lacking}", rule=f"also the array groups, as data.{grouped[0]} has it"
             )
         num_rows_and_labels = len(files["public"]["inputs"]), *files["private"]["labels"].shape[1:]
         # not known to `Dataset` where all are False
@@ -206,7 +206,7 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     wrong = 0 if labels.dtype == np.bool_ else int((~np.isin(labels, (0, 1))).any(axis=1).sum())
     if wrong:
         raise InvalidValue(
-            f"{name}.labels: expected 0 and 1, {wrong} of {len(labels)} rows hold something else"
+            f"{name}.labels", rule=f"0 and 1, {wrong} of {len(labels)} rows hold something else"
         )
     for column in ("ids", "groups", "budgets"):
         length = len(arrays.get(column, inputs))
@@ -225,6 +225,6 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     if not all(np.isfinite(block).all() for block in row_blocks(numbers)):
         bad = int((~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1).sum())
         raise InvalidValue(
-            f"{name}.inputs: expected finite numbers, {bad} of {len(numbers)} rows have others"
+            f"{name}.inputs", rule=f"finite numbers, {bad} of {len(numbers)} rows have others"
         )
     return Split(numbers, labels.astype(np.bool_, copy=False), ids, groups)

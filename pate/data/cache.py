@@ -111,7 +111,7 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise
         rule = f"a folder that can be written, here or elsewhere ({error.strerror})"
-        raise InvalidValue(f"{setting}={folder}: expected {rule}") from error
+        raise InvalidValue(setting, folder, rule=rule) from error
 
 
 def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]) -> None:

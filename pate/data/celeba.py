@@ -22,7 +22,6 @@ from pate.data.pictures import UNREADABLE, read_picture
 from pate.files.disk import file_identity
 from pate.validation import (
     InvalidValue,
-    printable,
     require,
     require_choice,
     require_count,
@@ -104,7 +103,7 @@ def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray
         numbers[row[0]] = int(row[1])
     if lacking := [file for file in files if file not in numbers]:
         raise InvalidValue(
-            f"{stem}={lacking[0]}: expected a row for each image of {ATTRIBUTES}, found none"
+            stem, lacking[0], rule=f"a row for each image of {ATTRIBUTES}, found none"
         )
     return np.array([numbers[file] for file in files], dtype=np.int64), len(numbers) - len(files)
 
@@ -119,7 +118,7 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
     path = find_table(folder, stem)
     if path is None:
         rule = f"{stem}.txt or {stem}.csv in it, from where the photographs came from"
-        raise InvalidValue(f"data.root={folder}: expected {rule}")
+        raise InvalidValue("data.root", folder, rule=rule)
     lines = [
         line
         for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
@@ -132,7 +131,7 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
         rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True)) or [[""]]
     except csv.Error as error:
         raise InvalidValue(
-            f"{path}={error}: expected a list of images, separated by commas"
+            str(path), error, rule="a list of images, separated by commas"
         ) from error
     rows = [[field.strip() for field in row] for row in rows]
     # Numbers in front, without a name, as pandas writes those of its rows.
@@ -177,7 +176,8 @@ def _find_photographs(
     for name in (name for name in names if name in stamps):
         if identities[name] in taken:  # otherwise one picture could be private and public
             raise InvalidValue(
-                f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it"
+                f"{IMAGES}/{name}",
+                rule="one row for each photograph, two names of the list mean it",
             )
         taken.add(identities[name])
     return images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64)
@@ -219,7 +219,7 @@ def decode_images(
             else "a readable image of 8 bits a channel"
         )
         rule = f"{rule}; fetch it again, or remove it: a missing one is passed over"
-        raise InvalidValue(f"image={names}: expected {rule}") from first
+        raise InvalidValue("image", names, rule=rule) from first
     return images
 
 
@@ -271,12 +271,11 @@ class CelebA:
         attributes = read_attributes(folder)
         if attributes.announced != len(attributes.files):
             rule = f"{len(attributes.files)}, the rows that follow"
-            self._lacks(f"{ATTRIBUTES} line 1={attributes.announced}: expected {rule}")
+            self._lacks(f"{ATTRIBUTES} line 1", attributes.announced, rule)
         split_of, num_extra = read_numbers(folder, SPLITS, attributes.files)
         if num_extra:
-            self._lacks(
-                f"{ATTRIBUTES}={len(split_of)} images: expected also the {num_extra} that only {SPLITS} lists"
-            )
+            rule = f"also the {num_extra} that only {SPLITS} lists"
+            self._lacks(ATTRIBUTES, f"{len(split_of)} images", rule)
         for row in np.flatnonzero(split_of > max(_OFFICIAL.values()))[:1]:
             rule = "0 (training), 1 (validation) or 2 (test)"
             require(False, f"{SPLITS} row {attributes.files[row]}", split_of[row], rule)
@@ -341,7 +340,7 @@ class CelebA:
             if find_table(folder, ATTRIBUTES):
                 return folder
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
-        raise InvalidValue(f"data.root={self.root}: expected {rule}")
+        raise InvalidValue("data.root", self.root, rule=rule)
 
     def _rows(
         self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]
@@ -352,12 +351,13 @@ class CelebA:
         require(len(rows) > 0, "data.root", self.root, rule)
         if len(rows) < count:
             rule = f"all {count} listed photographs of the {role} split, {count - len(rows)} are missing"
-            self._lacks(f"data.root={self.root}: expected {rule}")
+            self._lacks("data.root", self.root, rule)
         return rows[: self.limit]
 
-    def _lacks(self, message: str) -> None:
+    def _lacks(self, name: str, value: object, rule: str) -> None:
+        """Refuses photographs that are missing, or says so and goes on."""
         if self.missing == "error":
-            raise InvalidValue(f"{message}; data.missing=skip goes on with what is there")
-        _log.warning(
-            "%s; going on with what is there (data.missing=error refuses)", printable(message)
-        )
+            rule = f"{rule}; data.missing=skip goes on with what is there"
+            raise InvalidValue(name, value, rule=rule)
+        line = InvalidValue(name, value, rule=rule)
+        _log.warning("%s; going on with what is there (data.missing=error refuses)", line)

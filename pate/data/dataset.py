@@ -527,7 +527,7 @@ class Dataset:
                     getattr(ids, f"{unit}_ids"), getattr(other_ids, f"{unit}_ids")
                 ):
                     overlap = f"found {shared} in {first} and {second}"
-                    raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {overlap}")
+                    raise InvalidValue(f"{unit}_ids", rule=f"each {unit} in one split, {overlap}")
         if self.budgets is not None:
             require(
                 self.weights is None,
@@ -545,7 +545,7 @@ class Dataset:
             pairs = set(zip(self.private.group_ids.tolist(), self.budgets, strict=True))
             if mixed := sum(count > 1 for count in Counter(group for group, _ in pairs).values()):
                 rule = f"one class in all records of a group, {mixed} groups have several"
-                raise InvalidValue(f"data.budget: expected {rule}")
+                raise InvalidValue("data.budget", rule=rule)
         if self.public_ids is not None:
             good = self.public_ids.dtype.kind in "iuU" and self.public_ids.shape == (
                 len(self.public),
@@ -645,7 +645,7 @@ class Dataset:
         for repeated in np.flatnonzero(np.diff(split.record_ids[order]) == 0)[:1]:
             first, second = order[repeated : repeated + 2].tolist()
             raise InvalidValue(
-                f"{name}.record_ids: expected each record once, rows {first} and {second} are one"
+                f"{name}.record_ids", rule=f"each record once, rows {first} and {second} are one"
             )
         if self.kind == "images" and isinstance(split.inputs, np.ndarray):
             inside = (split.inputs >= 0) & (split.inputs <= 1)
@@ -664,7 +664,7 @@ def require_files_apart(paths: Mapping[str, Path | str]) -> None:
 def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
     """Returns what a reader gave; raises where it is no data set, or groups count differently and may not."""
     if not isinstance(loaded, Dataset):
-        raise InvalidValue(f"load()={type(loaded).__name__}: expected a pate.data.Dataset")
+        raise InvalidValue("load()", type(loaded).__name__, rule="a pate.data.Dataset")
     if not weighted:
         require(loaded.budgets is None, "data.budget", "several", PLAIN)
         require(

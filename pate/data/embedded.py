@@ -219,7 +219,7 @@ class Yeast:
             ]
         if not paths:
             raise InvalidValue(
-                f"data=yeast: expected a file of the package river: {how_to_install('yeast')}"
+                "data", "yeast", rule=f"a file of the package river: {how_to_install('yeast')}"
             )
         names, inputs, labels = _read_genes(paths[0])
         held_out = self.num_public + self.num_test
@@ -251,6 +251,6 @@ def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArr
     except (OSError, ValueError, LookupError, EOFError) as error:
         rule = "a readable CSV file, in each row as many finite numbers as the header says"
         columns = f"columns {_LABEL_PREFIX}1, … are labels of 0 and 1, all others features"
-        raise InvalidValue(f"data.path={path}: expected {rule}; {columns}") from error
+        raise InvalidValue("data.path", path, rule=f"{rule}; {columns}") from error
     label_names = tuple(np.array(names)[is_label].tolist())
     return label_names, table[:, ~is_label].astype(np.float32), labels.astype(np.bool_)

@@ -188,14 +188,14 @@ class HuggingFace(TextReader):
             )
         except Exception as error:  # of many libraries: files, connections, formats
             rule = f"a folder that DatasetDict.save_to_disk wrote, or a data set of the hub ({type(error).__name__})"
-            raise InvalidValue(f"data.path={self.path}: expected {rule}") from error
+            raise InvalidValue("data.path", self.path, rule=rule) from error
         split_names = tuple(map(str, opened)) if isinstance(opened, dict) else ()
         for split in SPLITS:
             split_name = getattr(self, split)
             if split_name not in split_names:
                 listed = ", ".join(split_names) or "of a DatasetDict"
                 rule = f"one of the splits {listed}{nearest(split_name, split_names)}"
-                raise InvalidValue(f"data.{split}={split_name}: expected {rule}")
+                raise InvalidValue(f"data.{split}", split_name, rule=rule)
         return {split: opened[getattr(self, split)] for split in SPLITS}
 
     @cached_property

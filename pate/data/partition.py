@@ -97,7 +97,7 @@ class Partition:
             )[:1]:
                 first, second = sorted(order[broken : broken + 2].tolist())
                 rows = f"found two, in rows {first} and {second}"
-                raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, {rows}")
+                raise InvalidValue(f"{unit}_ids", rule=f"one teacher a {unit}, {rows}")
         sizes = self.sizes()
         require(
             bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none"
@@ -130,7 +130,7 @@ class Partition:
             digest = content["sha256"]
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InvalidValue(
-                f"manifest={type(error).__name__}: expected the JSON that to_json writes"
+                "manifest", type(error).__name__, rule="the JSON that to_json writes"
             ) from error
         is_whole = len({len(column) for column in columns}) == 1 and digest == _digest(
             num_teachers, columns

@@ -63,10 +63,8 @@ def read_picture(
     except InvalidValue:
         raise
     except (*_DAMAGE, Image.DecompressionBombError) as error:
-        raise InvalidValue(f"{name}: expected {UNREADABLE}") from error
-    raise InvalidValue(
-        f"{name}={type(picture).__name__}: expected the file of a picture, or a PIL image"
-    )
+        raise InvalidValue(name, rule=UNREADABLE) from error
+    raise InvalidValue(name, type(picture).__name__, rule="the file of a picture, or a PIL image")
 
 
 def _read(image: Image, name: str, channels: int, white: float | None, needs_white: bool) -> Image:
@@ -76,7 +74,7 @@ def _read(image: Image, name: str, channels: int, white: float | None, needs_whi
     upright = ImageOps.exif_transpose(image)
     if upright.mode.startswith(_DEEP):
         if white is None and needs_white:
-            raise InvalidValue(f"{name}: expected {_UNKNOWN_WHITE}")
+            raise InvalidValue(name, rule=_UNKNOWN_WHITE)
         return _of_8_bits(upright, name, white).convert(MODES[channels])
     if upright.mode in _TRANSPARENT or "transparency" in upright.info:
         if upright.mode == "La":  # PIL converts it to this alone
@@ -95,7 +93,7 @@ def _require_white_of_colors(image: Image, name: str, white: float | None) -> No
     ) and not image.mode.startswith(_DEEP)
     if of_16_bits and white not in (None, _WHITE_OF_16_BITS):
         rule = f"data.white={_WHITE_OF_16_BITS} beside colors of 16 bits; others are converted to 8 bits"
-        raise InvalidValue(f"{name}: expected {rule}")
+        raise InvalidValue(name, rule=rule)
 
 
 def _of_8_bits(image: Image, name: str, white: float | None) -> Image:
@@ -110,7 +108,7 @@ def _of_8_bits(image: Image, name: str, white: float | None) -> Image:
         levels = np.where(levels == hidden, white, levels)  # the background's
     if not ((levels >= 0) & (levels <= white)).all():
         raise InvalidValue(
-            f"{name}: expected levels from 0 to data.white={white:g}, which a picture exceeds"
+            name, rule=f"levels from 0 to data.white={white:g}, which a picture exceeds"
         )
     scaled = np.rint(levels * (_WHITE_OF_BYTES / white))
     return Image.fromarray(scaled.astype(np.uint8))
@@ -122,7 +120,7 @@ def _likely_white(mode: str, levels: NDArray[np.float64], name: str) -> float:
     for white in whites:
         if ((levels >= 0) & (levels <= white)).all():
             return white
-    raise InvalidValue(f"{name}: expected {_UNKNOWN_WHITE}")
+    raise InvalidValue(name, rule=_UNKNOWN_WHITE)
 
 
 def require_image_levels(name: str, images: NDArray[Any]) -> None:

@@ -501,7 +501,7 @@ class FaceCopy:
                 if name[-8:] != ".partial"
             )
             if names:
-                raise InvalidValue(f"output={folder}: expected {rule}, found {names[0]}")
+                raise InvalidValue("output", folder, rule=f"{rule}, found {names[0]}")
             self._note(make_folder(folder), 0)
         content = read_json(
             folder / MARKER,
@@ -512,7 +512,7 @@ class FaceCopy:
         if found := ", ".join(
             f"{key}={content.get(key)}" for key in settings if content.get(key) != settings[key]
         ):
-            raise InvalidValue(f"output={folder}: expected {rule}, found {found}")
+            raise InvalidValue("output", folder, rule=f"{rule}, found {found}")
         remove_partials(folder, (r"\w+\.(?:txt|csv)", re.escape(MARKER)))
         return int(content["blocks_written"])
 

@@ -55,7 +55,7 @@ _AT_ONCE = 32  # texts that one core encodes between two reports
 _LONGEST_REASON = 200
 _MEAN = "pooling_mode_mean_tokens"
 _FIRST = "pooling_mode_cls_token"
-_SEVERAL = "data.text: expected several public texts, features are fitted on them"
+_SEVERAL = "several public texts, features are fitted on them"
 WEIGHTS = {  # what `features.weights` is, by kind
     "static": "a file of word vectors such as glove.txt, or a folder with model.safetensors and tokenizer.json",
     "encoder": "an .onnx file, or a folder with model.onnx and tokenizer.json or of sentence-transformers",
@@ -296,7 +296,7 @@ class TfidfVectors(TextVectors):
             words, buckets, frequency = _frequent(sample, advance)
         if not words:
             raise InvalidValue(
-                "data.text: expected public texts that share words, features are fitted on them"
+                "data.text", rule="public texts that share words, features are fitted on them"
             )
         idf = np.log((1 + len(sample)) / (1 + frequency)) + 1
         origin = _origin(sample)
@@ -308,7 +308,7 @@ class TfidfVectors(TextVectors):
             matrix = _stacked(lambda block: vectors.weighted(block)[0], sample, advance)
             count = min(dimension, min(matrix.shape) - 1)
             if count < 1:
-                raise InvalidValue(_SEVERAL)
+                raise InvalidValue("data.text", rule=_SEVERAL)
             with np.errstate(invalid="ignore"):  # of texts that are all alike
                 decomposition = TruncatedSVD(count, n_iter=4, random_state=seed).fit(matrix)
             is_long = (
@@ -528,7 +528,7 @@ class EncoderVectors(TextVectors):
             raise
         except WRONG as error:
             raise InvalidValue(
-                f"features.weights={weights.place}: expected {WEIGHTS['encoder']} ({error})"
+                "features.weights", weights.place, rule=f"{WEIGHTS['encoder']} ({error})"
             ) from error
         center, components = _directions(np.concatenate([*blocks] or [np.zeros((0, 1))]), dimension)
         arrays |= {"center": center, "components": components}
@@ -631,7 +631,7 @@ def read_vectors(place: Path) -> tuple[list[str], NDArray[Any], list[str | None]
     except (OSError, *WRONG) as error:
         reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
         raise InvalidValue(
-            f"features.weights={place}: expected {WEIGHTS['static']} ({reason})"
+            "features.weights", place, rule=f"{WEIGHTS['static']} ({reason})"
         ) from error
     return vectors
 
@@ -717,7 +717,7 @@ def _encoder_of(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, An
         modes <= {_MEAN} or modes == {_FIRST}
     )
     if model is None and not parts:
-        raise InvalidValue(f"features.weights={place}: expected {WEIGHTS['encoder']}")
+        raise InvalidValue("features.weights", place, rule=WEIGHTS["encoder"])
     settings = {
         "name": place.resolve().name,
         "sha256": weights.sha256,
@@ -794,7 +794,7 @@ def _package(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise MissingPackage(
-            f"features.kind=encoder: expected the package {name}: {how_to_install('text')}"
+            "features.kind", "encoder", rule=f"the package {name}: {how_to_install('text')}"
         ) from error
 
 
@@ -818,13 +818,13 @@ def _directions(
     """The mean `[d]` of rows that are not 0, and the directions `[d, k]` in which these vary most."""
     rows = rows[rows.any(axis=1)]
     if len(rows) < 2:
-        raise InvalidValue(_SEVERAL)
+        raise InvalidValue("data.text", rule=_SEVERAL)
     center = rows.mean(axis=0)
     with one_blas_thread():
         variances, directions = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
     chosen = np.flatnonzero(variances > max(_NO_LENGTH**2 * variances[-1], 1e-12))[::-1][:dimension]
     if not len(chosen):
-        raise InvalidValue(_SEVERAL)
+        raise InvalidValue("data.text", rule=_SEVERAL)
     return center, np.ascontiguousarray(directions[:, chosen])
 
 

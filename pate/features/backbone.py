@@ -77,7 +77,7 @@ def net_of(name: str) -> Net:
             return _without_head(name, network, (tuple(wants["mean"]), tuple(wants["std"])))
     rule = f"{IN_A_PACKAGE}, or a model of torchvision (or of timm, once it is installed)"
     raise InvalidValue(
-        f"features.model={name}: expected {rule}{nearest(name, (IN_A_PACKAGE, *known))}"
+        "features.model", name, rule=f"{rule}{nearest(name, (IN_A_PACKAGE, *known))}"
     )
 
 
@@ -123,7 +123,7 @@ def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
     except Exception as error:  # of files, and what a damaged pickle raises
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:100]
         raise InvalidValue(
-            f"features.weights={path}: expected a file of weights ({reason})"
+            "features.weights", path, rule=f"a file of weights ({reason})"
         ) from error
     shapes = net.shapes
     wrong = [
@@ -134,7 +134,7 @@ def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
     strangers = (key for key in tensors if key not in shapes and not key.startswith(f"{net.head}."))
     if wrong := [*wrong, *(key for key in strangers if tensors[key].is_floating_point())]:
         reason = f"{len(wrong)} of {len(shapes)} are not so, or of others; {wrong[0]}"
-        raise InvalidValue(f"features.weights={path}: expected weights of {name} ({reason})")
+        raise InvalidValue("features.weights", path, rule=f"weights of {name} ({reason})")
     arrays = {key: tensors[key].float().numpy() for key in shapes}
     bad = next((key for key, array in arrays.items() if not np.isfinite(array).all()), None)
     require(bad is None, "features.weights", path, f"finite numbers, {bad} holds others")
@@ -157,7 +157,7 @@ def _without_head(
 
 
 def _package(name: str) -> Any:
-    require_extra(f"features.model={IN_A_PACKAGE}", "backbone")
+    require_extra("features.model", "backbone", IN_A_PACKAGE)
     return import_module(name)
 
 
@@ -249,7 +249,7 @@ class Backbone(Features):
         except (RuntimeError, ValueError, AssertionError) as error:
             size = extractor.settings["image_size"]
             rule = f"a size that {self.model} takes ({str(error).splitlines()[0][:80]})"
-            raise InvalidValue(f"features.image_size={size}: expected {rule}") from error
+            raise InvalidValue("features.image_size", size, rule=rule) from error
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> BackboneExtractor:
         """Fits directions to the network's vectors of public pictures."""

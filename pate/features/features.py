@@ -191,7 +191,7 @@ class Extractor(Fitted):
             spread = np.sqrt(np.einsum("ij,ij->j", standard, standard) / np.float32(len(standard)))
             if not (spread > _SMALLEST_STD).any():
                 raise InvalidValue(
-                    "data: expected public pictures that differ, features are fitted on them"
+                    "data", rule="public pictures that differ, features are fitted on them"
                 )
             weight = np.where(
                 spread > _SMALLEST_STD, 1 / np.maximum(spread, _SMALLEST_STD), 0
@@ -329,7 +329,7 @@ class Text(Features):
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
         """Raises `InvalidValue`: pictures have no texts."""
-        raise InvalidValue("features=text: expected data with texts, and these are pictures")
+        raise InvalidValue("features", "text", rule="data with texts, and these are pictures")
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
         """Raises `TypeError`: pictures have no texts."""
@@ -339,7 +339,7 @@ class Text(Features):
         """The same reader of data, whose texts become vectors so; raises where it has none."""
         if not isinstance(data, TextReader) or not getattr(data, "text", True):
             raise InvalidValue(
-                "features=text: expected a column of texts, 'data.text=[NAME]'; or data=wordnet"
+                "features", "text", rule="a column of texts, 'data.text=[NAME]'; or data=wordnet"
             )
         return data.with_text(partial(self.vectors_of, Path(cache).expanduser()))
 
@@ -410,9 +410,7 @@ class ExtractedForm(Preprocessing):
             shown = given.astype(np.float32)
             return self.extractor.features_of(shown / _WHITE if given.dtype == np.uint8 else shown)
         if self.pictures is None:
-            raise InvalidValue(
-                f"data={type(given).__name__}: expected an array of pictures {shape}"
-            )
+            raise InvalidValue("data", type(given).__name__, rule=f"an array of pictures {shape}")
         return self.extractor.features_of(self.pictures.inputs(given))
 
     def plain(self) -> dict[str, Any]:  # the arrays are in the file beside
@@ -468,7 +466,7 @@ class FeaturedData:
         dataset = read(self.data, stage)
         if dataset.kind != "images":
             rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
-            raise InvalidValue(f"features={type(self.features).__name__.lower()}: expected {rule}")
+            raise InvalidValue("features", type(self.features).__name__.lower(), rule=rule)
         pictures = PublicPictures(dataset, self.features.most_pictures)
         self.features.check(pictures.shape)
         name = f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"

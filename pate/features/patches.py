@@ -87,7 +87,7 @@ def _sampled(pictures: PublicPictures, size: int, count: int, rng: np.random.Gen
     rows = np.concatenate(found).astype(np.float32)
     if len(rows) < 2:
         raise InvalidValue(
-            "data: expected public pictures that show something, features are fitted on them"
+            "data", rule="public pictures that show something, features are fitted on them"
         )
     return rows
 

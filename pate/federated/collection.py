@@ -118,7 +118,7 @@ class Collection:
             return votes
         if aggregator.adjacency is Adjacency.ADD_REMOVE and aggregator.input_form != "counts":
             rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
-            raise InvalidValue(f"adjacency=add_remove: expected {rule}; or max_absent=0")
+            raise InvalidValue("adjacency", "add_remove", rule=f"{rule}; or max_absent=0")
         return AbsentVotes(votes, missing, first_label=aggregator.single_label)
 
 
@@ -184,7 +184,10 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
                 pass
     except InvalidValue as error:
         os.unlink(path)
-        raise InvalidValue(str(error).replace(f"file={path}: ", "")) from error
+        if error.name != "file":
+            raise
+        # the file is gone, and its name says nothing to the holder
+        raise InvalidValue("votes", rule=error.rule) from error
     return file
 
 

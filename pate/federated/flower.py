@@ -92,7 +92,7 @@ def holder_name(context: Context) -> str:
     if "partition-id" in node_settings:
         return str(int(node_settings["partition-id"]) + 1)
     raise InvalidValue(
-        "holder: expected a name in the node's configuration, --node-config 'holder=\"NAME\"'"
+        "holder", rule="a name in the node's configuration, --node-config 'holder=\"NAME\"'"
     )
 
 
@@ -200,7 +200,7 @@ def _answer(
         try:
             asked = _field(message, _ASKED[kind])
             if not isinstance(asked, bytes):
-                raise InvalidValue(f"message: expected a {_ASKED[kind]}")
+                raise InvalidValue("message", rule=f"a {_ASKED[kind]}")
             reply["votes"] = make(*plans(name), asked)
         except Exception as error:
             logging.getLogger(__name__).exception("holder=%s: no answer", name)
@@ -275,7 +275,8 @@ def _answered(
             require(earlier in (None, active), "holders in the sum", "others", rule)
     except Exception as error:  # its words may hold anything
         logging.getLogger(__name__).exception("holder=%s: no part in the sum", name)
-        raise InvalidValue(f"holder={name}: its app failed ({type(error).__name__})") from None
+        rule = f"an app that answers, and it failed ({type(error).__name__})"
+        raise InvalidValue("holder", name, rule=rule) from None
     return answer
 
 
@@ -463,7 +464,7 @@ def secure_sum(
     )(grid, legacy)
     if strategy.average is None:
         raise InvalidValue(
-            f"holders present: expected at least {terms.least}; with fewer no sum can be opened"
+            "holders present", rule=f"at least {terms.least}; with fewer no sum can be opened"
         )
     holders = strategy.holders
     effect = "their sum cannot be taken apart"

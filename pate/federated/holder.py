@@ -114,7 +114,7 @@ def opening_of(question: Question, folder: Path) -> Request:
         _keep(path, question.to_bytes())
     opening = Question.from_bytes(path.read_bytes()).opening if os.path.lexists(path) else None
     if opening is None or opening.digest != question.asked:
-        raise InvalidValue("question: expected one after an opening that this holder has answered")
+        raise InvalidValue("question", rule="one after an opening that this holder has answered")
     return opening
 
 

@@ -52,7 +52,7 @@ def expected(name: str, rule: str) -> Iterator[None]:
     except InvalidValue:
         raise
     except (*UNREADABLE, OSError):
-        raise InvalidValue(f"{name}: expected {rule}") from None
+        raise InvalidValue(name, rule=rule) from None
 
 
 def require_head(head: VoteManifest, queries: str, **wanted: Any) -> None:
@@ -149,19 +149,21 @@ def counted(
     refused = {name: f"holder={name}: no answer" for name in roll.holders}
     for each in all_contributions:
         is_known = each.holder in roll.holders
-        try:
-            if not is_known:
-                raise InvalidValue("expected a holder on the roll")
-            if answers[each.holder] > 1:
-                raise InvalidValue(
-                    f"expected one answer, and {answers[each.holder]} came in its name"
-                )
-            if each.votes is None:
-                raise InvalidValue(each.problem)
-            answer_of[each.holder] = read(each.holder, each.votes)
-        # a stranger's name and words can be anything: what a line can show
-        except InvalidValue as error:
-            line = f"holder={each.holder if is_known else each.holder[:_SHOWN]}: {error}"
+        problem = ""
+        if not is_known:
+            problem = "expected a holder on the roll"
+        elif answers[each.holder] > 1:
+            problem = f"expected one answer, and {answers[each.holder]} came in its name"
+        elif each.votes is None:
+            problem = each.problem
+        else:
+            try:
+                answer_of[each.holder] = read(each.holder, each.votes)
+            except InvalidValue as error:
+                problem = str(error)
+        if problem:
+            # a stranger's name and words can be anything: what a line can show
+            line = f"holder={each.holder if is_known else each.holder[:_SHOWN]}: {problem}"
             refused[each.holder if is_known else "another"] = "".join(
                 c if c.isprintable() else " " for c in line
             )
@@ -318,7 +320,7 @@ class Question:
             good = sizes["k"] <= sizes["d"] and sizes["D"] - sizes["k"] in (1, 2)
             good = good and float(np.abs(self.state["projection"]).max(initial=0.0)) >= _SIZE[0]
         if not good:
-            raise InvalidValue(f"question: expected {_RULE}")
+            raise InvalidValue("question", rule=_RULE)
         require_count("question.num_labels", self.num_labels)
         for name, value in self.state.items():
             low, high = forms[name][1]
@@ -392,7 +394,7 @@ class Question:
             ) <= num_teachers * self.reach * (1 + 1e-9)
         rule = f"one of {num_teachers} teachers, each within its clip; this one is longer"
         if not good:
-            raise InvalidValue(f"sum: expected {rule}")
+            raise InvalidValue("sum", rule=rule)
 
     def require_of(self, opening: Request) -> None:
         """Raises for a question that is not about the labels and samples of its opening."""

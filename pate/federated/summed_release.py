@@ -159,7 +159,7 @@ class SumTerms:
         """The numbers as floats that are the same; raises where one is too large, since it would be cut in silence."""
         if np.abs(numbers).max(initial=0) > self.most:
             raise InvalidValue(
-                f"counts: expected numbers of at most {self.most}, the terms of the sum"
+                "counts", rule=f"numbers of at most {self.most}, the terms of the sum"
             )
         return numbers.astype(np.float64)
 
@@ -171,7 +171,7 @@ class SumTerms:
         total = np.rint(scaled)
         if not ((np.abs(scaled - total) < 1e-3) & (np.abs(total) <= self.most * present)).all():
             raise InvalidValue(
-                "sum: expected whole numbers within the terms; some holder kept to others"
+                "sum", rule="whole numbers within the terms; some holder kept to others"
             )
         return total.astype(np.int64)
 
@@ -260,7 +260,7 @@ class HolderSum:
                 rule = (
                     "a request that was not answered before: a second noisy sum is a second release"
                 )
-                raise InvalidValue(f"request: expected {rule}")
+                raise InvalidValue("request", rule=rule)
             num_others = len(list(folder.glob("answered-*")))
             rule = f"at most {self.max_answers}, the max_answers of this holder"
             require(
@@ -610,7 +610,7 @@ class AskedVotes(SumsAlone, ShareSums):
         names = sorted({head.dataset for head in self.heads})
         if len(names) > 1:
             raise InvalidValue(
-                f"dataset={', '.join(names)}: expected one name for the data of all holders"
+                "dataset", ", ".join(names), rule="one name for the data of all holders"
             )
         self.num_teachers = self.roll.num_teachers
         self.num_labels = opening.num_labels
@@ -661,7 +661,7 @@ class AskedVotes(SumsAlone, ShareSums):
         digests = read_text(path, rule=rule, remedy=_LATER).split() if os.path.lexists(path) else []
         if name in digests[:-1]:
             raise InvalidValue(
-                f"inbox={self.folder / name}: expected the sum that later questions rest on; {_LATER}"
+                "inbox", self.folder / name, rule=f"the sum that later questions rest on; {_LATER}"
             )
         if name not in digests:
             write_text(path, "\n".join([*digests, name]) + "\n")

@@ -17,6 +17,7 @@ from typing import IO, Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.errors import UNSAID
 from pate.files.values import from_json, to_json
 from pate.validation import InvalidValue
 
@@ -46,10 +47,14 @@ class DamagedFile(InvalidValue):
     """A file that is not what was written: gone, torn, altered, of another form, or something else under its name."""
 
 
-def require_posix(name: str, instead: str = "aggregators and accountants work here, too") -> None:
+def require_posix(
+    name: str,
+    value: object = UNSAID,
+    instead: str = "aggregators and accountants work here, too",
+) -> None:
     """Raises where the system has no locks, owners and modes of POSIX; ends with what works there."""
     if fcntl is None:
-        raise InvalidValue(f"{name}: expected a POSIX system, such as Linux or macOS; {instead}")
+        raise InvalidValue(name, value, rule=f"a POSIX system, such as Linux or macOS; {instead}")
 
 
 @contextmanager
@@ -138,7 +143,7 @@ def require_no_links(folder: Path, name: str) -> None:
             if os.path.islink(path):
                 relative = os.path.relpath(path, folder)
                 raise InvalidValue(
-                    f"{name}={folder}: expected no links in it, found {relative}; remove that"
+                    name, folder, rule=f"no links in it, found {relative}; remove that"
                 )
 
 
@@ -183,8 +188,8 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
     Raises `BlockingIOError` where another process holds it and `wait` is false, `InvalidValue` where it is no file.
     """
-    require_posix(f"lock={path}")
-    strange = InvalidValue(f"lock={path}: expected a lock file or none; remove what has its name")
+    require_posix("lock", path)
+    strange = InvalidValue("lock", path, rule="a lock file or none; remove what has its name")
     held = False
     # another process may remove the file that was opened: the one that has the name now counts
     while not held:
@@ -214,19 +219,19 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 def read_secret(path: Path, *, remedy: str) -> str:
     """The text of a file that only its owner, who is the user of this process, could read or write; or raises."""
-    require_posix(f"secret={path}")
-    rule = f"expected a file of user {os.geteuid()}, who runs this, and of mode 0600, so that nobody else knows it"
+    require_posix("secret", path)
+    rule = f"a file of user {os.geteuid()}, who runs this, and of mode 0600, so that nobody else knows it"
     try:
         descriptor = os.open(path, os.O_RDONLY | PLAIN_FILE)
     except OSError as error:
-        raise InvalidValue(f"secret={path}: {rule} ({error.strerror}); {remedy}") from error
+        rule = f"{rule} ({error.strerror}); {remedy}"
+        raise InvalidValue("secret", path, rule=rule) from error
     try:
         status = os.fstat(descriptor)
         if status.st_mode != stat.S_IFREG | OWNERS_FILE or status.st_uid != os.geteuid():
             found = f"found mode {status.st_mode:o} of user {status.st_uid}"
-            raise InvalidValue(
-                f"secret={path}: {rule}, {found}; {remedy}, or chmod 600 if nobody else could read it"
-            )
+            rule = f"{rule}, {found}; {remedy}, or chmod 600 if nobody else could read it"
+            raise InvalidValue("secret", path, rule=rule)
         return os.fsdecode(os.read(descriptor, _LONGEST))
     finally:
         os.close(descriptor)
@@ -234,7 +239,7 @@ def read_secret(path: Path, *, remedy: str) -> str:
 
 def damaged(path: Path | str, rule: str, found: str, remedy: str) -> DamagedFile:
     """The error for a file: it says what was expected and found, never what the file holds."""
-    return DamagedFile(f"file={path}: expected {rule} ({' '.join(found.split())}); {remedy}")
+    return DamagedFile("file", path, rule=f"{rule} ({' '.join(found.split())}); {remedy}")
 
 
 def require_file(path: Path | str, *, rule: str, remedy: str) -> None:

@@ -60,4 +60,4 @@ def read_yaml(text: str, name: str, rule: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f", line {mark.line + 1}"
         problem = f": {error.problem}" if isinstance(error, TooMuch) else ""
-        raise InvalidValue(f"{name}: expected {rule}{where}{problem}") from None
+        raise InvalidValue(name, rule=f"{rule}{where}{problem}") from None

@@ -44,19 +44,19 @@ def number(data: object, *, name: str = "number") -> float:
     try:
         return float(read)  # type: ignore[arg-type]  # the line above
     except OverflowError:
-        raise InvalidValue(f"{name}=int: expected a number that a float holds") from None
+        raise InvalidValue(name, "int", rule="a number that a float holds") from None
 
 
 def from_json(cls: type[T], text: str, *, name: str) -> T:
     """Reads a dataclass from what `to_json` wrote; a key that is missing or unknown, or another type, raises."""
 
     def refuse(text: str) -> float:
-        raise InvalidValue(f"number={text}: expected strict JSON, which has no such number")
+        raise InvalidValue("number", text, rule="strict JSON, which has no such number")
 
     try:
         data = json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:  # digits or brackets without end, too
-        raise InvalidValue(f"{name}: expected a JSON object ({error})") from None
+        raise InvalidValue(name, rule=f"a JSON object ({error})") from None
     value: T = _read(cls, data, name)
     return value
 
@@ -103,7 +103,7 @@ def _read(kind: Any, data: Any, name: str) -> Any:
         if len(other_kinds) == 1:
             return _read(other_kinds[0], data, name)
         raise InvalidValue(
-            f"{name}={type(data).__name__}: expected {' or '.join(kind_.__name__ for kind_ in kinds)}"
+            name, type(data).__name__, rule=" or ".join(kind_.__name__ for kind_ in kinds)
         )
     if origin is Mapping:
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")

@@ -545,7 +545,7 @@ class RunTwice:
         if isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
             return TwoRuns(first, second, np.asarray(first != second))
         raise InvalidValue(
-            f"mechanism={type(first).__name__}: expected one whose outcome is an array [Q] or a TopK"
+            "mechanism", type(first).__name__, rule="one whose outcome is an array [Q] or a TopK"
         )
 
 
@@ -619,9 +619,7 @@ class ConditionalRelease(HeldBudget):
         """
         with self._turn():
             if key not in self._waiting:
-                raise InvalidValue(
-                    f"key={key}: expected an outcome that was drawn and not published"
-                )
+                raise InvalidValue("key", key, rule="an outcome that was drawn and not published")
             outcome, target = self._waiting[key]
             self.session.require_open(target)
             del self._waiting[key]

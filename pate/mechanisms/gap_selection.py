@@ -68,7 +68,7 @@ def _finite(value: Any) -> float:
     try:
         number = math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError) as error:
-        raise InvalidValue(f"regularizer={value}: expected finite numbers") from error
+        raise InvalidValue("regularizer", value, rule="finite numbers") from error
     require(math.isfinite(number), "regularizer", value, "finite numbers")
     return number
 

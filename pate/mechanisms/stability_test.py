@@ -429,14 +429,15 @@ class CertifiedTable(Parameters):
             )
         except OSError as error:
             raise InvalidValue(
-                f"table={path}: expected a file that can be read ({error.strerror})"
+                "table", path, rule=f"a file that can be read ({error.strerror})"
             ) from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise InvalidValue(f"table={path}: expected the JSON of a stability table") from error
+            raise InvalidValue("table", path, rule="the JSON of a stability table") from error
         try:
             return cls(**fields)
         except (ValueError, TypeError, ArithmeticError) as error:
-            raise InvalidValue(f"table={path}: {error}") from error
+            rule = f"a table whose claims hold ({error})"
+            raise InvalidValue("table", path, rule=rule) from error
 
 
 @lru_cache(maxsize=64)

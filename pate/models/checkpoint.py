@@ -173,7 +173,7 @@ class CheckpointStore:
         remedy = f"remove it and {self.folder} to train again"
         text = disk.read_secret(self.key, remedy=remedy)
         if _KEY.fullmatch(text) is None:
-            raise InvalidValue(f"secret={self.key}: expected 64 hexadecimal digits; {remedy}")
+            raise InvalidValue("secret", self.key, rule=f"64 hexadecimal digits; {remedy}")
         name = f"{path.stem} of {self.records}" if self.records else path.stem
         signed = hmac.new(bytes.fromhex(text.strip()), repr(name).encode(), sha256)
         for key, array in sorted(arrays.items()):

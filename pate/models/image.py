@@ -192,7 +192,7 @@ class ResNet50Teacher(ImageTeacher):
     def __post_init__(self) -> None:
         if self.frozen and self.weights is None:
             raise InvalidValue(
-                "frozen=True: expected weights=FILE, a backbone trained on public data"
+                "frozen", "True", rule="weights=FILE, a backbone trained on public data"
             )
         net.require_settings(self)
         _ = self._network((), 1)  # refuses a file that is none

@@ -195,7 +195,7 @@ class KernelVotes(VoteSource):
     def bits(self) -> Iterator[Bits]:
         """Raises `InvalidValue`: kernel teachers vote by functions, not by bits."""
         rule = "teachers that are trained, such as linear, or aggregator=centered_votes"
-        raise InvalidValue(f"teacher=KernelTeacher: expected {rule}")
+        raise InvalidValue("teacher", "KernelTeacher", rule=rule)
 
     def label_shares(self) -> Array:
         """Returns each teacher's share of its own records with each label, `[N, L]`."""

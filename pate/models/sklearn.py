@@ -53,7 +53,7 @@ class SklearnTeacher(Teacher):
         predicts = hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")
         if not predicts or isinstance(self.estimator, type):
             raise InvalidValue(
-                f"estimator={self.estimator!r}: expected an unfitted scikit-learn estimator"
+                "estimator", f"{self.estimator!r}", rule="an unfitted scikit-learn estimator"
             )
         require_probability("threshold", self.threshold)
 
@@ -64,7 +64,7 @@ class SklearnTeacher(Teacher):
         form = dataset.preprocessing
         if not hasattr(form, "frame"):
             raise InvalidValue(
-                "teacher.frames=true: expected data=table, whose columns have names and kinds"
+                "teacher.frames", "true", rule="data=table, whose columns have names and kinds"
             )
         framed = _FramedTeacher(self.estimator, self.threshold, form=form)
         rows = dataset.public.inputs[: min(num_queries, _REHEARSED)]
@@ -76,7 +76,7 @@ class SklearnTeacher(Teacher):
             reason = " ".join(str(error.__cause__ or error).split())[:_SHOWN]
             rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({reason})"
             raise InvalidValue(
-                f"teacher.estimator={type(self.estimator).__name__}: expected {rule}"
+                "teacher.estimator", type(self.estimator).__name__, rule=rule
             ) from error
         return framed
 
@@ -213,9 +213,7 @@ def of_a_part(estimator: Any, name: str = "estimator") -> Iterator[None]:
         reason = " ".join(str(error).split())[:_SHOWN]
         where = "; ".join((*getattr(error, "__notes__", ()), f"{type(error).__name__}: {reason}"))
         rule = "one that can be fitted to every teacher's part, or fewer teachers, so that parts are larger"
-        raise InvalidValue(
-            f"{name}={type(estimator).__name__}: expected {rule} ({where})"
-        ) from error
+        raise InvalidValue(name, type(estimator).__name__, rule=f"{rule} ({where})") from error
 
 
 def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArray[np.float32]:

@@ -36,7 +36,7 @@ def require_device(name: str) -> torch.device:
     require_choice("device", name, _DEVICES)
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
-        raise InvalidValue("device=cuda: expected a GPU that torch can use (or device=auto)")
+        raise InvalidValue("device", "cuda", rule="a GPU that torch can use (or device=auto)")
     return torch.device("cuda" if name != "cpu" and available else "cpu")
 
 

@@ -145,7 +145,7 @@ def read_weights(path: str | Path) -> Tensors:
         # that is a page of advice
         reason = "" if isinstance(error, PickleError) else f": {error}".partition("\n")[0]
         rule = f"a file of ResNet-50 weights ({type(error).__name__}{reason})"
-        raise InvalidValue(f"weights={path}: expected {rule}") from error
+        raise InvalidValue("weights", path, rule=rule) from error
     structure = ResNet50(num_labels=0)._module.state_dict()
     shapes = {name: tensor.shape for name, tensor in structure.items() if "num_batches" not in name}
     wrong = [
@@ -155,7 +155,7 @@ def read_weights(path: str | Path) -> Tensors:
     ]
     if wrong:
         raise InvalidValue(
-            f"weights={path}: expected a file of ResNet-50 weights, found no good {wrong[0]} in it"
+            "weights", path, rule=f"a file of ResNet-50 weights, found no good {wrong[0]} in it"
         )
     counts = {name: torch.tensor(0) for name in structure if "num_batches" in name}
     return {name: tensors[name] for name in shapes} | counts

@@ -7,7 +7,6 @@ from pate.pricing.budgets import QueryBudget, budget_from_settings
 from pate.pricing.person_budgets import BudgetClass, PersonBudgets, budgets_of, named_budgets
 from pate.pricing.priced_release import (
     PricedRelease,
-    SettingNames,
     certify_stability_test,
     largest_num_queries,
     plan_release,
@@ -34,7 +33,6 @@ __all__ = [
     "QueryBudget",
     "Quote",
     "ReleaseParameters",
-    "SettingNames",
     "accounts_left",
     "audit_votes",
     "budget_from_settings",

@@ -92,7 +92,7 @@ def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
             if classes:
                 nearest = validation.nearest(word, tuple(classes))
                 rule = f"a class of budgets={{{', '.join(classes)}}}{nearest}"
-            raise InvalidValue(f"data.budget={word}: expected {rule}") from None
+            raise InvalidValue("data.budget", word, rule=rule) from None
     return epsilons
 
 

@@ -1,7 +1,7 @@
 """A plan of a release: the noise that a budget leads to, or the queries that it pays for, and the price."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -22,6 +22,7 @@ from pate.accounting.filters import largest_count
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator
 from pate.aggregators.failures import require_delta_left, with_failure_prob_for
+from pate.errors import Doubt
 from pate.files.values import digest
 from pate.mechanisms import CertifiedTable
 from pate.pricing.budgets import QueryBudget
@@ -36,28 +37,6 @@ from pate.votes.shape import VoteShape
 
 _GRID = 2.0**-53
 _MOST_QUERIES = 10**9
-
-
-@dataclass(frozen=True, kw_only=True)
-class SettingNames:
-    """How a command or class spells its settings; `{}` stands for the value, in `noise` for a field and its value."""
-
-    num_teachers: str = "num_teachers={}"
-    target_epsilon: str = "target_epsilon={}"
-    num_queries: str = "num_queries={}"
-    noise: str = "aggregator.{}"
-    target_delta: str = "target_delta={}"
-    allow_useless: str = "allow_useless=true"
-
-    def spelled(self, settings: Mapping[str, float]) -> str:
-        """Settings, and fields of the aggregator, with their values, as the user gives them."""
-        own = vars(self)
-        return " ".join(
-            own[name].format(f"{value:g}")
-            if name in own
-            else self.noise.format(f"{name}={value:g}")
-            for name, value in settings.items()
-        )
 
 
 def epsilon_on(
@@ -148,8 +127,8 @@ class PricedRelease:
     epsilon: float
     # fields of the aggregator, or num_queries
     solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
-    # what `require_useful` said of it, one line each
-    doubts: tuple[str, ...] = field(default=(), compare=False)
+    # what `require_useful` said of it
+    doubts: tuple[Doubt, ...] = field(default=(), compare=False)
     # whose figure epsilon is, if the accountant asks others
     won_by: str | None = field(default=None, compare=False)
     # the smallest budget first; none where all groups have one
@@ -177,7 +156,6 @@ def plan_release(
     budget: Budget,
     *,
     more_queries: bool = False,
-    names: SettingNames = SettingNames(noise="{}"),
 ) -> PricedRelease:
     """Solves for the noise or the number of queries that meets the budget, and prices the release.
 
@@ -215,8 +193,6 @@ def plan_release(
         start,
         num_queries=shape.num_queries,
         target_delta=budget.delta,
-        spelled=names.noise,
-        queries=names.num_queries,
     )
     planned = start
     classes: tuple[BudgetClass, ...] = ()
@@ -268,7 +244,7 @@ def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedT
     test = aggregator.stability_test(num_teachers=release.shape.num_teachers)
     if test is None:
         raise InvalidValue(
-            f"aggregator={type(aggregator).__name__}: expected one with a stability test"
+            "aggregator", type(aggregator).__name__, rule="one with a stability test"
         )
     ready = getattr(aggregator, "table", None)
     order = ready.order if ready is not None else getattr(aggregator, "table_order", None)

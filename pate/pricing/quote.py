@@ -263,7 +263,7 @@ class Quote:
     hits: HitPlan | None = None  # of such a session on votes that may be looked at
     data_dependent: DataDependentEpsilon | None = None  # on such votes; no guarantee
     expected: Expectation | None = None  # None for an aggregator that does not say
-    doubts: tuple[str, ...] = ()  # what `require_useful` said of it
+    doubts: tuple[str, ...] = ()  # what `require_useful` said of it, one line each
     cheapest: AccountantPrice | None = None  # the accountant to take, if asked
     suggestion: Suggestion | None = None  # the teachers and queries that would tell most, if asked
     # what is left for each data set of a ledger, and what it buys
@@ -339,7 +339,7 @@ def quote_release(
         accountants=(price, *by_others) if asked else (),
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         expected=expected,
-        doubts=release.doubts,
+        doubts=tuple(map(str, release.doubts)),
         won_by=release.won_by,
         classes={budget_class.name: budget_class.epsilon for budget_class in release.classes},
         weights={budget_class.name: budget_class.weight for budget_class in release.classes},

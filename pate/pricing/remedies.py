@@ -14,18 +14,19 @@ from pate.accounting.rdp import AccountantBesideRenyi
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator, ExpectedRelease, expected_release
 from pate.aggregators.expectation import LEAST_ANSWERED
+from pate.errors import Doubt, Remedy, Spelling
 from pate.pricing.budgets import has_given_noise, is_solved_for_noise
 from pate.pricing.person_budgets import PersonBudgets
 from pate.pricing.priced_release import (
     PricedRelease,
-    SettingNames,
     changed_fields,
     plan_release,
 )
+from pate.progress import Monitor
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.shape import VoteShape
 
-OF_TRAINING = SettingNames(num_teachers="teacher.num_teachers={}")  # as `pate-train` spells them
+ALLOW_USELESS = Remedy("allow_useless", True)
 # of the teachers, that name each label of a query
 AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
 WEAK_EPSILON = 10  # above it a price is doubted: e^10 is 22,026, what an outcome may be likelier by
@@ -38,6 +39,7 @@ _LEAST_QUERIES = 20
 _KINDS = ("both", "teachers", "noise", "epsilon", "queries")
 _STAGE = "searching for settings that work"
 _LARGEST_DELTA = 0.01
+_SETTINGS_OF_PLANS = ("num_teachers", "target_epsilon", "num_queries")
 _TYPICAL_SUCCESS = 0.6
 _NOTHING = (
     "nothing was found that works, neither teachers of ten private groups each nor fewer queries nor an epsilon up to "
@@ -79,15 +81,25 @@ class RemedySearch:
 
     Attributes:
         seconds: when no further plan is begun; one that was begun is finished, which takes a few seconds at most.
-        say: is told the refusal before the search begins; None tells nobody.
+        say: is told the refusal, and for how many seconds works are searched, before that begins; None tells nobody.
         stage: announces the search, as a monitor's stage of long work; None announces it to nobody.
         clock: gives the time in seconds.
     """
 
     seconds: float = 20.0
-    say: Callable[[str], object] | None = None
+    say: Callable[[InvalidValue, float], object] | None = None
     stage: Callable[[str, int | None], AbstractContextManager[Callable[..., None]]] | None = None
     clock: Callable[[], float] = time.monotonic
+
+
+def watched_search(monitor: Monitor, spelling: Spelling) -> RemedySearch:
+    """Returns a search for settings that work, of which a monitor is told in the words of a front end."""
+
+    def say(refusal: InvalidValue, seconds: float) -> None:
+        line = spelling.line(refusal)
+        monitor.say(f"{line}; settings that work are searched for, {seconds:g} s at most")
+
+    return RemedySearch(say=say, stage=monitor.stage)
 
 
 @dataclass(frozen=True)
@@ -483,11 +495,10 @@ def require_useful(
     priced: PricedRelease,
     budget: Budget,
     *,
-    names: SettingNames,
     num_groups: int | None = None,
     allow_useless: bool = False,
     search: RemedySearch | None = None,
-) -> tuple[str, ...]:
+) -> tuple[Doubt, ...]:
     """Returns warnings about a release planned from `start`, or raises if its noise hides what teachers agree on.
 
     All of it follows from public numbers, of which `num_groups` is that of private groups, None where it is not known.
@@ -496,57 +507,72 @@ def require_useful(
     90% do fewer than a third are answered; at a delta of 0.01 or more. With `allow_useless` that is only said.
     What it raises names settings that work, for which there is a `search` of some seconds.
     """
-    lines = list(_of_delta(budget.delta, names, num_groups, allow_useless))
+    doubts = list(_of_delta(budget.delta, num_groups, allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
-        lines.append(
-            f"epsilon={format_epsilon(priced.epsilon)}: above {WEAK_EPSILON} it promises one person little"
-        )
+        text = f"above {WEAK_EPSILON} it promises one person little"
+        doubts.append(Doubt("epsilon", format_epsilon(priced.epsilon), text))
     # No queries, or answers that no vote changes. Not by its epsilon: at some deltas noise that hides all costs 0.
     if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
-        return tuple(lines)
+        return tuple(doubts)
     try:
         expected = expectation(priced.aggregator, priced.shape)
     except InvalidValue:
-        return tuple(lines)
-    teachers = names.num_teachers.format(priced.shape.num_teachers)
+        return tuple(doubts)
+    teachers = priced.shape.num_teachers
     reason = _reason(expected, priced)
     if not expected.is_useless:
         if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
             shares = ", ".join(f"{each.success:.0%}" for each in vars(expected).values())
             heard = f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%)"
-            lines.append(f"{teachers}: {heard}; what helps: {priced.aggregator.remedies['noise']}")
-        return tuple(lines)
+            text = f"{heard}; what helps: {priced.aggregator.remedies['noise']}"
+            doubts.append(Doubt("num_teachers", teachers, text))
+        return tuple(doubts)
     if allow_useless:
-        return (*lines, f"{teachers}: {reason}; allowed by {names.allow_useless}")
+        return (*doubts, Doubt("num_teachers", teachers, reason, waiver=ALLOW_USELESS))
     search = search or RemedySearch()
-    refusal = f"{teachers}: expected a release that tells something: {reason}"
+    rule = f"a release that tells something: {reason}"
     if search.say is not None:
-        search.say(f"{refusal}; settings that work are searched for, {search.seconds:g} s at most")
+        search.say(InvalidValue("num_teachers", teachers, rule=rule), search.seconds)
     found = found_remedies(start, priced, budget, num_groups=num_groups, search=search)
-    if found.changes:
-        helps = "what works: " + ", or ".join(map(names.spelled, found.changes))
-    elif found.is_complete:
-        helps = _NOTHING
-    else:
-        helps = f"a search of {search.seconds:g} s found nothing that works; pate-account suggest=true searches longer"
-    raise InvalidValue(f"{refusal}; {helps}; {names.allow_useless} goes on as it is")
+    if not found.changes and found.is_complete:
+        rule += f"; {_NOTHING}"
+    elif not found.changes:
+        rule += (
+            f"; a search of {search.seconds:g} s found nothing that works; "
+            "pate-account suggest=true searches longer"
+        )
+    raise InvalidValue(
+        "num_teachers",
+        teachers,
+        rule=rule,
+        remedies=tuple(map(_remedy, found.changes)),
+        waiver=ALLOW_USELESS,
+    )
 
 
-def _of_delta(
-    delta: float, names: SettingNames, num_groups: int | None, allow_useless: bool
-) -> Iterator[str]:
-    """What a large delta allows."""
-    setting = names.target_delta.format(f"{delta:g}")
+def _remedy(changes: Mapping[str, float]) -> Remedy:
+    """Returns changes of settings, by their names, as one remedy; what is no number of a plan is the aggregator's."""
+    first, *others = (
+        Remedy(name, int(value) if name.startswith("num_") else float(f"{value:g}"))
+        if name in _SETTINGS_OF_PLANS
+        else Remedy(name, float(f"{value:g}"), owner="aggregator")
+        for name, value in changes.items()
+    )
+    return replace(first, also=tuple(others))
+
+
+def _of_delta(delta: float, num_groups: int | None, allow_useless: bool) -> Iterator[Doubt]:
+    """Yields what a large delta allows; raises for one that no guarantee has."""
     if delta >= _LARGEST_DELTA:
         rule = "a delta below 0.01, the probability that a guarantee may fail altogether"
         if not allow_useless:
-            raise InvalidValue(
-                f"{setting}: expected {rule}; 1e-6 is usual; {names.allow_useless} goes on as it is"
-            )
-        yield f"{setting}: {rule} is what deserves the name; allowed by {names.allow_useless}"
+            rule = f"{rule}; 1e-6 is usual"
+            raise InvalidValue("target_delta", delta, rule=rule, waiver=ALLOW_USELESS)
+        text = f"{rule} is what deserves the name"
+        yield Doubt("target_delta", delta, text, waiver=ALLOW_USELESS)
     elif num_groups is not None and delta > 1 / num_groups:
         why = f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed"
-        yield f"{setting}: {why}; take less than {0.1 / num_groups:.1g}"
+        yield Doubt("target_delta", delta, f"{why}; take less than {0.1 / num_groups:.1g}")
 
 
 def _reason(expectation: Expectation, priced: PricedRelease) -> str:
@@ -631,7 +657,7 @@ def suggest(
         if best.clear_queries < 1:
             break
     rule = f"an epsilon at which some number of teachers is heard; up to {teachers[-1]} were tried"
-    raise InvalidValue(f"target_epsilon={budget.epsilon}: expected {rule}")
+    raise InvalidValue("target_epsilon", budget.epsilon, rule=rule)
 
 
 def _judged(aggregator: Aggregator, shape: VoteShape, num_private: int | None) -> Suggestion:

@@ -148,7 +148,7 @@ def _checked(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> tuple[
     for name, shape in (("predicted", bits.shape), ("scores", values.shape)):
         require(shape == truth.shape, f"{name}.shape", shape, f"the shape of true, {truth.shape}")
     if not np.isfinite(values).all():
-        raise InvalidValue(f"scores={values[~np.isfinite(values)][0]}: expected finite numbers")
+        raise InvalidValue("scores", values[~np.isfinite(values)][0], rule="finite numbers")
     return bits, values.astype(np.float64, copy=False), truth
 
 

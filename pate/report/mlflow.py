@@ -68,7 +68,7 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
         reason = " ".join(str(error).split())[:_LONGEST]
         remedy = "the run is complete, and the same command tries again"
         raise InvalidValue(
-            f"logger=mlflow: expected a server that takes runs ({reason}); {remedy}"
+            "logger", "mlflow", rule=f"a server that takes runs ({reason}); {remedy}"
         ) from error
     return run
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator
 from pate.data import Dataset
+from pate.errors import UNSAID, InvalidValue
 from pate.pricing import PricedRelease
 from pate.teachers import Voter
-from pate.validation import InvalidValue
 
 
 def require_weighted_groups(
@@ -29,16 +29,18 @@ def require_weighted_groups(
         return
     if dataset.budgets is not None and budgets_by == "teachers":
         return
-    setting = "data.budget"
+    name = "data.budget"
+    value: object = UNSAID
     reason = ""
     if dataset.budgets is None and shared is not None:
-        setting = f"data.group=[{','.join(shared.names)}]"
+        name = "data.group"
+        value = f"[{','.join(shared.names)}]"
         reason = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
     rule = (
         "teacher=kernel aggregator=centered_votes, with one teacher for each "
         f"of {num_groups} private groups{reason}"
     )
-    raise InvalidValue(f"{setting}: expected {rule}")
+    raise InvalidValue(name, value, rule=rule)
 
 
 def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:

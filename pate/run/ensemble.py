@@ -241,7 +241,7 @@ class Ensemble:
         teacher = self.teacher
         if not isinstance(teacher, Teacher):
             rule = "one that is trained, and asked about samples"
-            raise InvalidValue(f"teacher={type(teacher).__name__}: expected {rule}")
+            raise InvalidValue("teacher", type(teacher).__name__, rule=rule)
         if os.path.lexists(self.folder.votes):
             rule = f"the teachers that voted; remove {self.folder.votes}, and the same command trains them again"
             is_whole = not self._checkpoints.missing(self.num_teachers)

@@ -144,9 +144,7 @@ class RunFolder(EnsembleFolder):
         try:
             disk.make_folder(self.path)
         except (FileExistsError, NotADirectoryError) as error:
-            raise InvalidValue(
-                f"output_dir={self.path}: expected a folder, found a file"
-            ) from error
+            raise InvalidValue("output_dir", self.path, rule="a folder, found a file") from error
         lock = self.lock
         try:
             names = sorted(entry.name for entry in self.path.iterdir())
@@ -156,9 +154,9 @@ class RunFolder(EnsembleFolder):
                 name for name in names if name != lock.name and not half_written.fullmatch(name)
             ]
             if strange and not self.is_claimed:
-                rule = f"expected a new folder or a run's own, found {strange[0]} in it"
+                rule = f"a new folder or a run's own, found {strange[0]} in it"
                 rule += f", and no {self.settings_file.name}"
-                raise InvalidValue(f"output_dir={self.path}: {rule}")
+                raise InvalidValue("output_dir", self.path, rule=rule)
             disk.require_no_links(self.path, "output_dir")
             with ExitStack() as stack:
                 new = not os.path.lexists(lock)
@@ -166,7 +164,7 @@ class RunFolder(EnsembleFolder):
                     stack.enter_context(disk.locked(lock, wait=False))
                 except BlockingIOError as error:
                     rule = "a folder that no other run works on"
-                    raise InvalidValue(f"output_dir={self.path}: expected {rule}") from error
+                    raise InvalidValue("output_dir", self.path, rule=rule) from error
                 try:
                     if self.is_claimed:
                         self._check_settings(settings)
@@ -239,7 +237,7 @@ class RunFolder(EnsembleFolder):
         if not os.path.lexists(path):
             rule = "the digests of a finished run; remove report.json and run again"
             raise InvalidValue(
-                f"manifest={path}: expected {rule}: the same release, at no cost, is then checked"
+                "manifest", path, rule=f"{rule}: the same release, at no cost, is then checked"
             )
         listed = disk.Manifest.read(
             self.path, rule="the digests of a finished run", remedy=_OR_AGAIN
@@ -282,8 +280,8 @@ class RunFolder(EnsembleFolder):
                 shorten(there, _MOST_SHOWN, placeholder=" …")
                 or "other settings, or those of another version"
             )
-            rule = f"expected a new folder or this run's own, found a run with {shown}"
-            raise InvalidValue(f"output_dir={self.path}: {rule}")
+            rule = f"a new folder or this run's own, found a run with {shown}"
+            raise InvalidValue("output_dir", self.path, rule=rule)
 
 
 def _names(folder: Path) -> list[str]:

@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from pate.accounting.total import total_epsilon
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.record import Arrays
 from pate.aggregators.release import PublicNames
+from pate.errors import Remedy
 from pate.files.arrays import arrays_of_npz, npz_bytes
 from pate.files.disk import (
     FROM_BACKUP,
@@ -137,9 +137,8 @@ class Payment:
         rule = "another file than the run's own, for all runs on these records"
         require(path != Path(os.path.realpath(folder.ledger)), "ledger", ledger, rule)
         make_folder(Path(ledger).parent)
-        with by_its_setting():
-            accounts = SharedLedger(ledger, **self._terms, max_epsilon=plan.max_total_epsilon)
-            shared = accounts.account(data, unit=unit)
+        accounts = SharedLedger(ledger, **self._terms, max_epsilon=plan.max_total_epsilon)
+        shared = accounts.account(data, unit=unit)
         self.shared = shared
         name = _draws(folder)[0] if os.path.lexists(self._id_path) else "new"
         rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
@@ -189,7 +188,7 @@ class Payment:
                 total = sum(map(len, self.owners.values()))
                 rule = f"the data of account {other[:12]}, which knows {count} of these {total} ids and groups"
                 rest = "; or new_account=true, whose epsilons do not count what these people have spent there"
-                raise InvalidValue(f"ledger={shared.path}: expected {rule}{rest}")
+                raise InvalidValue("ledger", shared.path, rule=f"{rule}{rest}")
             for name in _draws(self.folder):  # what was drawn without that ledger
                 for part, content in self._parts_of(name).items():
                     self._committed(
@@ -534,29 +533,20 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
         tests = aggregator.num_tests(priced.shape.num_queries)
         fitting = float(rounded_down(left * _LATER_FAILURES / max(tests, 1), 2))
         setting = vars(aggregator).get("failure_prob")
-        remedy = (
-            f"; aggregator.failure_prob={fitting:g} fits"
-            if setting is not None and fitting > 0
-            else ""
+        rule = f"{rule} these records; nothing is spent"
+        if setting is None:
+            return InvalidValue("failure_prob", rule=rule)
+        remedies = (Remedy("failure_prob", fitting, owner="aggregator"),) if fitting > 0 else ()
+        return InvalidValue(
+            "failure_prob", setting, rule=rule, remedies=remedies, owner="aggregator"
         )
-        shown = "failure_prob" if setting is None else f"aggregator.failure_prob={setting:g}"
-        return InvalidValue(f"{shown}: expected {rule} these records{remedy}; nothing is spent")
     price = format_epsilon(priced.epsilon)
     spent = format_epsilon(account.spent_epsilon)
-    rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
-    cap = f"max_total_epsilon={account.max_epsilon:g}"
-    return InvalidValue(f"{cap}: expected {rule} by ledger={account.path}; nothing is spent")
-
-
-@contextmanager
-def by_its_setting() -> Iterator[None]:
-    """A ledger speaks of max_epsilon, which is another setting of a run."""
-    try:
-        yield
-    except InvalidValue as error:
-        if not str(error).startswith("max_epsilon="):
-            raise
-        raise type(error)(f"max_total_{str(error).removeprefix('max_')}") from error
+    rule = (
+        f"room for this release of epsilon {price} beside epsilon {spent}, which these records "
+        f"have cost by ledger={account.path}; nothing is spent"
+    )
+    return BudgetExceeded("max_epsilon", account.max_epsilon, rule=rule, owner="ledger")
 
 
 def seed_name(seed: int | None) -> str:

@@ -20,12 +20,13 @@ from pate.pricing import (
     plan_release,
     require_useful,
 )
-from pate.pricing.remedies import OF_TRAINING, RemedySearch
+from pate.pricing.remedies import watched_search
 from pate.report.report import Heading
 from pate.run.budget_classes import num_whole_groups, record_weights, require_weighted_groups
 from pate.run.payment import ReleaseTerms
 from pate.run.places import Places
 from pate.run.progress import Monitor
+from pate.setting_names import TRAIN
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import require, require_count, require_positive
@@ -149,11 +150,6 @@ class Plan(ReleaseTerms):
         return None if self.holders is None else Places.evenly(num_teachers, self.holders)
 
 
-def remedy_search(monitor: Monitor) -> RemedySearch:
-    """Returns a search for settings that work, of which a monitor is told."""
-    return RemedySearch(say=monitor.say, stage=monitor.stage)
-
-
 def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
     """Checks that a plan works on a data set, solves for what its budget leaves open, and prices the release.
 
@@ -176,7 +172,7 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
         num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers
     )
     with monitor.stage("pricing the release"):
-        priced = plan_release(plan.aggregator, shape, plan.budget, names=OF_TRAINING)
+        priced = plan_release(plan.aggregator, shape, plan.budget)
     num_protected = plan.teacher.num_protected(num_teachers, num_groups)
     weights = record_weights(dataset, priced)
     if weights is not None:
@@ -185,10 +181,9 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
         plan.aggregator,
         replace(priced, shape=replace(shape, num_teachers=num_protected)),
         plan.budget,
-        names=OF_TRAINING,
         num_groups=num_groups,
         allow_useless=plan.allow_useless,
-        search=remedy_search(monitor),
+        search=watched_search(monitor, TRAIN),
     )
     return replace(priced, doubts=doubts)
 

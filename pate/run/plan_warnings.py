@@ -7,7 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pate.aggregators import Aggregator
 from pate.data import Dataset
+from pate.errors import UNSAID, Doubt
 from pate.models.student import Predictor
+from pate.setting_names import TRAIN
 from pate.student import Student
 from pate.teachers import Voter
 
@@ -28,10 +30,10 @@ def plan_warnings(
 
     They are computed from true labels, so they are for the data owner alone.
     """
-    setting = f"teacher.num_teachers={num_teachers}"
     if teacher.is_trained:
         remedy = "fewer teachers, or experiment=centered_votes, whose teachers need one each"
-        yield from few_records_warnings(setting, len(dataset.private), num_teachers, remedy)
+        doubts = few_records_doubts(len(dataset.private), num_teachers, remedy)
+        yield from map(TRAIN.doubt_line, doubts)
     yield from dataset.notes
     yield from uneven_records_warnings(dataset)
     if not dataset.public_labeled:
@@ -45,7 +47,7 @@ def plan_warnings(
         linear_parts.append("student")
     parts = " and ".join(linear_parts)
     if linear_parts and dataset.kind == "features":
-        yield from uneven_inputs_warnings(parts, dataset.public.inputs[:_ROWS])
+        yield from map(str, uneven_inputs_doubts(parts, dataset.public.inputs[:_ROWS]))
     if linear_parts and dataset.kind == "images":
         yield f"data: the inputs are raw pixels, and linear: {parts}; features=patches helps, or {_LOOKS_AT_PICTURES}"
 
@@ -66,15 +68,15 @@ def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Map
     return remedies
 
 
-def few_records_warnings(
-    setting: str, num_records: int, num_teachers: int, remedy: str
-) -> Iterator[str]:
-    """Yields a line for an ensemble whose teachers learn little, or that is of one teacher."""
+def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iterator[Doubt]:
+    """Yields a doubt of an ensemble whose teachers learn little, or that is of one teacher."""
     records = num_records / num_teachers
     if num_teachers == 1:
-        yield f"{setting}: one teacher is no ensemble: one record can change its whole vote; take 50 or more"
+        text = "one teacher is no ensemble: one record can change its whole vote; take 50 or more"
+        yield Doubt("num_teachers", num_teachers, text)
     elif records < _FEW_RECORDS:
-        yield f"{setting}: {records:.1f} private records per teacher teach it little; {remedy}"
+        text = f"{records:.1f} private records per teacher teach it little; {remedy}"
+        yield Doubt("num_teachers", num_teachers, text)
 
 
 def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
@@ -94,8 +96,8 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
         yield f"data.group: {largest}; all are with one teacher, which has one vote like the others"
 
 
-def uneven_inputs_warnings(parts: str, public_inputs: ArrayLike) -> Iterator[str]:
-    """Yields a line for linear models on columns of very different widths, judged by public inputs alone."""
+def uneven_inputs_doubts(parts: str, public_inputs: ArrayLike) -> Iterator[Doubt]:
+    """Yields a doubt of linear models on columns of very different widths, judged by public inputs alone."""
     rows = np.asarray(public_inputs, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < 2:
         return
@@ -104,7 +106,8 @@ def uneven_inputs_warnings(parts: str, public_inputs: ArrayLike) -> Iterator[str
     widths = widths[widths > 0]
     if len(widths) > 1 and widths.max() > _UNEVEN * np.median(widths):
         times = f"{widths.max() / np.median(widths):.0f} times as wide as the middle one"
-        yield f"data: the widest column of the public inputs is {times}, and linear: {parts}; scale the columns"
+        text = f"the widest column of the public inputs is {times}, and linear: {parts}; scale the columns"
+        yield Doubt("data", UNSAID, text)
 
 
 def constant_student_warnings(

@@ -56,7 +56,7 @@ class RandomStreams:
         text = read_secret(secret_file, remedy=remedy)
         if not _FORM.fullmatch(text):
             rule = f"{2 * _BYTES} digits 0-9 and a-f and a line break"
-            raise InvalidValue(f"secret={secret_file}: expected {rule}; {remedy}")
+            raise InvalidValue("secret", secret_file, rule=f"{rule}; {remedy}")
         return cls(bytes.fromhex(text.strip()), noise_is_fresh=True)
 
     def generator(self, purpose: str) -> np.random.Generator:

@@ -151,7 +151,8 @@ class Results:
         """Computes what the release cost on the votes at hand; raises `UnknownCost` where no theorem says."""
         if not self.votes.gives_bits:
             raise UnknownCost(
-                "votes: expected a bit for each label, which the theorems are about; these are numbers"
+                "votes",
+                rule="a bit for each label, which the theorems are about; these are numbers",
             )
         return epsilon_on(
             self.priced.aggregator,

@@ -82,9 +82,11 @@ def require_same_data(
     with monitor.stage("reading the data, as files changed"):
         digest = load().digest()
     if digest != folder.digest_of_data():
-        shown = ", ".join(f"{name}={sources.paths[name]}" for name in changed)
+        first, *others = changed
+        paths = [sources.paths[first], *(f"{name}={sources.paths[name]}" for name in others)]
         rule = "the data that this finished run is about; a new output_dir for these, which is another release"
-        raise InvalidValue(f"{shown}: expected {rule}, or the version of pate that read them")
+        rule = f"{rule}, or the version of pate that read them"
+        raise InvalidValue(first, ", ".join(paths), rule=rule)
     sources.write(folder)
 
 

@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 
 from pate.data.dataset import require_dataset
+from pate.errors import shown_as
 from pate.networks.device import all_cores
 from pate.report import Report
 from pate.report.tensorboard import RunWriter
@@ -31,9 +32,11 @@ from pate.run.results import write_report
 from pate.run.sources import Sources, require_same_data
 from pate.run.student import membership
 from pate.run.students import KeptModels, StudentTraining
+from pate.setting_names import TRAIN
 
 
 @all_cores()
+@shown_as(TRAIN)
 def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Report:
     """Runs a plan in a folder, or continues it there, and returns its report.
 
@@ -76,7 +79,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         warnings = plan_warnings(
             dataset, plan.aggregator, plan.teacher, plan.student, num_teachers=num_teachers
         )
-        for line in (*budget_class_remarks(dataset, priced), *priced.doubts, *warnings):
+        doubts = map(TRAIN.doubt_line, priced.doubts)
+        for line in (*budget_class_remarks(dataset, priced), *doubts, *warnings):
             monitor.say(line)
         payment.begin(monitor, redraw=plan.redraw)
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)

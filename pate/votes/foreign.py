@@ -104,11 +104,11 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
         raise
     except OSError as error:
         raise InvalidValue(
-            f"{name}={path}: expected a file that can be read ({error.strerror})"
+            name, path, rule=f"a file that can be read ({error.strerror})"
         ) from error
     except UNREADABLE as error:
         raise InvalidValue(
-            f"{name}={path}: expected an .npy or .npz file of numbers ({one_line(error)})"
+            name, path, rule=f"an .npy or .npz file of numbers ({one_line(error)})"
         ) from error
     if array.dtype.kind == "f":
         require_entries(name, np.isfinite(array), "finite numbers")
@@ -149,9 +149,7 @@ def _table(path: Path, name: str) -> NDArray[Any]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise InvalidValue(
-            f"{name}={path}: expected votes in UTF-8, a row of numbers per query"
-        ) from error
+        raise InvalidValue(name, path, rule="votes in UTF-8, a row of numbers per query") from error
     lines = [line for line in lines if line.strip()]
     require(bool(lines), name, path, "rows of numbers")
     separator = max(",;\t", key=lines[0].count)
@@ -166,7 +164,7 @@ def _table(path: Path, name: str) -> NDArray[Any]:
         row = re.search(r"at row (\d+)", str(error))
         where = f", row {int(row[1]) + 1} below the heading holds something else" if row else ""
         raise InvalidValue(
-            f"{name}={path}: expected a number in each cell, as many in each row{where}"
+            name, path, rule=f"a number in each cell, as many in each row{where}"
         ) from None
 
 

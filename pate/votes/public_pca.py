@@ -227,7 +227,7 @@ class PublicPCA:
         def projected(block: Array) -> Array:
             centered = block - self.center
             if not np.isfinite(np.einsum("ij,ij->i", centered, centered)).all():
-                raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
+                raise InvalidValue("inputs", "NaN or infinity", rule="finite numbers")
             return exact_product(centered, self.projection)
 
         return np.concatenate(list(in_order(projected, _blocks(rows))))

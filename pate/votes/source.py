@@ -193,7 +193,7 @@ class SumsAlone(VoteSource):
 
     def bits(self) -> Any:
         """Raises `InvalidValue`: there are sums, and no votes of single teachers."""
-        raise InvalidValue(f"aggregator: expected {self.expected}")
+        raise InvalidValue("aggregator", rule=self.expected)
 
     label_shares = bits
 

@@ -700,7 +700,7 @@ class GatheredVotes(VoteSource):
         found = [file for file in self.files if isinstance(file, VoteFile)]
         if len(found) < len(self.files):
             rule = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
-            raise InvalidValue(f"aggregator: expected {rule}")
+            raise InvalidValue("aggregator", rule=rule)
         return found
 
     def bits(self) -> Iterator[Bits]:
@@ -734,7 +734,7 @@ class GatheredVotes(VoteSource):
             "aggregator.rounds=1, one cast, as vote files hold; rounds ask each "
             "holder again: roll=, or pate.federated"
         )
-        raise InvalidValue(f"aggregator.rounds: expected {rule}")
+        raise InvalidValue("aggregator.rounds", rule=rule)
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Of sums a limit has to be that of the votes as they were cast."""

@@ -95,7 +95,7 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
     settings = chosen.run / "run.json"
     if not settings.is_file():
         raise InvalidValue(
-            f"run={chosen.run}: expected a folder of pate-train, with run.json and votes.npz in it"
+            "run", chosen.run, rule="a folder of pate-train, with run.json and votes.npz in it"
         )
     plan = json.loads(settings.read_text())
     votes = VoteStore.open(chosen.run / "votes.npz", num_teachers=plan["teacher"]["num_teachers"])

@@ -104,12 +104,12 @@ def load(data: str, path: Path | None) -> CountData:
     """
     if data in _CHECK_INS:
         if path is None:
-            raise InvalidValue(f"path=None: expected --path to your copy of the {data} check-ins")
+            raise InvalidValue("path", None, rule=f"--path to your copy of the {data} check-ins")
         return CheckIns(path, data).load()
     if data == "flights":
         return Flights(path).load()
     if path is not None:
-        raise InvalidValue(f"path={path}: expected none with data={data}, which a formula makes")
+        raise InvalidValue("path", path, rule=f"none with data={data}, which a formula makes")
     return check_ins_look_alike() if data == "look_alike" else sparse_histogram()
 
 

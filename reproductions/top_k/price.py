@@ -103,9 +103,7 @@ def fit(name: str, task: SelectionTask, budget: SharedBudget) -> Fit:
         epsilon = sound_epsilon(contender.event, budget)
         if epsilon <= budget.epsilon * _SLACK:
             return Fit(contender, precision, epsilon)
-    raise InvalidValue(
-        f"epsilon={budget.epsilon}: expected an epsilon that {family.label} can reach"
-    )
+    raise InvalidValue("epsilon", budget.epsilon, rule=f"an epsilon that {family.label} can reach")
 
 
 def price_row(name: str, task: SelectionTask, budget: SharedBudget) -> PriceRow:

@@ -96,7 +96,7 @@ class Recipe:
         for name in ("pixels", "num_public", "num_test", "num_labels"):
             require_count(name, getattr(self, name))
         if self.pixels > _LARGEST:
-            raise InvalidValue(f"pixels={self.pixels}: expected at most {_LARGEST}")
+            raise InvalidValue("pixels", self.pixels, rule=f"at most {_LARGEST}")
 
     @property
     def file_name(self) -> str:
@@ -141,9 +141,7 @@ class Recipe:
                 self._write(folder, parts, survey, drawn, renderer)
                 shutil.rmtree(parts)
         except BlockingIOError:
-            raise InvalidValue(
-                f"output={folder}: expected no other build that writes there"
-            ) from None
+            raise InvalidValue("output", folder, rule="no other build that writes there") from None
         return folder / self.file_name
 
     def _shards(self, package: IconPackage, survey: Survey, renderer: str) -> Iterator[Shard]:
@@ -207,5 +205,5 @@ class Recipe:
         sizes = np.bincount(split_of, minlength=3)
         if not (sizes > 0).all():
             rule = f"more than {self.num_public} + {self.num_test} icons with a label, in at least three families"
-            raise InvalidValue(f"package: expected {rule}, found {len(kept)}")
+            raise InvalidValue("package", rule=f"{rule}, found {len(kept)}")
         return kept[np.lexsort((survey.record_ids[kept], split_of))], sizes

@@ -122,11 +122,11 @@ class IconPackage:
                 found = f"{about.get('name')} {about.get('version')}"
                 if found != f"{NAME} {VERSION}":
                     raise InvalidValue(
-                        f"package={self.path}: expected {NAME} {VERSION}, found {found}; {FETCH}"
+                        "package", self.path, rule=f"{NAME} {VERSION}, found {found}; {FETCH}"
                     )
                 return
         raise InvalidValue(
-            f"package={self.path}: expected {NAME} {VERSION}, found no package.json; {FETCH}"
+            "package", self.path, rule=f"{NAME} {VERSION}, found no package.json; {FETCH}"
         )
 
     def sets(self) -> Iterator[IconSet]:
@@ -146,9 +146,7 @@ class IconPackage:
             yield from self._in_folder() if self.path.is_dir() else self._in_archive()
         except _BROKEN as error:
             rule = f"{NAME} {VERSION} as a .tgz or a folder, whole; {FETCH}"
-            raise InvalidValue(
-                f"package={self.path}: expected {rule} ({_reason(error)})"
-            ) from error
+            raise InvalidValue("package", self.path, rule=f"{rule} ({_reason(error)})") from error
 
     def _in_folder(self) -> Iterator[tuple[str, bytes]]:
         folder = next(
@@ -171,7 +169,7 @@ class IconPackage:
         try:
             return json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise InvalidValue(f"package={self.path}: expected JSON in {file}; {FETCH}") from error
+            raise InvalidValue("package", self.path, rule=f"JSON in {file}; {FETCH}") from error
 
 
 def _object(value: Any) -> dict[str, Any]:

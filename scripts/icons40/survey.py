@@ -146,7 +146,7 @@ def survey_names(
             advance(len(icons))
     icons.sort()
     if len(set(icons)) < len(icons):
-        raise InvalidValue(f"package={package.path}: expected each set once; {FETCH}")
+        raise InvalidValue("package", package.path, rule=f"each set once; {FETCH}")
     words = [label_words(name, styles=styles) for _, name in icons]
     families = np.array([number_of("family", family_of(*icon)) for icon in icons], np.int64)
     chosen = (
@@ -157,7 +157,7 @@ def survey_names(
     if len(chosen) < num_labels:
         rule = f"names with at least {num_labels} words, in sets with an open license"
         raise InvalidValue(
-            f"package={package.path}: expected {rule}, found {len(chosen)} in {len(icons)} icons"
+            "package", package.path, rule=f"{rule}, found {len(chosen)} in {len(icons)} icons"
         )
     bits = np.array([[label in each for label in chosen] for each in words], np.bool_)
     kept = np.flatnonzero(bits.any(axis=1))

@@ -10,7 +10,7 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from pate.config import build
-from pate.config.command_line import explain, explain_choice, quoted, require_sound, require_words
+from pate.config.command_line import explain, quoted, require_choices, require_sound, require_words
 from pate.config.schema import command_schema
 from pate.validation import InvalidValue, how_to_install
 from tests.config.conftest import Composed
@@ -139,11 +139,13 @@ def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from(composed: 
             "accountant=null: expected one of auto, exact, joint_law, pld, pure_dp, rdp, zcdp",
         ),
         (["engine=2.5"], "engine=2.5: expected one of processes, ray, sequential, stacked"),
-        (["seed=3", "target_epsilon=null"], None),
     ],
 )
-def test_a_group_without_a_name_is_told_its_members(words: list[str], line: str | None) -> None:
-    assert explain_choice(words) == line
+def test_a_group_without_a_name_is_told_its_members(words: list[str], line: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        require_choices(words)
+    assert str(raised.value) == line
+    require_choices(["seed=3", "target_epsilon=null"])
 
 
 def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:

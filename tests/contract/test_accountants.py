@@ -279,7 +279,7 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
     for delta in (1e-5, 1e-6):
         with pytest.raises(
             InvalidValue,
-            match=rf"failure_prob: 2e-05 in all uses up target_delta={delta}: expected",
+            match=rf"failure_prob: expected .*, and 2e-05 in all uses up target_delta={delta}",
         ):
             made.get_epsilon(delta)
 

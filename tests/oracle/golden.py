@@ -62,7 +62,7 @@ def evaluate(name: str, inputs: Inputs) -> Any:
     """
     if name not in EVALUATORS:
         known = tuple(EVALUATORS)
-        raise InvalidValue(f"name={name}: expected one of {', '.join(known)}{nearest(name, known)}")
+        raise InvalidValue("name", name, rule=f"one of {', '.join(known)}{nearest(name, known)}")
     return EVALUATORS[name](inputs)
 
 
@@ -76,7 +76,7 @@ def _gap_select_probs(inputs: Inputs) -> list[float]:
         regularizer=inputs["regularizer"],
     )
     if selection.candidates[0] != inputs["first_k"]:
-        raise InvalidValue(f"first_k={inputs['first_k']}: expected {selection.candidates[0]}")
+        raise InvalidValue("first_k", inputs["first_k"], rule=selection.candidates[0])
     return [float(p) for p in selection.probabilities(np.array(inputs["hist"]))]
 
 

@@ -1,5 +1,6 @@
 """Validation: what is accepted, what is refused, and that every refusal is one line with name, value and rule."""
 
+import copy
 import math
 import pickle
 import shlex
@@ -10,10 +11,10 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
+from pate.errors import Doubt, InvalidValue, MissingPackage, Remedy, Spelling, printable, shown_as
+from pate.setting_names import CLASSIFIER, RELEASE, TRAIN, comparison_of
 from pate.validation import (
-    InvalidValue,
     as_setting,
-    printable,
     require,
     require_choice,
     require_count,
@@ -32,28 +33,109 @@ def test_a_numeral_that_is_text_is_shown_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "name", "value", "rule"),
+    ("error", "line"),
     [
         (
+            InvalidValue("target_delta", 1.5, rule="a number in (0, 1)"),
             "target_delta=1.5: expected a number in (0, 1)",
-            "target_delta",
-            "1.5",
-            "a number in (0, 1)",
         ),
-        ("votes[0, 1]: expected counts in 0..3", "votes[0, 1]", "", "counts in 0..3"),
-        ("data.private=C: a=b.csv: expected a file", "data.private", "C: a=b.csv", "a file"),
         (
-            "failure_prob: 2e-06 uses up target_delta=1e-06",
-            "failure_prob",
-            "",
-            "2e-06 uses up target_delta=1e-06",
+            InvalidValue("votes[0, 1]", rule="counts in 0..3"),
+            "votes[0, 1]: expected counts in 0..3",
         ),
-        ("nothing else", "nothing else", "", ""),
+        (InvalidValue("x", None, rule="a number"), "x=None: expected a number"),
+        (InvalidValue("x", "40", rule="a number > 0"), "x='40': expected a number > 0"),
+        (
+            InvalidValue(
+                "num_teachers",
+                200,
+                rule="more",
+                remedies=(
+                    Remedy("num_teachers", 1_200_000),
+                    Remedy("target_epsilon", 8.0, also=(Remedy("num_queries", 60),)),
+                    Remedy("noise_std", 3.25, owner="aggregator"),
+                ),
+                waiver=Remedy("allow_useless", True),
+            ),
+            "num_teachers=200: expected more; what works: num_teachers=1200000, or target_epsilon=8 "
+            "num_queries=60, or noise_std=3.25; allow_useless=True goes on as it is",
+        ),
+        (MissingPackage("engine", "ray", rule="ray"), "engine=ray: expected ray"),
     ],
 )
-def test_a_refusal_knows_what_it_names(message: str, name: str, value: str, rule: str) -> None:
-    refused = pickle.loads(pickle.dumps(InvalidValue(message)))
-    assert (refused.name, refused.value, refused.rule, str(refused)) == (name, value, rule, message)
+def test_a_refusal_is_one_line_of_its_fields_here_and_from_another_process(
+    error: InvalidValue, line: str
+) -> None:
+    for copied in (error, pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+        assert type(copied) is type(error)
+        assert (copied.name, copied.value, copied.rule) == (error.name, error.value, error.rule)
+        assert (copied.remedies, copied.waiver) == (error.remedies, error.waiver)
+        assert str(copied) == line
+
+
+def test_a_value_that_could_hold_data_is_kept_as_its_text_alone() -> None:
+    values = np.arange(3)
+    error = InvalidValue("votes", values, rule="others")
+    assert error.value == "[0 1 2]"
+    shape = InvalidValue("votes.shape", (3, 4), rule="another")
+    assert shape.value == (3, 4)
+    assert InvalidValue("votes", (values, 1), rule="others").value == "(array([0, 1, 2]), 1)"
+
+
+REFUSAL = InvalidValue(
+    "num_teachers",
+    200,
+    rule="more",
+    remedies=(Remedy("target_epsilon", 8.0), Remedy("noise_std", 3.0, owner="aggregator")),
+    waiver=Remedy("allow_useless", True),
+)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "line"),
+    [
+        (
+            TRAIN,
+            "teacher.num_teachers=200: expected more; what works: target_epsilon=8, or "
+            "aggregator.noise_std=3; allow_useless=true goes on as it is",
+        ),
+        (
+            RELEASE,
+            "200 teachers in all vote files: expected more; what works: target_epsilon=8, or "
+            "aggregator.noise_std=3; allow_useless=true goes on as it is",
+        ),
+        (
+            CLASSIFIER,
+            "n_teachers=200: expected more; what works: epsilon=8, or "
+            "an aggregator with noise_std=3; allow_useless=True goes on as it is",
+        ),
+        (
+            comparison_of("gnmax"),
+            "'aggregators=[gnmax@200]': expected more; what works: 'epsilons=[8]'; "
+            "allow_useless=true goes on as it is",
+        ),
+    ],
+)
+def test_each_front_end_shows_the_fields_as_its_own_settings(spelling: Spelling, line: str) -> None:
+    assert spelling.line(REFUSAL) == line
+    refused = copy.copy(REFUSAL)
+    with pytest.raises(InvalidValue) as caught, shown_as(spelling):
+        raise refused
+    assert str(caught.value) == line
+    assert str(pickle.loads(pickle.dumps(caught.value))) == line
+    assert caught.value.name == "num_teachers"
+
+
+def test_the_cap_of_a_ledger_is_another_setting_than_the_cap_of_a_release() -> None:
+    cap = InvalidValue("max_epsilon", 3.0, rule="more", owner="ledger")
+    assert TRAIN.line(cap) == "max_total_epsilon=3.0: expected more"
+    assert TRAIN.line(InvalidValue("max_epsilon", 3.0, rule="more")).startswith("max_epsilon=")
+
+
+def test_a_doubt_is_a_line_of_its_fields() -> None:
+    doubt = Doubt("num_teachers", 20, "few", waiver=Remedy("allow_useless", True))
+    assert str(doubt) == "num_teachers=20: few; allowed by allow_useless=True"
+    assert TRAIN.doubt_line(doubt) == "teacher.num_teachers=20: few; allowed by allow_useless=true"
 
 
 STRANGE = "flu\x1b[2J\u202e\u200b\x00\x9b\u2028gone\ud800"
@@ -63,8 +145,8 @@ SHOWN = r"flu\x1b[2J\u202e\u200b\x00\x9b gone\ud800"
 def test_a_message_does_nothing_to_a_terminal() -> None:
     """Whoever raises it, and however it is made."""
     assert (
-        str(InvalidValue(f"label={STRANGE}: expected\r\nanother\t"))
-        == f"label={SHOWN}: expected  another "
+        str(InvalidValue("label", STRANGE, rule="\r\nanother\t"))
+        == f"label={SHOWN}: expected   another "
     )
     with pytest.raises(InvalidValue) as refused:
         require(False, "label", STRANGE, "another")

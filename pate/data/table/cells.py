@@ -77,7 +77,7 @@ def require_columns(name: str, found: Sequence[str], wanted: Iterable[str] = ())
         )
     if lacking := [word for word in wanted if word not in occurrences]:
         raise InvalidValue(
-            f"{name}: expected also the column {lacking[0]}{nearest(lacking[0], tuple(found))}"
+            name, rule=f"also the column {lacking[0]}{nearest(lacking[0], tuple(found))}"
         )
 
 
@@ -87,7 +87,7 @@ def require_column(
     """Raises, with a `remedy` at the end, unless the column that the setting `role` names is one of `where`'s."""
     if column not in names:
         raise InvalidValue(
-            f"{role}={column}: expected a column of {where}{nearest_column(column, names)}{remedy}"
+            role, column, rule=f"a column of {where}{nearest_column(column, names)}{remedy}"
         )
 
 
@@ -403,4 +403,4 @@ def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None
     between = spelling.thousands or "nothing"
     rule = f"numbers with a decimal {spelling.decimal} and {between} between thousands, and there is {word}"
     remedy = f"{as_setting('data.category', [name])} where these are words"
-    raise InvalidValue(f"data.public.{name}: expected {rule}: {', '.join(reads)}; {remedy}")
+    raise InvalidValue(f"data.public.{name}", rule=f"{rule}: {', '.join(reads)}; {remedy}")

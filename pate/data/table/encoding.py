@@ -51,7 +51,7 @@ def require_encoding(name: str, encoding: object) -> None:
         "a".encode(cast(str, encoding))  # refuses what encodes no text, such as base64, too
     except (LookupError, TypeError, ValueError) as error:
         rule = "the name of an encoding, such as utf-8, cp1252, latin-1 or utf-16"
-        raise InvalidValue(f"{name}={encoding}: expected {rule}") from error
+        raise InvalidValue(name, encoding, rule=rule) from error
 
 
 def encoding_of(path: Path, named: str) -> str:

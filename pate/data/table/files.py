@@ -115,7 +115,7 @@ class TableFile:
                     rule = (
                         f"private, public or test, row {numbers[strange][0] + 1} has something else"
                     )
-                    raise InvalidValue(f"data.split={self.split}: expected {rule}")
+                    raise InvalidValue("data.split", self.split, rule=rule)
                 mine = split_words == self.part
                 batch = batch.select(wanted_columns).filter(arrow().array(mine))
                 numbers = numbers[mine]
@@ -128,7 +128,7 @@ class TableFile:
             rule = (
                 "at least one row" if self.split is None else f"rows with {self.split}={self.part}"
             )
-            raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
+            raise InvalidValue(self.name, rule=f"{rule}, the table has none")
 
     def read(self, columns: list[str] | None = None) -> Any:
         """Reads the rows of this split, all or some of the columns, as one pyarrow table."""
@@ -158,7 +158,7 @@ class TableFile:
             ) from None
 
     def _wrong(self, rule: str) -> InvalidValue:
-        return InvalidValue(f"{self.name}={self.path}: expected {rule}")
+        return InvalidValue(self.name, self.path, rule=rule)
 
     @cached_property
     def read_in(self) -> str:

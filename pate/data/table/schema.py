@@ -641,7 +641,7 @@ class TableSchema(Preprocessing):
             hints = "".join(
                 f"; {line}" for name, line in (remarks or {}).items() if name == first.name
             )
-            raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}{hints}")
+            raise InvalidValue(f"{name}.{first.name}", rule=f"{first.expects}; {remedy}{hints}")
         require(
             len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id"
         )
@@ -704,7 +704,7 @@ class TableSchema(Preprocessing):
                     )
                 elif not isinstance(column, NumberColumn):
                     hint = ""
-                raise InvalidValue(f"{name}.{column.name}: expected {rule}{hint}")
+                raise InvalidValue(f"{name}.{column.name}", rule=f"{rule}{hint}")
 
     def strange_lines(
         self, name: str, counts: NDArray[np.int64], num_records: int
@@ -758,7 +758,7 @@ class TableSchema(Preprocessing):
         columns = said.get("columns") if isinstance(said, Mapping) else None
         if not isinstance(columns, Mapping) or not columns:
             raise InvalidValue(
-                f"{name}: expected `columns`, what is known of each, as pate-schema writes it"
+                name, rule="`columns`, what is known of each, as pate-schema writes it"
             )
         place = None if folder is None else Path(folder)
         read = tuple(
@@ -803,7 +803,7 @@ def _read_schema_file(path: Path, name: str) -> Any:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidValue(
-            f"{name}: expected a file that pate-schema wrote ({type(error).__name__})"
+            name, rule=f"a file that pate-schema wrote ({type(error).__name__})"
         ) from error
     return read_yaml(text, name, "YAML as pate-schema writes it")
 
@@ -846,12 +846,10 @@ def as_table(given: Any) -> Any:
             )
     except (pa.ArrowException, TypeError) as error:
         raise InvalidValue(
-            "data: expected columns of numbers, words or dates, of equal length"
+            "data", rule="columns of numbers, words or dates, of equal length"
         ) from error
     if not isinstance(given, pa.Table):
-        raise InvalidValue(
-            f"data={type(given).__name__}: expected a DataFrame, or the name of a file"
-        )
+        raise InvalidValue("data", type(given).__name__, rule="a DataFrame, or the name of a file")
     return given.rename_columns(list(map(cells.column_name, given.column_names)))
 
 
@@ -887,7 +885,7 @@ def _dates_of(name: str, array: Any, spelling: Spelling) -> DateColumn | None:
         return None
     except dates.UnclearDates as error:
         remedy = f"{as_setting('data.category', [name])} where these are words"
-        raise InvalidValue(f"data.public.{name}: expected {error}; {remedy}") from error
+        raise InvalidValue(f"data.public.{name}", rule=f"{error}; {remedy}") from error
     return DateColumn.of_dates(name, as_dates(array, (order,), spelling.first_year), order)
 
 
@@ -896,7 +894,7 @@ def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Colum
     column = KINDS.get(str(kind))
     if column is None:
         raise InvalidValue(
-            f"{where}.columns.{name}.kind={str(kind)[:40]}: expected one of {', '.join(KINDS)}"
+            f"{where}.columns.{name}.kind", str(kind)[:40], rule=f"one of {', '.join(KINDS)}"
         )
     try:
         if not isinstance(said.get("missing", False), bool):
@@ -905,10 +903,11 @@ def _read_column(name: str, said: Any, where: str, folder: Path | None) -> Colum
     except DamagedFile:
         raise
     except InvalidValue as error:
-        raise InvalidValue(f"{where}.columns.{error}") from error
+        name_within = f"{where}.columns.{error.name}"
+        raise InvalidValue(name_within, error.value, rule=error.rule) from error
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         rule = f"{', '.join(column.keys) or 'values'} as pate-schema writes them for kind: {kind}"
-        raise InvalidValue(f"{where}.columns.{name}: expected {rule}") from error
+        raise InvalidValue(f"{where}.columns.{name}", rule=rule) from error
 
 
 def remarks(

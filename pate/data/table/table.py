@@ -194,10 +194,10 @@ class Rows:
                 strangers = OTHERS.format(count, len(self.numbers), row + 1)
                 if labels.column is not None:
                     raise InvalidValue(
-                        f"{name}.{labels.column}: expected {labels.rule}, {strangers}"
+                        f"{name}.{labels.column}", rule=f"{labels.rule}, {strangers}"
                     )
                 raise InvalidValue(
-                    f"{name}.{label}: expected 0 or 1 in a label's column, {strangers}{labels.hint}"
+                    f"{name}.{label}", rule=f"0 or 1 in a label's column, {strangers}{labels.hint}"
                 )
         words = {column: arrow().chunked_array(chunks) for column, chunks in self._words.items()}
         for column, cells_of_column in words.items():
@@ -209,7 +209,7 @@ class Rows:
             )
             if missing := cells_of_column.null_count + unseen:
                 rule = f"a value in each row, {missing} of {len(cells_of_column)} rows have none"
-                raise InvalidValue(f"{name}.{column}: expected {rule}")
+                raise InvalidValue(f"{name}.{column}", rule=rule)
         # words `[n]` of each column that says whose a row is
         self.groups = [words[column] for column in named.group]
         self.ids: Any = words.get(named.id or "")  # words `[n]`, or None
@@ -282,7 +282,7 @@ def require_apart(role: str, column: str | None, ids: list[Numbers]) -> None:
         if shared := len(np.intersect1d(ids[first], ids[second])):
             both = f"{SPLITS[first]} and {SPLITS[second]}"
             raise InvalidValue(
-                f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}"
+                f"data.{role}", column, rule=f"each {column} in one split, {shared} are in {both}"
             )
 
 
@@ -409,7 +409,7 @@ def _told_apart(id: str, split: str, ids: Numbers, groups: Numbers, free: int) -
     alike = split != "public" and groups is not ids and np.array_equal(groups[first][again], groups)
     if len(later) and not alike:
         repeats = f"{len(later)} of {len(ids)} rows of {split} have that of another row"
-        raise InvalidValue(f"data.id={id}: expected another id in each row, {repeats}")
+        raise InvalidValue("data.id", id, rule=f"another id in each row, {repeats}")
     ids = ids.copy()
     ids[later] = free + np.arange(len(later))
     return ids
@@ -859,11 +859,11 @@ class Table(TextReader):
             if may_be_other:
                 return set()
             raise InvalidValue(
-                f"data.public.{column}: expected {Labels((), separator=separator).rule}"
+                f"data.public.{column}", rule=Labels((), separator=separator).rule
             ) from None
         if not may_be_other and are_bits(texts):
             rule = "names of labels, found lists of 0 and 1: a column for each label says the same"
-            raise InvalidValue(f"data.public.{column}: expected {rule}")
+            raise InvalidValue(f"data.public.{column}", rule=rule)
         return names
 
     def _truths(self) -> dict[str, tuple[str | None, str]]:
@@ -899,7 +899,7 @@ class Table(TextReader):
             if name not in expected:
                 rule = f"no other column in {self._public.name} than it lists, and there is {name}"
                 raise InvalidValue(
-                    f"data.schema={self.schema}: expected {rule}; {ways_out([name], self._owners)}"
+                    "data.schema", self.schema, rule=f"{rule}; {ways_out([name], self._owners)}"
                 )
         schema.require_usable(self._public.name, group=self._owners)
         return schema
@@ -1004,7 +1004,7 @@ class Table(TextReader):
                 lacking = next((split for split in SPLITS if name not in names_of[split]), None)
                 if lacking is not None and name not in self._no_features:
                     rule = f"it in every file, data.{lacking} lacks it; {ways_out([name], self._owners)}"
-                    raise InvalidValue(f"{file.name}.{name}: expected {rule}")
+                    raise InvalidValue(f"{file.name}.{name}", rule=rule)
 
     def _rows(self, split: str, schema: TableSchema, stage: Stage = unwatched) -> Rows:
         labels = self._label_form.column

@@ -57,7 +57,7 @@ class _Held:  # what would be drawn from twice, were there two of it
 
     def __reduce__(self) -> NoReturn:  # which a generator of numpy 1.26 asks for its bits
         rule = "one that is neither copied nor sent elsewhere, as a copy would draw the same noise again"
-        raise InvalidValue(f"rng=secret_generator(): expected {rule}; make one in each process")
+        raise InvalidValue("rng", "secret_generator()", rule=f"{rule}; make one in each process")
 
 
 class _CipherKey(_Held, ISpawnableSeedSequence):
@@ -116,7 +116,7 @@ class HeldStream(_Held):
     def state(self, value: Any) -> None:
         """Raises `InvalidValue`: the state of a secret stream is neither shown nor set."""
         rule = "as it comes, as a stream that is set back draws the same noise again"
-        raise InvalidValue(f"bit_generator.state=(not shown): expected {rule}")
+        raise InvalidValue("bit_generator.state", "(not shown)", rule=rule)
 
     def renew(self) -> None:
         """Takes a key of this process alone, from the beginning of its stream."""
@@ -142,7 +142,7 @@ def _cipher() -> Any:
         from randomgen.chacha import ChaCha
     except ImportError as error:
         raise InvalidValue(
-            "rng=secret: expected randomgen to be installed: pip install randomgen"
+            "rng", "secret", rule="randomgen to be installed: pip install randomgen"
         ) from error
     source = ChaCha(_CipherKey(_KNOWN_KEY))
     _block(source)

@@ -82,7 +82,7 @@ class ModelForm:
             and version > _VERSION
         ):
             raise InvalidValue(
-                f"release={folder}: expected a bundle of format {_VERSION}; install a later version"
+                "release", folder, rule=f"a bundle of format {_VERSION}; install a later version"
             )
         try:
             return cls._read(said, folder)
@@ -172,12 +172,12 @@ class Bundle:
             path.is_dir(), "release", path, "the folder release/ of a finished run, or a copy of it"
         )
         if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
-            raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
+            raise InvalidValue("release", path, rule=f"the folder {path / 'release'} within it")
         # as pate-release leaves it
         if not (path / disk.MANIFEST).exists() and (path / "terms.json").exists():
             command = f"pate-student {as_setting('release', path)} queries=FILE"
             rule = f"a student in it: {command} trains one"
-            raise InvalidValue(f"release={path}: expected {rule}")
+            raise InvalidValue("release", path, rule=rule)
         rule = "the digests of a published model"
         listed = disk.Manifest.read(path, rule=rule, remedy=_REMEDY).sha256
         stated = PRIVACY in listed
@@ -273,7 +273,7 @@ class Bundle:
         from huggingface_hub import CommitOperationAdd, HfApi
 
         if self.folder is None:
-            raise InvalidValue("folder=None: expected a bundle that pate.load read from a folder")
+            raise InvalidValue("folder", None, rule="a bundle that pate.load read from a folder")
         disk.require_no_links(folder := Path(self.folder), "release")
         content = {
             disk.MANIFEST: disk.read_bytes(
@@ -331,7 +331,7 @@ class Bundle:
             and getattr(getattr(data, "dtype", None), "kind", "") == "O"
         ):
             raise InvalidValue(
-                "data.dtype=object: expected a DataFrame with the columns of the public file"
+                "data.dtype", "object", rule="a DataFrame with the columns of the public file"
             )
         array = require_array("data", data)
         framed = self.form.kind == "features" and form is not None

@@ -56,7 +56,7 @@ def write_onnx(
         formula = model.formula
         module.forward = lambda inputs: formula(inputs.flatten(1), arrays, torch)
     else:
-        raise InvalidValue(f"model={model.kind}: expected one of {', '.join(KINDS)}")
+        raise InvalidValue("model", model.kind, rule=f"one of {', '.join(KINDS)}")
     file = io.BytesIO()
     export: Any = torch.onnx.export
     axes = {_INPUTS: {0: "n"}, _PROBABILITIES: {0: "n"}}

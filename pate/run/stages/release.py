@@ -23,6 +23,7 @@ from pate.data.copies import remarks_on_copies
 from pate.data.dataset import PrivateRecords, read, require_dataset
 from pate.data.pictures import require_image_levels
 from pate.data.table.files import TableFile
+from pate.errors import shown_as
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import (
     FROM_BACKUP,
@@ -37,7 +38,8 @@ from pate.files.disk import (
 from pate.files.values import to_json
 from pate.models.student import Learner
 from pate.networks.device import all_cores
-from pate.pricing import PricedRelease, SettingNames, plan_release, require_useful
+from pate.pricing import PricedRelease, plan_release, require_useful
+from pate.pricing.remedies import watched_search
 from pate.report import Privacy
 from pate.report.card import PRIVACY
 from pate.report.report import ReleaseSummary
@@ -45,10 +47,10 @@ from pate.report.tensorboard import RunWriter
 from pate.run.folder import RunFolder
 from pate.run.payment import Payment, ReleaseTerms
 from pate.run.places import Places
-from pate.run.plan import remedy_search
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.run.release import privacy_of, release_once, summary_of, write_price
+from pate.setting_names import RELEASE
 from pate.validation import InvalidValue, require, require_moderate, require_text
 from pate.votes.foreign import ForeignVotes
 from pate.votes.source import VoteSource
@@ -59,7 +61,6 @@ ANEW = "copy the folder anew from where pate-release left it"
 """The name of the terms in `release/`, until a student is there; and what mends a damaged folder."""
 
 _TERMS_RULE = "the terms of a release, as pate-release writes them"
-_NAMES = SettingNames(num_teachers="{} teachers in all vote files")
 _DONE = ("ledger.db", "release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
 _RULE = "a file of this finished release"
 _QUERIES_REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
@@ -101,14 +102,15 @@ class Queries:
         if path.suffix != ".npz":
             if schema is None:
                 rule = "the file of pate-schema beside a table: data.schema=FILE for pate-vote, else table_schema=FILE"
-                raise InvalidValue(f"queries={path}: expected {rule}")
+                raise InvalidValue("queries", path, rule=rule)
             form = TableSchema.load(schema)
             try:
                 inputs = form.inputs(TableFile(path, "queries").read(list(form.names)))
             # of a table, in words about queries: no setting names their encoding
             except InvalidValue as error:
-                said = re.sub(_HINTS, _SAME_FILE, re.sub(r"^data\b", "queries", str(error)))
-                raise InvalidValue(said) from error
+                name = re.sub(r"^data\b", "queries", error.name)
+                rule = re.sub(_HINTS, _SAME_FILE, error.rule)
+                raise InvalidValue(name, error.value, rule=rule) from error
             return cls(inputs, np.arange(len(inputs), dtype=np.int64), (), form)
         arrays = read_arrays(
             path,
@@ -283,6 +285,7 @@ class ReleasePlan(ReleaseTerms):
 
 
 @all_cores()
+@shown_as(RELEASE)
 def release_votes(
     plan: ReleasePlan,
     source: VoteSource,
@@ -331,7 +334,7 @@ def release_votes(
                 f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again"
             )
             return Terms.read(folder.path)
-        for line in priced.doubts:
+        for line in map(RELEASE.doubt_line, priced.doubts):
             monitor.say(line)
         payment.begin(monitor, redraw=plan.redraw)
         inputs = np.zeros((0, 1), dtype=np.float32)
@@ -364,17 +367,16 @@ def _priced(
     aggregator.require_source(source)
     if aggregator.expects_prior and (plan.queries is None or plan.student is None):
         rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
-        raise InvalidValue(f"queries=None: expected {rule}")
+        raise InvalidValue("queries", None, rule=rule)
     with monitor.stage("pricing the release"):
-        priced = plan_release(aggregator, source.shape, budget, names=_NAMES)
+        priced = plan_release(aggregator, source.shape, budget)
     doubts = require_useful(
         aggregator,
         priced,
         budget,
-        names=_NAMES,
         num_groups=cohort.num_groups,
         allow_useless=plan.allow_useless,
-        search=remedy_search(monitor),
+        search=watched_search(monitor, RELEASE),
     )
     return replace(priced, doubts=doubts)
 

@@ -150,7 +150,7 @@ def folder_of(release: Path) -> Path:
         if (folder / "release.npz").is_file():
             return folder
     raise InvalidValue(
-        f"release={release}: expected the folder that pate-release wrote, or its release/"
+        "release", release, rule="the folder that pate-release wrote, or its release/"
     )
 
 
@@ -161,9 +161,7 @@ def _terms_of(source: Path, release: Path) -> Terms | None:
             return Terms.read(folder)
     if _is_finished(source):
         return None
-    raise InvalidValue(
-        f"release={release}: expected a folder with {TERMS}, as pate-release writes it"
-    )
+    raise InvalidValue("release", release, rule=f"a folder with {TERMS}, as pate-release writes it")
 
 
 def _is_finished(folder: Path) -> bool:

@@ -244,7 +244,8 @@ def test_a_draw_that_fails_or_is_not_allowed_charges_nothing(path: Path) -> None
     ):
         charge(ledger, ApproximateEvent(GAUSSIAN, 1e-5), key="d")
     with pytest.raises(
-        InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-06"
+        InvalidValue,
+        match=r"failure_prob: expected .*, and 1e-05 in all uses up target_delta=1e-06",
     ):
         charge(Ledger(target_delta=DELTA), ApproximateEvent(GAUSSIAN, 1e-5), key="d")
     assert charge(ledger).key == "a"

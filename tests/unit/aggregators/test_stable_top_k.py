@@ -85,7 +85,7 @@ def test_regularizer_is_kept_as_numbers_that_compare_and_name_the_release() -> N
 
 
 def test_calibration_names_failures_that_use_up_delta() -> None:
-    said = "failure_prob=1e-08: 6e-06 in all uses up target_delta=1e-06: .*: failure_prob=1e-09, or num_queries=60$"
+    said = "^failure_prob=1e-08: .*, and 6e-06 in all .*; what works: failure_prob=1e-09, or num_queries=60$"
     for base in (TABLE, PLAIN):
         with pytest.raises(InvalidValue, match=said):
             dataclasses.replace(base, failure_prob=1e-8).calibrated(

@@ -207,7 +207,8 @@ def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(
 def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
     aggregator = BoundaryTopK(selection_scale=9.0, test_std=3.0, failure_prob=1e-9)
     with pytest.raises(
-        InvalidValue, match=r"failure_prob: 1e-06 over 1000 calls uses up session_delta=1e-06"
+        InvalidValue,
+        match=r"failure_prob: expected .*, and 1e-06 over 1000 calls uses up session_delta=1e-06",
     ):
         aggregator.event_for(num_queries=1000, **SHAPE)
     event = aggregator.event_for(num_queries=100, **SHAPE)

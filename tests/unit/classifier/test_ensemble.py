@@ -152,7 +152,7 @@ def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator
     unreadable = source(Task(3), MANY)
 
     def fail() -> Any:
-        raise InvalidValue("votes: expected votes")
+        raise InvalidValue("votes", rule="votes")
 
     unreadable.bits = unreadable.confidences = unreadable.label_shares = fail  # type: ignore[method-assign]
     with pytest.raises(InvalidValue, match=r"^votes"):

@@ -1,7 +1,6 @@
 """pate-account and pate-audit on a composed configuration: sessions, files of votes, ledgers, and what is refused."""
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,10 @@ from pate.aggregators import BoundaryTopK, GaussianVotes
 from pate.cli.account import account
 from pate.cli.audit import audit
 from pate.mechanisms import CertifiedTable
+from pate.setting_names import COMMAND
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
+from tests.refusals import refused
 
 BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)
 SIZE = ["num_queries=2000", "num_labels=6", "num_teachers=400"]
@@ -73,15 +74,12 @@ def test_plain_composition_stands_beside_a_session_and_only_there(
 
 def test_failures_that_use_up_delta_leave_plain_composition_no_price(quoted: Any) -> None:
     assert quoted(*SESSION, "num_queries=5000")["plain_epsilon"] != "inf"
-    with pytest.raises(
-        InvalidValue, match=r"aggregator\.failure_prob=1e-10: 2e-06 in all uses up"
-    ) as refused:
+    names = ("failure_prob", "num_queries")
+    with refused("failure_prob", 1e-10, "2e-06 in all", remedies=names) as caught:
         quoted(*SESSION, "num_queries=20000")
-    remedies = re.search(r"what works: (\S+), or (\S+)$", str(refused.value))
-    assert remedies is not None
-    assert all(
-        quoted(*SESSION, "num_queries=20000", remedy)["epsilon"] for remedy in remedies.groups()
-    )
+    assert str(caught.value).endswith("what works: failure_prob=3e-11, or num_queries=6000")
+    for remedy in map(COMMAND.remedy, caught.value.remedies):
+        assert quoted(*SESSION, "num_queries=20000", remedy)["epsilon"]
 
 
 def test_votes_and_a_prior_say_how_many_hits_to_expect(

@@ -49,7 +49,7 @@ class NoisyShares(Method):
     ) -> Contender:
         if parameters is None:
             if (budget.epsilon or 0) < 1:
-                raise InvalidValue(f"target_epsilon={budget.epsilon}: expected at least 1")
+                raise InvalidValue("target_epsilon", budget.epsilon, rule="at least 1")
             multiplier = calibrate(
                 GaussianEvent,
                 target_epsilon=budget.epsilon,

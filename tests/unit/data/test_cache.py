@@ -49,7 +49,7 @@ class Maker:
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         if self.stop_at is not None and self.stop_at in rows:
-            raise InvalidValue(f"image={self.stop_at}: expected a readable image")
+            raise InvalidValue("image", self.stop_at, rule="a readable image")
         self.made.extend(rows.tolist())
         return images(rows)
 

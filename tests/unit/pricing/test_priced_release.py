@@ -106,7 +106,7 @@ def test_the_accountant_of_the_budget_counts() -> None:
 def test_failures_that_use_up_delta_are_refused_and_not_priced(fields: dict[str, float]) -> None:
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
     with pytest.raises(
-        InvalidValue, match=re.escape("failure_prob=1e-08: 6e-06 in all uses up target_delta=1e-06")
+        InvalidValue, match=re.escape("and 6e-06 in all uses up target_delta=1e-06")
     ):
         plan_release(failing, SHAPE, budget_from_settings(target_delta=1e-6, **fields))
 
@@ -242,7 +242,7 @@ BITS = {"num_queries": 600, "num_labels": 40}
         (lambda: asked(max_epsilon=math.nan), "max_epsilon=nan: "),
         (
             lambda: asked(target_delta=1e-10, failing=1e-9),
-            "failure_prob: 1e-09 in all uses up target_delta=1e-10",
+            "failure_prob: expected .*, and 1e-09 in all uses up target_delta=1e-10",
         ),
     ],
 )

@@ -72,7 +72,7 @@ def test_others_that_have_no_price_say_why() -> None:
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
     quote = quoted(
         pld=failing(missing),
-        mine=failing(InvalidValue("event=X: expected another")),
+        mine=failing(InvalidValue("event", "X", rule="another")),
         rdp=RdpAccountant,
     )
     assert quote.accountants == (

@@ -22,8 +22,8 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
+from pate.errors import InvalidValue, Remedy
 from pate.pricing import (
-    SettingNames,
     budget_from_settings,
     cheapest_accountant,
     expected_release,
@@ -33,7 +33,6 @@ from pate.pricing import (
 )
 from pate.pricing import remedies as remedies_module
 from pate.pricing.remedies import RemedySearch, found_remedies, group_votes_tell_more, remedies
-from pate.validation import InvalidValue
 from pate.votes import VoteShape
 
 PEELING = FixedTopK(k=5, epsilon=1.0)
@@ -50,7 +49,6 @@ AGGREGATORS: tuple[Aggregator, ...] = (
     TABLE,
 )
 Plan = tuple[Aggregator, Budget]
-NAMES = SettingNames()
 GROUPS = 20_000
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
 pytestmark = pytest.mark.slow
@@ -68,36 +66,34 @@ def guarded(
 ) -> tuple[str, ...]:
     of = of or budget()
     options = {"search": RemedySearch(seconds=math.inf)} | options
-    return require_useful(
-        aggregator, plan_release(aggregator, shape, of), of, names=NAMES, **options
-    )
+    doubts = require_useful(aggregator, plan_release(aggregator, shape, of), of, **options)
+    return tuple(map(str, doubts))
 
 
 def judged(plan: Plan) -> tuple[str, ...]:
     return guarded(*plan, num_groups=GROUPS)
 
 
-def suggested(plan: Plan) -> list[str]:
-    """The alternatives that the refusal of a plan names, each one or several settings; none where it passes."""
+def suggested(plan: Plan) -> tuple[Remedy, ...]:
+    """Returns the remedies that the refusal of a plan carries; none where it passes."""
     try:
         judged(plan)
-    except InvalidValue as refused:
-        works = str(refused).partition("what works: ")[2].partition("; allow_useless")[0]
-        assert works or "nothing was found that works" in str(refused), refused
-        return [each for each in works.split(", or ") if each]
-    return []
+    except InvalidValue as error:
+        assert error.remedies or "nothing was found that works" in error.rule, error
+        assert error.waiver == Remedy("allow_useless", True)
+        return error.remedies
+    return ()
 
 
-def followed(plan: Plan, text: str) -> Plan:
+def followed(plan: Plan, remedy: Remedy) -> Plan:
     aggregator, shape, budget = plan
-    for setting in text.split():
-        name, value = setting.split("=")
-        if name == "target_epsilon":
-            budget = replace(budget, epsilon=float(value))
-        elif name.startswith("aggregator."):
-            aggregator = replace(aggregator, **{name.removeprefix("aggregator."): float(value)})
+    for change in (remedy, *remedy.also):
+        if change.name == "target_epsilon":
+            budget = replace(budget, epsilon=change.value)
+        elif change.owner == "aggregator":
+            aggregator = replace(aggregator, **{change.name: change.value})
         else:
-            shape = replace(shape, **{name: int(value)})
+            shape = replace(shape, **{change.name: change.value})
     return aggregator, shape, budget
 
 
@@ -112,8 +108,8 @@ def test_what_is_suggested_and_copied_is_not_refused(aggregator: Aggregator) -> 
     plan = aggregator, shape, budget(float(f"{10 ** rng.uniform(-0.5, 0.3):.2g}"))
     found = suggested(plan)
     assert found
-    for text in found:
-        judged(followed(plan, text))
+    for remedy in found:
+        judged(followed(plan, remedy))
 
 
 @pytest.mark.parametrize("max_epsilon", [None, 1.0, 30.0])
@@ -126,21 +122,23 @@ def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(
         shape,
         budget_from_settings(target_delta=1e-6, max_epsilon=max_epsilon),
     )
-    found = [text for text in suggested(plan) if text.startswith("aggregator.")]
+    found = [remedy for remedy in suggested(plan) if remedy.owner == "aggregator"]
     assert len(found) == (0 if max_epsilon == 1.0 else 1), (
         "what 20 queries cannot be paid with works for nobody"
     )
-    for text in found:
-        judged(followed(plan, text))
-        assert plan_release(*followed(plan, text)).shape.num_queries >= 20
+    for remedy in found:
+        judged(followed(plan, remedy))
+        assert plan_release(*followed(plan, remedy)).shape.num_queries >= 20
 
 
 def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
     plan = PEELING, VoteShape(num_queries=2000, num_labels=40, num_teachers=50), budget(0.4)
-    (both,) = [text for text in suggested(plan) if "num_teachers=" in text]
-    assert both.startswith("num_teachers=2000 num_queries=")
+    (both,) = [remedy for remedy in suggested(plan) if remedy.name == "num_teachers"]
+    (queries,) = both.also
+    assert both.value == 2000
+    assert queries.name == "num_queries"
     judged(followed(plan, both))
-    for alone in both.split():
+    for alone in (replace(both, also=()), queries):
         with pytest.raises(InvalidValue, match="expected a release that tells something"):
             judged(followed(plan, alone))
 
@@ -181,9 +179,9 @@ def test_plans_on_the_embedded_data_that_were_once_paid_for_without_a_word(
 ) -> None:
     plan = aggregator, replace(SHAPE, num_teachers=num_teachers), budget(epsilon)
     found = suggested(plan)
-    assert {text.partition("=")[0] for text in found} == of
-    for text in found:
-        judged(followed(plan, text))
+    assert {remedy.name for remedy in found} == of
+    for remedy in found:
+        judged(followed(plan, remedy))
 
 
 def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() -> None:
@@ -246,18 +244,19 @@ def test_each_change_is_the_least_of_two_digits_by_the_accountant_of_the_run(
     ]
     teachers, epsilon, queries = (float(*change.values()) for change in found)
     smaller = [
-        f"{name}={value:g}"
+        Remedy(name, value)
         for name, value in (
-            ("num_teachers", teachers - 10 ** (math.floor(math.log10(teachers)) - 1)),
+            ("num_teachers", int(teachers) - 10 ** (math.floor(math.log10(teachers)) - 1)),
             (
                 "target_epsilon",
                 float(f"{epsilon - 10 ** (math.floor(math.log10(epsilon)) - 1):.2g}"),
             ),
-            ("num_queries", queries + 10 ** (math.floor(math.log10(queries)) - 1)),
+            ("num_queries", int(queries) + 10 ** (math.floor(math.log10(queries)) - 1)),
         )
     ]
     for change, less in zip(found, smaller, strict=True):
-        guarded(*followed((aggregator, shape, of), NAMES.spelled(change)))
+        ((name, value),) = change.items()
+        guarded(*followed((aggregator, shape, of), Remedy(name, value)))
         plan = followed((aggregator, shape, of), less)
         planned = plan_release(*plan)
         assert expected_release(planned.aggregator, planned.shape).success < 0.9, less
@@ -266,7 +265,7 @@ def test_each_change_is_the_least_of_two_digits_by_the_accountant_of_the_run(
 def test_the_refusal_is_said_before_the_search_and_the_search_ends_with_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[str] = []
+    told: list[object] = []
     seconds = 0.0
 
     def planned(*arguments: Any) -> Any:
@@ -281,15 +280,15 @@ def test_the_refusal_is_said_before_the_search_and_the_search_ends_with_its_time
         told.append(name)
         return nullcontext(lambda done, note="": None)
 
-    search = RemedySearch(seconds=20.0, say=told.append, stage=stage, clock=lambda: seconds)
+    def say(refusal: InvalidValue, seconds: float) -> None:
+        told.append((refusal.name, refusal.value, seconds))
+
+    search = RemedySearch(seconds=20.0, say=say, stage=stage, clock=lambda: seconds)
     with pytest.raises(
-        InvalidValue, match=r"what works: num_teachers=\d+, or .*; allow_useless=true goes on"
+        InvalidValue, match=r"what works: num_teachers=\d+, or .*; allow_useless=True goes on"
     ):
         guarded(GaussianVotes(noise_std=1.0), search=search)
-    assert told[0].startswith(
-        "num_teachers=200: expected a release that tells something: even where all 200"
-    )
-    assert told[0].endswith("settings that work are searched for, 20 s at most")
+    assert told[0] == ("num_teachers", 200, 20.0)
     assert told[1:] == ["searching for settings that work", "plan", "plan", "plan"], (
         "begun at 0, 7 and 14 seconds"
     )
@@ -358,7 +357,7 @@ def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.Mon
     assert guarded(FixedTopK(k=40, epsilon=1.0), of=budget(None)) == ()
 
     def refuses(*_: Any, **__: Any) -> None:
-        raise InvalidValue("votes=made up: expected others")
+        raise InvalidValue("votes", "made up", rule="others")
 
     monkeypatch.setattr(remedies_module, "expected_release", refuses)
     assert guarded(GaussianVotes(noise_std=1e6), of=budget(None)) == ()

@@ -24,7 +24,7 @@ def test_a_folder_that_was_not_claimed_is_left_as_it_was(tmp_path: Path) -> None
     wide.chmod(0o777)
     for path in (wide, tmp_path / "new" / "run"):
         with pytest.raises(InvalidValue, match="refused"), RunFolder(path).opened(SETTINGS):
-            raise InvalidValue("refused")
+            raise InvalidValue("plan", rule="refused")
     assert wide.stat().st_mode & 0o777 == 0o777
     assert list(wide.iterdir()) == []
     assert [entry.name for entry in tmp_path.iterdir()] == ["wide"]

@@ -1,16 +1,14 @@
 """What a run is told that a ledger has no room for, before anything is spent."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from pate.accounting import Budget, GaussianEvent, Ledger, RdpAccountant
 from pate.aggregators import StableTopK
+from pate.errors import Remedy
 from pate.pricing import ReleaseShape, plan_release
 from pate.run.payment import _spent, require_room
-from pate.validation import InvalidValue
+from tests.refusals import refused
 
 SHAPE = ReleaseShape(num_queries=600, num_labels=4, num_teachers=60)
 STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
@@ -24,17 +22,11 @@ def test_a_second_release_whose_failures_do_not_fit_is_told_a_failure_probabilit
     priced = plan_release(STABLE, SHAPE, budget)
     require_room(ledger, priced)
     ledger.charge(priced.event, adjacency=ledger.adjacency)
-    with pytest.raises(
-        InvalidValue, match=r"^aggregator\.failure_prob=1e-09: expected failures of at most"
-    ) as caught:
+    with refused("failure_prob", 1e-9, "failures of at most") as caught:
         require_room(ledger, priced)
-    (fitting,) = re.findall(
-        r"aggregator\.failure_prob=([\d.e-]+) fits; nothing is spent$", str(caught.value)
-    )
-    assert float(fitting) == pytest.approx(1.6e-10), (
-        "half of (1e-6 - 6e-7) / 2, for each of 600 queries"
-    )
-    smaller = plan_release(replace(STABLE, failure_prob=float(fitting)), SHAPE, budget)
+    # half of (1e-6 - 6e-7) / 2, for each of 600 queries
+    assert caught.value.remedies == (Remedy("failure_prob", 1.6e-10, owner="aggregator"),)
+    smaller = plan_release(replace(STABLE, failure_prob=1.6e-10), SHAPE, budget)
     require_room(ledger, smaller)
     ledger.charge(smaller.event, adjacency=ledger.adjacency)
 

@@ -74,7 +74,7 @@ def test_the_cap_is_asked_again_and_a_key_read_where_another_process_charged_dur
 ) -> None:
     def describe() -> LineText:
         if len(store.lines) >= 1:
-            raise InvalidValue("max_epsilon=1: expected less")
+            raise InvalidValue("max_epsilon", "1", rule="less")
         return LineText(event="price")
 
     commit(Store(path, SETTINGS), "people", "b", b"winner")

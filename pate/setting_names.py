@@ -1,0 +1,51 @@
+"""The settings of each command and class, by the parameters of the code that errors and doubts name.
+
+The code knows its own parameters alone: an error says `num_teachers`, of whichever object. Whoever was given the
+settings prints its line by one of these, `TRAIN.line(error)`, and here alone stands that `pate-train` calls it
+`teacher.num_teachers`.
+"""
+
+from pate.errors import Spelling
+
+_OF_COMMANDS = {
+    "aggregator.*": "aggregator.{name}={value}",
+    "allow_useless": "allow_useless=true",
+    "ledger.max_epsilon": "max_total_epsilon",
+}
+
+
+COMMAND = Spelling(_OF_COMMANDS)
+"""Of a command that has no other names for anything, such as `pate-account`."""
+
+TRAIN = Spelling(_OF_COMMANDS | {"num_teachers": "teacher.num_teachers"})
+"""Of `pate-train`."""
+
+RELEASE = Spelling(_OF_COMMANDS | {"num_teachers": "{value} teachers in all vote files"})
+"""Of `pate-release`, which is given the teachers with their votes."""
+
+CLASSIFIER = Spelling(
+    {
+        "num_teachers": "n_teachers",
+        "num_queries": "n_queries",
+        "target_epsilon": "epsilon",
+        "aggregator.*": "an aggregator with {name}={value}",
+        "ledger.max_epsilon": "max_total_epsilon",
+    }
+)
+"""Of `pate.PATEClassifier`."""
+
+
+OF_COMMANDS = {"train": TRAIN, "release": RELEASE, "attack": TRAIN}
+"""By command, of those that are no `COMMAND`."""
+
+
+def comparison_of(name: str) -> Spelling:
+    """Returns the settings of `pate-compare` for one of its aggregators, whose own fields are in its file."""
+    return Spelling(
+        {
+            "num_teachers": f"'aggregators=[{name}@{{value}}]'",
+            "target_epsilon": "'epsilons=[{value}]'",
+            "aggregator.*": "",
+            "allow_useless": "allow_useless=true",
+        }
+    )
