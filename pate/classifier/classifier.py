@@ -30,8 +30,7 @@ from pate.accounting import (
 )
 from pate.accounting.ledger import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
-from pate.aggregators import Aggregator, Release
-from pate.aggregators.record import MemoryRecord
+from pate.aggregators import Aggregator, MemoryRecord, Release
 from pate.classifier import samples
 from pate.classifier.ensemble import EstimatorLearner, shown_error, train_and_vote
 from pate.classifier.past_fits import remember_fit, warn_of_past_fits
@@ -50,7 +49,7 @@ from pate.run.plan_warnings import (
     uneven_inputs_doubts,
 )
 from pate.run.random_streams import RandomStreams
-from pate.run.release import draw
+from pate.run.student_prior import StudentPrior
 from pate.setting_names import CLASSIFIER
 from pate.validation import (
     InvalidValue,
@@ -309,18 +308,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 adjacency=priced.aggregator.adjacency,
             )
 
+        record = MemoryRecord(charge)
+        prior = StudentPrior(
+            student=student,
+            inputs=pools.queries,
+            seed=streams.seed("student"),
+            never_empty=priced.aggregator.never_empty,
+        )
+        aggregator = priced.aggregator.with_prior(prior)
         with (
             stage(f"release, epsilon {format_epsilon(priced.epsilon)}", self.verbose),
             one_blas_thread(),
         ):
-            release = draw(
-                priced,
-                votes,
-                streams=streams,
-                student=student,
-                inputs=pools.queries,
-                record=MemoryRecord(charge),
-            )
+            release = aggregator.release(votes, streams.generator("noise"), record)
 
         # 4. The student learns from the release and public samples: it costs nothing more, and may be published.
         answers = f"{release.num_answered} answers to {release.num_queries} queries"

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, Budget, NonPrivateEvent
-from pate.aggregators import Aggregator, Release
+from pate.accounting import Budget
+from pate.aggregators import Aggregator, MemoryRecord, Release, TrainingSet
 from pate.data import Dataset, Partition, Split
 from pate.files.disk import make_folder
 from pate.files.values import digest, full_text
@@ -28,8 +28,8 @@ from pate.run.plan import require_parts
 from pate.run.plan_warnings import plan_warnings
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
-from pate.run.release import draw
 from pate.run.student import ceilings, train_on_all_records
+from pate.run.student_prior import StudentPrior
 from pate.setting_names import comparison_of
 from pate.student import Student
 from pate.teachers import Engine, Voter
@@ -115,26 +115,37 @@ class Bench:
         """The public samples that are asked about."""
         return self.dataset.public.take(slice(0, self.num_queries))
 
-    def trained(self, student: Student, release: Release, seed: int) -> Trained:
-        """The student of a release as `pate-train` trains it, and how right the release is."""
-        queries = self.queries
-        student_seed = RandomStreams(seed).seed("student")
-        training = release.training_set(queries.inputs)
-        pool = self.dataset.public.take(slice(self.num_queries, None)).inputs
-        model = student.learn(training, pool=pool, seed=student_seed)
-        correct = (release.labels == queries.labels)[release.answered]
-        measured = len(correct) > 0 and self.dataset.public_labeled
-        return Trained(model, release.num_answered, float(correct.mean()) if measured else None)
+    @property
+    def pool(self) -> NDArray[np.float32]:
+        """The inputs of the public samples beside the queries, from which a student may learn, too."""
+        return self.dataset.public.take(slice(self.num_queries, None)).inputs
 
-    def trained_on_labels(self, labels: NDArray[np.bool_], seed: int) -> Trained:
-        """Trains a student on labels of the queries that nothing protects."""
+    def label_accuracy(
+        self, labels: NDArray[np.bool_], answered: NDArray[np.bool_]
+    ) -> float | None:
+        """Returns the share of correct bits in the answers; None without answers, or without true labels."""
+        if not (answered.any() and self.dataset.public_labeled):
+            return None
+        correct = (labels == self.queries.labels)[answered]
+        return float(correct.mean())
+
+    def student_of_labels(self, labels: NDArray[np.bool_], seed: int) -> Trained:
+        """Trains the comparison's student on labels of all queries that nothing protects."""
+        model = self.student.learn(
+            TrainingSet(self.queries.inputs, labels),
+            pool=self.pool,
+            seed=RandomStreams(seed).seed("student"),
+        )
         answered = np.ones(len(labels), dtype=np.bool_)
-        release = Release(labels, answered, NonPrivateEvent(), Adjacency.REPLACE_ONE)
-        return self.trained(self.student, release, seed)
+        return Trained(
+            model,
+            num_answered=len(labels),
+            label_accuracy=self.label_accuracy(labels, answered),
+        )
 
     def true_label_student(self, seed: int) -> Trained:
-        """Trains a student on the true labels of the queries."""
-        return self.trained_on_labels(self.queries.labels, seed)
+        """Trains the comparison's student on the true labels of the queries."""
+        return self.student_of_labels(self.queries.labels, seed)
 
     def ceiling(self, name: str) -> Reference:
         """Returns the best model of all private records without privacy, under a name."""
@@ -352,15 +363,31 @@ class PATEMethod(Method):
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
         """Returns the aggregator with its noise. The votes that it reads are counted once for all seeds."""
+        # 1. The price.
         priced = self.priced(budget, bench, parameters)
+        # 2. The votes of the teachers, which `prepare` has trained: read when the first seed is tried.
         votes = cache(lambda: self.votes(bench))
 
         def train(seed: int) -> Trained:
-            return bench.trained(self.student, self.release(priced, bench, votes(), seed), seed)
+            # 3. The release.
+            release = self.release(priced, bench, votes(), seed)
+            # 4. The student.
+            model = self.student.learn(
+                release.training_set(bench.queries.inputs),
+                pool=bench.pool,
+                seed=RandomStreams(seed).seed("student"),
+            )
+            return Trained(
+                model,
+                num_answered=release.num_answered,
+                label_accuracy=bench.label_accuracy(release.labels, release.answered),
+            )
 
-        solved_for = parameters or priced.solved_for
         return Contender(
-            priced.epsilon, solved_for, train, lambda: self._refusal(priced, budget, bench)
+            epsilon=priced.epsilon,
+            parameters=parameters or priced.solved_for,
+            train=train,
+            refusal=lambda: self._refusal(priced, budget, bench),
         )
 
     def priced(
@@ -375,13 +402,15 @@ class PATEMethod(Method):
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
         """Returns the release for a seed; no ledger is charged, as nobody is shown it."""
-        return draw(
-            priced,
-            votes,
-            streams=RandomStreams(seed),
+        streams = RandomStreams(seed)
+        prior = StudentPrior(
             student=self.student,
             inputs=bench.queries.inputs,
+            seed=streams.seed("student"),
+            never_empty=priced.aggregator.never_empty,
         )
+        aggregator = priced.aggregator.with_prior(prior)
+        return aggregator.release(votes, streams.generator("noise"), MemoryRecord())
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """Yields the student of the majority of the teachers, where they vote for single labels."""
@@ -402,7 +431,7 @@ class PATEMethod(Method):
     def _majority_student(self, bench: Bench, seed: int) -> Trained:
         """Trains the comparison's student on the labels that most teachers vote for."""
         votes = self.votes(bench)
-        return bench.trained_on_labels(2 * votes.counts() > votes.num_teachers, seed)
+        return bench.student_of_labels(2 * votes.counts() > votes.num_teachers, seed)
 
     def _ensemble_folder(self, bench: Bench) -> EnsembleFolder:
         """Returns the folder of the ensemble that all methods with the same teachers share."""

@@ -2,21 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.events import failure_probability
-from pate.aggregators import MemoryRecord, Release, ReleaseRecord, TrainingSet
+from pate.aggregators import Release, ReleaseRecord
 from pate.aggregators.record import Arrays
 from pate.aggregators.release import ChargedRelease, PublicNames
 from pate.aggregators.target_charging import TargetChargedAggregator
 from pate.files.disk import write_text
 from pate.files.values import published_fields
 from pate.models.student import Learner, Rows
-from pate.pricing import PricedRelease
 from pate.report import Privacy, PrivacyStatement, format_epsilon, privacy_card
 from pate.report.metrics import micro_f1
 from pate.report.report import ReleaseSummary
@@ -25,62 +23,10 @@ from pate.run.payment import Payment
 from pate.run.places import Places
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
-from pate.votes.source import Bits, VoteSource
+from pate.run.student_prior import StudentPrior
+from pate.votes.source import VoteSource
 
 _OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
-
-
-def expected_labels(
-    student: Learner,
-    inputs: Rows,
-    seed: int,
-    never_empty: bool,
-    labels: Bits,
-    answered: Bits,
-    num_queries: int,
-) -> Bits:
-    """The labels of the next queries that a student expects, trained on what was released before, `[start, L]`.
-
-    Nothing before anything was answered. Where every answer has a label, `never_empty`, a student that predicts none
-    names its likeliest. `inputs` are those of all queries.
-    """
-    start = len(labels)
-    expected = np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)
-    if not answered.any():
-        return expected
-    released = TrainingSet(inputs[:start][answered], labels[answered])
-    model = student.learn(released, pool=inputs[:0], seed=seed)
-    following = inputs[start : start + num_queries]
-    expected |= model.predict(following)
-    if never_empty:
-        empty = ~expected.any(axis=1)
-        expected[np.flatnonzero(empty), model.predict_proba(following).argmax(axis=1)[empty]] = True
-    return expected
-
-
-def draw(
-    priced: PricedRelease,
-    source: VoteSource,
-    *,
-    streams: RandomStreams,
-    student: Learner | None,
-    inputs: Rows,
-    record: ReleaseRecord | None = None,
-) -> Release:
-    """Has the aggregator draw and release, as `record` commits and charges it; the one place where votes are released.
-
-    Without `record` it is kept in memory and charged to nobody. For an aggregator that goes by a prior, it is what the
-    student predicts of the queries, `inputs`, float32 `[Q, …]`; the streams have the noise and the student's seed.
-    The way of a vote: `Aggregator.summarize` reads the votes, `record.part` charges and commits around the `draw` in
-    the aggregator's own file, which makes the labels, and `Release.training_set` hands them to the student.
-    """
-    aggregator = priced.aggregator
-    if aggregator.expects_prior and student is not None:
-        seed = streams.seed("student")
-        prior = partial(expected_labels, student, inputs, seed, aggregator.never_empty)
-        aggregator = aggregator.with_prior(prior)
-    record = MemoryRecord() if record is None else record
-    return aggregator.release(source, streams.generator("noise"), record)
 
 
 class WatchedSession:
@@ -124,7 +70,7 @@ def release_once(
     monitor: Monitor,
     events: RunWriter,
 ) -> Release:
-    """The release of a run, in the ledger and in its file: read back, or else drawn (`draw`).
+    """Returns the release of a run, in the ledger and in its file: read back, or else drawn.
 
     Raises where the ledger does not hold exactly the price; nothing is published then.
     """
@@ -140,9 +86,16 @@ def release_once(
         record: ReleaseRecord = payment
         if isinstance(priced.aggregator, TargetChargedAggregator):
             record = WatchedSession(payment, priced.aggregator.target_hits, watch)
-        release = draw(
-            priced, source, streams=streams, student=student, inputs=inputs, record=record
-        )
+        aggregator = priced.aggregator
+        if student is not None:
+            prior = StudentPrior(
+                student=student,
+                inputs=inputs,
+                seed=streams.seed("student"),
+                never_empty=aggregator.never_empty,
+            )
+            aggregator = aggregator.with_prior(prior)
+        release = aggregator.release(source, streams.generator("noise"), record)
     payment.save(release, names, monitor)
     return release
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from pate.accounting import AutoAccountant, Ledger, RdpAccountant
 from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
 from pate.aggregators.target_charging import Round
 from pate.run.plan import Plan
-from pate.run.release import expected_labels
+from pate.run.student_prior import StudentPrior
 from pate.run.train import train
 from pate.student import LinearStudent
 from pate.votes import VoteShape
@@ -137,7 +136,7 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
 
 def test_a_student_expects_nothing_before_anything_was_answered() -> None:
     inputs = np.eye(6, dtype=np.float32)
-    prior = partial(expected_labels, LinearStudent(), inputs, 0, True)
+    prior = StudentPrior(LinearStudent(), inputs, seed=0, never_empty=True)
     labels = np.array([[True, False], [False, True]])
     assert not prior(labels[:0], np.zeros(0, bool), 3).any()
     assert not prior(labels & False, np.zeros(2, bool), 3).any()
