@@ -1,7 +1,7 @@
 """The release stage: what is drawn is committed with its charge before anybody sees it; and what is said of it."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,21 +10,18 @@ from numpy.typing import NDArray
 from pate.accounting.events import failure_probability
 from pate.aggregators import Release, ReleaseRecord
 from pate.aggregators.record import Arrays
-from pate.aggregators.release import ChargedRelease, PublicNames
+from pate.aggregators.release import ChargedRelease
 from pate.aggregators.target_charging import TargetChargedAggregator
 from pate.files.disk import write_text
 from pate.files.values import published_fields
-from pate.models.student import Learner, Rows
+from pate.pricing import PricedRelease
 from pate.report import Privacy, PrivacyStatement, format_epsilon, privacy_card
 from pate.report.metrics import micro_f1
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
 from pate.run.payment import Payment
 from pate.run.places import Places
-from pate.run.progress import Monitor
-from pate.run.random_streams import RandomStreams
-from pate.run.student_prior import StudentPrior
-from pate.votes.source import VoteSource
+from pate.run.progress import Advance
 
 _OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
 
@@ -59,45 +56,28 @@ class WatchedSession:
         return self._record.committed(name)
 
 
-def release_once(
-    payment: Payment,
-    source: VoteSource,
-    *,
-    streams: RandomStreams,
-    student: Learner | None,
-    inputs: Rows,
-    names: PublicNames,
-    monitor: Monitor,
-    events: RunWriter,
-) -> Release:
-    """Returns the release of a run, in the ledger and in its file: read back, or else drawn.
+@dataclass(frozen=True, eq=False)
+class SessionProgress:
+    """Is told how far a session is, and tells a monitor and the curves of a run."""
 
-    Raises where the ledger does not hold exactly the price; nothing is published then.
-    """
-    priced = payment.priced
-    with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
+    advance: Advance
+    events: RunWriter
+    epsilon: float  # what the whole session costs
 
-        def watch(asked: int, hits: int, left: int) -> None:
-            events.hits(asked, hits=hits, remaining_hits=left, epsilon=priced.epsilon)
-            advance(
-                asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(priced.epsilon)}"
-            )
+    def __call__(self, num_asked: int, num_hits: int, hits_left: int) -> None:
+        self.events.hits(num_asked, hits=num_hits, remaining_hits=hits_left, epsilon=self.epsilon)
+        cost = f"epsilon {format_epsilon(self.epsilon)}"
+        self.advance(num_asked, f"{num_hits} hits, {hits_left} remaining, {cost}")
 
-        record: ReleaseRecord = payment
-        if isinstance(priced.aggregator, TargetChargedAggregator):
-            record = WatchedSession(payment, priced.aggregator.target_hits, watch)
-        aggregator = priced.aggregator
-        if student is not None:
-            prior = StudentPrior(
-                student=student,
-                inputs=inputs,
-                seed=streams.seed("student"),
-                never_empty=aggregator.never_empty,
-            )
-            aggregator = aggregator.with_prior(prior)
-        release = aggregator.release(source, streams.generator("noise"), record)
-    payment.save(release, names, monitor)
-    return release
+
+def watched(
+    record: ReleaseRecord, priced: PricedRelease, advance: Advance, events: RunWriter
+) -> ReleaseRecord:
+    """Returns a record that says how far a session is; the record itself, where the aggregator has no session."""
+    if not isinstance(priced.aggregator, TargetChargedAggregator):
+        return record
+    progress = SessionProgress(advance, events, priced.epsilon)
+    return WatchedSession(record, priced.aggregator.target_hits, progress)
 
 
 def privacy_of(release: Release, payment: Payment) -> Privacy:

@@ -27,10 +27,11 @@ from pate.run.plan import Plan, price
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
-from pate.run.release import release_once
+from pate.run.release import watched
 from pate.run.results import write_report
 from pate.run.sources import Sources, require_same_data
 from pate.run.student import membership
+from pate.run.student_prior import StudentPrior
 from pate.run.students import KeptModels, StudentTraining
 from pate.setting_names import TRAIN
 
@@ -113,19 +114,17 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             # 3. The only way out: noise is drawn around the votes, and committed together with its charge. `release` is
             #    not private: it has the stated epsilon, and may be published.
             queries = ensemble.queries
-            release = release_once(
-                payment,
-                votes,
-                streams=streams,
-                student=plan.student,
-                inputs=queries.inputs,
-                names=ensemble.public_names,
-                monitor=monitor,
-                events=events,
+            seed = streams.seed("student")
+            prior = StudentPrior(
+                plan.student, queries.inputs, seed, never_empty=priced.aggregator.never_empty
             )
+            aggregator = priced.aggregator.with_prior(prior)
+            with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
+                record = watched(payment, priced, advance, events)
+                release = aggregator.release(votes, streams.generator("noise"), record)
+            payment.save(release, ensemble.public_names, monitor)
 
             # 4. The student learns from the release and public samples: it costs nothing more, and may be published.
-            seed = streams.seed("student")
             pool = dataset.public.inputs[priced.shape.num_queries :]
             students = StudentTraining(
                 student=plan.student,

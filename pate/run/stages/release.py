@@ -49,7 +49,8 @@ from pate.run.payment import Payment, ReleaseTerms
 from pate.run.places import Places
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
-from pate.run.release import privacy_of, release_once, summary_of, write_price
+from pate.run.release import privacy_of, summary_of, watched, write_price
+from pate.run.student_prior import StudentPrior
 from pate.setting_names import RELEASE
 from pate.validation import InvalidValue, require, require_moderate, require_text
 from pate.votes.foreign import ForeignVotes
@@ -343,17 +344,16 @@ def release_votes(
             queries = plan.queries()
             require_queries(queries, count, cohort.queries, rule=f"at least {count} samples")
             inputs = queries.inputs[:count]
-        names = PublicNames(cohort.record_ids, cohort.label_names)
-        release = release_once(
-            payment,
-            source,
-            names=names,
-            monitor=monitor,
-            events=RunWriter(None),
-            streams=RandomStreams.of_run(folder.training_secret, plan.seed),
-            student=plan.student,
-            inputs=inputs,
-        )
+        streams = RandomStreams.of_run(folder.training_secret, plan.seed)
+        aggregator = priced.aggregator
+        if plan.student is not None:
+            seed = streams.seed("student")
+            prior = StudentPrior(plan.student, inputs, seed, never_empty=aggregator.never_empty)
+            aggregator = aggregator.with_prior(prior)
+        with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
+            record = watched(payment, priced, advance, RunWriter(None))
+            release = aggregator.release(source, streams.generator("noise"), record)
+        payment.save(release, PublicNames(cohort.record_ids, cohort.label_names), monitor)
         return _write(plan, release, cohort, payment, config)
 
 
