@@ -8,12 +8,16 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from traceback import walk_tb
+from typing import Any, ClassVar
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
+from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
@@ -27,19 +31,22 @@ from pate.cli.process import (
     mend_streams,
     nobody_reads,
 )
-from pate.config import command_line, register_configs
+from pate.config import command_line
+from pate.config.application import run_application
 from pate.config.build import maker
-from pate.config.loader import start
 from pate.config.schema import command_schema
 from pate.config.unused import unused_lines
 from pate.errors import Spelling
-from pate.files.disk import owners_umask
+from pate.files.disk import make_folder, owners_umask, read_json, write_text
+from pate.files.values import to_json_line
 from pate.setting_names import COMMAND, OF_COMMANDS
 from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable
 
 # characters of a line
 _LONGEST = 1000
 _ENDING = 300
+_JOBS = "jobs"  # the folder of a sweep's jobs
+_END = ".end"
 
 Task = Callable[[DictConfig], Any]
 
@@ -86,16 +93,16 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
     """Composes the configuration and runs the task, or all of a sweep; the first line that ended one, and its code."""
 
     def job(config: DictConfig) -> Any:
-        """For Hydra, which would print a line of its own of what is raised: what ends it is its result."""
+        """Runs the task for Hydra, which would print a line of its own of what is raised: that is kept instead."""
         hydra = HydraConfig.get()
-        if (
-            hydra.mode == RunMode.RUN
-            and (said := command_line.said_of_way(hydra.runtime.choices)) is not None
-        ):
-            _say(said)
-        if hydra.mode == RunMode.RUN and student is not None:
+        is_single = hydra.mode == RunMode.RUN
+        said_of_way = command_line.said_of_way(hydra.runtime.choices)
+        if is_single and said_of_way is not None:
+            _say(said_of_way)
+        if is_single and student is not None:
             _say(command_line.said_of_student(student, words))
         try:
+            command_line.expand_home(config)
             command_line.require_sound(config, command_schema(command), command)
             given = _given(words)
             command_line.require_noise_said(config, given)
@@ -103,32 +110,72 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
                 _say(unused)
             return task(config)
         except Exception as error:
-            note, code = _ended(error, spelling)
-            # which says it itself
-            if hydra.mode == RunMode.MULTIRUN and "sweep" not in (hydra.callbacks or {}):
-                _say(f"[{hydra.job.num + 1}] {note}")
-            return {"note": note, "code": code}
+            end = JobEnd(*_ended(error, spelling))
+            if is_single:
+                ends.append(end)
+            elif "sweep" not in hydra.callbacks:  # which says it itself
+                _say(f"[{hydra.job.num + 1}] {end.note}")
+            return dataclasses.asdict(end)
 
+    ends: list[JobEnd] = []
+    SweepEnds.last.clear()
     student: str | None = None
     spelling = OF_COMMANDS.get(command, COMMAND)
     threading.excepthook = _unprinted
     # Hydra's, on what it did before 1.1
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
     try:
-        register_configs(allowed=command_line.allowed_modules(words))
-        command_line.require_words(
-            words, tuple(field.name for field in dataclasses.fields(command_schema(command)))
-        )
+        names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
+        command_line.require_words(words, names)
         way = command_line.way_left_open(words, command)
         student = command_line.student_left_open(words, command)
         chosen = [] if way is None else [f"way={way}"]
         chosen += [] if student is None else [f"student={student}"]
-        results = start(job, command, words, chosen)
+        run_application(
+            job, command, words, chosen=chosen, allowed=command_line.allowed_modules(words)
+        )
         sys.stdout.flush()
     except Exception as error:
-        return _ended(error, spelling)
-    ended = (each for each in results if isinstance(each, dict) and "code" in each)
-    return next(((each["note"], each["code"]) for each in ended), ("", 0))
+        is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))
+        mistake = None if is_of_job else command_line.mistake_of(error, words)
+        return _ended(mistake or error, spelling)
+    first = next(iter([*ends, *SweepEnds.last]), JobEnd("", 0))
+    return first.note, first.code
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """What ended a job before it was done: a line, and an exit code."""
+
+    note: str
+    code: int
+
+
+class SweepEnds(Callback):
+    """The ends of a sweep's jobs, which may run in other processes: each leaves a file in the sweep's folder."""
+
+    last: ClassVar[list[JobEnd]] = []
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Forgets the jobs of an earlier sweep into the same folder."""
+        for path in self._files(config):
+            path.unlink()
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
+        """Writes what ended a job of a sweep, if something did."""
+        value = job_return.return_value if job_return.status == JobStatus.COMPLETED else None
+        if config.hydra.mode == RunMode.MULTIRUN and isinstance(value, dict) and "code" in value:
+            folder = make_folder(Path(config.hydra.sweep.dir) / _JOBS)
+            write_text(folder / f"{config.hydra.job.num:05d}{_END}", to_json_line(value))
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Reads what ended the jobs, for the exit code of the command."""
+        for path in self._files(config):
+            end = read_json(path, rule="the end of a job of this sweep", remedy="sweep again")
+            self.last.append(JobEnd(end["note"], end["code"]))
+
+    def _files(self, config: DictConfig) -> list[Path]:
+        return sorted((Path(config.hydra.sweep.dir) / _JOBS).glob(f"*{_END}"))
 
 
 def _given(words: list[str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from pate.cli.run import default_folder, plain_settings, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.frontier import Frontier, Line
 from pate.config.build import build, maker
+from pate.config.command_line import expand_home
 from pate.config.schema import members
 from pate.data import Dataset
 from pate.report.console import PlainConsole, print_page
@@ -153,6 +154,7 @@ def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
     chosen = [text for text in chosen if not (number and text.startswith("teacher.num_teachers="))]
     terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]
     made = compose("train", [*chosen, *number, *terms])
+    expand_home(made)
     made.allowed_targets = config.allowed_targets  # which are the command line's
     # of the others, as with other methods, features=kernel changes nothing
     if "nonlinear" in made.teacher:

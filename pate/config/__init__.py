@@ -5,6 +5,7 @@ from pate.validation import require_extra
 require_extra(__name__, "cli")
 
 from pate.config.build import build, build_aggregator
-from pate.config.schema import CONFIG_FOLDER, register_configs
+from pate.config.schema import CONFIG_FOLDER
+from pate.config.sources import register_configs
 
 __all__ = ["CONFIG_FOLDER", "build", "build_aggregator", "register_configs"]

@@ -10,9 +10,10 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
-from hydra._internal.utils import get_args_parser
+import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import MISSING, DictConfig, OmegaConf
@@ -21,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared
 from pate.config import papers_words
+from pate.config.application import OPTIONS
 from pate.config.build import GROUPS_OF_CLASSES, located
 from pate.config.schema import CONFIG_FOLDER, PATHS, members
 from pate.files.plain_yaml import read_yaml
@@ -224,6 +226,8 @@ def quoted(word: str, *, in_sweep: bool = False) -> str:
         and not names_members
         and not _is_list_of_votes(name, value)
     ):
+        if name.startswith("hydra."):  # before any configuration is composed
+            value = os.path.expanduser(value)
         return f"{key}={_quoted_path(name, value)}"
     if _MARK.fullmatch(value) or (key == "split" and _SHARES.fullmatch(value)):
         mark = '"' if value == "'" else "'"
@@ -268,14 +272,13 @@ def _quoted_path(name: str, value: str) -> str:
 
 def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
     """Refuses words that Hydra is not given: no UTF-8, settings like options, and a configuration that was pickled."""
-    options = [option for action in get_args_parser()._actions for option in action.option_strings]
     for word in words:
         name = word.partition("=")[0]
         if _NO_TEXT.search(word) or word.startswith(("=", "@")):
             raise InvalidValue(ascii(word)[1:-1], rule="NAME=VALUE, text in UTF-8")
         if word.startswith("--e") and "--experimental-rerun".startswith(name):
             raise InvalidValue(word, rule="another option: a pickled configuration is code")
-        if name.startswith("--") and not any(option.startswith(name) for option in options):
+        if name.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
             near = nearest(name.lstrip("-").replace("-", "_").partition(".")[0], known)
             raise InvalidValue(word, rule=f"NAME=VALUE, without dashes{near}")
 
@@ -289,6 +292,37 @@ def require_choices(words: Iterable[str]) -> None:
             raise InvalidValue(group, value, rule=f"one of {', '.join(known)}")
 
 
+def mistake_of(error: Exception, words: Iterable[str]) -> InvalidValue | None:
+    """Returns the refusal of files or words that Hydra cannot compose; None for another error.
+
+    Hydra and OmegaConf trip over them as if they were at fault: over what is no mapping, or has no name.
+    """
+    if isinstance(error, yaml.YAMLError):
+        mark = getattr(error, "problem_mark", None)
+        reason = " ".join(str(getattr(error, "problem", None) or error).split())
+        if mark is None:
+            return InvalidValue("settings", rule=f"settings in YAML ({reason})")
+        rule = f"settings in YAML (line {mark.line + 1}: {reason})"
+        return InvalidValue("file", mark.name, rule=rule)
+    if isinstance(error, RecursionError):
+        rule = "files that do not include themselves, nor values too deep"
+        return InvalidValue("defaults", rule=rule)
+    is_told = isinstance(error, (InvalidValue, HydraException, OmegaConfBaseException))
+    if is_told or not isinstance(error, _NO_SETTINGS):
+        return None
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    if str(frame.f_globals.get("__name__")).startswith("pate."):
+        return None
+    if str(error).startswith("Config group override"):
+        try:
+            require_choices(words)
+        except InvalidValue as refusal:
+            return refusal
+    rule = f"what Hydra can compose ({type(error).__name__}: {error})"
+    return InvalidValue("settings", rule=rule)
+
+
+_NO_SETTINGS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
 _HINTS = {
     "data": "; files of a table are data=table data.private=FILE data.public=FILE data.test=FILE",
     "hydra/launcher": f"; submitit's come with {how_to_install('slurm')}",

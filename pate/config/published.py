@@ -6,6 +6,7 @@ aggregator, accountant, teacher and student it is the class, its last name alone
 """
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
@@ -13,8 +14,6 @@ from typing import Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.basecontainer import BaseContainer
-from omegaconf.errors import OmegaConfBaseException
 
 from pate.aggregators import Aggregator
 from pate.config.build import TRUSTED_PREFIXES, is_within, located
@@ -29,7 +28,8 @@ _PARTS = ("accountant", "features", "teacher", "student")
 _ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
 _NAMED = ("name", "labels", "_target_")  # of the data, in the bundle whatever their class declares
 _TOLD = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
-_PURE = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
+_REFERENCE = re.compile(r"\$\{(?P<dots>\.*)(?P<name>[\w.\[\]-]+)\}")
+_NOTHING = object()
 
 
 def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **changed: Any) -> str:
@@ -103,31 +103,64 @@ def told_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, 
     return told
 
 
-def _read_elsewhere(config: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of values that are not in the configuration: without the environment and the like there are none."""
-    keys: Any = config if isinstance(config, DictConfig) else range(len(config))
-    for key in keys:
-        if OmegaConf.is_missing(config, key):
-            continue
-        if OmegaConf.is_interpolation(config, key) and not _is_pure(config, key):
-            yield (*path, key)
-        elif OmegaConf.is_config(config[key]):
-            yield from _read_elsewhere(config[key], (*path, key))
+def _read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
+    """Returns the paths of values that the configuration itself does not say, such as those of the environment.
+
+    Any resolver counts as one that reads elsewhere, whatever its name: `oc.select` reads what reads the environment.
+    """
+    plain = OmegaConf.to_container(config, resolve=False)
+    return [path for path, value in _texts(plain) if not _is_pure(plain, path, value, frozenset())]
 
 
-def _is_pure(config: Any, key: Any) -> bool:
-    """Whether an interpolation reads nothing but the configuration, however it names its resolvers."""
-    known = BaseContainer._resolvers
-    BaseContainer._resolvers = {name: each for name, each in known.items() if name in _PURE}
-    try:
-        value = config[key]
-        if OmegaConf.is_config(value):
-            OmegaConf.to_container(value, resolve=True)
-    except OmegaConfBaseException:
+def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yields the texts in plain values, each with its path."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, (*path, index))
+
+
+def _is_pure(plain: Any, path: tuple[Any, ...], text: str, seen: frozenset[Any]) -> bool:
+    """Returns whether a text reads nothing but the configuration: references alone, to what is pure as well.
+
+    Args:
+        plain: the configuration as plain values, interpolations unresolved.
+        path: where the text stands.
+        text: as it stands there.
+        seen: paths that led here.
+    """
+    if path in seen:
         return False
-    finally:
-        BaseContainer._resolvers = known
+    if _REFERENCE.sub("", text).count("${"):  # a resolver, or a reference whose name is one
+        return False
+    for match in _REFERENCE.finditer(text):
+        names = tuple(re.findall(r"[^.\[\]]+", match["name"]))
+        dots = len(match["dots"])
+        target = (*path[: len(path) - dots], *names) if dots else names
+        value = _at(plain, target)
+        if value is _NOTHING:
+            return False
+        for inner, inner_text in _texts(value, target):
+            if not _is_pure(plain, inner, inner_text, seen | {path}):
+                return False
     return True
+
+
+def _at(plain: Any, path: tuple[Any, ...]) -> Any:
+    """Returns what stands at a path of plain values; `_NOTHING` where nothing does."""
+    value = plain
+    for key in path:
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and str(key).isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return _NOTHING
+    return value
 
 
 def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:

@@ -17,13 +17,11 @@ from textwrap import wrap
 from typing import Any, get_args, get_type_hints
 
 import yaml
-from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING
 
 from pate.config.build import (
     GROUPS_OF_CLASSES,
-    TRUSTED_PREFIXES,
     class_of,
     kind_of_group,
     parts_of_others,
@@ -136,38 +134,6 @@ def settings_page(command: str) -> str:
         else:
             lines += [f"  {item.name}", " " * (2 + _COLUMN) + text]
     return "\n".join(lines).lstrip()
-
-
-class _Shared(dict[str, Any]):
-    """What is stored while Hydra composes is seen by it, which works on a copy of all else."""
-
-    def __deepcopy__(self, memo: Any) -> _Shared:
-        return self
-
-
-def register_configs(*, allowed: Iterable[str] = ()) -> None:
-    """Makes schemas known to Hydra once a command or member is composed; loads trusted and `allowed` classes."""
-    store = ConfigStore.instance().store
-    trusted = (*TRUSTED_PREFIXES, *allowed)
-    ConfigStore.instance().repo["schema"] = _Shared()
-
-    def schema_of_command(command: str) -> str:
-        store(command, command_schema(command), group="schema")
-        return command
-
-    def schema_for(group: str, choice: Any) -> str:
-        """Stores the schema of a chosen member under `schema/GROUP`; a word that names none where there is not one."""
-        if not isinstance(choice, str):
-            return "none"
-        store(choice, member_schema(group, choice, trusted), group=f"schema/{group}")
-        return choice
-
-    # for --help
-    OmegaConf.register_new_resolver("choices", choices, replace=True)
-    OmegaConf.register_new_resolver("settings", settings_page, replace=True)
-    # for lists of defaults
-    OmegaConf.register_new_resolver("schema_of_command", schema_of_command, replace=True)
-    OmegaConf.register_new_resolver("schema_for", schema_for, replace=True)
 
 
 @cache

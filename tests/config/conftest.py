@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path
-from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
 from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.loader import FileGuard
 
 Composed = Callable[..., DictConfig]
 
@@ -30,10 +26,7 @@ def with_files(folder: Path, texts: dict[str, str], *allowed: str) -> Iterator[N
     for name, text in texts.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / f"{name}.yaml").write_text(text)
-    register_configs(allowed=allowed)
-    path = create_config_search_path(str(CONFIG_FOLDER))
-    path.append("command-line", str(folder))
-    path.get_path().append(path.get_path().pop(-2))  # schemas are the last
-    GlobalHydra.instance().initialize(Hydra("test", FileGuard(path)))
-    yield
-    GlobalHydra.instance().clear()
+    register_configs(allowed=allowed, folders=[folder])
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        yield
+    register_configs()

@@ -99,7 +99,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ),
         (
             "techer=mlp",
-            r"techer: expected a key .*, data_dependent \(did you mean teacher or ledger\?\)",
+            r"techer: expected a key .*, logger \(did you mean teacher or ledger\?\)",
         ),
         (
             "aggregator.zzz=1",
@@ -111,7 +111,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ),
         (
             "zzz.noise=1",
-            r"zzz\.noise: expected a key of the configuration: one of .*, data_dependent",
+            r"zzz\.noise: expected a key of the configuration: one of .*, logger",
         ),
     ],
 )

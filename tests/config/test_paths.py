@@ -127,6 +127,7 @@ def test_commands_compose_with_the_home_folder(
             "data.name=~/x",
         ]
         config = compose("train", [quoted(word) for word in words])
+    expand_home(config)
     assert config.data.private == f"{tmp_path}/a.csv"
     assert config.ledger == f"{tmp_path}/l.db"
     assert config.output_dir == str(tmp_path)

@@ -17,9 +17,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hydra._internal.utils import create_config_search_path
+from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
-from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
@@ -39,7 +38,6 @@ from pate.config.build import (
     located,
     parts_of_others,
 )
-from pate.config.loader import FileGuard
 from pate.config.schema import choices, members
 from pate.data import (
     Arrays,
@@ -467,8 +465,8 @@ def parts_of_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 def composed_by_a_command(*words: str) -> DictConfig:
     register_configs()
-    guard = FileGuard(create_config_search_path(str(CONFIG_FOLDER)))
-    return guard.load_configuration("train", list(words), RunMode.RUN)
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        return compose("train", list(words))
 
 
 def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: None) -> None:

@@ -7,10 +7,14 @@ from unittest.mock import MagicMock
 
 import pytest
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.types import RunMode
+from omegaconf import OmegaConf
 
 from pate.cli import app
 from pate.models.engines import WorkersLost
 from pate.networks.device import DeviceFull
+from pate.setting_names import COMMAND
 from tests.e2e.commands import succeeded
 
 AGAIN = "; the same command continues once that is mended\n"
@@ -23,7 +27,7 @@ def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tu
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
 
     def ended(**told: Any) -> tuple[object, str]:
-        monkeypatch.setattr(app, "start", MagicMock(**told))
+        monkeypatch.setattr(app, "run_application", MagicMock(**told))
         with pytest.raises(SystemExit) as stopped:
             app.run_app(lambda config: None, "train")
         return stopped.value.code, capsys.readouterr().err
@@ -51,14 +55,30 @@ def test_what_is_no_fault_of_ours_is_one_line(error: Exception, line: str, ended
         ended_with(side_effect=RuntimeError("a fault"))
 
 
-def test_what_ended_a_job_wherever_it_ran_is_said_and_the_code(ended_with: Any) -> None:
-    jobs = [
-        None,
-        {"epsilon": 1.0},
-        {"note": "seed=-1: expected one", "code": 2},
-        {"note": "another", "code": 1},
-    ]
-    assert ended_with(return_value=jobs) == (2, "seed=-1: expected one\n")
+def test_what_ended_a_job_in_another_process_is_said_and_the_code(
+    ended_with: Any, tmp_path: Path
+) -> None:
+    """A launcher's processes share the sweep's folder with the command, and nothing else."""
+    sweep = OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(tmp_path)}}})
+    notes = app.SweepEnds()
+
+    def run(*_: Any, **__: Any) -> None:
+        for number, value in (
+            (0, None),
+            (1, {"epsilon": 1.0}),
+            (3, {"note": "another", "code": 1}),
+            (2, {"note": "seed=-1: expected one", "code": 2}),
+        ):
+            job = OmegaConf.merge(sweep, {"hydra": {"job": {"num": number}}})
+            result = JobReturn(status=JobStatus.COMPLETED, _return_value=value)
+            app.SweepEnds().on_job_end(job, result)  # type: ignore[arg-type]
+        notes.on_multirun_end(sweep)
+
+    assert ended_with(side_effect=run) == (2, "seed=-1: expected one\n")
+    notes.on_multirun_start(sweep)
+    app.SweepEnds.last.clear()
+    notes.on_multirun_end(sweep)
+    assert app.SweepEnds.last == []
 
 
 def test_a_full_disk_in_the_thread_of_events_is_not_printed(
@@ -81,10 +101,10 @@ def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
     first.__context__ = second
     second.__context__ = first
     with pytest.raises(ValueError, match=r"^first$"):
-        app._ended(first)
+        app._ended(first, COMMAND)
     second.__context__ = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        app._ended(first)
+        app._ended(first, COMMAND)
 
 
 def test_options_stand_between_settings(tmp_path: Path) -> None:

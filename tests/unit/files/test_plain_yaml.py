@@ -5,10 +5,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hydra._internal.utils import create_config_search_path
 
 from pate.aggregators import GaussianVotes
-from pate.config.loader import FileGuard
 from pate.config.published import release_settings, with_student
 from pate.data import TableSchema
 from pate.files.plain_yaml import read_yaml
@@ -81,19 +79,6 @@ def test_it_takes_little_memory(name: str) -> None:
         read_yaml(HOSTILE[name], "file", "YAML")
     assert tracemalloc.get_traced_memory()[1] < 20e6
     tracemalloc.stop()
-
-
-@pytest.mark.parametrize("name", ["laughs", "merges", "itself", "deep and whole", "deep by dashes"])
-def test_files_of_settings_are_read_likewise(name: str, tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text(HOSTILE[name])
-    started = time.process_time()
-    files = FileGuard(create_config_search_path(str(tmp_path))).repository
-    with pytest.raises(InvalidValue, match=r"^file=.*mine.yaml: .*(an alias|too deep)"):
-        files.load_config("mine")
-    assert time.process_time() - started < 5
-    file.write_text("a: 1e-6\nb: [1, '${a}']\n")
-    assert files.load_config("mine").config.b[1] == 1e-6
 
 
 def test_what_is_written_is_read() -> None:

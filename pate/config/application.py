@@ -1,0 +1,146 @@
+"""The application of a command: `hydra.main` as it is, with options between settings and a help page of ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from pate.config.help_page import CONFIGURATION, folded, page_width, settings_of_parts
+from pate.config.schema import folder_of
+from pate.config.sources import register_configs
+from pate.validation import require
+
+_VERSION_BASE = "1.3"
+_FULL_ERROR = "HYDRA_FULL_ERROR"  # has Hydra raise what it would print otherwise
+_INFO = ["all", "config", "defaults", "defaults-tree", "plugins", "searchpath"]
+
+
+def options_parser() -> ArgumentParser:
+    """Returns a parser of Hydra's options, as https://hydra.cc/docs/advanced/hydra-command-line-flags lists them."""
+    parser = ArgumentParser(add_help=False)
+    parser.add_argument("overrides", nargs="*")
+    for name in OPTIONS_WITHOUT_VALUE:
+        parser.add_argument(*name, action="store_true")
+    parser.add_argument("--cfg", "-c", choices=["job", "hydra", "all"])
+    parser.add_argument("--package", "-p")
+    parser.add_argument("--config-path", "-cp")
+    parser.add_argument("--config-name", "-cn")
+    parser.add_argument("--config-dir", "-cd")
+    parser.add_argument("--info", "-i", const="all", nargs="?", choices=_INFO)
+    return parser
+
+
+OPTIONS_WITHOUT_VALUE = (
+    ("--help", "-h"),
+    ("--hydra-help",),
+    ("--version",),
+    ("--resolve",),
+    ("--run", "-r"),
+    ("--multirun", "-m"),
+    ("--shell-completion", "-sc"),
+)
+OPTIONS = (
+    *(name for names in OPTIONS_WITHOUT_VALUE for name in names),
+    *("--cfg", "-c", "--package", "-p", "--info", "-i"),
+    *("--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
+)
+"""Hydra's options that a command takes; it reads no pickled configuration."""
+
+
+def run_application(
+    task: Callable[[DictConfig], Any],
+    command: str,
+    words: Sequence[str],
+    *,
+    chosen: Sequence[str] = (),
+    allowed: Sequence[str] = (),
+) -> None:
+    """Runs `hydra.main` with the words of a command line; what goes wrong is raised.
+
+    Args:
+        task: called with each composed configuration.
+        command: names the file that is composed.
+        words: of the command line, options and settings in any order.
+        chosen: settings beside them, which they left open.
+        allowed: modules of one's own whose classes may be loaded.
+    """
+    options = options_parser().parse_intermixed_args(words)
+    folders = []
+    if options.config_dir is not None:
+        folders.append(Path(options.config_dir).expanduser().absolute())
+        require(folders[0].is_dir(), "--config-dir", folders[0], "a folder")
+    register_configs(allowed=allowed, folders=folders)
+    main_folder = Path(options.config_path or folder_of(command)).expanduser().absolute()
+    name = options.config_name or command
+    if options.help:
+        print_help(main_folder, name, options)
+        return
+    application = hydra.main(
+        version_base=_VERSION_BASE, config_path=str(main_folder), config_name=name
+    )
+    given = [f"++hydra.job.name={command}", *options.overrides, *chosen]
+    with _arguments([*_words_of(options), *given]):
+        try:
+            application(task)()
+        except SystemExit as ended:  # of Hydra's own pages
+            if ended.code:
+                raise
+        finally:
+            HydraConfig.instance().cfg = None  # of the last job
+
+
+def _words_of(options: Namespace) -> list[str]:
+    """Returns the options that Hydra reads itself, as words before all settings."""
+    words = []
+    for name, *_ in OPTIONS_WITHOUT_VALUE:
+        if getattr(options, name.removeprefix("--").replace("-", "_")):
+            words.append(name)
+    for name in ("cfg", "package", "info"):
+        value = getattr(options, name)
+        if value is not None:
+            words.append(f"--{name}={value}")
+    return words
+
+
+@contextmanager
+def _arguments(words: Sequence[str]) -> Iterator[None]:
+    """Has the program's arguments be these in the block, and Hydra raise what goes wrong."""
+    arguments = sys.argv
+    full_error = os.environ.get(_FULL_ERROR)
+    sys.argv = [arguments[0], *words]
+    os.environ[_FULL_ERROR] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = arguments
+        del os.environ[_FULL_ERROR]
+        if full_error is not None:
+            os.environ[_FULL_ERROR] = full_error
+
+
+def print_help(folder: Path, name: str, options: Namespace) -> None:
+    """Prints a command's help as wide as the terminal, with the settings of the parts that its words choose."""
+    with hydra.initialize_config_dir(str(folder), version_base=_VERSION_BASE, job_name=name):
+        config = hydra.compose(name, options.overrides, return_hydra_config=True)
+        HydraConfig.instance().set_config(config)
+        own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+        page = Template(config.hydra.help.template).safe_substitute(
+            CONFIG=OmegaConf.to_yaml(own, resolve=options.resolve)
+        )
+        parts = settings_of_parts(own)
+        HydraConfig.instance().cfg = None
+    if parts:
+        page = page.replace(
+            CONFIGURATION, f"\nSettings of the chosen parts\n{parts}\n{CONFIGURATION}", 1
+        )
+    sys.stdout.write(f"{folded(page, page_width())}\n")

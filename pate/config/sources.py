@@ -1,0 +1,121 @@
+"""Where Hydra finds what no file says: the schemas of commands and parts, and parts of installed packages.
+
+Both are plugins as Hydra documents them: a source of configurations, and what puts it into the search path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.object_type import ObjectType
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import OmegaConf
+
+from pate.config.build import TRUSTED_PREFIXES, parts_of_others
+from pate.config.schema import choices, command_schema, file_of, member_schema, settings_page
+from pate.settings import OF_COMMANDS
+
+_SCHEME = "pate"
+_PROVIDER = "pate"
+_SCHEMA = "schema"
+
+
+class PartSource(ConfigSource):
+    """Schemas as `schema/COMMAND` and `schema/GROUP/NAME`, and `GROUP/NAME` of an installed package's entry points.
+
+    The class of a part is loaded when its schema is asked for, and not before.
+    """
+
+    trusted: ClassVar[tuple[str, ...]] = TRUSTED_PREFIXES
+
+    def __init__(self, provider: str, path: str) -> None:
+        super().__init__(provider, path)
+        self._trusted = PartSource.trusted  # which goes along to the processes of a launcher
+
+    @staticmethod
+    def scheme() -> str:
+        """Returns the scheme of its paths."""
+        return _SCHEME
+
+    def available(self) -> bool:
+        """Returns that it is there."""
+        return True
+
+    def is_config(self, config_path: str) -> bool:
+        """Returns whether it has a configuration of this path; a file goes before an entry point."""
+        group, _, name = config_path.rpartition("/")
+        if group == _SCHEMA:
+            return name in OF_COMMANDS
+        if group.startswith(f"{_SCHEMA}/"):
+            member = group.removeprefix(f"{_SCHEMA}/")
+            return file_of(member, name) is not None or name in parts_of_others(member)
+        return name in parts_of_others(group) and file_of(group, name) is None
+
+    def is_group(self, config_path: str) -> bool:
+        """Returns whether packages have parts for this group."""
+        return bool(parts_of_others(config_path))
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Returns the names of the parts that packages have for a group."""
+        return [] if results_filter == ObjectType.GROUP else sorted(parts_of_others(config_path))
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """Returns the schema of a command or of a member, or a part as a file would that names its class alone."""
+        if not self.is_config(config_path):
+            raise ConfigLoadError(f"Config not found: {config_path}")
+        group, _, name = config_path.rpartition("/")
+        content: Any
+        if group == _SCHEMA:
+            content = OmegaConf.structured(command_schema(name))
+        elif group.startswith(f"{_SCHEMA}/"):
+            schema = member_schema(group.removeprefix(f"{_SCHEMA}/"), name, self._trusted)
+            content = OmegaConf.structured(schema) if isinstance(schema, type) else {}
+            content = OmegaConf.create(content)
+        else:
+            content = OmegaConf.create({"_target_": parts_of_others(group)[name]})
+        return ConfigResult(
+            provider=self.provider,
+            path=f"{_SCHEME}://{self.path}",
+            config=content,
+            header={"package": None},
+        )
+
+
+class PartSearchPath(SearchPathPlugin):
+    """The search path of every command: folders of one's own, then `PartSource`."""
+
+    folders: ClassVar[tuple[Path, ...]] = ()
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Appends the folders and the source."""
+        for folder in self.folders:
+            search_path.append("command-line", f"file://{folder}")
+        search_path.append(_PROVIDER, f"{_SCHEME}://parts")
+
+
+def register_configs(*, allowed: Iterable[str] = (), folders: Iterable[Path] = ()) -> None:
+    """Registers schemas and parts with Hydra, for all that is composed from now on in this process.
+
+    Args:
+        allowed: modules of one's own whose classes may be loaded, as those that are trusted.
+        folders: of configurations of one's own, beside those of the package.
+    """
+    PartSource.trusted = (*TRUSTED_PREFIXES, *allowed)
+    PartSearchPath.folders = tuple(folders)
+    Plugins.instance().register(PartSource)
+    Plugins.instance().register(PartSearchPath)
+    # for --help
+    OmegaConf.register_new_resolver("choices", choices, replace=True)
+    OmegaConf.register_new_resolver("settings", settings_page, replace=True)
+    # for lists of defaults, which take no null and no mapping
+    OmegaConf.register_new_resolver("chosen", _chosen, replace=True)
+
+
+def _chosen(choice: Any) -> str:
+    """Returns the name of a chosen member; a word that names none where there is not one."""
+    return choice if isinstance(choice, str) else "none"
