@@ -11,20 +11,17 @@ if TYPE_CHECKING:
         counts_for,
     )
     from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes, Prevalence
+    from pate.aggregators.clipped_votes import ClippedVotes
+    from pate.aggregators.confident import ConfidentGNMax, ConfidentVotes
+    from pate.aggregators.distributed_votes import DistributedVotes
     from pate.aggregators.expectation import (
         ExpectedRelease,
         UselessReleaseWarning,
         expected_release,
     )
-    from pate.aggregators.gaussian_votes import (
-        ClippedVotes,
-        ConfidentGNMax,
-        ConfidentVotes,
-        DistributedVotes,
-        GaussianVotes,
-        GNMax,
-        PowersetGNMax,
-    )
+    from pate.aggregators.gaussian_votes import GaussianVotes
+    from pate.aggregators.gnmax import GNMax
+    from pate.aggregators.powerset import PowersetGNMax
     from pate.aggregators.record import MemoryRecord, ReleaseRecord
     from pate.aggregators.release import Answers, Release, TrainingSet
     from pate.aggregators.stable_top_k import FixedTopK, StableFixedTopK, StableTopK
@@ -74,8 +71,13 @@ def __dir__() -> list[str]:
 _LATER = {
     "aggregator": "Aggregator PriorRule counts_for",
     "centered_votes": "CenteredRelease CenteredVotes Prevalence",
+    "clipped_votes": "ClippedVotes",
+    "confident": "ConfidentGNMax ConfidentVotes",
+    "distributed_votes": "DistributedVotes",
     "expectation": "ExpectedRelease UselessReleaseWarning expected_release",
-    "gaussian_votes": "ClippedVotes ConfidentGNMax ConfidentVotes DistributedVotes GaussianVotes GNMax PowersetGNMax",
+    "gaussian_votes": "GaussianVotes",
+    "gnmax": "GNMax",
+    "powerset": "PowersetGNMax",
     "record": "MemoryRecord ReleaseRecord",
     "release": "Answers Release TrainingSet",
     "stable_top_k": "FixedTopK StableFixedTopK StableTopK",

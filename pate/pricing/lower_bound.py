@@ -10,7 +10,7 @@ from pate import aggregators
 from pate.accounting import Adjacency
 from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
-from pate.aggregators.gaussian_votes import squared_sensitivity
+from pate.aggregators.thresholds import squared_sensitivity
 from pate.mechanisms.noise.real_numbers import gaussian_argmax
 from pate.verification.divergences import (
     Law,

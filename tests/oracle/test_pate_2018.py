@@ -20,7 +20,7 @@ from pate.aggregators import (
     StableTopK,
 )
 from pate.aggregators.aggregator import UnknownCost
-from pate.aggregators.gaussian_votes import threshold_cost
+from pate.aggregators.thresholds import threshold_cost
 
 DELTA = 1e-5
 SCREENED = 1000

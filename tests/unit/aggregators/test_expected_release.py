@@ -27,7 +27,7 @@ from pate.aggregators import (
     expectation,
     expected_release,
 )
-from pate.aggregators.gaussian_votes import _right_sets
+from pate.aggregators.powerset import _right_sets
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
 from pate.votes import VoteShape

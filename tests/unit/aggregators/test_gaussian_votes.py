@@ -47,7 +47,7 @@ def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teache
 
 def test_counts_beyond_are_drawn_as_if_they_were_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a window of half a std, counts 1..5 of 6; a count of 0 then passes like one of 1."""
-    monkeypatch.setattr("pate.aggregators.gaussian_votes._FARTHEST", 0.5)
+    monkeypatch.setattr("pate.aggregators.thresholds._FARTHEST", 0.5)
     votes = np.tile([0, 1, 6], (40_000, 1))
     aggregator = GaussianVotes(noise_std=3.0)
     rng = np.random.default_rng(0)

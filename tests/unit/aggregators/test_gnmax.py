@@ -16,7 +16,7 @@ from pate.aggregators import (
     PowersetGNMax,
     Release,
 )
-from pate.aggregators.gaussian_votes import squared_sensitivity
+from pate.aggregators.thresholds import squared_sensitivity
 from pate.validation import InvalidValue
 from pate.votes.arrays import VoteBlocks
 

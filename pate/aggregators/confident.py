@@ -1,0 +1,172 @@
+"""Screened aggregators: a query is answered where the teachers agree enough, with noise."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate import accounting as pa
+from pate.accounting.data_dependent import DataDependentCost as Cost
+from pate.aggregators import aggregator as base
+from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.expectation import (
+    ExpectedRelease,
+    expected_by_drawing,
+    expected_from_votes,
+)
+from pate.aggregators.gaussian_votes import GaussianVotes
+from pate.aggregators.gnmax import GNMax
+from pate.aggregators.release import Answers
+from pate.aggregators.thresholds import reach_threshold, threshold_cost, threshold_event
+from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
+from pate.validation import require
+from pate.votes.shape import VoteShape
+from pate.votes.source import MadeUpVotes
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenedAggregator(base.Aggregator):
+    """Answers a query only where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
+
+    The statistic is a number of teachers in 0..num_teachers which one change moves by at most 1. The price has the
+    screening of every query and the answers of as many queries as can be answered, whatever comes out. That is all of
+    them, or the first `max_answers` that pass. Then the session halts, and every later query is refused.
+    """
+
+    _answered_by: ClassVar[type[GNMax] | type[GaussianVotes]]  # the queries that pass
+
+    screening_std: float = field(metadata=NOISE)
+    threshold_share: float = field(metadata=POSITIVE)
+    noise_std: float = field(metadata=NOISE)
+    max_answers: int | None = field(default=None, metadata=COUNT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.threshold_share <= 1, "threshold_share", self.threshold_share, "a number in (0, 1]"
+        )
+
+    @abstractmethod
+    def _statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+        """A number of teachers for each query, `[q]`, moved by at most 1 by one change."""
+
+    @property
+    def _answers(self) -> GNMax | GaussianVotes:
+        return self.part(self._answered_by)
+
+    def event(self, shape: VoteShape) -> pa.Event:
+        bit = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
+        most = (
+            shape.num_queries
+            if self.max_answers is None
+            else min(self.max_answers, shape.num_queries)
+        )
+        answers = self._answers.event(replace(shape, num_queries=most))
+        return pa.ComposedEvent((pa.SelfComposedEvent(bit, shape.num_queries), answers))
+
+    def cost_on(
+        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> Cost:
+        statistic = self._statistic(votes, num_teachers=num_teachers)
+        share = self.threshold_share
+        screening = threshold_cost(
+            statistic, self.screening_std, share, num_teachers=num_teachers, orders=orders
+        )
+        asked = votes if answered is None else votes[answered]
+        if not len(asked):
+            return screening
+        answers = self._answers.cost_on(asked, num_teachers=num_teachers, orders=orders)
+        return screening + answers
+
+    def draw_all(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """See `Aggregator.draw_all`; what passes after `max_answers` answers is refused, and none of it handed out."""
+        labels, passed = super().draw_all(summary, shape, rng)
+        if self.max_answers is None:
+            return Answers(labels, passed)
+        answered = passed & (np.cumsum(passed) <= self.max_answers)
+        return Answers(labels & answered[:, None], answered)
+
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws which queries pass the screening, and then the answers, of which those that pass are handed out."""
+        statistic = self._statistic(summary, num_teachers=shape.num_teachers)
+        passed = reach_threshold(
+            statistic[:, None],
+            self.screening_std,
+            self.threshold_share,
+            num_teachers=shape.num_teachers,
+            rng=rng,
+        )[:, 0]
+        labels = self._answers.draw(summary, shape, rng).labels
+        return Answers(labels & passed[:, None], passed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidentGNMax(ScreenedAggregator):
+    """Releases the label with the largest noisy count, if the largest count with separate noise is large enough.
+
+    Formal guarantee: the largest count moves by at most 1 under either adjacency, so screening costs one bit per query,
+    and an answer what `GNMax` costs. Refused queries are charged like answered ones; `max_answers` bounds the answers.
+    Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
+
+    Attributes:
+        screening_std: of the screening's noise, in votes, > 0.
+        threshold_share: of the teachers that the largest count must reach, in (0, 1], public.
+        noise_std: of the answers' noise, in votes, > 0.
+        max_answers: after so many answers nothing more is answered, >= 1 and public; None for no limit.
+        max_votes: the most labels that one teacher votes for, >= 1 and public.
+
+    >>> aggregator = ConfidentGNMax(screening_std=2.0, threshold_share=0.6, noise_std=1.0)
+    >>> votes = np.array([[90, 3, 7], [34, 33, 33]])
+    >>> release = aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0))
+    >>> release.answered, release.labels[0]
+    (array([ True, False]), array([ True, False, False]))
+    """
+
+    single_label: ClassVar[bool] = True
+    _answered_by: ClassVar[type[GNMax]] = GNMax
+
+    max_votes: int = field(default=1, metadata=COUNT)
+
+    @property
+    def max_votes_per_teacher(self) -> int:
+        """The most labels of a query that the price lets one teacher vote for: `max_votes`."""
+        return self.max_votes
+
+    def _statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+        return np.asarray(votes.max(axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidentVotes(ScreenedAggregator):
+    """Releases the bits of `GaussianVotes` on queries where even the smallest majority of a label is large, with noise.
+
+    A label's majority is the number of teachers on its larger side, in num_teachers / 2..num_teachers. Fields are those
+    of `ConfidentGNMax`, without `max_votes`.
+
+    Formal guarantee: every majority moves by at most 1 under either adjacency, and so does the smallest: screening
+    costs one bit per query, however many labels it looks at, and an answer one bit per label. Source: Confident-GNMax
+    of Papernot et al. 2018, for several labels; docs/proofs/gnmax.md.
+
+    >>> aggregator = ConfidentVotes(screening_std=2.0, threshold_share=0.7, noise_std=1.0)
+    >>> votes = np.array([[90, 3, 88], [90, 3, 55]])
+    >>> release = aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0))
+    >>> release.answered, release.labels[0]
+    (array([ True, False]), array([ True, False,  True]))
+    """
+
+    _answered_by: ClassVar[type[GaussianVotes]] = GaussianVotes
+
+    def _statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+        return np.asarray(np.maximum(votes, num_teachers - votes).min(axis=1))
+
+
+@expected_from_votes.register(ScreenedAggregator)
+def _expected_from_screened(
+    aggregator: ScreenedAggregator, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns the expectation of the queries before `max_answers`."""
+    return expected_by_drawing(replace(aggregator, max_answers=None), votes)

@@ -1,0 +1,98 @@
+"""GNMax: the label with the largest noisy count."""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate import accounting as pa
+from pate.accounting.data_dependent import DataDependentCost as Cost
+from pate.accounting.data_dependent import gnmax_cost
+from pate.aggregators import aggregator as base
+from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.release import Answers
+from pate.aggregators.thresholds import squared_sensitivity
+from pate.mechanisms.noise.real_numbers import (
+    Values,
+    draw_noise,
+    largest_noisy,
+)
+from pate.mechanisms.parameters import COUNT, NOISE
+from pate.votes.shape import VoteShape
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GNMax(base.Aggregator):
+    """Releases, for each query, the label whose count + N(0, noise_std**2) is largest. Answers every query.
+
+    Formal guarantees:
+        * Where no teacher votes for more than one label of a query, replace-one moves one count up and one down and
+          add/remove moves one count. Only the winner is released: about 0.65 a / noise_std**2 at order a under
+          replace-one and half of it under add/remove (`WinnerEvent`), 0.65 times what the noisy counts cost.
+        * With `max_votes` labels per teacher, replace-one moves min(2 max_votes, L) counts by 1 and add/remove
+          min(max_votes, L), and the price is that of the noisy counts: the number times a / (2 noise_std**2).
+        * Counts do not say how many labels a teacher voted for: `counts_for` lets none have more than `max_votes`;
+          whoever has counts alone promises it. Counts that no such teachers can have cast are refused.
+
+    Attributes:
+        noise_std: standard deviation in votes, > 0.
+        max_votes: the most labels that one teacher votes for, >= 1 and public.
+
+    Source: Papernot et al. 2018; docs/proofs/winner.md and gnmax.md.
+
+    >>> votes = np.array([[90, 3, 7]])
+    >>> GNMax(noise_std=2.0).aggregate(votes, num_teachers=100, rng=np.random.default_rng(0)).labels
+    array([[ True, False, False]])
+    """
+
+    single_label: ClassVar[bool] = True
+
+    noise_std: float = field(metadata=NOISE)
+    max_votes: int = field(default=1, metadata=COUNT)
+
+    @property
+    def max_votes_per_teacher(self) -> int:
+        """The most labels of a query that the price lets one teacher vote for: `max_votes`."""
+        return self.max_votes
+
+    def event(self, shape: VoteShape) -> pa.Event:
+        moved = squared_sensitivity(
+            self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
+        )
+        if self.max_votes == 1:
+            return pa.SelfComposedEvent(pa.WinnerEvent(self.noise_std, moved), shape.num_queries)
+        # the largest costs at most what all of them do
+        all_counts = pa.GaussianEvent(self.noise_std / moved**0.5)
+        return pa.SelfComposedEvent(all_counts, shape.num_queries)
+
+    def cost_on(
+        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
+    ) -> Cost:
+        """Computes at most the price, of votes of which each teacher has cast one per query, under replace-one."""
+        one_each = (
+            self.max_votes == 1
+            and votes.shape[1] >= 2
+            and bool((votes.sum(axis=1) == num_teachers).all())
+        )
+        if self.adjacency is not pa.Adjacency.REPLACE_ONE:
+            raise base.UnknownCost(
+                "adjacency", self.adjacency, rule="replace_one, which the theorem is about"
+            )
+        if not one_each:
+            raise base.UnknownCost(
+                "votes", rule="one vote of each teacher in each query, which the theorem is about"
+            )
+        cost = gnmax_cost(votes, noise_std=self.noise_std, num_teachers=num_teachers, orders=orders)
+        event = self.event(VoteShape.from_counts(votes, num_teachers=num_teachers))
+        return replace(
+            cost, rdp=np.minimum(cost.rdp, pa.RdpAccountant(orders=cost.orders).compose(event).rdp)
+        )
+
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the label with the largest noisy count of each query."""
+        noise = draw_noise("gaussian", summary.shape, rng)
+        best = largest_noisy(Values.scaled(summary, self.noise_std), noise, 1)
+        return Answers.to_all(best == np.arange(shape.num_labels))

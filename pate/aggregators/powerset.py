@@ -1,0 +1,171 @@
+"""Powerset voting: the set of labels with the largest noisy count."""
+
+import math
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate import accounting as pa
+from pate.aggregators import aggregator as base
+from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.expectation import (
+    ExpectedRelease,
+    expected_from_summary,
+    expected_from_votes,
+)
+from pate.aggregators.release import Answers
+from pate.mechanisms.noise.real_numbers import (
+    Values,
+    draw_largest,
+    draw_noise,
+    largest_noisy,
+)
+from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
+from pate.mechanisms.parameters import COUNT, NOISE
+from pate.votes.clipping import limited
+from pate.votes.shape import VoteShape
+from pate.votes.source import MadeUpVotes, VoteSource
+
+Counts = NDArray[np.int64]
+Summary = NDArray[np.void]
+
+_SETS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowersetGNMax(base.Aggregator):
+    """Releases the set of labels whose count of teachers + N(0, noise_std**2) is largest. Answers every query.
+
+    All sets of at most `max_size` labels compete, those that nobody voted for with a count of 0: 2**L of them without
+    a `max_size`. A teacher's larger set is cut down first, to its most confident labels (see `ClippedVotes`). The noise
+    of the unseen sets is drawn as their maximum, and the set that has it uniformly among them; that is the distribution
+    of noise on each. Over 2**40 sets it is about 7 noise_std: seen sets win only where enough teachers agree.
+
+    Formal guarantee: a teacher votes for exactly one set. Replace-one moves two counts by 1, add/remove one, and only
+    the winner is released: about 0.65 a / noise_std**2 at order a, or half of it, whatever L is (`WinnerEvent`).
+    Source: Dziedzic et al. 2022, powerset voting; docs/proofs/winner.md and gnmax.md.
+
+    Attributes:
+        noise_std: standard deviation in votes, > 0.
+        max_size: the largest set that competes, >= 1 and public; None for all.
+
+    >>> votes = np.array([[[True, True, False]], [[True, True, False]], [[True, False, True]]])
+    >>> aggregator = PowersetGNMax(noise_std=0.1)
+    >>> aggregator.aggregate(votes, num_teachers=3, rng=np.random.default_rng(0)).labels
+    array([[ True,  True, False]])
+    """
+
+    input_form: ClassVar[base.InputForm] = "confidences"
+    queries_at_once: ClassVar[int | None] = None
+
+    noise_std: float = field(metadata=NOISE)
+    max_size: int | None = field(default=None, metadata=COUNT)
+
+    @property
+    def max_labels(self) -> int | None:
+        """The most labels that an answer is made to name: `max_size`."""
+        return self.max_size
+
+    def event(self, shape: VoteShape) -> pa.Event:
+        return pa.SelfComposedEvent(
+            pa.WinnerEvent(self.noise_std, self.adjacency.num_moved), shape.num_queries
+        )
+
+    def summarize(self, votes: VoteSource) -> Summary:
+        """Returns the different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
+        counted = (
+            _counted(_one_each(limited(block, self.max_size or votes.num_labels)))
+            for block in self.checked_blocks(votes)
+        )
+        return reduce(lambda one, other: _counted(np.concatenate([one, other])), counted)
+
+    def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the set with the largest noisy count of each query, seen or unseen."""
+        num_queries = shape.num_queries
+        num_labels = shape.num_labels
+        first = np.searchsorted(summary["query"], np.arange(num_queries))
+        seen = np.diff(np.append(first, len(summary)))
+        largest = num_labels if self.max_size is None else min(self.max_size, num_labels)
+        # how many sets of each size compete
+        sizes = [math.comb(num_labels, size) for size in range(largest + 1)]
+        labels = np.empty((num_queries, num_labels), dtype=np.bool_)
+        rows = max(1, _SETS_AT_ONCE // int(seen.max()))
+        for start in range(0, num_queries, rows):
+            block = slice(start, start + rows)
+            best = self._winners(summary["count"], first[block], seen[block], sum(sizes), rng)
+            labels[block] = summary["labels"][first[block] + np.minimum(best, seen[block] - 1)]
+            for query in (start + np.flatnonzero(best == seen[block])).tolist():
+                known = summary["labels"][first[query] : first[query] + seen[query]]
+                labels[query] = _unseen_set(known, sizes, rng)
+        return Answers.to_all(labels)
+
+    def _winners(
+        self, counts: Counts, first: Counts, seen: Counts, num_sets: int, rng: Rng
+    ) -> Counts:
+        """Which of each query's seen sets has the largest noisy count, `[q]`; past the last for an unseen one."""
+        places = np.arange(int(seen.max()) + 1)
+        part = places < seen[:, None]
+        table = np.where(part, counts[np.minimum(first[:, None] + places, len(counts) - 1)], 0)
+        unseen = [num_sets - number for number in seen.tolist()]
+        logs = np.array([[math.log(max(number, 1))] for number in unseen])
+        largest = draw_largest("gaussian", logs, lambda row, place: unseen[row], rng)
+        noise = draw_noise("gaussian", table.shape, rng).with_last(largest, seen)
+        part[np.arange(len(seen)), seen] = np.array(unseen) > 0
+        return largest_noisy(Values.scaled(table, self.noise_std), noise, 1, part)[:, 0]
+
+
+def _one_each(bits: Bits) -> Summary:
+    """One row for each teacher and query, with a count of 1: `[c Q]`."""
+    kind = np.dtype(
+        [("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)]
+    )
+    rows = np.empty(bits.shape[:2], dtype=kind)
+    rows["query"] = np.arange(bits.shape[1])
+    rows["labels"] = bits
+    rows["count"] = 1
+    return rows.reshape(-1)
+
+
+def _right_sets(votes: MadeUpVotes) -> Summary:
+    """Of each query its own labels, and how many teachers name just these."""
+    rows = _one_each(votes.labels[None])
+    missed = (votes.num_teachers - votes.counts()) * votes.labels
+    rows["count"] = np.maximum(votes.num_teachers - missed.sum(axis=1), 0)
+    return rows
+
+
+def _counted(rows: Summary) -> Summary:
+    """Equal sets of a query as one row with the sum of their counts; by query, then by the labels as bits."""
+    packed = np.packbits(rows["labels"], axis=1)
+    order = np.lexsort((*packed.T[::-1], rows["query"]))
+    rows = rows[order]
+    packed = packed[order]
+    new = np.ones(len(rows), dtype=np.bool_)
+    new[1:] = (rows["query"][1:] != rows["query"][:-1]) | (packed[1:] != packed[:-1]).any(axis=1)
+    starts = np.flatnonzero(new)
+    merged = rows[starts].copy()
+    merged["count"] = np.add.reduceat(rows["count"], starts)
+    return merged
+
+
+def _unseen_set(seen: Bits, sizes: list[int], rng: Rng) -> Bits:
+    """A set uniform among those that compete, `sizes` of each size, and were not seen `[S, L]`."""
+    taken = {row.tobytes() for row in seen}
+    weights = [(number, number) for number in sizes]
+    while True:  # the size by its share, then labels in a random order
+        size = index_of(LazyUniforms.draw((1,), rng).at(0), lambda digits: weights)
+        candidate = np.zeros(seen.shape[1], dtype=np.bool_)
+        candidate[rng.permutation(len(candidate))[:size]] = True
+        if candidate.tobytes() not in taken:
+            return candidate
+
+
+@expected_from_votes.register(PowersetGNMax)
+def _expected_from_powerset(
+    aggregator: PowersetGNMax, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns the expectation from the right set of each query alone; no other has many votes."""
+    return expected_from_summary(aggregator, _right_sets(votes), votes)
