@@ -157,20 +157,34 @@ class ReleaseSettings(GuardedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings(AskingSettings, ReleaseSettings):
-    """Settings of a run, from private records to a student: those of a plan, in Python as well."""
+class BudgetSettings(ReleaseSettings):
+    """Settings of what a run may cost, in other words than one epsilon for everybody."""
 
     max_epsilon: float | None = setting(
         None,
         "beside noise=given: asks only as many queries as this pays for",
         published=True,
     )
-    fewer_queries: bool = setting(
-        True, "false refuses a public pool of fewer samples than num_queries", beside_release=True
-    )
     budgets: Any = setting(
         None,
         "with data.budget=COLUMN: what its words mean, {cautious: 1, usual: 4}; by default they are epsilons",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rule = (
+            "noise=given beside it: with that noise, it asks only as many queries as this pays for"
+        )
+        is_met = self.max_epsilon is None or self.noise == "given"
+        require(is_met, "max_epsilon", self.max_epsilon, rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(AskingSettings, BudgetSettings):
+    """Settings of a run, from private records to a student: those of a plan, in Python as well."""
+
+    fewer_queries: bool = setting(
+        True, "false refuses a public pool of fewer samples than num_queries", beside_release=True
     )
     new_account: bool = setting(
         False,
@@ -195,14 +209,6 @@ class RunSettings(AskingSettings, ReleaseSettings):
         "guarantee, and as private as the votes",
         beside_release=True,
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rule = (
-            "noise=given beside it: with that noise, it asks only as many queries as this pays for"
-        )
-        is_met = self.max_epsilon is None or self.noise == "given"
-        require(is_met, "max_epsilon", self.max_epsilon, rule)
 
 
 @dataclass(frozen=True, kw_only=True)
