@@ -1,4 +1,4 @@
-"""What every aggregator offers: a price that never sees votes, and a release, which is priced before it exists."""
+"""The base of all aggregators: a price that never sees votes, and a release, which is paid for before it is drawn."""
 
 from __future__ import annotations
 
@@ -54,17 +54,11 @@ if TYPE_CHECKING:
 Rng = np.random.Generator
 Counts = NDArray[np.int64]
 Bits = NDArray[np.bool_]
-# what `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` a block; or centered votes
+# what `summarize` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` a block; or centered votes
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 
-_LEAST_RIGHT = 0.75
 _LARGEST_FACTOR = 2.0**10  # by which noise grows to fit into a ledger
 _FACTOR_TOLERANCE = 1e-3
-_STACK_LEVEL = 5  # of whoever called `aggregate`
-# queries that an aggregator is run on
-_NUM_MADE_UP = 256
-_FEWEST_MADE_UP = 16
-_MADE_UP_BITS = 2**22  # of all teachers, that are made up where each teacher's are read
 
 
 @runtime_checkable
@@ -81,11 +75,44 @@ class UnknownCost(InvalidValue):
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregator(Parameters, ABC):
-    """Turns votes of teachers into labels under a price.
+    """A rule that turns votes of teachers into labels, and its price.
 
-    A frozen dataclass whose fields are public parameters; votes and the generator are call arguments, so the price
-    cannot depend on them. Fields that are noise say so in their metadata (`{"noise": True}`): numbers > 0, or None by
-    default. Any field may say there what checks it (`{"check": require_count}`).
+    A subclass states three things:
+        1. `event(shape)`, the price of a release. It sees the public fields and the size of the votes, never the votes.
+        2. `summarize(votes)`, what it needs of the votes: their counts, if it says nothing else.
+        3. `draw(summary, shape, rng)`, the labels, with fresh noise for each query.
+
+    All else follows: `release` checks the votes, has them charged, and draws only then; `fitted` finds the noise for a
+    budget; `aggregate` does all of it for a table of counts.
+
+    It is a frozen dataclass whose fields are public parameters. Fields that are noise say so in their metadata
+    (`{"noise": True}`): numbers > 0, or None by default. Any field may say there what checks it
+    (`{"check": require_count}`). A change replaces one teacher's votes (or adds or removes a teacher): it moves each
+    count by at most 1.
+
+    >>> from dataclasses import field
+    >>> from pate.accounting import PureDpEvent, SelfComposedEvent
+    >>> from pate.mechanisms import DiscreteLaplace
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class LaplaceMajority(Aggregator):
+    ...     noise_scale: float = field(metadata={"noise": True})
+    ...
+    ...     def event(self, shape):
+    ...         num_counts = shape.num_queries * shape.num_labels
+    ...         return SelfComposedEvent(PureDpEvent(1 / self.noise_scale), num_counts)
+    ...
+    ...     def draw(self, summary, shape, rng):
+    ...         noise = DiscreteLaplace.at_most(1 / self.noise_scale)  # in whole numbers, which are exact
+    ...         noisy_counts = summary + noise.sample(summary.shape, rng)
+    ...         return Answers.to_all(noisy_counts > shape.num_teachers / 2)
+    >>> counts = np.array([[190, 5, 120]])
+    >>> budget = Budget(epsilon=8.0, delta=1e-6)
+    >>> aggregator = LaplaceMajority(noise_scale=1.0).fitted(budget, VoteShape(1, 3, 200))
+    >>> release = aggregator.aggregate(counts, num_teachers=200, rng=np.random.default_rng(0))
+    >>> release.labels, round(release.get_epsilon(1e-6), 2)
+    (array([[ True, False,  True]]), 8.0)
+
+    Its price is tested by enumerating neighbors, with `pate.verification.verify`, or by a case in `tests/cases/`.
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike. All others are of the class.
@@ -122,71 +149,187 @@ class Aggregator(Parameters, ABC):
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of a release of this shape, whether queries are answered or refused."""
 
-    @final
-    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Returns the price of a release whose shape is given as three numbers.
+    def summarize(self, votes: VoteSource) -> NDArray[Any]:
+        """Returns all that the draw needs of the votes; here their counts `[Q, L]`. Private, as the votes are.
 
-        It is that of `event`. As by `aggregate`, a `failure_prob` that nobody named is first lowered, for a delta of
-        1e-6.
+        Raises `InvalidValue` for votes that so many teachers cannot have cast, and for a source that does not give what
+        it reads. Nothing has been charged then.
         """
-        shape = VoteShape(num_queries, num_labels, num_teachers)
-        return self._at_usual_delta(num_queries).event(shape)
+        counts = votes.counts(self.max_votes_per_teacher)
+        paid = (votes.num_queries, votes.num_labels)
+        rule = f"{paid}, which the price is for"
+        require(counts.shape == paid, "votes.shape", counts.shape, rule)
+        return self.checked_counts(counts, num_teachers=votes.num_teachers)
 
-    def num_tests(self, num_queries: int) -> int:
-        """How many releases of so many queries can fail, each with `failure_prob`."""
-        return num_queries
+    @abstractmethod
+    def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the answers to the queries of a summary, as many as the shape says; all of them have been charged.
 
-    def _at_usual_delta(self, num_queries: int) -> Self:
-        """Returns what callers without a budget get: the aggregator for so many queries at the delta 1e-6."""
-        return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
+        Fresh noise for every query comes from the generator. Labels of a query that is not answered are False.
+
+        Args:
+            summary: as `summarize` returns it. Counts come as int64, of at most `queries_at_once` queries in one call.
+            shape: of these queries; all teachers.
+            rng: the source of all noise.
+        """
 
     def scaled(self, factor: float) -> Self:
-        """The same aggregator with every noise multiplied by `factor` > 0; `calibrated` solves for it."""
-        if not (noise := declared(type(self))):
+        """Returns the same aggregator with every noise multiplied by `factor` > 0; `fitted` solves for it."""
+        noise = declared(type(self))
+        if not noise:
             raise InvalidValue(
                 type(self).__name__, rule='a dataclass with field(metadata={"noise": True})'
             )
-        return replace(
-            self,
-            **{
-                name: value * factor for name in noise if (value := getattr(self, name)) is not None
-            },
+        values = {name: getattr(self, name) for name in noise}
+        changes = {name: value * factor for name, value in values.items() if value is not None}
+        return replace(self, **changes)
+
+    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
+        """Releases labels for all queries of an ensemble, charged with the first part that the record commits.
+
+        A release that the record has committed is read back, and nothing is drawn. A subclass that releases in several
+        parts overrides it, and draws each of them within `record.part`.
+
+        Args:
+            votes: private; of the form that `summarize` reads.
+            rng: the source of all noise; a seed is refused.
+            record: charges and commits what is drawn before it is returned.
+        """
+        require_generator(rng)
+        shape = votes.shape
+        event = self.event(shape)
+        arrays = record.committed("release")
+        if arrays is None:
+            summary = self.summarize(votes)  # before it is paid for: teachers may fail
+
+            def draw() -> Arrays:
+                return self.draw_all(summary, shape, rng)._asdict()
+
+            arrays = record.part("release", draw)
+        return Release.of_arrays(arrays, event=event, adjacency=self.adjacency)
+
+    def draw_all(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the answers to all queries, `queries_at_once` in one call of `draw`.
+
+        Raises `InvalidValue` where `draw` returns anything but labels and answered, of that many queries and labels.
+        """
+        size = self.queries_at_once or max(shape.num_queries, 1)
+        if shape.num_queries <= size:
+            return self._checked_answers(self.draw(_as_int64(summary), shape, rng), shape)
+        labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
+        answered = np.zeros(shape.num_queries, dtype=np.bool_)
+        for start in range(0, shape.num_queries, size):
+            rows = slice(start, min(start + size, shape.num_queries))
+            shape_of_block = replace(shape, num_queries=rows.stop - rows.start)
+            block = _as_int64(summary[rows])
+            answers = self._checked_answers(self.draw(block, shape_of_block, rng), shape_of_block)
+            labels[rows] = answers.labels
+            answered[rows] = answers.answered
+        return Answers(labels, answered)
+
+    def _checked_answers(self, answers: Any, shape: VoteShape) -> Answers:
+        """Returns what a draw returned; raises where it is no `Answers`, or not of the queries that are paid for."""
+        name = f"{type(self).__name__}.draw"
+        rule = "a tuple of labels and answered, arrays of bool"
+        require(isinstance(answers, tuple), name, type(answers).__name__, rule)
+        kinds = [str(np.asarray(array).dtype) for array in answers]
+        require(kinds == ["bool", "bool"], name, kinds, rule)
+        labels, answered = map(np.asarray, answers)
+        paid = (shape.num_queries, shape.num_labels)
+        rule = f"{paid}, which the price is for"
+        require(labels.shape == paid, "labels.shape", labels.shape, rule)
+        rule = f"{paid[:1]}, which the price is for"
+        require(answered.shape == paid[:1], "answered.shape", answered.shape, rule)
+        return Answers(labels, answered)
+
+    def aggregate(
+        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
+    ) -> Release:
+        """Releases labels for all queries of votes that a caller has as an array.
+
+        Args:
+            votes: counts, integers `[Q, L]` in 0..num_teachers; of an aggregator that reads the votes of each teacher
+                an array `[N, Q, L]`, or blocks `[c, Q, L]` of one. Impossible votes are refused before any charge.
+            num_teachers: T, public.
+            rng: fresh noise for every query and call comes from it; a seed is refused.
+            ledger: charged by each call, and on disk, before any noise is drawn; where it refuses, nothing is released.
+        """
+        require_generator(rng)
+        source = self._source_of(votes, num_teachers)
+        planned = self._at_usual_delta(source.num_queries)
+        warn_if_useless(self, source.shape)
+        record = planned._memory_record(source.shape, ledger)
+        return planned.release(source, rng, record)
+
+    def _source_of(self, votes: Any, num_teachers: int) -> VoteSource:
+        """Returns the votes of a caller as a source that this aggregator reads."""
+        if self.input_form == "counts":
+            most = self.max_votes_per_teacher
+            return CountTable(votes, num_teachers=num_teachers, max_votes=most)
+        return VoteBlocks(votes, num_teachers=num_teachers)
+
+    def _memory_record(self, shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
+        """Returns a record that charges a ledger, where there is one, before the first part is drawn."""
+        event = self.event(shape)
+        if ledger is None:
+            return MemoryRecord()
+        from pate.accounting.ledger import require_ledger
+
+        charge = require_ledger(ledger).charge
+        return MemoryRecord(
+            partial(charge, event, adjacency=self.adjacency, description=repr(self))
         )
 
-    def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
-        """The test that an answer has to pass, for that many teachers; None where there is none."""
-        return None
+    def checked_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
+        """Returns counts `[Q, L]`, of any integer type, that so many teachers can have cast; raises for others."""
+        checked = require_histogram("votes", counts, num_teachers=num_teachers, rank=2)
+        max_votes = self.max_votes_per_teacher
+        if max_votes is not None:
+            most = max_votes * num_teachers
+            rule = f"a sum of at most {most}, {num_teachers} teachers with max_votes={max_votes}"
+            instead = "GaussianVotes (aggregator=gaussian_votes) asks about each label of a sample with several"
+            is_possible = checked.sum(axis=1, dtype=np.int64) <= most
+            require_entries("votes", is_possible, f"{rule}; {instead}")
+        return checked
 
-    def plain_event(self, shape: VoteShape) -> Event | None:
-        """Returns the price of the same answers without a session; None where there is no session."""
-        return None
+    def checked_blocks(self, votes: VoteSource) -> Iterator[NDArray[Any]]:
+        """Yields the votes of each teacher, bits or confidences `[c, Q, L]` of some teachers each.
 
-    def check_run(self) -> None:
-        """Raises `InvalidValue` where a run cannot use it as it is, before anything is spent."""
+        Raises `InvalidValue` for impossible votes, another number of teachers, and other queries and labels than those
+        of `votes.shape`, which the price is for. Under add/remove some of the declared teachers may be missing.
+        """
+        blocks = votes.bits() if self.input_form == "bits" else votes.confidences()
+        shape = votes.shape
+        paid = (shape.num_queries, shape.num_labels)
+        rule = f"[c, {paid[0]}, {paid[1]}], which the price is for"
+        for block in vote_blocks(blocks, num_teachers=shape.num_teachers, adjacency=self.adjacency):
+            require(block.shape[1:] == paid, "votes.shape", block.shape, rule)
+            yield block
 
-    def require_source(self, votes: VoteSource) -> None:
-        """Raises `InvalidValue` where it cannot read votes that others made: reads them once, before any charge."""
-        self.summarize(votes)
+    def with_prior(self, prior: PriorRule) -> Aggregator:
+        """Returns an aggregator that goes by what a student expects; one that needs no prior returns itself."""
+        return self
 
-    @property
-    def never_empty(self) -> bool:
-        """Whether an answer always names a label."""
-        return False
+    def fitted(self, budget: Budget, shape: VoteShape) -> Self:
+        """Returns the same aggregator with the least noise that meets a budget.
 
-    @property
-    def max_votes_per_teacher(self) -> int | None:
-        """The most labels of a query that the price lets one teacher vote for; None for all."""
-        return None
+        A class with several noises overrides it, to find their proportion first, as `StableTopK` does. A `failure_prob`
+        that nobody named is lowered where the budget's delta needs it. Raises `InvalidValue` where no noise meets the
+        budget, or failure probabilities use up its delta.
+        """
+        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
+        return planned.scaled_to(budget, shape)
 
-    @property
-    def max_labels(self) -> int | None:
-        """The most labels that an answer is made to name; None where it may name any number."""
-        return 1 if self.single_label else None
-
-    @property
-    def exact_labels(self) -> int | None:
-        """How many labels every answer names, where that is fixed."""
-        return 1 if self.single_label else None
+    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
+        """Returns the same aggregator with all noise multiplied by the least factor that meets a budget."""
+        require_delta_left(self, num_queries=shape.num_queries, target_delta=budget.delta)
+        factor = calibrate(
+            lambda factor: self.scaled(factor).event(shape),
+            target_epsilon=budget.required_epsilon(),
+            target_delta=budget.delta,
+            accountant=budget.accountant,
+        )
+        return self.scaled(factor)
 
     def calibrated(
         self,
@@ -234,27 +377,6 @@ class Aggregator(Parameters, ABC):
             Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant), shape
         )
 
-    def fitted(self, budget: Budget, shape: VoteShape) -> Self:
-        """Returns the same aggregator with the least noise that meets a budget.
-
-        A class with several noises overrides it, to find their proportion first, as `StableTopK` does. A `failure_prob`
-        that nobody named is lowered where the budget's delta needs it. Raises `InvalidValue` where no noise meets the
-        budget, or failure probabilities use up its delta.
-        """
-        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
-        return planned.scaled_to(budget, shape)
-
-    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
-        """Returns the same aggregator with all noise multiplied by the least factor that meets a budget."""
-        require_delta_left(self, num_queries=shape.num_queries, target_delta=budget.delta)
-        factor = calibrate(
-            lambda factor: self.scaled(factor).event(shape),
-            target_epsilon=budget.required_epsilon(),
-            target_delta=budget.delta,
-            accountant=budget.accountant,
-        )
-        return self.scaled(factor)
-
     def _within(
         self,
         ledger: Ledger,
@@ -284,6 +406,28 @@ class Aggregator(Parameters, ABC):
             return made
         return made.scaled(_least_factor_that_fits(made, ledger, shape))
 
+    @final
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """Returns the price of a release whose shape is given as three numbers.
+
+        It is that of `event`. As by `aggregate`, a `failure_prob` that nobody named is first lowered, for a delta of
+        1e-6.
+        """
+        shape = VoteShape(num_queries, num_labels, num_teachers)
+        return self._at_usual_delta(num_queries).event(shape)
+
+    def _at_usual_delta(self, num_queries: int) -> Self:
+        """Returns what callers without a budget get: the aggregator for so many queries at the delta 1e-6."""
+        return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
+
+    def num_tests(self, num_queries: int) -> int:
+        """How many releases of so many queries can fail, each with `failure_prob`."""
+        return num_queries
+
+    def plain_event(self, shape: VoteShape) -> Event | None:
+        """Returns the price of the same answers without a session; None where there is no session."""
+        return None
+
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """What the mechanism's own paper would print; not a bound. None where the paper's accounting gives nothing."""
         return None
@@ -303,104 +447,36 @@ class Aggregator(Parameters, ABC):
             rule=f"{rule}; event_for gives the price for all votes",
         )
 
-    def summarize(self, votes: VoteSource) -> NDArray[Any]:
-        """Returns all that the draw needs of the votes; here their counts `[Q, L]`. Private, as the votes are.
+    def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
+        """The test that an answer has to pass, for that many teachers; None where there is none."""
+        return None
 
-        Raises `InvalidValue` for votes that so many teachers cannot have cast, and for a source that does not give what
-        it reads. Nothing has been charged then.
-        """
-        counts = votes.counts(self.max_votes_per_teacher)
-        paid = (votes.num_queries, votes.num_labels)
-        require(
-            counts.shape == paid, "votes.shape", counts.shape, f"{paid}, which the price is for"
-        )
-        return self.checked_counts(counts, num_teachers=votes.num_teachers)
+    @property
+    def max_votes_per_teacher(self) -> int | None:
+        """The most labels of a query that the price lets one teacher vote for; None for all."""
+        return None
 
-    @abstractmethod
-    def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the answers to the queries of a summary, as many as the shape says; all of them have been charged.
+    @property
+    def max_labels(self) -> int | None:
+        """The most labels that an answer is made to name; None where it may name any number."""
+        return 1 if self.single_label else None
 
-        Fresh noise for every query comes from the generator. Labels of a query that is not answered are False. Counts
-        come as int64, and `queries_at_once` of them at most.
-        """
+    @property
+    def exact_labels(self) -> int | None:
+        """How many labels every answer names, where that is fixed."""
+        return 1 if self.single_label else None
 
-    def draw_all(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the answers to all queries, `queries_at_once` in one call of `draw`.
+    @property
+    def never_empty(self) -> bool:
+        """Whether an answer always names a label."""
+        return False
 
-        Raises `InvalidValue` where `draw` returns anything but labels and answered, of that many queries and labels.
-        """
-        size = self.queries_at_once or max(shape.num_queries, 1)
-        if shape.num_queries <= size:
-            return self._checked_answers(self.draw(_as_int64(summary), shape, rng), shape)
-        labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
-        answered = np.zeros(shape.num_queries, dtype=np.bool_)
-        for start in range(0, shape.num_queries, size):
-            rows = slice(start, min(start + size, shape.num_queries))
-            shape_of_block = replace(shape, num_queries=rows.stop - rows.start)
-            block = _as_int64(summary[rows])
-            answers = self._checked_answers(self.draw(block, shape_of_block, rng), shape_of_block)
-            labels[rows] = answers.labels
-            answered[rows] = answers.answered
-        return Answers(labels, answered)
+    def check_run(self) -> None:
+        """Raises `InvalidValue` where a run cannot use it as it is, before anything is spent."""
 
-    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """Releases labels for all queries of an ensemble, charged with the first part that the record commits.
-
-        A release that the record has committed is read back, and nothing is drawn. A subclass that releases in several
-        parts overrides it, and draws each of them within `record.part`.
-
-        Args:
-            votes: private; of the form that `summarize` reads.
-            rng: the source of all noise; a seed is refused.
-            record: charges and commits what is drawn before it is returned.
-        """
-        require_generator(rng)
-        shape = votes.shape
-        event = self.event(shape)
-        arrays = record.committed("release")
-        if arrays is None:
-            summary = self.summarize(votes)  # before it is paid for: teachers may fail
-
-            def draw() -> Arrays:
-                return self.draw_all(summary, shape, rng)._asdict()
-
-            arrays = record.part("release", draw)
-        return Release.of_arrays(arrays, event=event, adjacency=self.adjacency)
-
-    def aggregate(
-        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
-    ) -> Release:
-        """Releases labels for all queries of votes that a caller has as an array.
-
-        Args:
-            votes: counts, integers `[Q, L]` in 0..num_teachers; of an aggregator that reads the votes of each teacher
-                an array `[N, Q, L]`, or blocks `[c, Q, L]` of one. Impossible votes are refused before any charge.
-            num_teachers: T, public.
-            rng: fresh noise for every query and call comes from it; a seed is refused.
-            ledger: charged by each call, and on disk, before any noise is drawn; where it refuses, nothing is released.
-        """
-        require_generator(rng)
-        source = self._source_of(votes, num_teachers)
-        planned = self._at_usual_delta(source.num_queries)
-        warn_if_useless(self, source.shape)
-        record = planned._memory_record(source.shape, ledger)
-        return planned.release(source, rng, record)
-
-    def with_prior(self, prior: PriorRule) -> Aggregator:
-        """Returns an aggregator that goes by what a student expects; one that needs no prior returns itself."""
-        return self
-
-    def checked_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
-        """Returns counts `[Q, L]`, of any integer type, that so many teachers can have cast; raises for others."""
-        checked = require_histogram("votes", counts, num_teachers=num_teachers, rank=2)
-        max_votes = self.max_votes_per_teacher
-        if max_votes is not None:
-            most = max_votes * num_teachers
-            rule = f"a sum of at most {most}, {num_teachers} teachers with max_votes={max_votes}"
-            instead = "GaussianVotes (aggregator=gaussian_votes) asks about each label of a sample with several"
-            is_possible = checked.sum(axis=1, dtype=np.int64) <= most
-            require_entries("votes", is_possible, f"{rule}; {instead}")
-        return checked
+    def require_source(self, votes: VoteSource) -> None:
+        """Raises `InvalidValue` where it cannot read votes that others made: reads them once, before any charge."""
+        self.summarize(votes)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
         """What the votes say by themselves, given what was released: every label's majority. No epsilon covers it."""
@@ -412,54 +488,6 @@ class Aggregator(Parameters, ABC):
     def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """All public parameters, a function's values included, as text: equal for equal releases only."""
         return full_text(self)
-
-    def checked_blocks(self, votes: VoteSource) -> Iterator[NDArray[Any]]:
-        """Yields the votes of each teacher, bits or confidences `[c, Q, L]` of some teachers each.
-
-        Raises `InvalidValue` for impossible votes, another number of teachers, and other queries and labels than those
-        of `votes.shape`, which the price is for. Under add/remove some of the declared teachers may be missing.
-        """
-        blocks = votes.bits() if self.input_form == "bits" else votes.confidences()
-        shape = votes.shape
-        paid = (shape.num_queries, shape.num_labels)
-        rule = f"[c, {paid[0]}, {paid[1]}], which the price is for"
-        for block in vote_blocks(blocks, num_teachers=shape.num_teachers, adjacency=self.adjacency):
-            require(block.shape[1:] == paid, "votes.shape", block.shape, rule)
-            yield block
-
-    def _source_of(self, votes: Any, num_teachers: int) -> VoteSource:
-        """Returns the votes of a caller as a source that this aggregator reads."""
-        if self.input_form == "counts":
-            most = self.max_votes_per_teacher
-            return CountTable(votes, num_teachers=num_teachers, max_votes=most)
-        return VoteBlocks(votes, num_teachers=num_teachers)
-
-    def _memory_record(self, shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
-        """Returns a record that charges a ledger, where there is one, before the first part is drawn."""
-        event = self.event(shape)
-        if ledger is None:
-            return MemoryRecord()
-        from pate.accounting.ledger import require_ledger
-
-        charge = require_ledger(ledger).charge
-        return MemoryRecord(
-            partial(charge, event, adjacency=self.adjacency, description=repr(self))
-        )
-
-    def _checked_answers(self, answers: Any, shape: VoteShape) -> Answers:
-        """Returns what a draw returned; raises where it is no `Answers`, or not of the queries that are paid for."""
-        name = f"{type(self).__name__}.draw"
-        rule = "a tuple of labels and answered, arrays of bool"
-        require(isinstance(answers, tuple), name, type(answers).__name__, rule)
-        kinds = [str(np.asarray(array).dtype) for array in answers]
-        require(kinds == ["bool", "bool"], name, kinds, rule)
-        labels, answered = answers
-        paid = (shape.num_queries, shape.num_labels)
-        rule = f"{paid}, which the price is for"
-        require(labels.shape == paid, "labels.shape", labels.shape, rule)
-        rule = f"{paid[:1]}, which the price is for"
-        require(answered.shape == paid[:1], "answered.shape", answered.shape, rule)
-        return Answers(labels, answered)
 
 
 def _as_int64(summary: NDArray[Any]) -> NDArray[Any]:
