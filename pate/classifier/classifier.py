@@ -74,15 +74,15 @@ _UNGROUPED = (
 
 
 class DoubtfulPlan(UserWarning):
-    """A warning: this fit is allowed, but its noise probably hides the votes."""
+    """Warning: this fit is allowed, but its noise probably hides the votes."""
 
 
 class SeededNoise(UserWarning):
-    """Noise came from a seed: it protects nobody who knows the seed."""
+    """Warning: noise came from a seed, and protects nobody who knows the seed."""
 
 
 class UngroupedFit(UserWarning):
-    """A fit of a clone, as a search makes it, was given no groups: its epsilon is for one row."""
+    """Warning: a fit of a clone, as a search makes it, was given no groups, so its epsilon is for one row."""
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def streams_of(random_state: Any) -> RandomStreams:
 
 @dataclass(eq=False, repr=False)
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """A private classifier: teachers vote on public samples, the votes are released, a student learns from them.
+    """Private classifier: teachers vote on public samples, the votes are released, a student learns from them.
 
     `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts and fits a clone of `estimator`
     to each. It releases their votes on the public samples through `aggregator`, and fits `student` to that release.
@@ -253,26 +253,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         with shown_as(CLASSIFIER):
             task, pools = self._validated(X, y, X_public, groups)
             priced = self._priced(task, pools)
-        if groups is None and getattr(self, "_is_clone", False):
-            warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=2)
-        if priced.aggregator.single_label and not isinstance(task, OneClass):
-            warnings.warn(one_label_warning(priced.aggregator), stacklevel=2)
-        for doubt in priced.doubts:
-            warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=2)
+        self._warn_of_plan(task, priced, has_groups=groups is not None)
         streams = streams_of(self.random_state)
-        noise_seed = None if self.random_state is None else int(self.random_state)
         with shown_as(CLASSIFIER):
-            ledger = self._ledger(priced, seed_name(noise_seed), unit)
-        past_fits = remember_fit(
-            pools.inputs,
-            priced.epsilon,
-            self.target_delta,
-            seed=noise_seed,
-            unit=unit,
-            adjacency=priced.aggregator.adjacency,
-        )
-        if self.ledger is None:
-            warn_of_past_fits(past_fits, stacklevel=2)
+            ledger = self._ledger(priced, unit)
+        self._remember_fit(pools, priced, unit)
         teacher = EstimatorLearner(task, self._teacher)
         student = EstimatorLearner(task, self._student)
         if is_frame(pools.queries):
@@ -295,31 +280,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         # 3. The only way out: the charge is in the ledger before noise is drawn around the votes. `release` is not
         #    private: it has the stated epsilon, and may be published.
-        note = ChargeNote(
-            description=f"a fit: {type(priced.aggregator).__name__}", noise=seed_name(noise_seed)
-        )
-
-        def charge() -> None:
-            ledger.commit(
-                uuid.uuid4().hex,
-                priced.event,
-                b"",
-                note,
-                adjacency=priced.aggregator.adjacency,
-            )
-
-        record = MemoryRecord(charge)
+        seed = streams.seed("student")
         prior = StudentPrior(
-            student=student,
-            inputs=pools.queries,
-            seed=streams.seed("student"),
-            never_empty=priced.aggregator.never_empty,
+            student, pools.queries, seed, never_empty=priced.aggregator.never_empty
         )
         aggregator = priced.aggregator.with_prior(prior)
-        with (
-            stage(f"release, epsilon {format_epsilon(priced.epsilon)}", self.verbose),
-            one_blas_thread(),
-        ):
+        price = format_epsilon(priced.epsilon)
+        with stage(f"release, epsilon {price}", self.verbose), one_blas_thread():
+            record = MemoryRecord(lambda: self._charge(ledger, priced))
             release = aggregator.release(votes, streams.generator("noise"), record)
 
         # 4. The student learns from the release and public samples: it costs nothing more, and may be published.
@@ -329,7 +297,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 student,
                 release,
                 pools,
-                seed=streams.seed("student"),
+                seed=seed,
                 remedy=priced.aggregator.remedies["noise"],
             )
         for line in doubts:
@@ -432,6 +400,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _teacher(self) -> Any:
         """The estimator of the teachers, unfitted."""
         return LogisticRegression(max_iter=300) if self.estimator is None else self.estimator
+
+    @property
+    def _seed(self) -> int | None:
+        """The seed of the noise; None for noise from the operating system."""
+        return None if self.random_state is None else int(self.random_state)
 
     @property
     def _student(self) -> Any:
@@ -562,7 +535,36 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require(is_same, "aggregator.adjacency", aggregator.adjacency, rule)
         return aggregator
 
-    def _ledger(self, priced: PricedRelease, noise: str, unit: PrivacyUnit) -> Ledger:
+    def _warn_of_plan(self, task: Task, priced: PricedRelease, *, has_groups: bool) -> None:
+        """Warns of a fit that is allowed but rarely wanted."""
+        if not has_groups and getattr(self, "_is_clone", False):
+            warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=3)
+        if priced.aggregator.single_label and not isinstance(task, OneClass):
+            warnings.warn(one_label_warning(priced.aggregator), stacklevel=3)
+        for doubt in priced.doubts:
+            warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=3)
+
+    def _remember_fit(self, pools: Pools, priced: PricedRelease, unit: PrivacyUnit) -> None:
+        """Enters the fit among those of this process; warns of earlier ones, where no ledger counts them."""
+        past_fits = remember_fit(
+            pools.inputs,
+            priced.epsilon,
+            self.target_delta,
+            seed=self._seed,
+            unit=unit,
+            adjacency=priced.aggregator.adjacency,
+        )
+        if self.ledger is None:
+            warn_of_past_fits(past_fits, stacklevel=3)
+
+    def _charge(self, ledger: Ledger, priced: PricedRelease) -> None:
+        """Charges a ledger for a fit, on disk before any noise is drawn."""
+        name = type(priced.aggregator).__name__
+        note = ChargeNote(description=f"a fit: {name}", noise=seed_name(self._seed))
+        adjacency = priced.aggregator.adjacency
+        ledger.commit(uuid.uuid4().hex, priced.event, b"", note, adjacency=adjacency)
+
+    def _ledger(self, priced: PricedRelease, unit: PrivacyUnit) -> Ledger:
         """Opens the ledger of a fit, which has room for it; without a path it is in memory, and ends with the fit.
 
         All fits count together: a ledger that counts by digests of data would take a search's folds for other people.
@@ -578,7 +580,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
         require(not any(entry.data for entry in ledger.entries), "ledger", self.ledger, rule)
         rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
-        require(not ledger.has_noise(noise), "random_state", self.random_state, rule)
+        is_new = not ledger.has_noise(seed_name(self._seed))
+        require(is_new, "random_state", self.random_state, rule)
         require_room(ledger, priced)
         return ledger
 

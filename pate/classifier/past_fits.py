@@ -21,7 +21,7 @@ _MOST_REMEMBERED = 1000
 
 
 class RepeatedRelease(UserWarning):
-    """An earlier fit released something about the same private records."""
+    """Warning: an earlier fit released something about the same private records."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,10 @@ def remember_fit(
 
 
 def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:
-    """Warns where some of the records were fitted before in this process, with the same noise or with another."""
+    """Warns where some of the records were fitted before in this process, with the same noise or with another.
+
+    The stack level is that of the caller.
+    """
     if past.count < 2:
         return
     # at least, as of large data some records alone are remembered, and none that were scaled otherwise

@@ -195,11 +195,11 @@ def is_missing(value: Any) -> bool:
 
 
 class PublicGroups(UserWarning):
-    """A warning: `public_fraction` declares groups public that have no row in that share of the rows."""
+    """Warning: `public_fraction` declares groups public that have no row in that share of the rows."""
 
 
 class SharedRows(UserWarning):
-    """A warning: public samples are among the private records."""
+    """Warning: public samples are among the private records."""
 
 
 def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:
