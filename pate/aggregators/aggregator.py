@@ -44,7 +44,7 @@ from pate.validation import (
 from pate.votes.arrays import CountTable, VoteBlocks
 from pate.votes.clipping import histogram, limited, vote_blocks
 from pate.votes.shape import VoteShape
-from pate.votes.source import VoteSource
+from pate.votes.source import CountableVotes, CountedVotes, VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 Rng = np.random.Generator
 Counts = NDArray[np.int64]
 Bits = NDArray[np.bool_]
-# what `summarize` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` a block; or centered votes
-InputForm = Literal["counts", "bits", "confidences", "centered"]
 
 _LARGEST_FACTOR = 2.0**10  # by which noise grows to fit into a ledger
 _FACTOR_TOLERANCE = 1e-3
@@ -116,7 +114,7 @@ class Aggregator(Parameters, ABC):
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike. All others are of the class.
-        input_form: what `summarize` reads.
+        reads: the type of votes that `summarize` reads. Teachers that give this type, or a subclass of it, go with it.
         queries_at_once: how many queries `draw` gets in one call at most, so that working copies stay small; None where
             the summary is not one row for each query, or they are drawn together.
         single_label: whether it is for one label per sample: every answer names exactly one.
@@ -130,7 +128,7 @@ class Aggregator(Parameters, ABC):
             the method does not lose anything to.
     """
 
-    input_form: ClassVar[InputForm] = "counts"
+    reads: ClassVar[type[VoteSource]] = CountableVotes
     queries_at_once: ClassVar[int | None] = 16_384
     single_label: ClassVar[bool] = False
     usual_failure_prob: ClassVar[float] = 1e-9
@@ -263,7 +261,7 @@ class Aggregator(Parameters, ABC):
 
     def _source_of(self, votes: Any, num_teachers: int) -> VoteSource:
         """Returns the votes of a caller as a source that this aggregator reads."""
-        if self.input_form == "counts":
+        if self.reads_counts:
             most = self.max_votes_per_teacher
             return CountTable(votes, num_teachers=num_teachers, max_votes=most)
         return VoteBlocks(votes, num_teachers=num_teachers)
@@ -292,14 +290,14 @@ class Aggregator(Parameters, ABC):
             require_entries("votes", is_possible, f"{rule}; {instead}")
         return checked
 
-    def checked_blocks(self, votes: VoteSource) -> Iterator[NDArray[Any]]:
+    def checked_blocks(
+        self, blocks: Iterable[NDArray[Any]], shape: VoteShape
+    ) -> Iterator[NDArray[Any]]:
         """Yields the votes of each teacher, bits or confidences `[c, Q, L]` of some teachers each.
 
         Raises `InvalidValue` for impossible votes, another number of teachers, and other queries and labels than those
-        of `votes.shape`, which the price is for. Under add/remove some of the declared teachers may be missing.
+        of the shape, which the price is for. Under add/remove some of the declared teachers may be missing.
         """
-        blocks = votes.bits() if self.input_form == "bits" else votes.confidences()
-        shape = votes.shape
         paid = (shape.num_queries, shape.num_labels)
         rule = f"[c, {paid[0]}, {paid[1]}], which the price is for"
         for block in vote_blocks(blocks, num_teachers=shape.num_teachers, adjacency=self.adjacency):
@@ -465,6 +463,11 @@ class Aggregator(Parameters, ABC):
     def exact_labels(self) -> int | None:
         """How many labels every answer names, where that is fixed."""
         return 1 if self.single_label else None
+
+    @property
+    def reads_counts(self) -> bool:
+        """Whether counts of votes are enough for it, and no teacher's own votes are read."""
+        return issubclass(CountedVotes, self.reads)
 
     @property
     def never_empty(self) -> bool:

@@ -34,7 +34,15 @@ from pate.votes.clipping import ClippedMoments, ClippedSum, is_whole, vote_block
 from pate.votes.descent import Descent, expected_f1_threshold, shrink_singular_values
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import NUM_LENGTHS, MadeUpVotes, ShareSums, TeacherShares, VoteSource
+from pate.votes.source import (
+    NUM_LENGTHS,
+    CenterableVotes,
+    GroupVotes,
+    MadeUpVotes,
+    ShareSums,
+    TeacherShares,
+    VoteSource,
+)
 
 Array = NDArray[np.float64]
 
@@ -300,7 +308,7 @@ class CenteredVotes(base.Aggregator):
     ([[0.77, 0.15]], GaussianEvent(noise_multiplier=0.1))
     """
 
-    input_form: ClassVar[base.InputForm] = "centered"
+    reads: ClassVar[type[VoteSource]] = CenterableVotes
     queries_at_once: ClassVar[int | None] = None
     budgets_by: ClassVar[Literal["weights", "teachers"] | None] = "weights"
     # one Gaussian release pays for any number of queries and teachers
@@ -512,7 +520,7 @@ class CenteredVotes(base.Aggregator):
     def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
         """The votes in rounds, where they are cast so."""
         once = self.rounds == 1 or (self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS)
-        if source.only_in_rounds:
+        if isinstance(source, GroupVotes):
             require(
                 self.clip is None,
                 "clip",

@@ -23,7 +23,7 @@ from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import require
 from pate.votes.clipping import bits_of, limited
 from pate.votes.shape import VoteShape
-from pate.votes.source import MadeUpVotes, VoteSource
+from pate.votes.source import MadeUpVotes, TeacherVotes, VoteSource
 
 _GRID = 2.0**32
 _MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits
@@ -59,7 +59,7 @@ class ClippedVotes(base.Aggregator):
     array([[ True, False, False]])
     """
 
-    input_form: ClassVar[base.InputForm] = "confidences"
+    reads: ClassVar[type[VoteSource]] = TeacherVotes
     queries_at_once: ClassVar[int | None] = None
 
     noise_std: float = field(metadata=NOISE)
@@ -88,7 +88,7 @@ class ClippedVotes(base.Aggregator):
         is_exact = self.norm == "l1" or votes.num_teachers <= _MOST_TEACHERS
         rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
         require(is_exact, "num_teachers", votes.num_teachers, rule)
-        blocks = self.checked_blocks(votes)
+        blocks = self.checked_blocks(votes.confidences(), votes.shape)
         if self.norm == "l1":
             limited_blocks = (limited(block, self.vote_clip) for block in blocks)
             return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in limited_blocks))

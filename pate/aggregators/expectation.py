@@ -123,7 +123,7 @@ def expected_by_drawing(aggregator: Aggregator, votes: MadeUpVotes) -> ExpectedR
 
     Fewer of the queries are drawn where teachers and labels are many, and the votes of each teacher are read.
     """
-    if aggregator.input_form != "counts":
+    if not aggregator.reads_counts:
         most = max(_FEWEST_MADE_UP, _MADE_UP_BITS // (votes.num_teachers * votes.num_labels))
         votes = votes.first(min(votes.num_queries, most))
     return expected_from_summary(aggregator, aggregator.summarize(votes), votes)

@@ -27,7 +27,7 @@ from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
 from pate.mechanisms.parameters import COUNT, NOISE
 from pate.votes.clipping import limited
 from pate.votes.shape import VoteShape
-from pate.votes.source import MadeUpVotes, VoteSource
+from pate.votes.source import MadeUpVotes, TeacherVotes, VoteSource
 
 Counts = NDArray[np.int64]
 Summary = NDArray[np.void]
@@ -58,7 +58,7 @@ class PowersetGNMax(base.Aggregator):
     array([[ True,  True, False]])
     """
 
-    input_form: ClassVar[base.InputForm] = "confidences"
+    reads: ClassVar[type[VoteSource]] = TeacherVotes
     queries_at_once: ClassVar[int | None] = None
 
     noise_std: float = field(metadata=NOISE)
@@ -78,7 +78,7 @@ class PowersetGNMax(base.Aggregator):
         """Returns the different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
         counted = (
             _counted(_one_each(limited(block, self.max_size or votes.num_labels)))
-            for block in self.checked_blocks(votes)
+            for block in self.checked_blocks(votes.confidences(), votes.shape)
         )
         return reduce(lambda one, other: _counted(np.concatenate([one, other])), counted)
 

@@ -37,7 +37,7 @@ from pate.validation import (
 from pate.votes.clipping import ClippedMoments, Integers
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import VoteSource
+from pate.votes.source import TeacherVotes
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
@@ -368,7 +368,7 @@ class _Canaries:
         return gram / variance, matched / variance
 
 
-class CraftedVotes(VoteSource):
+class CraftedVotes(TeacherVotes):
     """Votes of canaries by their ways, `[m, Q]` or `[m, Q * L]`, and of all other teachers as the craft says."""
 
     records_per_teacher = 1.0
@@ -529,7 +529,7 @@ def _crafts(aggregator: Aggregator, shape: VoteShape, total: int) -> Iterator[Cr
     """What to try, with `total` other teachers; little where each teacher's votes are read, which takes long."""
     most = aggregator.max_votes_per_teacher or shape.num_labels
     fixed = aggregator.exact_labels
-    counted = aggregator.input_form == "counts"
+    counted = aggregator.reads_counts
     if most >= shape.num_labels and fixed is None:
         yield (), ()
     for width in _WIDTHS if fixed is None else (fixed,):
@@ -671,11 +671,7 @@ class Attack:
             if isinstance(options, CenteredVotes):
                 guesser = RecordAttack(options, dataset, count, self.num_queries, self.sabotage)
             else:
-                tries = (
-                    (1, *_FEWER)
-                    if self.num_canaries is None and options.input_form == "counts"
-                    else (1,)
-                )
+                tries = (1, *_FEWER) if self.num_canaries is None and options.reads_counts else (1,)
                 counts = [count // times for times in tries]
                 repeats = _REPEATS if self.sabotage == "clip" else 1
                 guesser = TeacherAttack.rehearsed(options, shape, counts, repeats, rng)

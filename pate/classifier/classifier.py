@@ -273,7 +273,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 pools,
                 partition,
                 seeds=streams.seeds("teachers", self.n_teachers),
-                keep_confidences=priced.aggregator.input_form not in ("counts", "bits"),
+                keep_confidences=not priced.aggregator.reads_counts,
                 num_jobs=self.n_jobs,
                 verbose=max(int(self.verbose) - 1, 0),  # joblib's
             )

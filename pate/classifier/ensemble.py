@@ -15,7 +15,7 @@ from pate.models.sklearn import of_a_part
 from pate.models.student import OnEpoch
 from pate.networks.device import one_blas_thread
 from pate.validation import InvalidValue
-from pate.votes.source import Array, VoteSource, mean_labels
+from pate.votes.source import Array, TeacherVotes, mean_labels
 
 # public samples that estimators of a DataFrame are tried on
 _MOST_REHEARSED = 200
@@ -114,7 +114,7 @@ def train_and_vote(
     )
 
 
-class FittedVotes(VoteSource):
+class FittedVotes(TeacherVotes):
     """Votes of teachers that were fitted. No epsilon covers them; they end with the fit.
 
     `confidences` are the votes themselves where confidences were not kept.

@@ -22,9 +22,9 @@ from pate.files.values import digest, full_text
 from pate.models.student import Predictor
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch
+from pate.run.compatibility import require_compatible, require_suitable
 from pate.run.ensemble import Ensemble, deal, training_progress
 from pate.run.folder import EnsembleFolder
-from pate.run.plan import require_parts
 from pate.run.plan_warnings import plan_warnings
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
@@ -35,7 +35,7 @@ from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.shape import VoteShape
-from pate.votes.source import VoteSource
+from pate.votes.source import CountableVotes, VoteSource
 
 _SEARCH = RemedySearch(seconds=5.0)  # of each method that is refused at a budget
 _READ: dict[str, Dataset] = {}  # by this process, by digest
@@ -316,10 +316,11 @@ class PATEMethod(Method):
 
     def check(self, bench: Bench) -> None:
         """Raises `InvalidValue` where the parts do not go together."""
-        require_parts(
+        require_compatible(self.teacher, self.aggregator)
+        require_suitable(
             bench.dataset,
-            self.aggregator,
             self.teacher,
+            self.aggregator,
             self.student,
             num_teachers=self._shape(bench).num_teachers,
             num_queries=bench.num_queries,
@@ -414,7 +415,7 @@ class PATEMethod(Method):
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """Yields the student of the majority of the teachers, where they vote for single labels."""
-        if self.teacher.votes_in_bits:
+        if issubclass(self.teacher.gives, CountableVotes):
             columns = self._ensemble_columns(bench)
             columns["student"] = kind(bench.student)
             yield Reference(

@@ -29,11 +29,11 @@ from pate.run.progress import Monitor
 from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require
 from pate.votes.moment_votes import RoundVotes
-from pate.votes.source import Array, Bits, VoteSource
+from pate.votes.source import Array, Bits, TeacherVotes, VoteSource
 from pate.votes.vote_file import GatheredVotes, VoteFile
 
 
-class AbsentVotes(VoteSource):
+class AbsentVotes(TeacherVotes):
     """Votes with those of absent teachers, who say the same of every query. T stays what the roll says.
 
     Formal guarantee: under replace-one a teacher may change to any votes, and so to these. Whoever is absent, the price
@@ -116,7 +116,7 @@ class Collection:
         votes = self.gathered()
         if not (missing := self.roll.num_teachers - votes.num_teachers):
             return votes
-        if aggregator.adjacency is Adjacency.ADD_REMOVE and aggregator.input_form != "counts":
+        if aggregator.adjacency is Adjacency.ADD_REMOVE and not aggregator.reads_counts:
             rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
             raise InvalidValue("adjacency", "add_remove", rule=f"{rule}; or max_absent=0")
         return AbsentVotes(votes, missing, first_label=aggregator.single_label)

@@ -25,7 +25,7 @@ from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.moment_votes import PoolAnswers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.source import TeacherShares
+from pate.votes.source import GroupVotes, TeacherShares, VotesInRounds
 
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
@@ -125,7 +125,7 @@ def _answered(
     with folder.opened(plan.settings):
         dataset = require_dataset(plan.load_dataset())
         plan.teacher.check(dataset.input_shape)
-        able = plan.teacher.votes_in_rounds and len(dataset.input_shape) == 1
+        able = issubclass(plan.teacher.gives, VotesInRounds) and len(dataset.input_shape) == 1
         require(able, "teacher", type(plan.teacher).__name__, _RULE)
         rule = "null or false: rounds of several holders have linear features alone"
         require(
@@ -146,7 +146,7 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
     """Computes the sum over the holder's teachers that a question asks for."""
     state = question.state
     is_trained = isinstance(ensemble.teacher, Teacher)
-    can_answer = is_trained or not ensemble.vote().only_in_rounds
+    can_answer = is_trained or not isinstance(ensemble.vote(), GroupVotes)
     require(can_answer, "teacher", type(ensemble.teacher).__name__, _RULE)
     if question.kind == MOMENTS:
         rows = ensemble.queries.inputs

@@ -53,7 +53,15 @@ from pate.validation import InvalidValue, require, require_count
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes
 from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
-from pate.votes.source import Array, CountedVotes, NoisySum, ShareSums, SumsAlone, Total, VoteSource
+from pate.votes.source import (
+    Array,
+    CountedVotes,
+    NoisySum,
+    ShareSums,
+    Total,
+    VotesInRounds,
+    VoteSource,
+)
 from pate.votes.vote_file import VoteFile, VoteManifest, queries_digest
 
 MODULUS = 2**32
@@ -581,7 +589,7 @@ class RoundsOfHolders:
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
 
-class AskedVotes(SumsAlone, ShareSums):
+class AskedVotes(VotesInRounds, ShareSums):
     """Holders say sums and nothing finer, so no other form of votes is there. Queries are the first of the pool.
 
     Each question is asked once, and its sum is kept: a server that was killed goes on with the sums that it has. A sum
@@ -589,8 +597,7 @@ class AskedVotes(SumsAlone, ShareSums):
     another sum, and the same noise on both would give their difference away.
     """
 
-    gives_bits = False
-    expected = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
+    readers = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
 
     def __init__(self, release: RoundsOfHolders, exchange: Exchange, monitor: Monitor) -> None:
         """Has the opening answered, if it was not."""
@@ -677,6 +684,10 @@ class AskedVotes(SumsAlone, ShareSums):
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
         """Asks holders for their clipped shares around a center, and adds the answers up."""
         return self.sum_of(SHARES, center=center, clip=clipped.clip)
+
+    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+        """Raises `InvalidValue`: a matrix of votes would have to be summed in one cast."""
+        raise self._refusal()
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes:
         """Returns the votes as holders cast them against a student, round after round."""

@@ -36,7 +36,7 @@ from pate.votes.public_pca import (
     PublicPCA,
     affordable_directions,
 )
-from pate.votes.source import Array, Bits, VoteSource, mean_labels
+from pate.votes.source import Array, Bits, FunctionVotes, GroupVotes, VoteSource, mean_labels
 
 if TYPE_CHECKING:
     from pate.data import Dataset, Partition, Split
@@ -79,9 +79,8 @@ class KernelTeacher(Voter):
             as can be afforded. None for where these are eight times as many as the pool has directions.
     """
 
+    gives: ClassVar[type[VoteSource]] = FunctionVotes
     is_trained: ClassVar[bool] = False
-    votes_in_bits: ClassVar[bool] = False
-    takes_weights: ClassVar[bool] = True
 
     num_directions: int | None = None
     nonlinear: bool | None = None
@@ -132,8 +131,7 @@ class ConvexTeacher(Voter):
         num_directions: of the public pool, >= 1, or None for as many as the noise makes worthwhile (`KernelTeacher`).
     """
 
-    covers_teachers: ClassVar[bool] = False
-    votes_in_bits: ClassVar[bool] = False
+    gives: ClassVar[type[VoteSource]] = GroupVotes
 
     penalty: float = 10.0
     num_directions: int | None = None
@@ -147,7 +145,9 @@ class ConvexTeacher(Voter):
             f"a number from {_LEAST:g} to {_MOST:g}",
         )
 
-    def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
+    def votes_of(
+        self, dataset: Dataset, partition: Partition, num_queries: int
+    ) -> GroupKernelVotes:
         """Of groups as if they were teachers: what one says is what the teacher that has it learns of it."""
         _, first, group_of = np.unique(
             dataset.private.group_ids, return_index=True, return_inverse=True
@@ -157,7 +157,7 @@ class ConvexTeacher(Voter):
         moments = partial(
             ConvexVotes, learner_of=learner_of, num_learners=num_learners, penalty=self.penalty
         )
-        votes = KernelVotes(
+        return GroupKernelVotes(
             private=dataset.private,
             public=dataset.public,
             teacher_of=group_of.astype(np.int64),
@@ -166,15 +166,11 @@ class ConvexTeacher(Voter):
             num_directions=self.num_directions,
             moments=moments,
         )
-        votes.only_in_rounds = True
-        return votes
 
 
 @dataclass(eq=False, kw_only=True)
-class KernelVotes(VoteSource):
+class KernelVotes(FunctionVotes):
     """Functions on the queries, in public directions, around a center: made where they are read."""
-
-    gives_bits = False
 
     private: Split  # `[n, …]`
     teacher_of: NDArray[np.int64]  # `[n]`, private
@@ -213,12 +209,6 @@ class KernelVotes(VoteSource):
 
         Inputs are read a few thousand rows at a time, so images may stay on disk. Every teacher has a record.
         """
-        require(
-            not self.only_in_rounds,
-            "teacher",
-            "ConvexTeacher",
-            "centered_votes, which asks in rounds",
-        )
         require(
             center.ndim < 2,
             "center.shape",
@@ -302,6 +292,14 @@ class KernelVotes(VoteSource):
         made = partial(PublicPCA.of, np.asarray(self.public.inputs), count, **features)
         directions_: PublicPCA = self.remembered(("directions", count, *features.values()), made)
         return directions_
+
+
+class GroupKernelVotes(KernelVotes, GroupVotes):
+    """Functions of private groups, which teachers learn from in every round."""
+
+    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterator[LowRankVotes]:
+        """Raises `InvalidValue`: these votes are cast in rounds alone."""
+        raise InvalidValue("teacher", "ConvexTeacher", rule="centered_votes, which asks in rounds")
 
 
 class LowRankModel(FlatModel):

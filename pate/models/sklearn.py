@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pate.models.teacher import PICKLE, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import InvalidValue, require, require_probability
+from pate.votes.source import TeacherVotes, VoteSource
 
 if TYPE_CHECKING:
     from pate.data import Dataset
@@ -43,7 +44,9 @@ class SklearnTeacher(Teacher):
             public file does not have are "other".
     """
 
-    votes_in_rounds: ClassVar[bool] = False  # as in PATEClassifier, and inputs may be missing
+    gives: ClassVar[type[VoteSource]] = (
+        TeacherVotes  # in one cast, as in PATEClassifier; inputs may be missing
+    )
 
     estimator: Any = field(metadata={"public": True, "kind": "estimator"})
     threshold: float = 0.5

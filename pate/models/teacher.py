@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.files.arrays import taken
 from pate.networks.device import torch
 from pate.validation import require, require_array, require_features
-from pate.votes.source import VoteSource
+from pate.votes.source import GroupVotes, TeacherVotesInRounds, VoteSource
 
 if TYPE_CHECKING:
     from pate.data import Dataset, Partition
@@ -26,19 +26,14 @@ class Voter:
     (`votes_of`). An attribute outside its range raises `InvalidValue`.
 
     Attributes:
+        gives: the type of their votes, of the class: it decides which aggregators can read them, whether they can be
+            asked in rounds, and whom the price covers (`pate.run.compatibility`).
         is_trained: whether teachers learn from their records, of the class: their number then has to be given, and
             few records teach them little.
-        votes_in_rounds: whether they may vote in rounds, of the class; else they cast one matrix of votes.
-        covers_teachers: whether the price covers all records of a teacher together, of the class; else a group of them.
-        votes_in_bits: whether they answer yes or no, of the class; else centered votes alone can read them.
-        takes_weights: whether their votes heed `VoteSource.weights`, of the class.
     """
 
+    gives: ClassVar[type[VoteSource]] = TeacherVotesInRounds
     is_trained: ClassVar[bool] = True
-    votes_in_rounds: ClassVar[bool] = True
-    covers_teachers: ClassVar[bool] = True
-    votes_in_bits: ClassVar[bool] = True
-    takes_weights: ClassVar[bool] = False
 
     @property
     def minds_scale(self) -> bool:
@@ -47,7 +42,7 @@ class Voter:
 
     def num_protected(self, num_teachers: int, num_groups: int) -> int:
         """How many parts of the private records are each bounded in what they change: teachers, or groups."""
-        return num_teachers if self.covers_teachers else num_groups
+        return num_groups if issubclass(self.gives, GroupVotes) else num_teachers
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> VoteSource:
         """The votes of teachers without saved states, on the first samples of the public pool."""

@@ -25,6 +25,7 @@ from pate.pricing.priced_release import (
 from pate.progress import Monitor
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.shape import VoteShape
+from pate.votes.source import CenterableVotes
 
 ALLOW_USELESS = Remedy("allow_useless", True)
 # of the teachers, that name each label of a query
@@ -448,7 +449,7 @@ def group_votes_tell_more(
     """
     shape = priced.shape
     aggregator = priced.aggregator
-    fits = aggregator.input_form != "centered" and aggregator.adjacency is Adjacency.REPLACE_ONE
+    fits = aggregator.reads is not CenterableVotes and aggregator.adjacency is Adjacency.REPLACE_ONE
     if not fits or not 0 < priced.epsilon < math.inf or isinstance(budget, PersonBudgets):
         return False
     try:

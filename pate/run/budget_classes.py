@@ -8,39 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.rounding import format_epsilon
-from pate.aggregators import Aggregator
 from pate.data import Dataset
-from pate.errors import UNSAID, InvalidValue
 from pate.pricing import PricedRelease
-from pate.teachers import Voter
-
-
-def require_weighted_groups(
-    dataset: Dataset, aggregator: Aggregator, teacher: Voter, *, num_teachers: int
-) -> None:
-    """Raises `InvalidValue` where groups differ in budget or weight, and the parts of a run cannot make them differ."""
-    shared = dataset.shared
-    is_weighted = shared is not None and shared.weights is not None
-    if dataset.budgets is None and not is_weighted:
-        return
-    num_groups = dataset.private.num_groups
-    budgets_by = aggregator.budgets_by
-    if teacher.takes_weights and budgets_by == "weights" and num_teachers == num_groups:
-        return
-    if dataset.budgets is not None and budgets_by == "teachers":
-        return
-    name = "data.budget"
-    value: object = UNSAID
-    reason = ""
-    if dataset.budgets is None and shared is not None:
-        name = "data.group"
-        value = f"[{','.join(shared.names)}]"
-        reason = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
-    rule = (
-        "teacher=kernel aggregator=centered_votes, with one teacher for each "
-        f"of {num_groups} private groups{reason}"
-    )
-    raise InvalidValue(name, value, rule=rule)
 
 
 def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:

@@ -22,7 +22,7 @@ from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes, PoolAnswers, beyond_own
 from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
-from pate.votes.source import Array, Bits, VoteSource, mean_labels
+from pate.votes.source import Array, Bits, TeacherVotes, VotesInRounds, VoteSource, mean_labels
 
 NUM_ASKED = 2048  # rows of the public pool that trained teachers are asked of in rounds
 _MANIFEST = "the partition of this run's private records"
@@ -265,7 +265,7 @@ class _Progress:
         self.advance(self.done)
 
 
-class TrainedVotes(VoteSource):
+class TrainedVotes(TeacherVotes):
     """Votes of trained teachers, whose bits are in a file; what is finer than bits the teachers are asked again."""
 
     def __init__(self, ensemble: Ensemble, store: VoteStore) -> None:
@@ -289,7 +289,7 @@ class TrainedVotes(VoteSource):
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
         ensemble = self.ensemble
         public = ensemble.dataset.public.inputs
-        if not ensemble.teacher.votes_in_rounds or len(public.shape) != 2:
+        if not issubclass(ensemble.teacher.gives, VotesInRounds) or len(public.shape) != 2:
             return None  # a student of images is more than linear
         count = affordable_directions(
             noise_multiplier=noise_multiplier,

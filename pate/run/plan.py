@@ -22,7 +22,12 @@ from pate.pricing import (
 )
 from pate.pricing.remedies import watched_search
 from pate.report.report import Heading
-from pate.run.budget_classes import num_whole_groups, record_weights, require_weighted_groups
+from pate.run.budget_classes import num_whole_groups, record_weights
+from pate.run.compatibility import (
+    require_compatible,
+    require_suitable,
+    require_weighted_groups,
+)
 from pate.run.payment import ReleaseTerms
 from pate.run.places import Places
 from pate.run.progress import Monitor
@@ -69,17 +74,8 @@ class Plan(ReleaseTerms):
         _require_part("student", self.student, Student)
         if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
-        readable = self.teacher.votes_in_bits or self.aggregator.input_form == "centered"
-        rule = "centered_votes, or teachers that vote yes or no"
-        require(readable, "aggregator", type(self.aggregator).__name__, rule)
+        require_compatible(self.teacher, self.aggregator, holders=self.holders)
         require_count("num_queries", self.num_queries)
-        rule = "no holders=: these teachers protect a group of records, and no holder as a whole"
-        require(
-            self.holders is None or self.teacher.covers_teachers,
-            "teacher",
-            type(self.teacher).__name__,
-            rule,
-        )
         if self.max_total_epsilon is not None:
             require_positive("max_total_epsilon", self.max_total_epsilon)
             rule = "a ledger= beside it, the file that all runs on these records are charged to"
@@ -158,16 +154,16 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
     """
     num_groups = dataset.private.num_groups
     num_teachers = plan.num_teachers or num_groups
-    require_parts(
+    require_suitable(
         dataset,
-        plan.aggregator,
         plan.teacher,
+        plan.aggregator,
         plan.student,
         num_teachers=num_teachers,
         num_queries=plan.num_queries,
     )
     _ = plan.places(num_teachers)  # refuses what cannot be
-    require_weighted_groups(dataset, plan.aggregator, plan.teacher, num_teachers=num_teachers)
+    require_weighted_groups(dataset, plan.teacher, plan.aggregator, num_teachers=num_teachers)
     shape = VoteShape(
         num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers
     )
@@ -186,26 +182,6 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
         search=watched_search(monitor, TRAIN),
     )
     return replace(priced, doubts=doubts)
-
-
-def require_parts(
-    dataset: Dataset,
-    aggregator: Aggregator,
-    teacher: Voter,
-    student: Student,
-    *,
-    num_teachers: int,
-    num_queries: int,
-) -> None:
-    """Raises `InvalidValue` where parts of a run do not go together; nothing has been trained or spent."""
-    aggregator.check_run()
-    num_groups = dataset.private.num_groups
-    pool = len(dataset.public)
-    rule = f"at most {num_groups}, the number of private groups"
-    require(num_teachers <= num_groups, "num_teachers", num_teachers, rule)
-    require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
-    teacher.check(dataset.input_shape)
-    student.check(dataset.input_shape, dataset.num_labels)
 
 
 def _require_part(name: str, part: object, kind: type) -> None:

@@ -48,7 +48,7 @@ from pate.run.students import TrainedStudent
 from pate.student import StudentModel
 from pate.teachers import Voter
 from pate.validation import VERSION
-from pate.votes.source import VoteSource
+from pate.votes.source import CountableVotes, VoteSource
 
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 24
@@ -149,7 +149,7 @@ class Results:
 
     def _data_dependent(self) -> DataDependentEpsilon:
         """Computes what the release cost on the votes at hand; raises `UnknownCost` where no theorem says."""
-        if not self.votes.gives_bits:
+        if not isinstance(self.votes, CountableVotes):
             raise UnknownCost(
                 "votes",
                 rule="a bit for each label, which the theorems are about; these are numbers",
@@ -166,7 +166,7 @@ class Results:
         num_teachers = self.priced.shape.num_teachers
         student = self._models["student"]
         data = self.dataset
-        histogram = self.votes.counts() if self.votes.gives_bits else None
+        histogram = self.votes.counts() if isinstance(self.votes, CountableVotes) else None
         names = self.curve[0] if self.curve else ()
         test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
         reached = np.arange(0 if test is None else test.num_teachers + 1)

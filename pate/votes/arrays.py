@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.validation import require, require_count, require_histogram
 from pate.votes.clipping import checked_block, is_whole, raw_blocks
-from pate.votes.source import Array, Bits, CountedVotes, VoteSource
+from pate.votes.source import Array, Bits, CountedVotes, TeacherVotes
 
 
 class CountTable(CountedVotes):
@@ -31,7 +31,7 @@ class CountTable(CountedVotes):
         self.max_votes = max_votes
 
 
-class VoteBlocks(VoteSource):
+class VoteBlocks(TeacherVotes):
     """The votes of teachers: an array `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, which may be read once.
 
     Votes are bits, confidences in [0, 1], or any finite numbers where an aggregator takes such. Each aggregator checks

@@ -24,7 +24,7 @@ from pate.validation import (
     require_histogram,
 )
 from pate.votes.clipping import histogram
-from pate.votes.source import Array, Bits, VoteSource
+from pate.votes.source import Array, Bits, TeacherVotes
 from pate.votes.vote_file import VoteStore
 
 LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
@@ -215,7 +215,7 @@ def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> Imp
     )
 
 
-class ForeignVotes(VoteSource):
+class ForeignVotes(TeacherVotes):
     """Counts of votes, and the votes of each teacher where files hold them; their teachers are all different.
 
     Queries and labels have numbers for names. Files that are the same byte by byte are refused: they are one file under

@@ -99,34 +99,56 @@ class TeacherShares(ShareSums):
 class VoteSource(Weighted):
     """The votes of an ensemble on its queries. Nothing of it is priced: it stays with the owner of the data.
 
-    A source of one's own gives `bits` and `label_shares`, and has the attributes. The other forms follow from these.
+    Its subclasses are the types of votes. A teacher says which type it gives (`Voter.gives`), an aggregator which it
+    reads (`Aggregator.reads`), and they go together where the one is a subclass of the other
+    (`pate.run.compatibility`).
 
     Attributes:
         num_teachers: N, public; like `num_labels`, L, and `weights`, `[N]` in [0, 1]: what each teacher counts, for
             aggregators whose `budgets_by` are weights; None where all count once.
         num_queries: Q.
         records_per_teacher: about how many records a teacher has, public: groups over teachers.
-        gives_bits: whether there are bits to count. Kernel teachers give functions on the queries instead.
-        only_in_rounds: whether there are votes against a student, and no others.
     """
 
     num_queries: int
     records_per_teacher: float
-    gives_bits: bool = True
-    only_in_rounds: bool = False
+
+    readers: ClassVar[str] = (
+        "one that reads such votes"  # which aggregators can, as a refusal says it
+    )
 
     @property
     def shape(self) -> VoteShape:
         """The size of a release of these votes."""
         return VoteShape(self.num_queries, self.num_labels, self.num_teachers)
 
-    @abstractmethod
-    def bits(self) -> Iterator[Bits]:
-        """Votes of teachers 0, 1, …, bool `[c, Q, L]` per block."""
+    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+        """Raises `InvalidValue`, but of `CountableVotes`."""
+        raise self._refusal()
 
-    @abstractmethod
+    def bits(self) -> Iterator[Bits]:
+        """Raises `InvalidValue`, but of `TeacherVotes`."""
+        raise self._refusal()
+
+    def confidences(self) -> Iterator[NDArray[Any]]:
+        """Raises `InvalidValue`, but of `TeacherVotes`."""
+        raise self._refusal()
+
+    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+        """Raises `InvalidValue`, but of `CenterableVotes`."""
+        raise self._refusal()
+
+    def span(self, *, noise_multiplier: float) -> Array | None:
+        """A public orthonormal basis `[Q, r]` that all `votes_around` lie in, or None where any votes are possible."""
+        return None
+
+    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
+        """The votes as they are cast against a student, round after round; None where there is but one round."""
+        return None
+
     def label_shares(self) -> Array:
-        """Each teacher's share of its own records with each label, `[N, L]`."""
+        """Returns each teacher's share of its own records with each label, `[N, L]`; raises where nobody knows it."""
+        raise self._refusal()
 
     def share_sums(self) -> ShareSums | Array:
         """What a prevalence is released from: label shares or, where these stay with their holders, sums of them."""
@@ -136,34 +158,9 @@ class VoteSource(Weighted):
             else TeacherShares(self.label_shares(), self.weights)
         )
 
-    def confidences(self) -> Iterator[NDArray[Any]]:
-        """Confidences in [0, 1] of teachers 0, 1, …, `[c, Q, L]` per block; the bits, where nothing finer is known."""
-        return self.bits()
-
-    def span(self, *, noise_multiplier: float) -> Array | None:
-        """A public orthonormal basis `[Q, r]` that all `votes_around` lie in, or None where any votes are possible."""
-        return None
-
-    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
-        """What `CenteredVotes.gather` reads, once the center, `[L]` or a number, is known; noise as given to `span`."""
-        return self.confidences()
-
-    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
-        """The votes as they are cast against a student, round after round; None where there is but one round."""
-        return None
-
-    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """How many teachers vote for each label of each query, `[Q, L]`; counted once.
-
-        With `max_votes` each teacher has so many votes a query, chosen from its own alone.
-        """
-        return np.asarray(self.remembered(("counts", max_votes), lambda: self._counted(max_votes)))
-
     def accuracies(self, true: Bits) -> Array:
-        """Each teacher's share of correct bits, `[N]`, given the true labels `[Q, L]`; `[0]` without bits."""
-        if not self.gives_bits:
-            return np.zeros(0)
-        return np.concatenate([(block == true).mean(axis=(1, 2)) for block in self.bits()])
+        """Returns each teacher's share of correct bits, `[N]`, given the true labels `[Q, L]`; `[0]` without bits."""
+        return np.zeros(0)
 
     def remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make` gave the first time that it was asked for under this key."""
@@ -172,11 +169,80 @@ class VoteSource(Weighted):
             memory[key] = make()
         return memory[key]
 
+    def _refusal(self) -> InvalidValue:
+        return InvalidValue("aggregator", rule=self.readers)
+
+
+class CountableVotes(VoteSource):
+    """Votes that can be added up: how many teachers vote for each label of each query."""
+
+    @abstractmethod
+    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+        """How many teachers vote for each label of each query, `[Q, L]`; counted once.
+
+        With `max_votes` each teacher has so many votes a query, chosen from its own alone.
+        """
+
+
+class CenterableVotes(VoteSource):
+    """Votes that are numbers and can be summed around a center, as centered votes are."""
+
+    @abstractmethod
+    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+        """What `CenteredVotes` sums, once the center, `[L]` or a number, is known; noise as given to `span`."""
+
+
+class VotesInRounds(CenterableVotes):
+    """Votes of teachers that can be asked again, against a student: `in_rounds` is not None."""
+
+
+class TeacherVotes(CountableVotes, CenterableVotes):
+    """The votes of each teacher, yes or no for each label of each query, cast once.
+
+    A source of one's own gives `bits` and `label_shares`, and has the attributes. The other forms follow from these.
+    """
+
+    @abstractmethod
+    def bits(self) -> Iterator[Bits]:
+        """Votes of teachers 0, 1, …, bool `[c, Q, L]` per block."""
+
+    @abstractmethod
+    def label_shares(self) -> Array:
+        """Returns each teacher's share of its own records with each label, `[N, L]`."""
+
+    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+        """How many teachers vote for each label of each query, `[Q, L]`; counted once."""
+        return np.asarray(self.remembered(("counts", max_votes), lambda: self._counted(max_votes)))
+
+    def confidences(self) -> Iterator[NDArray[Any]]:
+        """Confidences in [0, 1] of teachers 0, 1, …, `[c, Q, L]` per block; the bits, where nothing finer is known."""
+        return self.bits()
+
+    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+        """Returns the confidences, whatever the center."""
+        return self.confidences()
+
+    def accuracies(self, true: Bits) -> Array:
+        """Returns each teacher's share of correct bits, `[N]`, given the true labels `[Q, L]`."""
+        return np.concatenate([(block == true).mean(axis=(1, 2)) for block in self.bits()])
+
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
         counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for block in self.bits():
             counts += histogram(block if max_votes is None else limited(block, max_votes))
         return counts
+
+
+class TeacherVotesInRounds(TeacherVotes, VotesInRounds):
+    """The votes of each teacher, which says yes or no, and can be asked again in rounds."""
+
+
+class FunctionVotes(VotesInRounds):
+    """Votes that are functions on the queries, without bits. Each teacher counts by its weight, where it has one."""
+
+
+class GroupVotes(VotesInRounds):
+    """Votes of private groups and not of teachers, in rounds alone: the price covers a group, and no whole teacher."""
 
 
 def mean_labels(labels: Bits, teacher_of: NDArray[np.int64], num_teachers: int) -> Array:
@@ -186,25 +252,13 @@ def mean_labels(labels: Bits, teacher_of: NDArray[np.int64], num_teachers: int) 
     return np.asarray(shares / np.bincount(teacher_of, minlength=num_teachers)[:, None])
 
 
-class SumsAlone(VoteSource):
-    """Of these votes there are sums alone."""
-
-    expected: ClassVar[str]  # which aggregator can read them
-
-    def bits(self) -> Any:
-        """Raises `InvalidValue`: there are sums, and no votes of single teachers."""
-        raise InvalidValue("aggregator", rule=self.expected)
-
-    label_shares = bits
-
-
-class CountedVotes(SumsAlone):
+class CountedVotes(CountableVotes):
     """Counts of votes, `[Q, L]` in 0..num_teachers, for aggregators that read counts.
 
     Whoever counted vouches that no teacher had a vote for more than `max_votes` labels of a query; None for all.
     """
 
-    expected = "one that reads counts, since only sums of votes are known"
+    readers = "one that reads counts, since only sums of votes are known"
 
     def __init__(
         self, counts: NDArray[np.int64], *, num_teachers: int, max_votes: int | None = None
@@ -218,22 +272,21 @@ class CountedVotes(SumsAlone):
         self.max_votes = max_votes
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """As `VoteSource.counts`; raises where votes were counted without such a limit."""
+        """Returns the counts; raises where votes were counted without such a limit."""
         known = self.max_votes
         within = max_votes is None or (known is not None and known <= max_votes)
         require(within, "vote_clip", known, f"at most {max_votes}, as the aggregator's price says")
         return self._counts
 
 
-class NoisySum(SumsAlone):
+class NoisySum(VoteSource):
     """Of these votes there is nothing but a sum that carries its noise, and it may be asked for once.
 
     `total` makes the sum, or gives the one that was made before; it is called after the price was paid. `num_teachers`
     has absent ones, too. `digest` is of what is asked, and of whom; public.
     """
 
-    gives_bits = False
-    expected = "distributed_votes, where holders add the noise and only sums exist"
+    readers = "distributed_votes, where holders add the noise and only sums exist"
 
     def __init__(
         self,
@@ -252,7 +305,7 @@ class NoisySum(SumsAlone):
         self.records_per_teacher = 1.0
 
 
-class MadeUpVotes(VoteSource):
+class MadeUpVotes(TeacherVotes):
     """A public model of queries, drawn with a fixed seed: no data is read.
 
     Rule: a query has `num_present` of the L labels; where L is 1, every other query has it. The share `agreement` of

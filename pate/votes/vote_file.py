@@ -30,7 +30,7 @@ from pate.validation import (
     require_text,
 )
 from pate.votes.clipping import histogram, limited, require_teacher_votes, vote_blocks
-from pate.votes.source import Array, Bits, VoteSource
+from pate.votes.source import Array, Bits, TeacherVotes
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
@@ -256,7 +256,7 @@ class VoteStore:
         )
 
 
-class StoredVotes(VoteSource):
+class StoredVotes(TeacherVotes):
     """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries."""
 
     def __init__(self, store: VoteStore) -> None:
@@ -631,7 +631,7 @@ def _in_order(holder: str) -> tuple[bool, int, str]:
     return not number, int(holder) if number else 0, holder
 
 
-class GatheredVotes(VoteSource):
+class GatheredVotes(TeacherVotes):
     """Votes of vote files and sums, for the same queries and labels; no holder is there twice.
 
     Holders, and with them teachers, are taken in the order of their names, whatever the files are called. Of sums there
@@ -669,7 +669,7 @@ class GatheredVotes(VoteSource):
         self.heads: tuple[VoteManifest, ...] = tuple(
             sorted(heads, key=lambda head: _in_order(head.holder))
         )
-        self.gives_bits = all(isinstance(file, VoteFile) for file in self.files)
+        self._are_sums = any(not isinstance(file, VoteFile) for file in self.files)
         self.record_ids: NDArray[Any] = self.files[0].record_ids
         self.label_names: tuple[str, ...] = self.files[0].label_names
         self.num_queries, self.num_labels = len(self.record_ids), len(self.label_names)
@@ -690,7 +690,7 @@ class GatheredVotes(VoteSource):
     @property
     def digest(self) -> str:
         """SHA-256 of all files, by holder: what a release that was begun is continued with. No epsilon covers it."""
-        digest = hashlib.sha256(b"votes of holders" if self.gives_bits else b"sums of holders")
+        digest = hashlib.sha256(b"sums of holders" if self._are_sums else b"votes of holders")
         for file in self.files:
             with file.path.open("rb") as content:
                 digest.update(hashlib.file_digest(content, "sha256").digest())
@@ -736,9 +736,13 @@ class GatheredVotes(VoteSource):
         )
         raise InvalidValue("aggregator.rounds", rule=rule)
 
+    def accuracies(self, true: Bits) -> Array:
+        """Returns each teacher's share of correct bits, `[N]`; `[0]` where files hold sums."""
+        return np.zeros(0) if self._are_sums else super().accuracies(true)
+
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Of sums a limit has to be that of the votes as they were cast."""
-        if max_votes is not None and not self.gives_bits:
+        if max_votes is not None and self._are_sums:
             clip = self.heads[0].vote_clip
             rule = f"sums of votes that were cast with vote_clip={max_votes}"
             require(clip is not None and clip <= max_votes, "vote_clip", clip, rule)

@@ -30,7 +30,7 @@ class Case:
     @property
     def reads_teachers(self) -> bool:
         """Whether it takes the votes of each teacher, not counts."""
-        return self.aggregator.input_form != "counts"
+        return not self.aggregator.reads_counts
 
     def given(self, counts: NDArray[np.int64]) -> NDArray[Any]:
         """Votes that have these counts `[Q, L]`, in the form that the aggregator takes."""

@@ -40,6 +40,7 @@ from pate.teachers import (
     Voter,
 )
 from pate.validation import InvalidValue
+from pate.votes.source import CenterableVotes
 from tests.e2e.small_run import (
     NUM_QUERIES,
     NUM_TEACHERS,
@@ -142,7 +143,7 @@ def shipped(words: str) -> Aggregator:
 def form_for(aggregator: Aggregator) -> str:
     if getattr(aggregator, "norm", "") == "l1":  # which keeps each teacher's surest votes
         return "clipped"
-    return "confidences" if aggregator.input_form == "centered" else "bits"
+    return "confidences" if aggregator.reads is CenterableVotes else "bits"
 
 
 @pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])

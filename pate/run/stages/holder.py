@@ -29,6 +29,7 @@ from pate.run.sources import Sources, require_same_data
 from pate.teachers import Engine, Teacher, Voter
 from pate.validation import require, require_choice, require_count, require_text
 from pate.votes.clipping import limited
+from pate.votes.source import TeacherVotes
 from pate.votes.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file, queries_digest
 
 _CLASS = "teachers that vote yes or no; kernel teachers answer in rounds alone, see pate-release mailbox="
@@ -108,7 +109,9 @@ def cast_vote_file(
     output = Path(output)
     folder = RunFolder(Path(output_dir))
     monitor = monitor or Monitor()
-    require(plan.teacher.votes_in_bits, "teacher", type(plan.teacher).__name__, _CLASS)
+    require(
+        issubclass(plan.teacher.gives, TeacherVotes), "teacher", type(plan.teacher).__name__, _CLASS
+    )
     require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
     make_folder(output.parent)
     with folder.opened(plan.settings):

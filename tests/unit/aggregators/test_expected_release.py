@@ -32,7 +32,7 @@ from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
 from pate.votes import VoteShape
 from pate.votes.arrays import CountTable
-from pate.votes.source import MadeUpVotes, VoteSource
+from pate.votes.source import MadeUpVotes, TeacherVotes, VoteSource
 
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=400)
 NAMES = members("aggregator")
@@ -164,7 +164,7 @@ def test_queries_have_as_many_labels_as_can_or_must_be_named(
 class _Plain(Aggregator):
     """One's own: nothing but what the base class asks for."""
 
-    input_form = "bits"
+    reads = TeacherVotes
 
     def event(self, shape: VoteShape) -> Any:
         return GaussianVotes(noise_std=1.0).event(shape)
@@ -173,7 +173,7 @@ class _Plain(Aggregator):
         return self
 
     def summarize(self, votes: VoteSource) -> np.ndarray:
-        blocks = self.checked_blocks(votes)
+        blocks = self.checked_blocks(votes.bits(), votes.shape)
         return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in blocks))
 
     def draw(self, summary: Any, shape: VoteShape, rng: np.random.Generator) -> Answers:

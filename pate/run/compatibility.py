@@ -1,0 +1,100 @@
+"""Which parts of a run go together, in one place. The page docs/what-goes-with-what.md shows the same as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pate.errors import UNSAID, InvalidValue
+from pate.validation import require
+from pate.votes.source import FunctionVotes, GroupVotes
+
+if TYPE_CHECKING:
+    from pate.aggregators import Aggregator
+    from pate.data import Dataset
+    from pate.student import Student
+    from pate.teachers import Voter
+
+
+def can_read(aggregator: Aggregator, teacher: Voter) -> bool:
+    """Returns whether an aggregator can read the votes that such teachers give."""
+    return issubclass(teacher.gives, aggregator.reads)
+
+
+def protects_teachers(teacher: Voter) -> bool:
+    """Returns whether the price covers all records of a teacher together, and not a group of them alone."""
+    return not issubclass(teacher.gives, GroupVotes)
+
+
+def can_weigh_groups(aggregator: Aggregator, teacher: Voter) -> bool:
+    """Returns whether groups can count less than once: their teachers heed weights, and the price goes by them."""
+    return issubclass(teacher.gives, FunctionVotes) and aggregator.budgets_by == "weights"
+
+
+def can_budget_groups(aggregator: Aggregator, teacher: Voter) -> bool:
+    """Returns whether groups can have budgets of their own: they count by weights, or are with several teachers."""
+    return can_weigh_groups(aggregator, teacher) or aggregator.budgets_by == "teachers"
+
+
+def require_compatible(
+    teacher: Voter, aggregator: Aggregator, *, holders: int | None = None
+) -> None:
+    """Raises `InvalidValue` where parts do not go together whatever the data are; nothing has been read."""
+    require(
+        can_read(aggregator, teacher),
+        "aggregator",
+        type(aggregator).__name__,
+        "centered_votes, or teachers that vote yes or no",
+    )
+    require(
+        holders is None or protects_teachers(teacher),
+        "teacher",
+        type(teacher).__name__,
+        "no holders=: these teachers protect a group of records, and no holder as a whole",
+    )
+
+
+def require_suitable(
+    dataset: Dataset,
+    teacher: Voter,
+    aggregator: Aggregator,
+    student: Student,
+    *,
+    num_teachers: int,
+    num_queries: int,
+) -> None:
+    """Raises `InvalidValue` where parts do not suit a data set; nothing has been trained or spent."""
+    aggregator.check_run()
+    num_groups = dataset.private.num_groups
+    pool = len(dataset.public)
+    rule = f"at most {num_groups}, the number of private groups"
+    require(num_teachers <= num_groups, "num_teachers", num_teachers, rule)
+    require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
+    teacher.check(dataset.input_shape)
+    student.check(dataset.input_shape, dataset.num_labels)
+
+
+def require_weighted_groups(
+    dataset: Dataset, teacher: Voter, aggregator: Aggregator, *, num_teachers: int
+) -> None:
+    """Raises `InvalidValue` where groups differ in budget or weight, and the parts of a run cannot make them differ."""
+    shared = dataset.shared
+    is_weighted = shared is not None and shared.weights is not None
+    if dataset.budgets is None and not is_weighted:
+        return
+    num_groups = dataset.private.num_groups
+    if can_weigh_groups(aggregator, teacher) and num_teachers == num_groups:
+        return
+    if dataset.budgets is not None and aggregator.budgets_by == "teachers":
+        return
+    name = "data.budget"
+    value: object = UNSAID
+    reason = ""
+    if dataset.budgets is None and shared is not None:
+        name = "data.group"
+        value = f"[{','.join(shared.names)}]"
+        reason = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
+    rule = (
+        "teacher=kernel aggregator=centered_votes, with one teacher for each "
+        f"of {num_groups} private groups{reason}"
+    )
+    raise InvalidValue(name, value, rule=rule)

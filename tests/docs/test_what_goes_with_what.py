@@ -1,0 +1,99 @@
+"""The tables of docs/what-goes-with-what.md against the code that decides."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pate.aggregators import Aggregator
+from pate.run.compatibility import can_budget_groups, can_read, can_weigh_groups, protects_teachers
+from pate.teachers import Voter
+from pate.votes.source import VotesInRounds
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "what-goes-with-what.md").read_text(encoding="utf-8")
+
+
+def classes(group: str) -> dict[str, Any]:
+    """Returns the class of each part of a group of the configuration, by its name there."""
+    found = {}
+    for path in sorted((ROOT / "conf" / group).glob("*.yaml")):
+        module, name = yaml.safe_load(path.read_text(encoding="utf-8"))["_target_"].rsplit(".", 1)
+        found[path.stem] = getattr(import_module(module), name)
+    return found
+
+
+TEACHERS: dict[str, type[Voter]] = classes("teacher")
+AGGREGATORS: dict[str, type[Aggregator]] = classes("aggregator")
+
+
+def table(heading: str) -> list[list[str]]:
+    """Returns the rows of the table below a heading, without its head."""
+    section = re.split(rf"^## {heading}$", PAGE, flags=re.MULTILINE)[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def names(cell: str) -> set[str]:
+    """Returns the names in a cell, which are in backticks."""
+    return set(re.findall(r"`([^`]+)`", cell))
+
+
+def yes(is_so: bool) -> str:
+    """Returns how a table says that something is so."""
+    return "yes" if is_so else "no"
+
+
+def test_each_teacher_gives_what_the_page_says() -> None:
+    expected: dict[str, list[str]] = {}
+    for name, teacher in TEACHERS.items():
+        in_rounds = yes(issubclass(teacher.gives, VotesInRounds))
+        covered = "a teacher" if protects_teachers(teacher) else "a group"  # type: ignore[arg-type]
+        expected[name] = [teacher.gives.__name__, in_rounds, covered]
+    found = {
+        name: [cells[1].strip("`"), *cells[2:]]
+        for cells in table("What teachers give")
+        for name in names(cells[0])
+    }
+    assert found == expected
+
+
+def test_each_aggregator_reads_what_the_page_says() -> None:
+    found = {
+        name: cells[1].strip("`")
+        for cells in table("What aggregators read")
+        for name in names(cells[0])
+    }
+    assert found == {name: kind.reads.__name__ for name, kind in AGGREGATORS.items()}
+
+
+def test_who_goes_with_whom_and_may_have_budgets_is_what_the_page_says() -> None:
+    rows = {
+        (type_given, type_read): cells[2:]
+        for cells in table("Who goes with whom")
+        for type_given in names(cells[0])
+        for type_read in names(cells[1])
+    }
+    seen = set()
+    for teacher in TEACHERS.values():
+        for aggregator in AGGREGATORS.values():
+            pair = (teacher.gives.__name__, aggregator.reads.__name__)
+            reads, weights = rows[pair]
+            assert reads == yes(can_read(aggregator, teacher)), pair  # type: ignore[arg-type]
+            if can_read(aggregator, teacher):  # type: ignore[arg-type]
+                assert weights == yes(can_weigh_groups(aggregator, teacher)), pair  # type: ignore[arg-type]
+            seen.add(pair)
+    assert seen == rows.keys()
+
+
+def test_aggregators_that_take_budgets_by_the_number_of_teachers_are_those_of_the_page() -> None:
+    by_teachers = {
+        name
+        for name, kind in AGGREGATORS.items()
+        if can_budget_groups(kind, TEACHERS["linear"])  # type: ignore[arg-type]
+    }
+    sentence = re.search(r"Budgets by the number of\s+teachers: (.*?)\.\n", PAGE, re.DOTALL)
+    assert sentence is not None
+    assert names(sentence[1]) == by_teachers
