@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from pate.aggregators.expectation import expected_release
 from pate.pricing.budgets import QueryBudget, budget_from_settings
+from pate.pricing.expectations import expectation
+from pate.pricing.guard import require_useful
 from pate.pricing.person_budgets import BudgetClass, PersonBudgets, budgets_of, named_budgets
 from pate.pricing.priced_release import (
     PricedRelease,
@@ -11,7 +13,7 @@ from pate.pricing.priced_release import (
     largest_num_queries,
     plan_release,
 )
-from pate.pricing.remedies import expectation, require_useful, suggest
+from pate.pricing.suggestion import suggest
 from pate.validation import lazily
 from pate.votes.shape import VoteShape
 

@@ -1,7 +1,7 @@
 """A plan of a release: the noise that a budget leads to, or the queries that it pays for, and the price."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -228,14 +228,27 @@ def _priced(
     )
 
 
+def planned_or_none(start: Aggregator, shape: VoteShape, budget: Budget) -> PricedRelease | None:
+    """Returns what `plan_release` plans; None where it raises."""
+    try:
+        return plan_release(start, shape, budget)
+    except InvalidValue:
+        return None
+
+
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
-    """The fields that differ, as they are after."""
+    """Returns the fields that differ, as they are after."""
     names = [item.name for item in fields(after) if item.init]
     return {
         name: getattr(after, name)
         for name in names
         if repr(getattr(after, name)) != repr(getattr(before, name))
     }
+
+
+def with_fields(aggregator: Aggregator, values: Mapping[str, Any]) -> Aggregator:
+    """Returns the aggregator with other values of some fields, as `changed_fields` names them."""
+    return replace(aggregator, **values)
 
 
 def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:

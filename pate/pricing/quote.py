@@ -27,8 +27,9 @@ from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.events import count_leaves, failure_probability
 from pate.aggregators.failures import with_failure_prob_at_most, with_failure_prob_for
 from pate.files.values import plain
-from pate.pricing.priced_release import PricedRelease
-from pate.pricing.remedies import Expectation, Suggestion, expectation, planned_or_none
+from pate.pricing.expectations import Expectation, expectation
+from pate.pricing.priced_release import PricedRelease, planned_or_none
+from pate.pricing.suggestion import Suggestion
 from pate.validation import InvalidValue, require, require_count, require_histogram
 from pate.votes.shape import VoteShape
 

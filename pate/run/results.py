@@ -17,8 +17,8 @@ from pate.aggregators.aggregator import UnknownCost
 from pate.data import Dataset, Split
 from pate.files.disk import write_text
 from pate.pricing import PricedRelease
+from pate.pricing.guard import group_votes_tell_more
 from pate.pricing.priced_release import epsilon_on
-from pate.pricing.remedies import group_votes_tell_more
 from pate.report import Report, metric_intervals, per_label_metrics
 from pate.report.metrics import (
     CONSTANTS,

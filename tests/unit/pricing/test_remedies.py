@@ -31,8 +31,8 @@ from pate.pricing import (
     require_useful,
     suggest,
 )
-from pate.pricing import remedies as remedies_module
-from pate.pricing.remedies import RemedySearch, found_remedies, group_votes_tell_more, remedies
+from pate.pricing.guard import group_votes_tell_more
+from pate.pricing.remedies import RemedySearch, remedies, search_remedies
 from pate.votes import VoteShape
 
 PEELING = FixedTopK(k=5, epsilon=1.0)
@@ -298,7 +298,7 @@ def test_the_refusal_is_said_before_the_search_and_the_search_ends_with_its_time
         InvalidValue, match="a search of 0 s found nothing that works; pate-account suggest=true"
     ):
         guarded(GaussianVotes(noise_std=1.0), search=at_once)
-    assert not found_remedies(*_plan_of_votes(), num_groups=None, search=at_once).is_complete
+    assert not search_remedies(*_plan_of_votes(), num_groups=None, search=at_once).is_complete
 
 
 def _plan_of_votes() -> tuple[Aggregator, Any, Budget]:
@@ -316,9 +316,9 @@ def test_where_groups_have_budgets_of_their_own_no_other_target_is_suggested() -
 
 
 def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pate.pricing.remedies.found_remedies", None)
+    monkeypatch.setattr("pate.pricing.guard.search_remedies", None)
     (line,) = guarded(GaussianVotes(noise_std=1.0), allow_useless=True)
-    assert line.endswith("where chance has 50%; allowed by allow_useless=true")
+    assert line.endswith("where chance has 50%; allowed by allow_useless=True")
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(
         ):
             guarded(aggregator, of=of)
         (line,) = guarded(aggregator, of=of, allow_useless=True)
-        assert line.endswith("allowed by allow_useless=true")
+        assert line.endswith("allowed by allow_useless=True")
 
 
 def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not() -> None:
@@ -359,7 +359,7 @@ def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.Mon
     def refuses(*_: Any, **__: Any) -> None:
         raise InvalidValue("votes", "made up", rule="others")
 
-    monkeypatch.setattr(remedies_module, "expected_release", refuses)
+    monkeypatch.setattr("pate.pricing.expectations.expected_release", refuses)
     assert guarded(GaussianVotes(noise_std=1e6), of=budget(None)) == ()
 
 
@@ -380,13 +380,12 @@ class TestDelta:
     def test_a_hundredth_is_refused_and_allowed(self) -> None:
         loud = replace(SHAPE, num_teachers=2000)
         of = budget(target_delta=0.01)
-        with pytest.raises(
-            InvalidValue,
-            match=r"target_delta=0.01: expected a delta below 0.01, .*allow_useless=true",
-        ):
+        with pytest.raises(InvalidValue) as refusal:
             guarded(GaussianVotes(noise_std=1.0), loud, of)
+        assert (refusal.value.name, refusal.value.value) == ("target_delta", 0.01)
+        assert refusal.value.waiver == Remedy("allow_useless", True)
         (line,) = guarded(GaussianVotes(noise_std=1.0), loud, of, allow_useless=True)
-        assert "allowed by allow_useless=true" in line
+        assert "allowed by allow_useless=True" in line
         guarded(GaussianVotes(noise_std=1.0), loud, replace(of, delta=0.0099))
 
 
