@@ -5,6 +5,7 @@ from pate.validation import require_extra
 require_extra("pate-compare", "train")
 
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,39 +28,42 @@ from pate.data import Dataset
 from pate.report.console import PlainConsole, print_page
 from pate.validation import InvalidValue, require, require_choice
 
-_OF_THE_FOLDER = "data features student target_delta num_queries adjacency ensemble_seed accountant"
+# the settings that the results of a comparison depend on, whichever methods, epsilons and seeds are selected
+_COMPARED = (
+    "data",
+    "features",
+    "student",
+    "target_delta",
+    "num_queries",
+    "adjacency",
+    "ensemble_seed",
+    "accountant",
+)
 _GROUPS = ("aggregator", "experiment")
 
 
 def compare_from_config(config: DictConfig) -> None:
     """Runs or continues the configured comparison and prints its tables."""
-    settings = {
-        key: value
-        for key, value in plain_settings(config, ()).items()
-        if key in _OF_THE_FOLDER.split()
-    }
-    name = str(config.data._target_).rpartition(".")[2].lower()
-    output_dir = Path(config.output_dir or default_folder("compare", name, settings=settings))
+    all_settings = plain_settings(config, ())
+    settings = {name: all_settings[name] for name in _COMPARED if name in all_settings}
+    data_name = str(config.data._target_).rpartition(".")[2].lower()
+    output_dir = Path(config.output_dir or default_folder("compare", data_name, settings=settings))
     make = maker(config)
-    fewer = config.fewer_queries
-    words = HydraConfig.get().overrides.task
     monitor = ConsoleMonitor()
-    given = [
-        word
-        for word in words
-        if word.lstrip("+~").partition("=")[0].partition(".")[0] in ("teacher", "student")
-    ]
-    others = _others(config)
-    names = _names(config.aggregators, others)
-    _require_heard(given, names)
-    # workers get it alone
+    part_words = _words_of_parts(HydraConfig.get().overrides.task)
+    other_methods = _other_methods(config)
+    names = _names(config.aggregators, other_methods)
+    _require_used(part_words, names)
+    pate_methods = [_pate_method(name, config, part_words) for name in names]
+    # a plain copy, as workers get it without the configuration that it is of
     accountant: Any = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))
-    check = None if fewer else partial(_require_queries, config.num_queries)
+    check = None if config.fewer_queries else partial(_require_queries, config.num_queries)
     plan = ComparisonPlan(
         load_dataset=watched_load(make("data"), monitor, make("features"), output_dir, check=check),
-        methods=(*(_method(name, config, given) for name in names), *others),
-        **{part: make(part) for part in ("engine", "student")},
-        fewer_queries=fewer,
+        methods=(*pate_methods, *other_methods),
+        engine=make("engine"),
+        student=make("student"),
+        fewer_queries=config.fewer_queries,
         epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
         seeds=_seeds(config.seeds),
         accountant=partial(
@@ -77,8 +81,18 @@ def compare_from_config(config: DictConfig) -> None:
     print_frontier(compare(plan, output_dir, monitor), output_dir)
 
 
-def _others(config: DictConfig) -> tuple[Method, ...]:
-    """What competes with PATE: the methods that are listed, and the one that is chosen with settings of its own."""
+def _words_of_parts(words: Iterable[str]) -> list[str]:
+    """Returns the words of a command line that set something of the teacher or of the student."""
+    of_parts = []
+    for word in words:
+        setting = word.lstrip("+~").partition("=")[0]
+        if setting.partition(".")[0] in ("teacher", "student"):
+            of_parts.append(word)
+    return of_parts
+
+
+def _other_methods(config: DictConfig) -> tuple[Method, ...]:
+    """Returns the rivals of PATE: the methods that are listed, and the one that is chosen with settings of its own."""
     nodes = {}
     for name in map(str, config.methods):
         require_choice("methods", name, members("method"))
@@ -99,16 +113,18 @@ def _others(config: DictConfig) -> tuple[Method, ...]:
     )
 
 
-def _names(asked: Any, others: tuple[Method, ...] = ()) -> tuple[str, ...]:
+def _names(aggregators: Any, other_methods: tuple[Method, ...] = ()) -> tuple[str, ...]:
     """Reads the list of aggregators: names of aggregators or experiments, with @T for T teachers.
 
     `aggregator:NAME` is the aggregator where an experiment has the same name, and `experiment:NAME` the experiment.
     """
-    names = (
-        [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
-    )
-    if not names and not others:
-        raise InvalidValue("aggregators", asked, rule="a list of names; --help lists them")
+    names: list[Any] = []
+    if isinstance(aggregators, str):
+        names = [aggregators]
+    elif isinstance(aggregators, ListConfig):
+        names = list(aggregators)
+    if not names and not other_methods:
+        raise InvalidValue("aggregators", aggregators, rule="a list of names; --help lists them")
     known = tuple(sorted({*members("aggregator"), *members("experiment")}))
     for name in map(str, names):
         chosen, at, num_teachers = name.partition("@")
@@ -129,9 +145,9 @@ def _names(asked: Any, others: tuple[Method, ...] = ()) -> tuple[str, ...]:
     return tuple(map(str, names))
 
 
-def _require_heard(given: list[str], names: tuple[str, ...]) -> None:
+def _require_used(part_words: list[str], names: tuple[str, ...]) -> None:
     """Refuses a number of teachers where every name brings its own."""
-    number = next((text for text in given if text.startswith("teacher.num_teachers=")), None)
+    number = next((word for word in part_words if word.startswith("teacher.num_teachers=")), None)
     if number and all("@" in name or _is_experiment(name) for name in names):
         rule = "some name in aggregators= that has no @T and is no experiment's"
         name, _, value = number.partition("=")
@@ -144,29 +160,31 @@ def _is_experiment(named: str) -> bool:
     return group != "aggregator" and name in members("experiment")
 
 
-def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
-    """An experiment with its own teachers and student, or an aggregator with those of the command line."""
+def _pate_method(named: str, config: DictConfig, part_words: list[str]) -> PATEMethod:
+    """Makes an experiment with its own teachers and student, or an aggregator with those of the command line."""
     chosen_name, _, num_teachers = named.partition("@")
     name = chosen_name.rpartition(":")[2]
     is_experiment = _is_experiment(named)
-    chosen = [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *given]
-    number = [f"teacher.num_teachers={num_teachers}"] if num_teachers else []
-    chosen = [text for text in chosen if not (number and text.startswith("teacher.num_teachers="))]
-    terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]
-    made = compose("train", [*chosen, *number, *terms])
-    expand_home(made)
-    made.allowed_targets = config.allowed_targets  # which are the command line's
-    # of the others, as with other methods, features=kernel changes nothing
-    if "nonlinear" in made.teacher:
-        made.features = config.features
-    make = maker(made)
-    both = not is_experiment and name in members("experiment")
+    overrides = [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *part_words]
+    if num_teachers:
+        setting = "teacher.num_teachers="
+        overrides = [word for word in overrides if not word.startswith(setting)]
+        overrides.append(f"{setting}{num_teachers}")
+    overrides += [f"{name}={config[name]}" for name in ("adjacency", "target_delta", "num_queries")]
+    run_config = compose("train", overrides)
+    expand_home(run_config)
+    run_config.allowed_targets = config.allowed_targets  # which are the command line's
+    # features=kernel changes nothing of teachers that are not kernel teachers, as nothing of other methods
+    if "nonlinear" in run_config.teacher:
+        run_config.features = config.features
+    make = maker(run_config)
+    # so that tables can have the experiment of that name beside it
+    has_namesake = not is_experiment and name in members("experiment")
     return PATEMethod(
-        # so that tables can have the experiment beside it
-        name=f"aggregator-{name}" if both else name,
+        name=f"aggregator-{name}" if has_namesake else name,
         aggregator=make("aggregator"),
         teacher=make("teacher"),
-        num_teachers=made.teacher.num_teachers,
+        num_teachers=run_config.teacher.num_teachers,
         student=make("student"),
     )
 
@@ -178,6 +196,7 @@ def _require_queries(num_queries: int, dataset: Dataset) -> None:
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    """Reads a number, or a list of numbers."""
     listed = list(values) if isinstance(values, ListConfig) else [values]
     try:
         return tuple(float(value) for value in listed)
@@ -186,7 +205,7 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 
 
 def _seeds(values: Any) -> tuple[int, ...]:
-    """The first so many, or those listed."""
+    """Reads a number of seeds, which are the first ones, or a list of seeds."""
     if isinstance(values, int) and not isinstance(values, bool):
         return tuple(range(values))
     if isinstance(values, ListConfig) and all(type(value) is int for value in values):
@@ -195,16 +214,16 @@ def _seeds(values: Any) -> tuple[int, ...]:
 
 
 def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:
-    """Prints scores, the cheapest epsilon for each goal and what none covers; spreads where there is room."""
+    """Prints scores, the cheapest epsilon for each goal and the baselines, with spreads where there is room."""
     console = console or PlainConsole()
     room = console.width - max(len(line.name) for line in frontier.lines) - len("  teachers")
     spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")
 
     def scores(line: Line) -> list[str]:
-        shown = [
-            each if spread else replace(each, std=None) for each in map(line.at, frontier.epsilons)
-        ]
-        return [each.text if spread else each.text.removeprefix("0") for each in shown]
+        points = [line.at(epsilon) for epsilon in frontier.epsilons]
+        if spread:
+            return [point.text for point in points]
+        return [replace(point, std=None).text.removeprefix("0") for point in points]
 
     print_page(
         "cli/compare.txt",

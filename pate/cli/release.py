@@ -43,39 +43,51 @@ _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or vote
 def release(config: DictConfig) -> None:
     """Releases the configured votes, or continues, and says what it cost and what comes next."""
     aggregator = maker(config)("aggregator")
-    in_rounds = config.roll is not None
-    if in_rounds:
+    if config.roll is not None:
         rule = "nothing beside roll=: holders are asked for sums, round after round"
         require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
         require(config.sum is None, "sum", config.sum, rule)
-    # the votes of some holders added up, for an aggregator of a later level
+        settings = run.plain_settings(config, ("sum",))
+        plan = _plan(config, settings, aggregator)
+        _release_in_rounds(config, plan, _output_dir(config, settings))
     elif config.sum is not None:
-        path = Path(config.sum)
-        require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
-        paths = _paths(config)
-        rule = "another name than those of the votes"
-        require(all(path.absolute() != each.absolute() for each in paths), "sum", path, rule)
-        _print(sum=path, file=GatheredVotes.read(paths).write(path), size=path.stat().st_size)
-        return
-    gathered = None if in_rounds else read_votes(config)
-    # all that it depends on
-    settings = run.plain_settings(config, ("sum",) if in_rounds else ("sum", *_OF_ROUNDS))
-    kept = {key: value for key, value in settings.items() if key not in _BESIDE_RELEASE}
-    name = str(config.aggregator._target_).rpartition(".")[2]
-    output_dir = Path(config.output_dir or run.default_folder("release", name, settings=kept))
-    plan = _plan(config, settings, aggregator)
-    if gathered is None:
-        _release_in_rounds(config, plan, output_dir)
+        _write_sum(config)
     else:
-        terms = release_votes(plan, *gathered, output_dir, run.ConsoleMonitor())
-        places = gathered[1].places
-        _print(
-            terms=terms, num_holders=0 if places is None else places.num_holders, folder=output_dir
-        )
+        votes, cohort = read_votes(config)
+        settings = run.plain_settings(config, ("sum", *_OF_ROUNDS))
+        output_dir = _output_dir(config, settings)
+        plan = _plan(config, settings, aggregator)
+        terms = release_votes(plan, votes, cohort, output_dir, run.ConsoleMonitor())
+        num_holders = 0 if cohort.places is None else cohort.places.num_holders
+        _print(terms=terms, num_holders=num_holders, folder=output_dir)
+
+
+def _output_dir(config: DictConfig, settings: dict[str, Any]) -> Path:
+    """Returns the folder of a release: the one that is named, or one named after all that the release depends on."""
+    if config.output_dir:
+        return Path(config.output_dir)
+    name = str(config.aggregator._target_).rpartition(".")[2]
+    return Path(run.default_folder("release", name, settings=_of_release(settings)))
+
+
+def _of_release(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings that the release depends on."""
+    return {name: value for name, value in settings.items() if name not in _BESIDE_RELEASE}
+
+
+def _write_sum(config: DictConfig) -> None:
+    """Adds the votes of some holders up, for an aggregator of a later level."""
+    path = Path(config.sum)
+    require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
+    vote_paths = _paths(config)
+    is_new = path.absolute() not in {vote_path.absolute() for vote_path in vote_paths}
+    require(is_new, "sum", path, "another name than those of the votes")
+    file = GatheredVotes.read(vote_paths).write(path)
+    _print(sum=path, file=file, size=path.stat().st_size)
 
 
 def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -> None:
-    """One call of pate-release: reads the answers that are there, and goes on as far as it can."""
+    """Reads the answers of holders that are there, and goes on as far as they allow: one call of pate-release."""
     rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
     require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)
     roll = Roll({str(name): count for name, count in config.roll.items()}, config.max_absent)
@@ -106,35 +118,38 @@ def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) 
 
 
 def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort]:
-    """The files that a configuration names, as one source, and who is behind them."""
+    """Reads the files that a configuration names: their votes as one source, and who cast them."""
     paths = _paths(config)
-    own = [is_vote_file(path) or is_sum_file(path) for path in paths]
-    if all(own):
+    is_own = [is_vote_file(path) or is_sum_file(path) for path in paths]
+    if all(is_own):
         gathered = GatheredVotes.read(paths)
         return gathered, Cohort.of_files(gathered)
-    if any(own):
-        for path, known in zip(paths, own, strict=True):
-            if not (known or is_whole_archive(path)):
+    if any(is_own):
+        for path, own in zip(paths, is_own, strict=True):
+            if not (own or is_whole_archive(path)):
                 VoteFile.open(path)  # which says how it is damaged
         rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
-        raise InvalidValue("votes", paths[own.index(not own[0])], rule=rule)
+        other = paths[is_own.index(not is_own[0])]
+        raise InvalidValue("votes", other, rule=rule)
     foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)
     return foreign, Cohort.of_others(foreign, config.name)
 
 
 def _paths(config: DictConfig) -> list[Path]:
+    """Returns the vote files that a configuration names, or matches by a pattern; raises where there is none."""
     if OmegaConf.is_missing(config, "votes") or config.votes is None:
         raise InvalidValue("votes", "???", rule=_RULE)
-    named = list(config.votes) if isinstance(config.votes, ListConfig) else [config.votes]
-    found = []
-    for name in map(str, named):
+    names = list(config.votes) if isinstance(config.votes, ListConfig) else [config.votes]
+    paths: list[Path] = []
+    for name in map(str, names):
         matching = [name] if Path(name).is_file() else sorted(glob.glob(name))
         require(len(matching) > 0, "votes", name, f"{_RULE}; no file has this name")
-        found += [Path(each) for each in matching]
-    return found
+        paths += map(Path, matching)
+    return paths
 
 
 def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) -> ReleasePlan:
+    """Makes the plan of a configuration."""
     make = maker(config)
     hydra = HydraConfig.get()
     heading = run.run_heading(
@@ -160,7 +175,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
         queries=queries,
         target_epsilon=terms.solved_epsilon,
         **values_of(terms, ReleaseSettings, without=("noise", "target_epsilon")),
-        settings={name: value for name, value in settings.items() if name not in _BESIDE_RELEASE},
+        settings=_of_release(settings),
         public_settings=config_yaml,
     )
 

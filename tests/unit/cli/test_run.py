@@ -18,7 +18,7 @@ from rich.console import Console
 from pate.accounting import Event, GaussianEvent, Ledger, PrivacyUnit
 from pate.accounting.ledger import ChargeNote
 from pate.aggregators import CenteredVotes
-from pate.cli.compare import _method, _names, _numbers, _require_heard, _seeds
+from pate.cli.compare import _names, _numbers, _pate_method, _require_used, _seeds
 from pate.cli.run import (
     ConsoleMonitor,
     default_folder,
@@ -338,12 +338,12 @@ def test_lists_and_numbers_of_teachers_that_are_none() -> None:
         with pytest.raises(InvalidValue, match=f"^aggregators={message}"):
             _names(asked)
     given = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_heard(given, ("peeling@7", "gaussian_votes"))
-    _require_heard(given[:1], ("peeling@7",))
+    _require_used(given, ("peeling@7", "gaussian_votes"))
+    _require_used(given[:1], ("peeling@7",))
     with pytest.raises(
         InvalidValue, match=r"^teacher\.num_teachers=800: expected some name in .* that has no @"
     ):
-        _require_heard(given, ("peeling@7", "centered_votes"))
+        _require_used(given, ("peeling@7", "centered_votes"))
     with pytest.raises(InvalidValue, match=r"epsilons=\['little'\]: expected a list of numbers"):
         _numbers("epsilons", listed("little"))
     for wrong in (listed(1.5), "five", True, None):
@@ -356,7 +356,7 @@ def test_lists_and_numbers_of_teachers_that_are_none() -> None:
 @pytest.mark.slow
 def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
     config = composed(app="compare")
-    entrants = [_method(name, config, []) for name in _names(config.aggregators)]
+    entrants = [_pate_method(name, config, []) for name in _names(config.aggregators)]
     assert len({entrant.name for entrant in entrants}) >= 10
     assert len({entrant.key for entrant in entrants}) == len(entrants)
     assert {str(entrant.aggregator.adjacency) for entrant in entrants} == {"replace_one"}
@@ -371,21 +371,21 @@ def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(
     config = composed("adjacency=add_remove", app="compare")
     given = ["teacher.num_teachers=50", "teacher.penalty=2"]
     centered, few = (
-        _method(name, config, given) for name in ("centered_votes", "centered_votes@400")
+        _pate_method(name, config, given) for name in ("centered_votes", "centered_votes@400")
     )
     assert isinstance(centered.teacher, KernelTeacher)
     assert isinstance(centered.student, LowRankStudent)
     assert (centered.num_teachers, few.num_teachers) == (None, 400)
-    plain, named = (_method(name, config, given) for name in ("peeling", "peeling@7"))
+    plain, named = (_pate_method(name, config, given) for name in ("peeling", "peeling@7"))
     assert plain.teacher == named.teacher == LinearTeacher(penalty=2)
     assert (plain.num_teachers, named.num_teachers) == (50, 7)
     assert str(plain.aggregator.adjacency) == "add_remove"
-    same = _method("aggregator:centered_votes@50", config, given)
+    same = _pate_method("aggregator:centered_votes@50", config, given)
     assert isinstance(same.aggregator, CenteredVotes)
     assert (same.name, same.teacher, same.num_teachers) == (
         "aggregator-centered_votes",
         plain.teacher,
         50,
     )
-    assert _method("aggregator:peeling", config, given).name == "peeling"
-    assert _method("experiment:centered_votes", config, given).teacher == centered.teacher
+    assert _pate_method("aggregator:peeling", config, given).name == "peeling"
+    assert _pate_method("experiment:centered_votes", config, given).teacher == centered.teacher
