@@ -118,7 +118,7 @@ class Aggregator(Parameters, ABC):
         queries_at_once: how many queries `draw` gets in one call at most, so that working copies stay small; None where
             the summary is not one row for each query, or they are drawn together.
         single_label: whether it is for one label per sample: every answer names exactly one.
-        usual_failure_prob: what a `failure_prob` that nobody named is, or more than it (`pate.aggregators.failures`).
+        usual_failure_prob: the `failure_prob` where nobody named one; a plan may lower it (`with_failure_prob_for`).
         pays_in_advance: whether a whole session is charged before its first query.
         expects_prior: whether a release goes by what a student expects.
         budgets_by: how groups with budgets of their own differ; None where they cannot. By `weights` of their teachers

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pate.accounting import Budget, RdpAccountant
+from pate.accounting import ApproximateEvent, Budget, NoOpEvent, RdpAccountant
 from pate.aggregators import GaussianVotes
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
@@ -39,3 +39,15 @@ def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
 
     assert 2.999 < epsilon(fitted) <= 3.0
     assert epsilon(fitted.scaled(0.99)) > 3.0
+
+
+def test_failures_that_use_up_delta_cost_infinity() -> None:
+    budget = Budget(delta=1e-6)
+    assert budget.epsilon_of(ApproximateEvent(NoOpEvent(), 1e-6)) == math.inf
+    assert budget.epsilon_of(ApproximateEvent(NoOpEvent(), 1e-7)) == 0.0
+
+
+def test_noise_is_solved_for_an_epsilon_alone() -> None:
+    with pytest.raises(InvalidValue) as refusal:
+        GaussianVotes(noise_std=1.0).fitted(Budget(delta=1e-6), SHAPE)
+    assert (refusal.value.name, refusal.value.value) == ("target_epsilon", None)

@@ -1,0 +1,74 @@
+"""The budgets that settings name, and what does not go together."""
+
+from typing import Any
+
+import pytest
+
+from pate import pricing
+from pate.accounting import Budget, RdpAccountant
+from pate.aggregators import GaussianVotes, StableTopK
+from pate.errors import InvalidValue
+from pate.pricing import PersonBudgets, QueryBudget, budget_from_settings, plan_release
+from pate.votes import VoteShape
+
+SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
+
+
+def test_each_setting_names_a_type_of_budget() -> None:
+    assert budget_from_settings(target_delta=1e-6) == Budget(delta=1e-6)
+    by_noise = budget_from_settings(target_delta=1e-6, target_epsilon=3.0, accountant=RdpAccountant)
+    assert by_noise == Budget(delta=1e-6, epsilon=3.0, accountant=RdpAccountant)
+    by_queries = budget_from_settings(target_delta=1e-6, max_epsilon=3.0)
+    assert by_queries == QueryBudget(delta=1e-6, epsilon=3.0)
+    by_persons = budget_from_settings(target_delta=1e-6, budgets={"usual": 4.0, "cautious": 1})
+    assert isinstance(by_persons, PersonBudgets)
+    assert (list(by_persons.classes), by_persons.epsilon) == (["cautious", "usual"], 4.0)
+
+
+def test_the_name_of_older_scripts_makes_the_same() -> None:
+    assert pricing.Budget(target_delta=1e-6, target_epsilon=3.0) == Budget(delta=1e-6, epsilon=3.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"target_epsilon": 1.0, "max_epsilon": 1.0}, "max_epsilon"),
+        ({"target_epsilon": 1.0, "budgets": [1.0, 4.0]}, "target_epsilon"),
+        ({"max_epsilon": 1.0, "budgets": [1.0, 4.0]}, "max_epsilon"),
+        ({"max_epsilon": 0.0}, "max_epsilon"),
+        ({"target_epsilon": -1.0}, "target_epsilon"),
+        ({"budgets": {"usual": 0.0}}, "budgets.usual"),
+        ({"budgets": []}, "budgets"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(settings: dict[str, Any], name: str) -> None:
+    with pytest.raises(InvalidValue) as refusal:
+        budget_from_settings(target_delta=1e-6, **settings)
+    assert refusal.value.name == name
+
+
+def test_classes_that_are_not_in_order_are_refused() -> None:
+    with pytest.raises(InvalidValue) as refusal:
+        PersonBudgets(delta=1e-6, epsilon=1.0, classes={"usual": 4.0, "cautious": 1.0})
+    assert refusal.value.name == "budgets"
+
+
+def test_a_plan_lowers_the_failures_that_nobody_named_and_no_others() -> None:
+    many = VoteShape(num_queries=10_000, num_labels=4, num_teachers=800)
+    unnamed = StableTopK(selection_scale=20.0, test_std=20.0)
+    planned = plan_release(unnamed, many, Budget(delta=1e-6))
+    assert isinstance(planned.aggregator, StableTopK)
+    assert planned.aggregator.failure_prob == 6e-11
+    named = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-9)
+    with pytest.raises(InvalidValue) as refusal:
+        plan_release(named, many, Budget(delta=1e-6))
+    assert (refusal.value.name, refusal.value.value) == ("failure_prob", 1e-9)
+    remedies = {remedy.name: remedy.value for remedy in refusal.value.remedies}
+    assert remedies == {"failure_prob": 6e-11, "num_queries": 600}
+
+
+def test_a_query_budget_takes_the_noise_as_it_is() -> None:
+    start = GaussianVotes(noise_std=100.0)
+    planned = plan_release(start, SHAPE, QueryBudget(delta=1e-6, epsilon=4.0))
+    assert planned.aggregator == start
+    assert planned.solved_for == {"num_queries": planned.shape.num_queries}
