@@ -10,7 +10,7 @@ if TYPE_CHECKING:
         PriorRule,
         counts_for,
     )
-    from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes, Prevalence
+    from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
     from pate.aggregators.clipped_votes import ClippedVotes
     from pate.aggregators.confident import ConfidentGNMax, ConfidentVotes
     from pate.aggregators.distributed_votes import DistributedVotes
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pate.aggregators.gaussian_votes import GaussianVotes
     from pate.aggregators.gnmax import GNMax
     from pate.aggregators.powerset import PowersetGNMax
+    from pate.aggregators.prevalence import Prevalence
     from pate.aggregators.record import MemoryRecord, ReleaseRecord
     from pate.aggregators.release import Answers, Release, TrainingSet
     from pate.aggregators.stable_top_k import FixedTopK, StableFixedTopK, StableTopK
@@ -70,7 +71,7 @@ def __dir__() -> list[str]:
 
 _LATER = {
     "aggregator": "Aggregator PriorRule counts_for",
-    "centered_votes": "CenteredRelease CenteredVotes Prevalence",
+    "centered_votes": "CenteredRelease CenteredVotes",
     "clipped_votes": "ClippedVotes",
     "confident": "ConfidentGNMax ConfidentVotes",
     "distributed_votes": "DistributedVotes",
@@ -78,6 +79,7 @@ _LATER = {
     "gaussian_votes": "GaussianVotes",
     "gnmax": "GNMax",
     "powerset": "PowersetGNMax",
+    "prevalence": "Prevalence",
     "record": "MemoryRecord ReleaseRecord",
     "release": "Answers Release TrainingSet",
     "stable_top_k": "FixedTopK StableFixedTopK StableTopK",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,222 +13,43 @@ from numpy.typing import NDArray
 
 from pate import accounting as pa
 from pate import validation
-from pate.accounting.ledger import require_ledger
-from pate.accounting.special import expit, few_ndtr
+from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
+from pate.aggregators.centered_rounds import CenteredRounds, NoisyPrevalence, RoundsRelease
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_from_votes,
     warn_if_useless,
 )
-from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
+from pate.aggregators.prevalence import Prevalence
+from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Answers, NoisyScores, Release, TrainingSet
 from pate.files.arrays import ArrayForm
-from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
-from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE, Parameters
+from pate.mechanisms.noise.whole_numbers import RoundedGaussian
+from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import require, require_generator, require_positive
 from pate.votes.arrays import VoteBlocks
-from pate.votes.clipping import ClippedMoments, ClippedSum, is_whole, vote_blocks
-from pate.votes.descent import Descent, expected_f1_threshold, shrink_singular_values
+from pate.votes.clipping import ClippedSum, is_whole, vote_blocks
+from pate.votes.descent import shrink_singular_values
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import (
-    NUM_LENGTHS,
     CenterableVotes,
     GroupVotes,
     MadeUpVotes,
-    ShareSums,
-    TeacherShares,
     VoteSource,
 )
 
 Array = NDArray[np.float64]
 
 
-_SPLIT = (0.1, 0.3, 0.6)  # of 1 / noise_multiplier**2: length, first estimate, second
-_RAREST = 0.005
-# teachers in the simulation that chooses the last clip
-_SIMULATED = 4096
-_SIMULATED_SHARES = 2**20
-_MOST_RECORDS = 2**20  # simulated shares of more records hardly differ from these
-_UNBIASED = 1.15  # as large as another squared error may be one that is noise alone
-_CLIP = 0.5  # of a typical length, in rounds
-_LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
-_MOST_LABELS = 1024  # of which products of residuals are summed: docs/proofs/vote_rounds.md
-_LEAST_FACTOR = 1e-90  # of a round's clip, which then stays a length whose square is a number
 # rounds, and teachers: with 99 one release was better
 _ROUNDS = 20
 _FEWEST_IN_ROUNDS = 200
 _SMALLEST_SHARE = 1e-3
 _HALF = 0.5
 _DIRECTIONS = 128  # that a student reads scores in, as `LowRankStudent`
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prevalence(Parameters):
-    """Releases the teachers' mean label frequencies in three steps; each step starts from the result of the one before.
-
-    Rule:
-        1. The length of a teacher's shares: the most common power of the root of 2, by noisy counts of teachers.
-           Teachers without any label are not counted, nor are lengths that are too short for a label of one record.
-        2. The mean of the shares, each clipped to that length; or of how they differ from 1/2, where that is shorter.
-        3. The mean of what the shares exceed this estimate by, clipped. A long clip needs much noise, a short one
-           biases the mean. The clip is the one that errs least for simulated teachers: their records draw labels
-           independently, by an estimate that is one standard deviation of the noise away. Where no clip errs clearly
-           less, the mean is again of how the shares differ from 1/2.
-
-    The second estimate is the result; if the first one was around 1/2, which clips nothing, it is their mean, weighted
-    by their errors. It is cut to [0.005, 0.995].
-
-    Formal guarantee: one teacher's shares change two counts by 1 (one, under add/remove), a clipped sum by two clips
-    (one). Each step is Gaussian noise on whole numbers, its clip a function of what was released: together one Gaussian
-    event, 1 / noise_multiplier**2 being the sum of the steps'. Of a teacher of weight w (`ShareSums.weights`) all of it
-    is at most w times as much. `records_per_teacher` is public. Source: Biswas et al. 2020 (CoinPress) for the steps;
-    docs/proofs/centered_votes.md.
-
-    Attributes:
-        noise_multiplier: of all steps together, > 0.
-        adjacency: as the aggregator's.
-    """
-
-    noise_multiplier: float = field(metadata=POSITIVE)
-    adjacency: pa.Adjacency = pa.Adjacency.REPLACE_ONE
-
-    @property
-    def event(self) -> pa.GaussianEvent:
-        """The price of all its questions."""
-        return pa.GaussianEvent.composed(self._multipliers)
-
-    def release(
-        self,
-        label_shares: Any,
-        *,
-        num_teachers: int,
-        rng: Rng,
-        ledger: pa.Ledger | None = None,
-        records_per_teacher: float = 1.0,
-        record: ReleaseRecord | None = None,
-    ) -> Array:
-        """The prevalence of each label, `[L]`.
-
-        Label shares are numbers in [0, 1], `[N, L]`, each teacher's share of records with the label, or sums of them;
-        N is declared: under add/remove there may be fewer rows. The number of records per teacher, about, is >= 1. The
-        ledger is charged before anything is drawn, where there is no `record`, which else keeps, and pays for, each of
-        the three draws before the next sum is asked for.
-        """
-        require_generator(rng)
-        each = require_positive("records_per_teacher", records_per_teacher)
-        require(each >= 1, "records_per_teacher", each, "a number >= 1")
-        shares = (
-            label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
-        )
-        found = shares.num_teachers
-        fewer = (
-            self.adjacency == pa.Adjacency.ADD_REMOVE
-            and found < num_teachers
-            and shares.weights is None
-        )
-        require(
-            found == num_teachers or fewer,
-            "num_teachers",
-            num_teachers,
-            f"{found}, the shares' rows",
-        )
-        # whatever the clips, as a grid is finer by less than 2
-        steps = 2 * ClippedSum(1.0, (1, shares.num_labels), self.adjacency).l2_sensitivity
-        most = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier
-        rule = f"at most {validation.rounded_down(most, 3)}"
-        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
-        if record is None and ledger is not None:
-            require_ledger(ledger).charge(
-                self.event, adjacency=self.adjacency, description=repr(self)
-            )
-        total = num_teachers if shares.weights is None else shares.total_weight
-        done = record or MemoryRecord()
-        length = self._length(shares, done, rng, records_per_teacher)
-        half = np.full(shares.num_labels, _HALF)
-        whole = float(np.linalg.norm(half))
-        around_half = whole < length
-
-        # and the std of its noise
-        def mean(step: int, center: Array, clip: float) -> tuple[Array, float]:
-            clipped = ClippedSum(clip, (1, shares.num_labels), self.adjacency)
-            std = self._multipliers[step] * clipped.l2_sensitivity
-            unit = clipped.step / total
-            noise = RoundedGaussian(std).sample((1, shares.num_labels), rng)
-            noisy = done.part(
-                f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise}
-            )["noisy"]
-            return np.asarray(center + noisy[0] * unit), std * unit
-
-        first, std = mean(1, half if around_half else np.zeros_like(half), min(length, whole))
-        center, clip, error = self._closer(first.clip(0, 1), std, total, records_per_teacher)
-        second, _ = mean(2, center, clip)
-        if around_half:
-            second += (first - second) * error / (error + std**2)
-        return second.clip(_RAREST, 1 - _RAREST)
-
-    @property
-    def _multipliers(self) -> list[float]:
-        return [self.noise_multiplier / math.sqrt(share) for share in _SPLIT]
-
-    def _length(self, shares: ShareSums, done: ReleaseRecord, rng: Rng, records: float) -> float:
-        """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
-        longest = math.sqrt(shares.num_labels)
-        # of all teachers but those that are much too large
-        likely = records if records == 1 else 2 * records
-        shortest = math.ceil(2 * math.log2(longest * likely))
-        # drawn also where the part is read back: a seeded run that is continued goes on with the same numbers
-        std = math.sqrt(self.adjacency.num_moved) * self._multipliers[0] * shares.parts
-        noise = RoundedGaussian(std).sample((NUM_LENGTHS,), rng)
-        noisy = done.part("lengths", lambda: {"noisy": shares.lengths() + noise})["noisy"]
-        return longest / 2 ** (int(np.argmax(noisy[: 1 + shortest])) / 2)
-
-    def _closer(
-        self, first: Array, std: float, total: float, records: float
-    ) -> tuple[Array, float, float]:
-        """The second center and clip, those of least simulated error, and that error squared."""
-        # They are the first estimate and one of the clips down from the longest, or 1/2 and a clip that cuts nothing.
-        # What shares of simulated teachers exceed the estimate by, `[2, T, L]`: with its error, and with the opposite
-        # one. Nothing here is private: the estimate was released.
-        rng = np.random.default_rng(0)
-        num_labels = len(first)
-        num_teachers = min(_SIMULATED, max(_SIMULATED_SHARES // num_labels, 1))
-        least = min(std, 0.5)  # of an estimate that noise may have cut to 0
-        likely = first.clip(least, 1 - least)
-        num_records = min(round(records), _MOST_RECORDS)
-        shares = rng.binomial(num_records, likely, (num_teachers, num_labels)) / num_records
-        of_noise = std * rng.choice([-1.0, 1.0], num_labels)
-        rests = shares - likely + np.stack([of_noise, -of_noise])[:, None]
-        norms = np.maximum(np.linalg.norm(rests, axis=2), np.finfo(np.float64).tiny)
-        clips = norms.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
-        cut = 1 - np.minimum(1, clips[:, None, None] / norms)
-        biases = np.einsum("cst,stl->csl", cut, rests) / norms.shape[1]
-        noise_of_one = self.adjacency.num_moved * self._multipliers[2] / total
-        errors = (biases**2).mean(axis=(1, 2)) + (noise_of_one * clips) ** 2
-        half = np.full_like(first, _HALF)
-        whole = float(np.linalg.norm(half))
-        if (noise_of_one * whole) ** 2 < _UNBIASED * errors.min():
-            return half, whole, (noise_of_one * whole) ** 2
-        return first, float(clips[np.argmin(errors)]), float(errors.min())
-
-
-@dataclass(frozen=True, repr=False)
-class RoundsRelease(Release):
-    """What was released in rounds; all of it may be published."""
-
-    scores: Array  # float64 `[Q, L]`, the student's probabilities
-    # float64 `[D, L]`, its weights: logits on `PublicPCA.with_constant` of directions of the pool
-    student: Array
-
-    _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
-        "scores": ArrayForm("f", (None, None)),
-        "student": ArrayForm("f", (None, None)),
-    }
-
-    def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        return replace(super().training_set(inputs), weights=self.student)
 
 
 @dataclass(frozen=True, repr=False)
@@ -418,8 +238,9 @@ class CenteredVotes(base.Aggregator):
         center = self._released_center(votes, prevalence_rng, record)
 
         def draw() -> Arrays:
-            release = self._by_rounds(
-                rounds, center, num_queries=votes.num_queries, rng=votes_rng, record=record
+            start = self._start(rounds, center)
+            release = self._rounds.release(
+                rounds, start, num_queries=votes.num_queries, rng=votes_rng, record=record
             )
             return release.arrays()
 
@@ -481,7 +302,8 @@ class CenteredVotes(base.Aggregator):
         center = self.center if released is None else released["prevalence"]
         rounds = self._in_rounds(source)
         if rounds is not None:
-            return self._by_rounds(rounds, center, num_queries=source.num_queries)
+            start = self._start(rounds, center)
+            return self._rounds.release(rounds, start, num_queries=source.num_queries)
         step = self._step_around(center, source)
         summary = self._summary_around(center, source)
         return step._released(summary, 0.0, pa.NonPrivateEvent(), source.num_teachers)
@@ -535,105 +357,31 @@ class CenteredVotes(base.Aggregator):
             )
         elif once or self.clip is not None or np.ndim(self.center) > 1:
             return None
-        factor = self.clip_factor
-        rule = f"at least {_LEAST_FACTOR:g} for votes in rounds"
-        require(factor >= _LEAST_FACTOR, "clip_factor", factor, rule)
-        rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
-        require(source.num_labels <= _MOST_LABELS, "num_labels", source.num_labels, rule)
-        finest = ClippedMoments(
-            math.nextafter(2.0, 0.0), source.num_teachers, self.adjacency
-        ).l2_sensitivity
-        most = LARGEST_STD / finest / math.sqrt(self.num_rounds)
-        said = f"{validation.rounded_down(most)} in {self.num_rounds} rounds"
-        rule = f"at most {said}: a larger epsilon, or aggregator.rounds=1"
-        require(self.votes_multiplier <= most, "noise_multiplier", self.votes_multiplier, rule)
+        self._rounds.require_fits(num_teachers=source.num_teachers, num_labels=source.num_labels)
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
-    def _by_rounds(
-        self,
-        votes: RoundVotes,
-        center: Any,
-        *,
-        num_queries: int,
-        rng: Rng | None = None,
-        record: ReleaseRecord | None = None,
-    ) -> RoundsRelease:
-        """Returns what all rounds release, beginning with the prevalence of each label; no generator means no noise."""
+    @property
+    def _rounds(self) -> CenteredRounds:
+        return CenteredRounds(
+            noise_multiplier=self.votes_multiplier,
+            num_rounds=self.num_rounds,
+            clip_factor=self.clip_factor,
+            adjacency=self.adjacency,
+        )
+
+    def _start(self, votes: RoundVotes, center: Any) -> NoisyPrevalence:
+        """Returns the prevalence of each label that the rounds begin with, from a center."""
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
         shares = known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
         prevalence = np.broadcast_to(shares, votes.num_labels).copy()
-        variance = 0.0
-        if self.prevalence_share > 0:  # about, if the last clip is the length that such labels have
-            likely = float((prevalence * (1 - prevalence)).sum())
-            length2 = likely / max(votes.records_per_teacher, 1.0)
-            noise_of_one = (
-                self.adjacency.num_moved * self.prevalence._multipliers[2] / votes.total_weight
-            )
-            variance = length2 * noise_of_one**2
-        weights = self._student(votes, prevalence, rng=rng, record=record, variance=variance)
-        # labels are those from the probability on that has the best expected micro-F1 on the pool, queries first
-        probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
-        scores = probabilities[:num_queries]
-        labels = scores >= expected_f1_threshold(probabilities)
-        return RoundsRelease(
-            labels=labels,
-            answered=np.ones(len(scores), dtype=np.bool_),
-            event=pa.NonPrivateEvent(),
-            adjacency=self.adjacency,
-            scores=scores,
-            student=weights,
-        )
-
-    def _student(
-        self,
-        votes: RoundVotes,
-        prevalence: Array,
-        *,
-        rng: Rng | None = None,
-        record: ReleaseRecord | None = None,
-        variance: float = 0.0,
-    ) -> Array:
-        """Returns its weights `[D, L]`, given a prevalence `[L]`, public or released, and the variance of its noise.
-
-        A round that the record has committed is read back: a run that was killed goes on with the next one. Who calls
-        it has paid for all rounds, or pays with the first. Without a generator there is no noise, and no epsilon covers
-        the student.
-        """
-        rounds = MemoryRecord() if record is None else record
-        own = prevalence * (1 - prevalence)
-        factor = _CLIP * self.clip_factor
-        num_rounds = self.num_rounds
-        descent = Descent(
-            votes.public, votes.variances, prevalence, clip_factor=factor, num_steps=num_rounds
-        )
-        weights = descent.start()
-        seen = np.zeros_like(prevalence)
-        scale = (own / own.mean()) ** -0.25
-        for number in range(num_rounds):
-            probabilities = descent.probabilities(weights)
-            # a round's clip and the scale of each label are functions of what is public or was released
-            left = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
-            left = np.maximum(left, _LEAST_LEFT * own)  # of a student that is sure of everything
-            likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
-            clipped = ClippedMoments(factor * likely, votes.num_teachers, self.adjacency)
-            ask = partial(votes.total, weights, scale, clipped)
-            if rng is None:
-                std = 0.0
-                total = ask()
-            else:
-                std = self.votes_multiplier * math.sqrt(num_rounds) * clipped.l2_sensitivity
-                # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
-                noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), rng)
-                draw = partial(_noisy_total, ask, noise)
-                total = rounds.part(f"step-{number}", draw)["total"]
-            unit = clipped.step / votes.total_weight / scale
-            rate = (std * unit) ** 2 / num_rounds
-            if number == 0:
-                pace = descent.pace(rate)
-            gradient = total * unit
-            seen += descent.prevalence_seen(probabilities, gradient) / num_rounds
-            weights = descent.moved(weights, gradient, pace)
-        return descent.finished(weights, pace, rate, descent.prevalence_with(variance, seen, rate))
+        if self.prevalence_share == 0:
+            return NoisyPrevalence(prevalence, variance=0.0)
+        # about, if the last clip is the length that such labels have
+        squared_length = float((prevalence * (1 - prevalence)).sum())
+        squared_length /= max(votes.records_per_teacher, 1.0)
+        multiplier = self.prevalence.last_multiplier
+        noise_of_one = self.adjacency.num_moved * multiplier / votes.total_weight
+        return NoisyPrevalence(prevalence, variance=squared_length * noise_of_one**2)
 
     def summarize(self, votes: VoteSource) -> NDArray[np.int64]:
         """Returns the sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; the center is public."""
@@ -705,11 +453,6 @@ class CenteredVotes(base.Aggregator):
             share = self._center(shape).clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
             clip = self.clip_factor * math.sqrt(float((share * (1 - share)).sum()))
         return ClippedSum(clip, (shape[0], shape[1]), self.adjacency)
-
-
-def _noisy_total(ask: Callable[[], NDArray[np.int64]], noise: NDArray[np.int64]) -> Arrays:
-    """Returns the part of a round: the sum that teachers are asked for, with its noise."""
-    return {"total": ask() + noise}
 
 
 @expected_from_votes.register(CenteredVotes)

@@ -31,7 +31,7 @@ from pate.accounting import (
     SelfComposedEvent,
     calibrate,
 )
-from pate.aggregators.centered_votes import Prevalence
+from pate.aggregators.prevalence import Prevalence
 from pate.comparison.method import AllRecords, Bench, Contender, Method, Trained, require_plain_name
 from pate.files.values import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian

@@ -44,7 +44,7 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
 ) -> None:
     """One group of a weight beside one of weight 1: the steps' furthest moves over their noise, composed."""
     noises, sums = recorded(
-        monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedSum"
+        monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum"
     )
     corners = np.array(list(product((0.0, 1.0), repeat=3)))
     held = np.array([weight])

@@ -138,7 +138,7 @@ def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
 ) -> None:
     """Each step's std over the furthest move, composed: counts of lengths over all places, sums by their clip."""
     noises, sums = recorded(
-        monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedSum"
+        monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum"
     )
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
     shares = np.random.default_rng(0).random((40, 5))

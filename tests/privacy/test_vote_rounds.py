@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import CenteredVotes
+from pate.aggregators.centered_rounds import NoisyPrevalence
 from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import MomentVotes, PoolAnswers
 from pate.votes.public_pca import PublicPCA
@@ -158,14 +159,14 @@ def test_all_rounds_use_the_noise_that_is_charged(
 ) -> None:
     """1 / noise multipliers squared add up; a density for the worst pair costs what is charged, and no less."""
     noises, sums = recorded(
-        monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian", "ClippedMoments"
+        monkeypatch, "pate.aggregators.centered_rounds", "RoundedGaussian", "ClippedMoments"
     )
     rounds = CenteredVotes(
         noise_multiplier=1.7, prevalence_share=0.0, rounds=num_rounds, adjacency=adjacency
     )
     rng = np.random.default_rng(3)
     votes = votes_of(rng.normal(size=(30, 3)), rng.random((30, 2)) < 0.3, np.arange(30), 30)
-    rounds._student(votes, np.array([0.3, 0.3]), rng=rng)
+    rounds._rounds.student(votes, NoisyPrevalence(np.array([0.3, 0.3]), 0.0), rng=rng)
     assert [each.adjacency for each in sums] == [adjacency] * num_rounds
     shift = math.sqrt(
         sum(
@@ -197,5 +198,6 @@ def test_a_student_that_is_sure_of_everything_leaves_a_clip() -> None:
     inputs = np.random.default_rng(4).normal(size=(400, 3))
     votes = votes_of(inputs, inputs[:, :2] > 0, np.arange(400), 400)
     sure = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)
-    weights = sure._student(votes, np.array([0.5, 0.5]), rng=np.random.default_rng(5))
+    start = NoisyPrevalence(np.array([0.5, 0.5]), 0.0)
+    weights = sure._rounds.student(votes, start, rng=np.random.default_rng(5))
     assert np.isfinite(weights).all()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes
+from pate.aggregators.centered_rounds import NoisyPrevalence
 from pate.aggregators.record import MemoryRecord
 from pate.verification import verify_samples
 from pate.votes.descent import Descent
@@ -31,7 +32,7 @@ def require_price_of_two_rounds(
         monkeypatch: takes out what is done with the weights after all rounds.
     """
     monkeypatch.setattr(Descent, "finished", lambda _self, weights, *_others: weights)
-    (noises,) = recorded(monkeypatch, "pate.aggregators.centered_votes", "RoundedGaussian")
+    (noises,) = recorded(monkeypatch, "pate.aggregators.centered_rounds", "RoundedGaussian")
     kept: dict[int, NDArray[np.int64]] = {}  # one set of draws, asked about both prices
 
     def drawn(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -44,7 +45,8 @@ def require_price_of_two_rounds(
         for place in range(num):
             parts = MemoryRecord()
             noises.clear()
-            ROUNDS._student(votes, np.array([0.5]), rng=rng, record=parts)
+            start = NoisyPrevalence(np.array([0.5]), 0.0)
+            ROUNDS._rounds.student(votes, start, rng=rng, record=parts)
             for number, noise in enumerate(noises):
                 found[place, number] = (
                     float(along @ (parts.committed(f"step-{number}") or {})["total"][:, 0])

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from pate.accounting import Adjacency, NoOpEvent
-from pate.aggregators.centered_votes import CenteredRelease, RoundsRelease
+from pate.aggregators.centered_rounds import RoundsRelease
+from pate.aggregators.centered_votes import CenteredRelease
 from pate.aggregators.release import PublicNames, Release
 from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays

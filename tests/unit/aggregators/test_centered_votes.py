@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score
 import pate.accounting as pa
 from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence
-from pate.aggregators.centered_votes import RoundsRelease
+from pate.aggregators.centered_rounds import RoundsRelease
 from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models.kernel import KernelVotes
