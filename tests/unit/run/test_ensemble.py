@@ -1,0 +1,133 @@
+"""Teachers are trained where `Ensemble.train` is called, and asked where `vote` is; reading votes does neither."""
+
+from pathlib import Path
+from shutil import rmtree
+
+import numpy as np
+import pytest
+
+from pate.data import Dataset, Partition
+from pate.models.teacher import PartitionedRecords
+from pate.run.ensemble import Ensemble, deal, training_progress
+from pate.run.folder import EnsembleFolder
+from pate.run.random_streams import RandomStreams
+from pate.teachers import Engine, KernelTeacher, LinearTeacher, StackedEngine, TrainingJob, Voter
+from pate.validation import InvalidValue
+from pate.votes.source import VoteSource
+from tests.e2e.small_run import SilentMonitor, small_dataset
+
+NUM_TEACHERS = 6
+NUM_QUERIES = 20
+
+
+class CountingEngine(Engine):
+    """Counts the teachers that it trains."""
+
+    def __init__(self) -> None:
+        self.num_trained = 0
+
+    def train(self, job: TrainingJob) -> None:
+        self.num_trained += len(job.store.missing(len(job.seeds)))
+        StackedEngine().train(job)
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return small_dataset()
+
+
+def dealt(dataset: Dataset, folder: EnsembleFolder) -> Partition:
+    rng = RandomStreams(3).generator("partition")
+    return deal(dataset.private, NUM_TEACHERS, folder.partition, rng)
+
+
+def trained(
+    dataset: Dataset, path: Path, engine: Engine, teacher: Voter | None = None
+) -> tuple[Ensemble, SilentMonitor]:
+    folder = EnsembleFolder(path)
+    monitor = SilentMonitor()
+    ensemble = Ensemble.train(
+        teacher or LinearTeacher(device="cpu"),
+        dataset,
+        dealt(dataset, folder),
+        num_queries=NUM_QUERIES,
+        seeds=RandomStreams(3).seeds("teachers", NUM_TEACHERS),
+        engine=engine,
+        folder=folder,
+        monitor=monitor,
+    )
+    return ensemble, monitor
+
+
+def bits(votes: VoteSource) -> np.ndarray:
+    return np.concatenate(list(votes.bits()))
+
+
+def test_training_is_done_before_votes_are_read_and_once(dataset: Dataset, tmp_path: Path) -> None:
+    engine = CountingEngine()
+    ensemble, monitor = trained(dataset, tmp_path, engine)
+    assert engine.num_trained == NUM_TEACHERS
+    assert monitor.stages == ["training teachers"]
+    votes = ensemble.vote()
+    assert monitor.stages == ["training teachers", "casting votes"]
+    first = bits(votes)
+    assert first.shape == (NUM_TEACHERS, NUM_QUERIES, dataset.num_labels)
+    np.testing.assert_array_equal(bits(votes), first)
+    votes.counts()
+    votes.label_shares()
+    assert monitor.stages == ["training teachers", "casting votes"]
+    again, monitor = trained(dataset, tmp_path, engine)
+    np.testing.assert_array_equal(bits(again.vote()), first)
+    assert monitor.stages == []
+    assert engine.num_trained == NUM_TEACHERS
+
+
+def test_teachers_whose_votes_are_kept_are_not_trained_again(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    first = bits(trained(dataset, tmp_path, CountingEngine())[0].vote())
+    rmtree(tmp_path / "teachers")
+    engine = CountingEngine()
+    votes = trained(dataset, tmp_path, engine)[0].vote()
+    np.testing.assert_array_equal(bits(votes), first)
+    assert engine.num_trained == 0
+    with pytest.raises(InvalidValue) as caught:  # what is finer than bits is with the teachers
+        next(iter(votes.confidences()))
+    assert f"remove {tmp_path / 'votes.npz'}" in str(caught.value)
+    (tmp_path / "votes.npz").unlink()
+    votes = trained(dataset, tmp_path, engine)[0].vote()
+    assert engine.num_trained == NUM_TEACHERS
+    np.testing.assert_array_equal(bits(votes), first)
+
+
+def test_progress_is_what_an_earlier_call_has_left(dataset: Dataset, tmp_path: Path) -> None:
+    folder = EnsembleFolder(tmp_path)
+    partition = dealt(dataset, folder)
+    teacher = LinearTeacher(device="cpu")
+    assert training_progress(teacher, partition, folder) == ""
+    ensemble, _ = trained(dataset, tmp_path, StackedEngine())
+    assert training_progress(teacher, partition, folder) == "6 of 6 teachers are there"
+    ensemble.vote()
+    assert training_progress(teacher, partition, folder) == "the votes of all 6 teachers are there"
+    assert training_progress(KernelTeacher(), partition, folder) == ""
+
+
+def test_teachers_of_a_kind_that_is_not_trained_vote_without_an_engine(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    engine = CountingEngine()
+    ensemble, _ = trained(dataset, tmp_path, engine, KernelTeacher())
+    assert engine.num_trained == 0
+    assert not ensemble.vote().gives_bits
+    with pytest.raises(InvalidValue, match="teacher=KernelTeacher"):
+        next(ensemble.confidences())
+
+
+def test_records_of_a_partition_are_those_of_each_teacher(dataset: Dataset, tmp_path: Path) -> None:
+    partition = dealt(dataset, EnsembleFolder(tmp_path))
+    private = dataset.private
+    shards = PartitionedRecords(private.inputs, private.labels, partition)
+    assert sum(len(shards[teacher]) for teacher in range(NUM_TEACHERS)) == len(private)
+    rows = partition.indices(2)
+    np.testing.assert_array_equal(shards[2].inputs, private.inputs[rows])
+    np.testing.assert_array_equal(shards[2].labels, private.labels[rows])
