@@ -65,9 +65,9 @@ class _LargeRun:
         )
         priced = PricedRelease(aggregator, shape, release.event, 100.0)
         budget = Budget(delta=1e-6)
-        made: dict[str, Any] = {  # what stands for a plan, a payment, votes and models
+        made: dict[str, Any] = {  # what stands for a plan, a charge, votes and models
             "teacher": LinearTeacher(),
-            "payment": SimpleNamespace(
+            "charge": SimpleNamespace(
                 priced=priced, budget=budget, epsilon=100.0, seed=0, unit=PrivacyUnit.of_teacher()
             ),
             "votes": bits,

@@ -134,6 +134,11 @@ class Store:
             raise InvalidValue("ledger.path", None, rule=_IN_MEMORY)
         return type(self), (self.path, None)
 
+    @property
+    def identity(self) -> str:
+        """Returns what tells this file from others, wherever it is moved; a copy of it has the same."""
+        return hashlib.sha256(self.settings["name"].encode()).hexdigest()
+
     def read(self) -> None:
         """Takes over what the file has grown by, checked."""
         with self._transaction("BEGIN"):

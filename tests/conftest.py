@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,18 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as under nohup
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessGuard())
+
+
+@pytest.fixture(autouse=True)
+def _no_ledger_of_several_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A run that names no ledger is charged to one beside its folder: a test's run lies in a folder of its own."""
+    own = None
+    if "tmp_path" in request.fixturenames:
+        own = Path(request.getfixturevalue("tmp_path"))
+    yield
+    if own is not None and (own.parent / "ledger.db").exists():
+        (own.parent / "ledger.db").unlink()
+        pytest.fail("the run of this test lies in tmp_path itself: take tmp_path / 'run'")
 
 
 @pytest.fixture(autouse=True)

@@ -324,8 +324,8 @@ class SharedLedger:
 
     @property
     def identity(self) -> str:
-        """Tells this file from others, wherever it is moved; a copy of it has the same."""
-        return hashlib.sha256(str(self.store.settings["name"]).encode()).hexdigest()
+        """Returns what tells this file from others, wherever it is moved; a copy of it has the same."""
+        return self.store.identity
 
     @property
     def entries(self) -> list[LedgerEntry]:
@@ -603,9 +603,9 @@ class Ledger:
     ) -> bytes:
         """Commits what was drawn, in one transaction with its charge; returns what the ledger has under the key.
 
-        That is `content`, or what was committed under the same key before, by a copy of the run or by another process:
-        the same key gives the same bytes for ever, and nobody may be shown what was drawn before this returns. The key
-        names all that the content is a function of.
+        That is `content`, or what a copy of the run or another process committed under the same key before: a key gives
+        the same bytes for ever. Nobody may be shown what was drawn before this returns. The key names all that the
+        content is a function of.
 
         Parts of one release have keys that begin with `release` and a colon. The first of them is charged with the
         price of all, `event`; the others are entered under that charge. A release that another run drew from the same
@@ -703,6 +703,11 @@ class Ledger:
             for line in self._lines
             if line.key.startswith(prefix)
         }
+
+    def charges_of(self, run: str) -> list[LedgerEntry]:
+        """Returns the charges, as of the last reading, of all releases whose keys begin with the name of a run."""
+        paid_by = {line.under or line.key for line in self._lines if line.key.startswith(run)}
+        return [entry for entry in self._entries if entry.key in paid_by]
 
     def require_charged(self, event: Event, release: str, *, remedy: str) -> None:
         """Raises unless a release, parts of which have keys that begin so, is charged at exactly this price."""

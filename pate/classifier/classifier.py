@@ -41,7 +41,7 @@ from pate.models.sklearn import minds_scale, takes_nan
 from pate.networks.device import one_blas_thread
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
-from pate.run.payment import require_room, seed_name
+from pate.run.charging import require_room, seed_name
 from pate.run.plan_warnings import (
     constant_student_warnings,
     few_records_doubts,

@@ -248,7 +248,8 @@ def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
             releases += releases_of(Path(place))
         except (InvalidValue, OSError):
             num_unreadable += 1
-    return releases, num_unreadable
+    # a release of two runs with one seed, which is the same, counts once
+    return list({release.key: release for release in releases}.values()), num_unreadable
 
 
 def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:

@@ -95,9 +95,11 @@ class RunFolder(EnsembleFolder):
     release_digest = OwnFile("release.sha256")
     sources = OwnFile("sources.json")  # sizes and times of the files that were read
     # what has been spent, and what was drawn for it
-    run_id = OwnFile("run.id")
-    ledger = OwnFile("ledger.db")
-    large_parts = OwnFiles("ledger.db.releases", "*")  # of releases, by their digests
+    run_id = OwnFile("run.id")  # keys of its draws in the ledger, which lies outside of the folder
+    ledger_place = OwnFile("ledger.json")  # where that is
+    # a ledger of this run alone, as earlier versions made one; it is read, and not written
+    own_ledger = OwnFile("ledger.db")
+    own_large_parts = OwnFiles("ledger.db.releases", "*")
     # what may be published under the stated epsilon, and nothing else
     release = OwnFiles(
         "release",
@@ -225,7 +227,7 @@ class RunFolder(EnsembleFolder):
         """
         disk.Manifest.of(self.release, _names(self.release), remedy=_OR_ANEW).write(self.release)
         own = disk.Manifest.of(
-            self.path, [self.ledger.name, self.page.name, *self._released()], remedy=_OR_ANEW
+            self.path, [self.page.name, *self._released()], remedy=_OR_ANEW
         ).sha256
         disk.Manifest(
             1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}

@@ -28,9 +28,9 @@ from pate.run.compatibility import (
     require_suitable,
     require_weighted_groups,
 )
-from pate.run.payment import ReleaseTerms
 from pate.run.places import Places
 from pate.run.progress import Monitor
+from pate.run.release_terms import ReleaseTerms
 from pate.setting_names import TRAIN
 from pate.student import Student
 from pate.teachers import Engine, Voter
@@ -78,8 +78,6 @@ class Plan(ReleaseTerms):
         require_count("num_queries", self.num_queries)
         if self.max_total_epsilon is not None:
             require_positive("max_total_epsilon", self.max_total_epsilon)
-            rule = "a ledger= beside it, the file that all runs on these records are charged to"
-            require(self.ledger is not None, "max_total_epsilon", self.max_total_epsilon, rule)
         _ = self.budget  # refuses what cannot be
 
     @property

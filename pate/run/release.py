@@ -19,7 +19,7 @@ from pate.report import Privacy, PrivacyStatement, format_epsilon, privacy_card
 from pate.report.metrics import micro_f1
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
-from pate.run.payment import Payment
+from pate.run.charging import RunCharge
 from pate.run.places import Places
 from pate.run.progress import Advance
 
@@ -80,10 +80,10 @@ def watched(
     return WatchedSession(record, priced.aggregator.target_hits, progress)
 
 
-def privacy_of(release: Release, payment: Payment) -> Privacy:
+def privacy_of(release: Release, charge: RunCharge) -> Privacy:
     """The price of a release with the parameters that it was made with; all of it may be published."""
-    priced = payment.priced
-    budget = payment.budget
+    priced = charge.priced
+    budget = charge.budget
     session = release if isinstance(release, ChargedRelease) else None
     aggregator = priced.aggregator
     num_teachers = priced.shape.num_teachers
@@ -93,11 +93,11 @@ def privacy_of(release: Release, payment: Payment) -> Privacy:
     if session is not None:
         plain = aggregator.plain_event(replace(priced.shape, num_queries=session.num_asked))
     return Privacy(
-        epsilon=payment.epsilon,
+        epsilon=charge.epsilon,
         delta=budget.delta,
         adjacency=str(release.adjacency),
-        unit=payment.unit.protected_under(release.adjacency),
-        unit_columns=payment.unit.columns,
+        unit=charge.unit.protected_under(release.adjacency),
+        unit_columns=charge.unit.columns,
         accountant=budget.accountant().name,
         won_by=priced.won_by,
         mechanism=type(aggregator).__name__,
@@ -105,7 +105,7 @@ def privacy_of(release: Release, payment: Payment) -> Privacy:
         paper_epsilon=aggregator.paper_epsilon(
             num_queries=release.num_queries, target_delta=budget.delta
         ),
-        noise_seeded=payment.seed is not None,
+        noise_seeded=charge.seed is not None,
         failure_prob=failure_probability(release.event),
         max_gap=None if test is None else test.num_teachers,
         gap_at_50=None if test is None else test.gap_to_pass(0.5),
@@ -138,7 +138,7 @@ def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> Relea
 
 def write_price(
     release: Release,
-    payment: Payment,
+    charge: RunCharge,
     privacy: Privacy,
     places: Places | None,
     *,
@@ -147,12 +147,12 @@ def write_price(
     **told: Any,
 ) -> None:
     """The privacy card, and the same price for programs; `told` is told to the card."""
-    shape = payment.priced.shape
-    folder = payment.folder.release
+    shape = charge.priced.shape
+    folder = charge.folder.release
     data = data if real else f"{data} (synthetic)"
     about: dict[str, Any] = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
     about["num_answered"] = release.num_answered
-    said = () if places is None else places.said(release, payment.budget, num_draws=payment.draws)
+    said = () if places is None else places.said(release, charge.budget, num_draws=charge.num_draws)
     hits = release.num_hits if isinstance(release, ChargedRelease) else None
     card = privacy_card(privacy, dataset=data, **about, num_hits=hits, places=said, **told)
     write_text(folder / "privacy_card.md", card)

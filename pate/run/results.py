@@ -39,8 +39,8 @@ from pate.report.report import (
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import BaselineModels
 from pate.run.bundle.model_card import publish
+from pate.run.charging import RunCharge
 from pate.run.folder import RunFolder
-from pate.run.payment import Payment
 from pate.run.places import Places
 from pate.run.plan_warnings import remedies_of
 from pate.run.release import privacy_of, summary_of, write_price
@@ -73,7 +73,7 @@ class Results:
 
     dataset: Dataset  # the data
     queries: Split  # the public samples that were asked
-    payment: Payment  # what the ledger says of it
+    charge: RunCharge  # in the ledger
     priced: PricedRelease  # with the aggregator as it was used
     votes: VoteSource  # what was asked
     release: Release  # what was released of it
@@ -105,7 +105,7 @@ class Results:
             except UnknownCost as error:
                 left_out["data_dependent"] = str(error)
         return Report(
-            privacy=privacy_of(self.release, self.payment),
+            privacy=privacy_of(self.release, self.charge),
             release=summary_of(self.release, self.queries.labels if data.public_labeled else None),
             teachers=TeacherSummary(
                 num_teachers=shape.num_teachers,
@@ -138,7 +138,7 @@ class Results:
                 if data.preprocessing is None
                 else dict(data.preprocessing.origin) or None,
             ),
-            seed=self.payment.seed,
+            seed=self.charge.seed,
             versions={"pate": VERSION} | {package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
             heading=self.heading,
@@ -158,7 +158,7 @@ class Results:
             self.priced.aggregator,
             self.votes.counts(),
             self.priced.shape,
-            self.payment.budget.delta,
+            self.charge.budget.delta,
             self.release.answered,
         )
 
@@ -243,8 +243,8 @@ class Results:
         if self.dataset.kind != "features" or self.priced.aggregator.single_label:
             return ""
         centered = CenteredVotes(noise_multiplier=1.0)
-        priced = replace(self.priced, epsilon=self.payment.epsilon)
-        if not group_votes_tell_more(priced, self.payment.budget, centered, num_groups=groups):
+        priced = replace(self.priced, epsilon=self.charge.epsilon)
+        if not group_votes_tell_more(priced, self.charge.budget, centered, num_groups=groups):
             return ""
         reason = f"it learns from all {groups:,} private groups"
         return f"experiment=centered_votes would do far better at this price: {reason}."
@@ -261,8 +261,8 @@ class Results:
         points = np.unique(
             np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int)
         )
-        asked = _ASKED.get(self.priced.won_by or "", self.payment.budget.accountant)
-        budget = replace(self.payment.budget, accountant=asked)
+        asked = _ASKED.get(self.priced.won_by or "", self.charge.budget.accountant)
+        budget = replace(self.charge.budget, accountant=asked)
         shapes = [replace(self.priced.shape, num_queries=count) for count in points.tolist()]
         values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
@@ -275,7 +275,7 @@ def write_report(
     dataset: Dataset,
     queries: Split,
     priced: PricedRelease,
-    payment: Payment,
+    charge: RunCharge,
     votes: VoteSource,
     release: Release,
     student: TrainedStudent,
@@ -296,7 +296,7 @@ def write_report(
         dataset: the data; the report has figures of its private records.
         queries: the public samples that were asked.
         priced: the release with the aggregator as it was used.
-        payment: what the ledger holds of it.
+        charge: what the ledger holds of it.
         votes: of the teachers.
         release: what was released of the votes.
         student: learned from the release.
@@ -315,7 +315,7 @@ def write_report(
     results = Results(
         dataset=dataset,
         queries=queries,
-        payment=payment,
+        charge=charge,
         priced=priced,
         votes=votes,
         release=release,
@@ -332,7 +332,7 @@ def write_report(
     write_text(folder.release / "config.yaml", public_settings)
     write_price(
         release,
-        payment,
+        charge,
         report.privacy,
         places,
         name=report.heading.aggregator if report.heading.is_public else None,

@@ -9,6 +9,7 @@ from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, Privac
 from pate.accounting.ledger import Ledger
 from pate.accounting.total import total_epsilon
 from pate.files.disk import read_text
+from pate.run.charging import DrawKeys, LedgerPlace
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue
 
@@ -17,9 +18,10 @@ _NAME = 32  # hexadecimal digits of a run's name, with which its charges' keys b
 
 @dataclass(frozen=True)
 class PaidRelease:
-    """A release that a run's own ledger holds: drawn and paid for, whether the run finished or not."""
+    """A release that a run's ledger holds: drawn and paid for, whether the run finished or not."""
 
-    run: str  # the run's name
+    key: str  # of its charge
+    run: str  # the name of the run that drew it
     data: str  # the digest of the private records
     event: Event
     adjacency: Adjacency
@@ -27,15 +29,6 @@ class PaidRelease:
     unit: PrivacyUnit | None  # None where the ledger does not say it, as those of earlier versions
     noise: str  # names the seed of the noise; empty for noise that nothing repeats
     accountant: Callable[[], Accountant]
-
-    def adds_up_with(self, other: "PaidRelease") -> bool:
-        """Returns whether both prices are for the same records, adjacency, delta and unit."""
-        same_change = (self.data, self.adjacency, self.unit) == (
-            other.data,
-            other.adjacency,
-            other.unit,
-        )
-        return same_change and self.target_delta == other.target_delta
 
     def shares_noise_with(self, other: "PaidRelease") -> bool:
         """Returns whether both drew their noise from one source, of whichever records they are.
@@ -64,19 +57,22 @@ class Total:
 
 
 def releases_of(folder: Path) -> list[PaidRelease]:
-    """Returns the releases that a run paid for in its own ledger; none where there is no run or no ledger.
+    """Returns the releases that a run paid for in its ledger; none where there is no run or no ledger.
 
     Raises `InvalidValue` or `OSError` for files that cannot be read.
     """
     run = RunFolder(folder)
-    if not run.ledger.is_file() or not run.private_digest.is_file():
+    place = LedgerPlace.read(run)
+    path = run.own_ledger if place is None else place.path
+    if not path.is_file() or not run.private_digest.is_file():
         return []
     data = read_text(
         run.private_digest, rule="the digest of the private records", remedy="none"
     ).strip()
-    ledger = Ledger.stored(run.ledger, data=data)
+    ledger = Ledger.stored(path, data=data)
     return [
         PaidRelease(
+            key=entry.key,
             run=entry.key[:_NAME],
             data=data,
             event=entry.event,
@@ -86,7 +82,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             noise=entry.noise,
             accountant=ledger.accountant,
         )
-        for entry in ledger.entries
+        for entry in ledger.charges_of(DrawKeys.read(run).run)
     ]
 
 

@@ -20,9 +20,9 @@ from pate.report import Report
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import has_all_records_model, train_baselines
 from pate.run.budget_classes import budget_class_remarks, record_weights, repeat_records
+from pate.run.charging import RunCharge, require_entered
 from pate.run.ensemble import Ensemble, deal, training_progress
 from pate.run.folder import RunFolder
-from pate.run.payment import Payment, require_entered
 from pate.run.plan import Plan, price
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings
 from pate.run.progress import Monitor
@@ -62,9 +62,9 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         plan = plan.for_dataset(dataset, monitor)
         priced = price(plan, dataset, monitor)
         num_teachers = priced.shape.num_teachers
-        payment = Payment(
-            priced,
+        charge = RunCharge.open(
             plan,
+            priced,
             folder,
             data=dataset.private_digest(),
             unit=plan.unit(dataset),
@@ -83,7 +83,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         doubts = map(TRAIN.doubt_line, priced.doubts)
         for line in (*budget_class_remarks(dataset, priced), *doubts, *warnings):
             monitor.say(line)
-        payment.begin(monitor, redraw=plan.redraw)
+        charge.begin(monitor, redraw=plan.redraw)
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)
         models = KeptModels(folder.models)
 
@@ -119,10 +119,11 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 plan.student, queries.inputs, seed, never_empty=priced.aggregator.never_empty
             )
             aggregator = priced.aggregator.with_prior(prior)
+            record = charge.record()
             with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
-                record = watched(payment, priced, advance, events)
-                release = aggregator.release(votes, streams.generator("noise"), record)
-            payment.save(release, ensemble.public_names, monitor)
+                watched_record = watched(record, priced, advance, events)
+                release = aggregator.release(votes, streams.generator("noise"), watched_record)
+            charge.publish(release, ensemble.public_names, monitor)
 
             # 4. The student learns from the release and public samples: it costs nothing more, and may be published.
             pool = dataset.public.inputs[priced.shape.num_queries :]
@@ -146,7 +147,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             # 5. For the owner alone: baselines, the attack on the student and the report see private records, and no
             #    epsilon covers them. `dataset`, `votes` and `baselines` are read for the last time in `write_report`;
             #    with the end of this function no object holds a private record. The files outside of `release/` stay.
-            majority = priced.aggregator.noiseless_from(votes, payment)
+            majority = priced.aggregator.noiseless_from(votes, record)
             baselines = train_baselines(
                 students,
                 dataset,
@@ -155,7 +156,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 all_records=plan.all_records,
                 all_records_folder=folder.all_records_model,
             )
-            payment.require_paid()
+            charge.require_paid()
             with monitor.stage("measuring what the student tells of its members"):
                 attack = membership(student.model, training_set, dataset, seed=seed)
             with monitor.stage("writing the report"):
@@ -164,7 +165,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                     dataset=dataset,
                     queries=queries,
                     priced=priced,
-                    payment=payment,
+                    charge=charge,
                     votes=votes,
                     release=release,
                     student=student,
@@ -185,8 +186,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 def _finished_report(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     """Reads the report of a finished run; raises where its files, its data or its charge are not as it left them."""
     folder.require_manifest()
-    if plan.ledger is not None:
-        require_entered(plan.ledger, folder)
+    require_entered(plan.ledger, folder)
     require_same_data(folder, plan.settings, plan.load_dataset, monitor)
     monitor.say(
         f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again"

@@ -46,11 +46,16 @@ def small_dataset() -> Dataset:
     return dealt(inputs, labels, 960, 1100, 1400, name="small", kind="features", label_names=names)
 
 
+def ledger_of(folder: Path) -> Path:
+    """Returns the ledger of a run that names none: of all runs in the folder that its own lies in."""
+    return folder.parent / "ledger.db"
+
+
 def charges(folder: Path) -> list[dict[str, Any]]:
-    """What a run's ledger holds of each charge, beside its moment, its process and its folder."""
-    if not (folder / "ledger.db").exists():
+    """What the ledger of a run holds of each charge, beside its moment, its process and its folder."""
+    if not ledger_of(folder).exists():
         return []
-    entries = Ledger.stored(folder / "ledger.db").entries
+    entries = Ledger.stored(ledger_of(folder)).entries
     return [
         {
             "event": event_to_json(each.event),
@@ -63,7 +68,7 @@ def charges(folder: Path) -> list[dict[str, Any]]:
 
 
 def parts(folder: Path) -> list[str]:
-    return [key.partition(":")[2] for key in Ledger.stored(folder / "ledger.db").keys]
+    return [key.partition(":")[2] for key in Ledger.stored(ledger_of(folder)).keys]
 
 
 class SilentMonitor(Monitor):

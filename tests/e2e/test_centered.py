@@ -141,8 +141,9 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
             num_teachers=60,
             target_epsilon=8.0,
         )
-        ended[rounds] = train(plan, tmp_path / str(rounds))
-    assert charges(tmp_path / "1")[-1]["epsilon"] == charges(tmp_path / "2")[-1]["epsilon"]
+        ended[rounds] = train(plan, tmp_path / str(rounds) / "run")
+    first, second = (charges(tmp_path / name / "run") for name in "12")
+    assert first[-1]["epsilon"] == second[-1]["epsilon"]
     assert ended[2].student.mean_average_precision > ended[1].student.mean_average_precision + 0.02
     assert ended[2].teachers.mean_accuracy is not None
 
@@ -209,7 +210,7 @@ def test_each_budget_class_is_told_its_epsilon_and_the_ledger_charges_the_larges
     }
     for card in ("privacy_card.md", "README.md"):
         assert "cautious 0.5" in (release / card).read_text()
-    assert "cautious 0.5" in Ledger.stored(tmp_path / "run" / "ledger.db").entries[0].description
+    assert "cautious 0.5" in Ledger.stored(tmp_path / "all.db").entries[0].description
     assert Report.read(tmp_path / "run" / "report.json").privacy.classes == epsilons
 
 

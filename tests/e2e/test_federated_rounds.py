@@ -76,7 +76,8 @@ def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_pa
     kernel = rounds_plan(teacher=KernelTeacher())
     made, exchange = rounds_in(tmp_path / "kernel", kernel)
     made.run(exchange)
-    assert released(tmp_path / "kernel" / "release") == release_of(kernel, tmp_path / "train")
+    train = tmp_path / "whole" / "train"
+    assert released(tmp_path / "kernel" / "release") == release_of(kernel, train)
 
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(
     assert (
         charges(tmp_path / "release")[0]["epsilon"]
         == charges(whole)[0]["epsilon"]
-        == terms.privacy.epsilon
+        <= terms.privacy.epsilon
     )
     assert terms.num_teachers == 24
 

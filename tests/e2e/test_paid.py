@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
+from pate.accounting import Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import (
     BoundaryTopK,
     CenteredVotes,
@@ -22,6 +22,8 @@ from pate.aggregators import (
     Release,
     ReleaseRecord,
 )
+from pate.run.charging import LedgerPlace
+from pate.run.folder import RunFolder
 from pate.run.plan import Plan
 from pate.run.train import train
 from pate.store import Store
@@ -34,6 +36,7 @@ from tests.e2e.small_run import (
     NUM_QUERIES,
     NUM_TEACHERS,
     SilentMonitor,
+    ledger_of,
     refuse,
     release_of,
     released,
@@ -79,12 +82,27 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return request.param, folder, train(plan_of(request.param), folder).privacy.epsilon
 
 
-def unfinished(folder: Path, to: Path) -> Path:
-    """A copy of a finished run that was stopped before its report."""
+def without_report(folder: Path, to: Path) -> Path:
+    """Copies a finished run as if it had been stopped before its report; returns the copy's folder."""
     shutil.copytree(folder, to)
     for name in ("report.json", "report.html", "manifest.json"):
         (to / name).unlink()
     return to
+
+
+def unfinished(folder: Path, to: Path) -> Path:
+    """Copies a finished run as if it had been stopped before its report, and its ledger, to which it is charged."""
+    without_report(folder, to)
+    shutil.copy(ledger_of(folder), ledger_of(to))
+    place = LedgerPlace.read(RunFolder(to))
+    assert place is not None
+    replace(place, path=ledger_of(to)).write(RunFolder(to))
+    return to
+
+
+def account_of(folder: Path) -> Ledger:
+    """Returns the account of the small data set in the ledger of a run."""
+    return Ledger.stored(ledger_of(folder), data=DIGEST)
 
 
 def charges(ledger: Path) -> int:
@@ -119,13 +137,14 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
     patch.setattr(Store, "commit", committing)
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("name", RUNS)
 def test_a_kill_at_any_commit_leaves_both_or_neither(
-    name: str, committed: bool, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, committed: bool, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_of(name, ledger=tmp_path / "all.db" if shared else None)
+    path = tmp_path / ("all.db" if named else "ledger.db")
+    plan = plan_of(name, ledger=path if named else None)
     folder = tmp_path / "run"
     kept: dict[str, bytes] = {}
     for _ in range(20):
@@ -137,7 +156,7 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
                 pass
             except KeyboardInterrupt:
                 break
-        ledger = Ledger.stored(folder / "ledger.db", data=DIGEST)
+        ledger = Ledger.stored(path, data=DIGEST)
         assert len(ledger.entries) <= 1
         for key, content in kept.items():
             assert ledger.read(key) == content, "what was committed is never drawn again"
@@ -148,11 +167,11 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
     else:
         pytest.fail("twenty kills were not enough")
     report = train(plan, folder)
-    ledger = Ledger.stored(folder / "ledger.db", data=DIGEST)
+    ledger = Ledger.stored(path, data=DIGEST)
     assert len(ledger.entries) == 1
     assert report.privacy.epsilon >= ledger.epsilon
     assert all(ledger.read(key) == content for key, content in kept.items())
-    assert not shared or charges(tmp_path / "all.db") == 1
+    assert not list(folder.rglob("*.db")), "it has no ledger of its own"
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -183,9 +202,7 @@ def test_nothing_is_told_before_it_is_committed(
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, 1, committed=False)
         train(plan_of("session"), folder, monitor)
-    rounds = [
-        key for key in Ledger.stored(folder / "ledger.db", data=DIGEST).keys if ":round-" in key
-    ]
+    rounds = [key for key in account_of(folder).keys if ":round-" in key]
     assert len([note for note in monitor.notes if note]) == len(rounds) == 1
 
 
@@ -196,16 +213,19 @@ def test_a_round_is_released_around_one_sum_only(
 
     The same noise around two sums would give away their difference, without any noise.
     """
-    folder = tmp_path / "here"
+    folder = tmp_path / "here" / "run"
+    there = tmp_path / "there" / "run"
     plan = plan_of("rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, 1, committed=True)
         train(plan, folder)
-    there = shutil.copytree(folder, tmp_path / "there")
-    for each in (folder, there):
-        train(plan, each)
-    ledgers = [Ledger.stored(each / "ledger.db", data=DIGEST) for each in (folder, there)]
-    first, second = ({key: ledger.read(key) for key in ledger.keys} for ledger in ledgers)
+    shutil.copytree(folder.parent, there.parent)
+    train(plan, folder)
+    train(replace(plan, ledger=ledger_of(there)), there)
+    first, second = (
+        {key: account_of(each).read(key) for key in account_of(each).keys}
+        for each in (folder, there)
+    )
     same = [key for key in first if first[key] == second[key]]
     assert len(same) == 2, (
         "what was committed before the copy; after it both draw noise of their own"
@@ -226,7 +246,7 @@ def test_copies_are_one_release_in_one_ledger_and_those_that_draw_again_are_char
     assert released(tmp_path / "a") == released(tmp_path / "b")
     assert charges(ledger) == 1
     for each in "cd":
-        folder = unfinished(tmp_path / "a", tmp_path / each)
+        folder = without_report(tmp_path / "a", tmp_path / each)
         shutil.rmtree(folder / "release")
         train(replace(plan, redraw=True), folder)
     assert len({released(tmp_path / each) for each in "acd"}) == 3
@@ -234,19 +254,21 @@ def test_copies_are_one_release_in_one_ledger_and_those_that_draw_again_are_char
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_copies_that_drew_before_they_had_a_ledger_are_charged_each(
+def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     name: str, tmp_path: Path
 ) -> None:
-    plan = plan_of(name)
-    stopped(plan, tmp_path / "a", "releasing labels")
+    stopped(plan_of(name), tmp_path / "a" / "run", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    for each in "ab":
-        release_of(plan, tmp_path / each)
-    assert released(tmp_path / "a") != released(tmp_path / "b")
-    for each in "abab":
-        train(replace(plan, ledger=tmp_path / "all.db"), tmp_path / each)
-        (tmp_path / each / "report.json").unlink()
+    folders = [tmp_path / each / "run" for each in "ab"]
+    for folder in folders:
+        release_of(plan_of(name, ledger=ledger_of(folder)), folder)
+    drawn = [released(folder) for folder in folders]
+    assert drawn[0] != drawn[1]
+    for folder in (*folders, *folders):
+        train(plan_of(name, ledger=tmp_path / "all.db"), folder)
+        (folder / "report.json").unlink()
     assert charges(tmp_path / "all.db") == 2
+    assert [released(folder) for folder in folders] == drawn
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -257,36 +279,39 @@ def test_a_release_there_or_gone_is_written_again_for_free(
     folder = unfinished(whole, tmp_path / "copy")
     if lost:
         shutil.rmtree(folder / "release")
-    assert train(plan_of(name), folder).privacy.epsilon == epsilon
+    plan = plan_of(name)
+    assert train(plan, folder).privacy.epsilon == epsilon
     assert contents(folder / "release") == contents(whole / "release")
-    assert (folder / "ledger.db").read_bytes() == (whole / "ledger.db").read_bytes()
+    assert ledger_of(folder).read_bytes() == ledger_of(whole).read_bytes()
 
 
 def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: Path) -> None:
     name, whole, epsilon = run
     folder = unfinished(whole, tmp_path / "copy")
-    once = (folder / "ledger.db").read_bytes()
+    ledger = ledger_of(folder)
+    once = ledger.read_bytes()
     plan = plan_of(name, redraw=True)
+    later = replace(plan, redraw=False)
     shutil.rmtree(folder / "release")
     asked = stopped(plan, folder, "releasing labels")
-    drawn = stopped(plan_of(name), folder, "training the student")  # which was asked for once
+    drawn = stopped(later, folder, "training the student")  # which was asked for once
     assert released(folder) != released(whole), "the noise is fresh"
     assert any("redraw=true" in line for line in (*asked.lines, *drawn.lines))
-    report = train(plan_of(name), folder)
+    report = train(later, folder)
     if name == "labels":
         event = plan.aggregator.event_for(
             num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
         )
         assert report.privacy.epsilon == RdpAccountant().compose(event, 2).get_epsilon(1e-5)
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
-    assert charges(folder / "ledger.db") == 2
+    assert charges(ledger) == 2
     assert train(plan, folder).privacy == report.privacy, (
         "a release that is there is not drawn again"
     )
-    twice = unfinished(folder, tmp_path / "twice")
-    (twice / "ledger.db").write_bytes(once)
+    twice = without_report(folder, tmp_path / "twice")
+    ledger.write_bytes(once)
     refuse(
-        plan_of(name),
+        later,
         twice,
         r"^ledger=\S+ledger\.db: expected the one that \S+release\.npz came from",
     )
@@ -300,12 +325,12 @@ def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path:
         (tmp_path / "b" / name).unlink()
     assert train(plan, tmp_path / "b").privacy == report.privacy
     assert released(tmp_path / "a") == released(tmp_path / "b")
-    assert charges(tmp_path / "b" / "ledger.db") == 1
+    assert charges(tmp_path / "ledger.db") == 1, "they are one release"
 
 
 def changed(statement: str) -> Callable[[Path, str], None]:
     def damage(folder: Path, name: str) -> None:
-        db = sqlite3.connect(folder / "ledger.db")
+        db = sqlite3.connect(ledger_of(folder))
         for trigger in ("charges_stay", "charges_are"):
             db.execute(f"DROP TRIGGER {trigger}")
         db.execute(statement)
@@ -315,43 +340,36 @@ def changed(statement: str) -> Callable[[Path, str], None]:
     return damage
 
 
-def charged_more(folder: Path, name: str) -> None:
-    Ledger(folder / "ledger.db", target_delta=1e-5, accountant=RdpAccountant, data=DIGEST).charge(
-        GaussianEvent(50.0), adjacency="replace_one", key="foreign"
-    )
-
-
 def exchanged(**changes: Any) -> Callable[[Path, str], None]:
     """The ledger of another run, whole and sound in itself."""
 
     def damage(folder: Path, name: str) -> None:
-        other = folder.parent / "other"
+        other = folder.parent / "other" / "run"
         release_of(plan_of(name, **changes), other)
-        shutil.copy(other / "ledger.db", folder / "ledger.db")
+        shutil.copy(ledger_of(other), ledger_of(folder))
 
     return damage
 
 
 def flipped(folder: Path, name: str) -> None:
-    content = bytearray((folder / "ledger.db").read_bytes())
+    content = bytearray((ledger_of(folder)).read_bytes())
     place = content.rfind(b"noise_multiplier")
     place = place if place > 0 else content.rfind(b"Event")
     content[place] ^= 1
-    (folder / "ledger.db").write_bytes(bytes(content))
+    (ledger_of(folder)).write_bytes(bytes(content))
 
 
 CHEAPER = json.dumps({"kind": "GaussianEvent", "noise_multiplier": 1000.0})
 DAMAGES: dict[str, Callable[[Path, str], None]] = {
-    "gone": lambda folder, _: (folder / "ledger.db").unlink(),
-    "emptied": lambda folder, _: (folder / "ledger.db").write_bytes(b""),
-    "cut off": lambda folder, _: os.truncate(folder / "ledger.db", 6000),
-    "of text": lambda folder, _: (folder / "ledger.db").write_text("charges\n" * 1000) and None,
+    "gone": lambda folder, _: (ledger_of(folder)).unlink(),
+    "emptied": lambda folder, _: (ledger_of(folder)).write_bytes(b""),
+    "cut off": lambda folder, _: os.truncate(ledger_of(folder), 6000),
+    "of text": lambda folder, _: (ledger_of(folder)).write_text("charges\n" * 1000) and None,
     "one bit": flipped,
     "a charge removed": changed("DELETE FROM line"),
     "all removed, and the head set back": changed("DELETE FROM line WHERE number > 0"),
     "a price edited": changed(f"UPDATE line SET event = '{CHEAPER}' WHERE event != ''"),
     "a release exchanged": changed("UPDATE line SET release = x'00'"),
-    "charged for something else": charged_more,
     "of another run": exchanged(target_epsilon=2.0),
     "of the same run with another seed": exchanged(seed=8),
 }
@@ -364,7 +382,7 @@ def test_a_run_goes_on_with_no_ledger_but_its_own(run: Run, damage: str, tmp_pat
     folder = unfinished(whole, tmp_path / "copy")
     DAMAGES[damage](folder, name)
     before = contents(folder / "release")
-    refuse(plan_of(name), folder, r"^ledger=\S+/copy/ledger\.db.*: expected [^\n]+$")
+    refuse(plan_of(name), folder, r"^ledger=\S+/ledger\.db.*: expected [^\n]+$")
     assert not (folder / "report.json").exists()
     assert not (folder / "report.html").exists()
     assert contents(folder / "release") == before
@@ -406,12 +424,13 @@ class Unpaid(GaussianVotes):
 
 
 def test_an_aggregator_that_draws_past_the_ledger_releases_nothing(tmp_path: Path) -> None:
-    refuse(small_plan(aggregator=Unpaid(noise_std=20.0)), tmp_path, r"^aggregator=Unpaid: expected")
-    assert not (tmp_path / "release" / "release.npz").exists()
+    folder = tmp_path / "run"
+    refuse(small_plan(aggregator=Unpaid(noise_std=20.0)), folder, r"^aggregator=Unpaid: expected")
+    assert not (folder / "release" / "release.npz").exists()
 
 
 def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: Path) -> None:
     plan = small_plan(aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
-    stopped(plan, tmp_path, "releasing")
+    stopped(plan, tmp_path / "run", "releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
-    refuse(other, tmp_path, r"release=.*expected the release that this run began with")
+    refuse(other, tmp_path / "run", r"release=.*expected the release that this run began with")

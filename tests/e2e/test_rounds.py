@@ -21,6 +21,7 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
     charges,
+    ledger_of,
     released,
     small_plan,
 )
@@ -54,7 +55,7 @@ def plan_of(name: str, **changes: Any) -> Plan:
 
 
 def rounds_of(folder: Path) -> list[Round]:
-    ledger = Ledger.stored(folder / "ledger.db")
+    ledger = Ledger.stored(ledger_of(folder))
     return [
         Round(**np.load(io.BytesIO(ledger.read(key) or b"")))
         for key in ledger.keys
@@ -124,14 +125,15 @@ def test_progress_and_tensorboard_tell_hits_and_epsilon_of_each_round(finished: 
 def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     finished: Finished, tmp_path: Path
 ) -> None:
+    own = tmp_path / "run"
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
-        train(plan_of(name), tmp_path, StopAfter())
-    assert len(rounds_of(tmp_path)) == ROUNDS
-    assert not (tmp_path / "release" / "release.npz").exists()
-    train(plan_of(name), tmp_path)
-    assert released(tmp_path) == released(folder)
-    assert charges(tmp_path) == charges(folder)
+        train(plan_of(name), own, StopAfter())
+    assert len(rounds_of(own)) == ROUNDS
+    assert not (own / "release" / "release.npz").exists()
+    train(plan_of(name), own)
+    assert released(own) == released(folder)
+    assert charges(own) == charges(folder)
 
 
 def test_a_student_expects_nothing_before_anything_was_answered() -> None:

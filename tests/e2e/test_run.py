@@ -33,6 +33,7 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
     charges,
+    ledger_of,
     refuse,
     released,
     small_dataset,
@@ -98,7 +99,7 @@ def test_report_has_every_key_of_the_design_and_the_epsilon_of_ledger_and_event(
         num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
     )
     assert report["privacy"]["epsilon"] == RdpAccountant().compose(event).get_epsilon(1e-5)
-    assert [entry.event for entry in Ledger.stored(finished / "ledger.db").entries] == [event]
+    assert [entry.event for entry in Ledger.stored(ledger_of(finished)).entries] == [event]
 
 
 def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) 
 
 
 def test_finished_run_is_shown_again_costs_nothing_and_is_no_other_runs(finished: Path) -> None:
-    before = (finished / "ledger.db").read_bytes()
+    before = ledger_of(finished).read_bytes()
     monitor = SilentMonitor()
     report = train(small_plan(), finished, monitor)
     assert monitor.stages == []
@@ -184,7 +185,7 @@ def test_finished_run_is_shown_again_costs_nothing_and_is_no_other_runs(finished
         f"output_dir={finished}: this run is finished; nothing was trained, drawn or spent again"
     ]
     assert report.privacy.num_queries == NUM_QUERIES
-    assert (finished / "ledger.db").read_bytes() == before
+    assert ledger_of(finished).read_bytes() == before
     with pytest.raises(
         InvalidValue, match=r"output_dir=.*: expected a new folder or this run's own.*name=small"
     ):
@@ -195,11 +196,12 @@ def test_finished_run_is_shown_again_costs_nothing_and_is_no_other_runs(finished
 def test_interrupted_run_ends_with_the_same_release(
     finished: Path, tmp_path: Path, stage: str
 ) -> None:
-    stopped(small_plan(), tmp_path, stage)
-    assert not (tmp_path / "report.json").exists()
-    train(small_plan(), tmp_path)
-    assert released(tmp_path) == released(finished)
-    assert charges(tmp_path) == charges(finished)
+    folder = tmp_path / "run"
+    stopped(small_plan(), folder, stage)
+    assert not (folder / "report.json").exists()
+    train(small_plan(), folder)
+    assert released(folder) == released(finished)
+    assert charges(folder) == charges(finished)
 
 
 def test_a_name_is_not_yet_the_object() -> None:
@@ -224,24 +226,25 @@ def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
     data = small_dataset()
     labels = data.private.labels.copy()
     labels[0] ^= True
     other = replace(data, private=replace(data.private, labels=labels))
-    stopped(small_plan(), tmp_path, "casting")
+    stopped(small_plan(), folder, "casting")
     refuse(
         small_plan(load_dataset=lambda: other),
-        tmp_path,
+        folder,
         r"data=\w+: expected the data that this run began with",
     )
 
     class Nested(SilentMonitor):
         def stage(self, name: str, total: int | None = None):
-            train(small_plan(), tmp_path)
+            train(small_plan(), folder)
             raise AssertionError("the folder was not locked")
 
     with pytest.raises(InvalidValue, match="expected a folder that no other run works on"):
-        train(small_plan(), tmp_path, Nested())
+        train(small_plan(), folder, Nested())
 
 
 def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -261,7 +264,8 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_budget_stops_the_queries(tmp_path: Path) -> None:
-    report = train(small_plan(max_epsilon=30.0), tmp_path)
+    folder = tmp_path / "run"
+    report = train(small_plan(max_epsilon=30.0), folder)
     assert 0 < report.privacy.num_queries < NUM_QUERIES
     assert report.privacy.epsilon <= 30.0
     one_more = small_plan().aggregator.event_for(
@@ -271,15 +275,17 @@ def test_budget_stops_the_queries(tmp_path: Path) -> None:
 
 
 def test_a_smaller_pool_is_asked_whole_where_nobody_named_a_number(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
     def published(_: object, *, num_queries: int | None = None) -> str:
         return f"num_queries: {num_queries}\n"
 
     # and the folder stays free for a better plan
     with pytest.raises(InvalidValue, match="num_queries=1000"):
-        train(small_plan(num_queries=1000, settings={"name": "wrong"}), tmp_path)
+        train(small_plan(num_queries=1000, settings={"name": "wrong"}), folder)
     plan = small_plan(num_queries=600, fewer_queries=True, public_settings=published)
-    assert train(plan, tmp_path).privacy.num_queries == 140
-    assert (tmp_path / "release" / "config.yaml").read_text() == "num_queries: 140\n"
+    assert train(plan, folder).privacy.num_queries == 140
+    assert (folder / "release" / "config.yaml").read_text() == "num_queries: 140\n"
     assert plan.for_dataset(small_dataset(), SilentMonitor()).num_queries == 140
     assert (
         replace(plan, num_queries=140).for_dataset(small_dataset(), SilentMonitor()).num_queries
@@ -308,7 +314,8 @@ def test_nothing_is_spent_before_a_refusal(message: str, tmp_path: Path) -> None
 
 
 def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:
-    report = train(small_plan(target_epsilon=0.01), tmp_path)
+    folder = tmp_path / "run"
+    report = train(small_plan(target_epsilon=0.01), folder)
     assert report.release.num_answered == 0
     assert report.release.label_accuracy is None
     assert report.student is not None

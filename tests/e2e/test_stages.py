@@ -42,7 +42,9 @@ def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
     votes: Votes, tmp_path: Path
 ) -> None:
     """All of what is published is what a run publishes."""
-    train(replace(PLAN, public_settings=lambda _: "name: small\n"), tmp_path / "whole")
+    ledger = tmp_path / "of_whole.db"  # one seed draws once in a ledger
+    changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)
+    train(changed, tmp_path / "whole")
     plan = release_plan(PLAN, public_settings=lambda *_, **__: "name: small\n")
     release(plan, votes["bits"], tmp_path / "apart")
     before = contents(tmp_path / "apart")
@@ -137,9 +139,7 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
         ours(folder)
         results.append(released(folder))
         assert before in (None, results[-1])
-        assert (
-            len(charges(folder)) == len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
-        )
+        assert len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
         student(plan, folder)
         assert not (folder / "release" / "terms.json").exists()
     assert len(results) > 8
@@ -165,7 +165,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     votes: Votes, tmp_path: Path
 ) -> None:
     plan = replace(PLAN, target_epsilon=5.0)
-    ledger = tmp_path / "ledger.db"
+    ledger = tmp_path / "all.db"
     others = tmp_path / "others.db"
     release(release_plan(plan), votes["bits"], tmp_path / "first")
     for _ in range(2):  # the first call charges the ledger for what is finished
@@ -175,7 +175,9 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
             tmp_path / "first",
         )
     other = release_plan(plan, ledger=ledger, max_total_epsilon=6.0, seed=7)
-    with pytest.raises(InvalidValue, match=r"max_total_epsilon=6: expected room for this release"):
+    with pytest.raises(
+        InvalidValue, match=r"max_total_epsilon=6.*: expected room for this release"
+    ):
         release(other, votes["bits"][:3], tmp_path / "second")  # some of the holders
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
     account = SharedLedger(others, target_delta=1e-5, accountant=RdpAccountant).account("others")
@@ -190,16 +192,17 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
 
 def test_a_folder_of_other_votes_is_refused(votes: Votes, tmp_path: Path) -> None:
     plan = replace(PLAN, target_epsilon=None)
-    release(release_plan(plan), votes["bits"][:2], tmp_path)
+    folder = tmp_path / "release"
+    release(release_plan(plan), votes["bits"][:2], folder)
     with pytest.raises(
         InvalidValue,
         match=r"(data|release)=another: expected the (data|release) that this run began",
     ):
-        release(release_plan(plan), votes["bits"], tmp_path)
+        release(release_plan(plan), votes["bits"], folder)
     with pytest.raises(InvalidValue, match=r"data=another: expected the data that this run began"):
-        release(release_plan(plan), votes["bits"][2:], tmp_path)
+        release(release_plan(plan), votes["bits"][2:], folder)
     assert Ledger.stored(tmp_path / "ledger.db").epsilon > 0
-    assert len(charges(tmp_path)) == 1
+    assert len(charges(folder)) == 1
 
 
 def test_what_stages_cannot_do_is_refused_before_anything_is_read(

@@ -9,22 +9,22 @@ import pytest
 
 from pate.accounting import (
     AutoAccountant,
-    BoundedRangeEvent,
     ExactAccountant,
-    GaussianEvent,
     Ledger,
     PrivacyUnit,
-    PureDpEvent,
     RdpAccountant,
-    SelfComposedEvent,
     SharedLedger,
 )
 from pate.aggregators import GaussianVotes
 from pate.pricing.quote import charges_of, ledgers_in
 from pate.report import format_epsilon
-from pate.run.payment import epsilon_of_all
+from pate.run.charging import LedgerPlace
+from pate.run.folder import RunFolder
 from pate.run.plan import Plan
+from pate.run.totals import releases_of, totals_of
 from pate.run.train import train
+from pate.student import LinearStudent
+from pate.teachers import LinearTeacher
 from pate.validation import InvalidValue, rounded_up
 from tests.e2e.small_run import (
     NUM_LABELS,
@@ -63,7 +63,7 @@ def account(path: Path, **terms: Any) -> Ledger:
 def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path: Path) -> None:
     ledger = tmp_path / "budget" / "ledger.db"
     first = stopped(plan_of(ledger), tmp_path / "a", "training the student")
-    assert not any("earlier" in line or "beside" in line for line in first.lines)
+    assert not any("earlier" in line for line in first.lines)
     second = stopped(plan_of(ledger), tmp_path / "b", "training the student")
     each, both = (format_epsilon(epsilon_of(count)) for count in (1, 2))
     terms = (
@@ -74,9 +74,7 @@ def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path
         f"ledger={ledger}: all 2 releases of these records cost epsilon {both} {terms}, "
         "if all prices were fixed beforehand",
     ]
-    assert not any("beside" in line for line in second.lines), "the ledger knows of that one"
     assert account(ledger).epsilon == epsilon_of(2)
-    assert Ledger.stored(tmp_path / "a" / "ledger.db").epsilon == epsilon_of(1)
 
 
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
@@ -94,7 +92,6 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     assert "training teachers" not in monitor.stages
     assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
-    assert not (tmp_path / "b" / "ledger.db").exists()
     refuse(
         replace(plan, max_total_epsilon=2 * cap),
         tmp_path / "c",
@@ -116,7 +113,6 @@ def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(ledger: Path, tmp_
         train(plan_of(ledger), tmp_path / "run", Slow())
     assert [entry.key for entry in other.entries] == ["another run"]
     assert not (tmp_path / "run" / "release").exists()
-    assert not Ledger.stored(tmp_path / "run" / "ledger.db").entries
 
 
 PATIENT = PrivacyUnit.of_column("mrn")
@@ -171,22 +167,68 @@ def test_charges_of_earlier_versions_are_counted_for_the_unit_of_the_run_which_i
     assert first.endswith(assumed) and last.endswith(assumed)
 
 
-def test_folders_beside_that_protect_another_unit_are_not_added_up(tmp_path: Path) -> None:
-    for name, unit in (("a", PATIENT), ("b", VISIT)):
-        release_of(plan_of(None, load_dataset=protecting(unit)), tmp_path / name)
-    third = stopped(
-        plan_of(None, load_dataset=protecting(PATIENT)), tmp_path / "c", "training the student"
+def test_runs_beside_each_other_add_up_by_themselves(tmp_path: Path) -> None:
+    """Each may have an accountant of its own: that of the ledger, which nobody named, counts the total."""
+    release_of(plan_of(None), tmp_path / "a")
+    stopped(plan_of(None), tmp_path / "b", "training teachers")  # which released nothing
+    lines = stopped(
+        plan_of(None, accountant=ExactAccountant), tmp_path / "c", "training the student"
+    ).lines
+    one, both = (
+        format_epsilon(AutoAccountant().compose(EVENT, count).get_epsilon(1e-5)) for count in (1, 2)
     )
-    both = format_epsilon(AutoAccountant().compose(EVENT, 2).get_epsilon(1e-5))
-    (added, left_out) = [line for line in third.lines if "beside this one" in line]
-    assert added.startswith(
-        "output_dir: 1 other run beside this one released something of these records"
+    earlier, total = [line for line in lines if line.startswith(f"ledger={tmp_path}/ledger.db: ")]
+    assert f"1 earlier release of these records, together epsilon {one} at delta" in earlier
+    assert f"all 2 releases of these records cost epsilon {both} at delta" in total
+    assert earlier.endswith(", by accountant=auto") and total.endswith(", by accountant=auto")
+    assert not list(tmp_path.glob("*/ledger.db"))
+    other = tmp_path / "elsewhere" / "d"
+    assert "this first release" in stopped(plan_of(None), other, "training the student").lines[-1]
+    for changes, rule in (
+        ({"target_delta": 1e-4}, r"^target_delta=0\.0001: expected 1e-05, as ledger="),
+        ({"aggregator": replace(NOISE, adjacency="add_remove")}, r"^adjacency=add_remove: expect"),
+        ({"load_dataset": protecting(VISIT)}, r"^unit=one row: expected one group of records"),
+    ):
+        refuse(plan_of(None, **changes), tmp_path / "e", rule)
+        assert not (tmp_path / "e").exists()
+    assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 2
+
+
+def test_a_run_stays_with_the_ledger_that_it_began_with_wherever_both_are_moved(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "a" / "run"
+    stopped(plan_of(None), folder, "training teachers")
+    moved = tmp_path / "b" / "run"
+    moved.parent.mkdir()
+    folder.rename(moved)
+    release_of(plan_of(None), moved)
+    assert len(SharedLedger.stored(tmp_path / "a" / "ledger.db").entries) == 1
+    (tmp_path / "a").rename(tmp_path / "c")
+    moved.rename(tmp_path / "c" / "run")
+    report = train(plan_of(None), tmp_path / "c" / "run")
+    place = LedgerPlace.read(RunFolder(tmp_path / "c" / "run"))
+    assert place is not None and place.path == tmp_path / "c" / "ledger.db"
+    (tmp_path / "c" / "run").rename(moved)
+    assert train(plan_of(None), moved) == report, "a finished run is shown where its ledger is"
+    (tmp_path / "c" / "ledger.db").rename(tmp_path / "elsewhere.db")
+    rule = rf"^ledger={tmp_path}/b/ledger\.db: expected the ledger .* charged to, {tmp_path}/c/ledger\.db; or"
+    refuse(plan_of(None), moved, rule)
+    (moved / "report.json").unlink()
+    refuse(
+        plan_of(None), moved, rf"^ledger={tmp_path}/c/ledger\.db: expected the run's ledger, which"
     )
-    assert f"together with this one epsilon {both} at delta" in added
-    assert left_out.startswith(
-        "output_dir: 1 other run beside this one on these records cannot be added up with this"
+    train(plan_of(tmp_path / "elsewhere.db"), moved)
+
+
+def test_a_folder_that_cannot_be_written_has_no_ledger_and_the_way_out_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
+    refuse(
+        plan_of(None), tmp_path / "run", r"^ledger=.*: expected a folder that can be .*; ledger=P"
     )
-    assert "unit of privacy differs" in left_out
+    release_of(plan_of(tmp_path / "elsewhere" / "ledger.db"), tmp_path / "run")
 
 
 @pytest.mark.parametrize("accountant", [AutoAccountant, RdpAccountant, ExactAccountant])
@@ -265,25 +307,47 @@ def test_people_whom_another_account_knows_are_given_no_new_one(
     assert b"b'11'" not in ledger.read_bytes()
 
 
-def test_two_releases_from_one_seed_have_no_total(ledger: Path, tmp_path: Path) -> None:
-    release_of(plan_of(ledger, seed=3), tmp_path / "a")
-    with pytest.raises(
-        InvalidValue, match=r"^ledger=.*: expected another seed, as an earlier release"
-    ):
-        train(plan_of(ledger, seed=3, num_queries=30), tmp_path / "b")
-    assert len(account(ledger).entries) == 1
-    release_of(plan_of(ledger, seed=4, num_queries=30), tmp_path / "c")
+@pytest.mark.parametrize("named", [False, True])
+def test_two_releases_from_one_seed_have_no_total(named: bool, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    name = ledger if named else None
+    release_of(plan_of(name, seed=3), tmp_path / "a")
+    rule = r"^ledger=.*: expected another seed, as an earlier release"
+    monitor = SilentMonitor()
+    for changes in ({"num_queries": 30}, {"load_dataset": spelled("c")}):
+        with pytest.raises(InvalidValue, match=rule):
+            train(plan_of(name, seed=3, **changes), tmp_path / "b", monitor)
+    assert "training teachers" not in monitor.stages
+    assert len(SharedLedger.stored(ledger).entries) == 1
+    release_of(plan_of(name, seed=4, num_queries=30), tmp_path / "c")
+
+
+def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
+    plan = plan_of(None, seed=3)
+    train(plan, tmp_path / "a")
+    report = train(plan, tmp_path / "b")
+    student = LinearStudent(penalties=(1.0,))
+    other = train(replace(plan, student=student), tmp_path / "c")  # of the same votes
+    assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
+    assert report.privacy == other.privacy
+    assert train(plan, tmp_path / "b") == report
+    entered = totals_of([release for each in "abc" for release in releases_of(tmp_path / each)])
+    assert [total.count for total in entered] == [3], "a sweep leaves out what has the same key"
+    teacher = LinearTeacher(device="cpu", penalty=100.0)
+    rule = r"^noise=seed 3: expected fresh noise, another release drew from this seed"
+    refuse(replace(plan, teacher=teacher), tmp_path / "d", rule)
+    assert not (tmp_path / "d" / "release").exists()
 
 
 def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(
     ledger: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "run"
+    folder = tmp_path / "runs" / "run"
     train(plan_of(None), folder)
     refuse(
         plan_of(ledger),
         folder,
-        r"^ledger=.*: expected the ledger that this finished run is charged to; or",
+        r"^ledger=.*: expected the ledger that this finished run is charged to, .*; or remove",
     )
     assert not ledger.exists()
     (folder / "report.json").unlink()
@@ -292,68 +356,13 @@ def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(
     assert account(ledger).epsilon == epsilon_of(1)
 
 
-def test_without_a_ledger_the_folders_beside_a_run_tell_of_earlier_releases(tmp_path: Path) -> None:
-    plan = plan_of(None)
-    release_of(plan, tmp_path / "a")
-    stopped(plan, tmp_path / "b", "training teachers")  # which released nothing
-    release_of(replace(plan, target_delta=1e-4), tmp_path / "c")
-    lines = stopped(plan, tmp_path / "d", "training the student").lines
-    others, different = [line for line in lines if line.startswith("output_dir")]
-    total = format_epsilon(AutoAccountant().compose(EVENT, 2).get_epsilon(1e-5))
-    told = "1 other run beside this one released something of these records, together with this one epsilon"
-    assert f"{told} {total} at" in others
-    assert different.startswith(
-        "output_dir: 1 other run beside this one on these records cannot be added up"
-    )
-
-
-def test_a_total_with_folders_beside_counts_each_draw_of_this_run(tmp_path: Path) -> None:
+def test_a_file_in_a_run_s_folder_is_not_the_ledger_of_other_runs(tmp_path: Path) -> None:
     release_of(plan_of(None), tmp_path / "a")
-    release_of(plan_of(None), tmp_path / "b")
-    (tmp_path / "b" / "release" / "release.npz").unlink()
-    lines = stopped(plan_of(None, redraw=True), tmp_path / "b", "training the student").lines
-    total = format_epsilon(AutoAccountant().compose(EVENT, 3).get_epsilon(1e-5))
-    assert any(f"beside this one released something of these records, together with this one epsilon {total} at" in line
-               for line in lines)  # fmt: skip
-
-
-def test_two_runs_beside_this_one_that_share_a_seed_are_not_added_up(tmp_path: Path) -> None:
-    """Said by a run without a seed, too."""
-    plan = plan_of(None)
-    release_of(replace(plan, seed=3), tmp_path / "a")
-    release_of(replace(plan, seed=3, num_queries=30), tmp_path / "b")
-    for seed in (None, 4):
-        payment_lines = stopped(
-            replace(plan, seed=seed), tmp_path / f"of {seed}", "training teachers"
-        ).lines
-        (line,) = [line for line in payment_lines if line.startswith("output_dir")]
-        assert line.endswith(
-            "and no epsilon covers all of them: two drew their noise from one seed"
-        )
-        assert "together" not in line
-    other = replace(plan, seed=3, load_dataset=spelled("c"))
-    (line,) = [
-        line
-        for line in stopped(other, tmp_path / "other", "training teachers").lines
-        if "output_dir" in line
-    ]
-    rule = "on other records, and this one drew their noise from one seed: no epsilon covers both"
-    assert rule in line
-
-
-def test_the_ledger_of_a_run_is_not_that_of_all_runs_and_charged_by_no_other(
-    tmp_path: Path,
-) -> None:
-    ledger = tmp_path / "a" / "ledger.db"
-    refuse(plan_of(ledger), tmp_path / "a", r"^ledger=.*: expected another file than the run's own")
-    release_of(plan_of(None), tmp_path / "a")
-    before = ledger.read_bytes()
-    refuse(
-        plan_of(ledger),
-        tmp_path / "b",
-        r"^ledger=.*: expected another file than a run's own, which",
-    )
-    assert ledger.read_bytes() == before
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        ledger = tmp_path / "a" / "ledger.db"
+        refuse(plan_of(ledger), folder, r"^ledger=.*: expected a file outside of runs' folders")
+    refuse(plan_of(None), tmp_path / "a" / "b", r"^ledger=.*: expected .*; ledger=PATH names one")
+    assert not list(tmp_path.glob("*/ledger.db"))
 
 
 def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
@@ -380,22 +389,3 @@ def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(
     assert all(end.startswith("max_total_epsilon=") for end in sorted(ends)[1:]), ends
     assert account(ledger).epsilon == epsilon_of(1)
     assert len([name for name in "abc" if (tmp_path / name / "release").exists()]) == 1
-
-
-def test_releases_whose_order_nobody_knows_are_bounded_in_every_order() -> None:
-    """60 pure releases of .1 and then 60 ranges of .2 cost 5.3720 at best play; the other way round 5.3645."""
-    pure = SelfComposedEvent(PureDpEvent(0.1), 60)
-    ranges = SelfComposedEvent(BoundedRangeEvent(0.2), 60)
-    worst = ExactAccountant().compose(pure).compose(ranges).get_epsilon(1e-6)
-    assert worst == pytest.approx(5.3720, abs=3e-3)
-    assert epsilon_of_all([pure, ranges], 1e-6) == epsilon_of_all([ranges, pure], 1e-6) >= worst
-    gaussians = [GaussianEvent(3.0), GaussianEvent(5.0), pure]
-    spent = (
-        ExactAccountant()
-        .compose(GaussianEvent((1 / 9 + 1 / 25) ** -0.5))
-        .compose(pure)
-        .get_epsilon(1e-6)
-    )
-    assert epsilon_of_all(gaussians, 1e-6) == pytest.approx(spent, rel=1e-9), (
-        "Gaussians have one figure in every order"
-    )

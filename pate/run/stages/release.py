@@ -44,12 +44,13 @@ from pate.report import Privacy
 from pate.report.card import PRIVACY
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
+from pate.run.charging import RunCharge
 from pate.run.folder import RunFolder
-from pate.run.payment import Payment, ReleaseTerms
 from pate.run.places import Places
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.run.release import privacy_of, summary_of, watched, write_price
+from pate.run.release_terms import ReleaseTerms
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import RELEASE
 from pate.validation import InvalidValue, require, require_moderate, require_text
@@ -62,7 +63,7 @@ ANEW = "copy the folder anew from where pate-release left it"
 """The name of the terms in `release/`, until a student is there; and what mends a damaged folder."""
 
 _TERMS_RULE = "the terms of a release, as pate-release writes them"
-_DONE = ("ledger.db", "release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
+_DONE = ("release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
 _RULE = "a file of this finished release"
 _QUERIES_REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
 _MOST_BYTES = 2**38
@@ -313,7 +314,7 @@ def release_votes(
                 num_teachers=source.num_teachers,
             )
         _require_ledger(plan, cohort)
-        payment = Payment(priced, plan, folder, data=cohort.account, unit=cohort.unit)
+        charge = RunCharge.open(plan, priced, folder, data=cohort.account, unit=cohort.unit)
         folder.claim(
             plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account
         )
@@ -330,14 +331,14 @@ def release_votes(
                         "it is another",
                         FROM_BACKUP,
                     )
-            payment.begin(monitor, redraw=False)  # a ledger that does not know of it is charged
+            charge.begin(monitor, redraw=False)  # a ledger that does not know of it is charged
             monitor.say(
                 f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again"
             )
             return Terms.read(folder.path)
         for line in map(RELEASE.doubt_line, priced.doubts):
             monitor.say(line)
-        payment.begin(monitor, redraw=plan.redraw)
+        charge.begin(monitor, redraw=plan.redraw)
         inputs = np.zeros((0, 1), dtype=np.float32)
         count = source.num_queries
         if priced.aggregator.expects_prior and plan.queries is not None:
@@ -351,10 +352,10 @@ def release_votes(
             prior = StudentPrior(plan.student, inputs, seed, never_empty=aggregator.never_empty)
             aggregator = aggregator.with_prior(prior)
         with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
-            record = watched(payment, priced, advance, RunWriter(None))
+            record = watched(charge.record(), priced, advance, RunWriter(None))
             release = aggregator.release(source, streams.generator("noise"), record)
-        payment.save(release, PublicNames(cohort.record_ids, cohort.label_names), monitor)
-        return _write(plan, release, cohort, payment, config)
+        charge.publish(release, PublicNames(cohort.record_ids, cohort.label_names), monitor)
+        return _write(plan, release, cohort, charge, config)
 
 
 def _priced(
@@ -382,11 +383,8 @@ def _priced(
 
 
 def _require_ledger(plan: ReleasePlan, cohort: Cohort) -> None:
-    """Raises for a ledger that counts for other data: it would say nothing of what these holders have spent."""
-    if plan.ledger is None:
-        rule = "a ledger= beside it, the file that all releases of these holders are charged to"
-        require(plan.max_total_epsilon is None, "max_total_epsilon", plan.max_total_epsilon, rule)
-    elif os.path.exists(plan.ledger):
+    """Raises for a named ledger that counts for other data: it would say nothing of what these holders have spent."""
+    if plan.ledger is not None and os.path.exists(plan.ledger):
         Ledger.stored(plan.ledger, data=cohort.account)
         others = [data for data in SharedLedger.stored(plan.ledger).data if data != cohort.account]
         rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
@@ -403,16 +401,16 @@ def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> 
 
 
 def _write(
-    plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, config: str | None
+    plan: ReleasePlan, release: Release, cohort: Cohort, charge: RunCharge, config: str | None
 ) -> Terms:
     """The files of `release/` but the student's, and what the student's will say of it."""
-    folder = payment.folder
-    shape = payment.priced.shape
+    folder = charge.folder
+    shape = charge.priced.shape
     features = dict(cohort.features)
-    privacy = privacy_of(release, payment)
+    privacy = privacy_of(release, charge)
     write_price(
         release,
-        payment,
+        charge,
         privacy,
         cohort.places,
         data=cohort.dataset,

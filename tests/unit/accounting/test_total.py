@@ -130,3 +130,22 @@ def test_an_accountant_whose_figures_hold_for_every_order_is_asked_itself() -> N
     assert in_any_order(ExactAccountant) is RdpAccountant
     auto = in_any_order(AutoAccountant)().compose(PURE).compose(RANGES)
     assert auto.get_epsilon(1e-6) == RdpAccountant().compose(PURE).compose(RANGES).get_epsilon(1e-6)
+
+
+def test_releases_in_an_unknown_order_are_bounded_in_every_order() -> None:
+    """60 pure releases of .1 and then 60 ranges of .2 cost 5.3720 at best play; the other way round 5.3645."""
+    pure = SelfComposedEvent(PureDpEvent(0.1), 60)
+    ranges = SelfComposedEvent(BoundedRangeEvent(0.2), 60)
+    worst = ExactAccountant().compose(pure).compose(ranges).get_epsilon(1e-6)
+    assert worst == pytest.approx(5.3720, abs=3e-3)
+    assert total_epsilon([pure, ranges], 1e-6) == total_epsilon([ranges, pure], 1e-6) >= worst
+    gaussians = [GaussianEvent(3.0), GaussianEvent(5.0), pure]
+    spent = (
+        ExactAccountant()
+        .compose(GaussianEvent((1 / 9 + 1 / 25) ** -0.5))
+        .compose(pure)
+        .get_epsilon(1e-6)
+    )
+    assert total_epsilon(gaussians, 1e-6) == pytest.approx(spent, rel=1e-9), (
+        "Gaussians have one figure in every order"
+    )

@@ -28,7 +28,7 @@ from pate.cli.run import (
 )
 from pate.cli.train import SweepTable, enter_folder
 from pate.data import SynthFaces, Yeast
-from pate.run.payment import seed_name
+from pate.run.charging import seed_name
 from pate.settings import names_with
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher, LinearTeacher
@@ -270,12 +270,14 @@ def test_no_epsilon_is_said_of_two_releases_with_one_seed(
 def paid(
     folder: Path, event: Event, *, seed: int | None = None, data: str = "records", **terms: Any
 ) -> Path:
-    """A run's folder with its ledger, in which one release was paid for."""
+    """A run's folder with a ledger of its own, as of an earlier version, in which one release was paid for."""
     folder.mkdir(parents=True)
     (folder / "private.sha256").write_text(data)
     unit = PrivacyUnit("one row")
     ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data=data, unit=unit, **terms)
-    key = f"{hash(folder) % 2**64:032x}:release"
+    run = f"{hash(folder) % 2**64:032x}"
+    (folder / "run.id").write_text(f"{run}\n")
+    key = f"{run}:release"
     note = ChargeNote(noise=seed_name(seed))
     ledger.commit(key, event, b"", note, adjacency=ledger.adjacency)
     return folder

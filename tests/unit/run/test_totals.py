@@ -8,6 +8,7 @@ from pate.run.totals import PaidRelease, totals_of
 PATIENT = PrivacyUnit.of_column("mrn")
 VISIT = PrivacyUnit("one row")
 RELEASE = PaidRelease(
+    key="a" * 32 + ":release",
     run="a" * 32,
     data="b" * 64,
     event=GaussianEvent(4.0),

@@ -12,7 +12,7 @@ from pate.accounting import Adjacency, Budget, GaussianEvent
 from pate.aggregators import BoundaryMax, ConfidentGNMax, GaussianVotes, GNMax, Release
 from pate.data import Dataset
 from pate.report import format_epsilon
-from pate.run.payment import _fitting
+from pate.run.charging import _fitting
 from pate.run.places import Places, group_epsilon
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings, remedies_of
 from pate.student import CNNStudent, LinearStudent, LowRankStudent

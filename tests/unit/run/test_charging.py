@@ -7,7 +7,7 @@ from pate.accounting import Budget, GaussianEvent, Ledger, RdpAccountant
 from pate.aggregators import StableTopK
 from pate.errors import Remedy
 from pate.pricing import ReleaseShape, plan_release
-from pate.run.payment import _spent, require_room
+from pate.run.charging import _total_in_words, require_room
 from tests.refusals import refused
 
 SHAPE = ReleaseShape(num_queries=600, num_labels=4, num_teachers=60)
@@ -35,4 +35,5 @@ def test_a_cap_that_is_said_is_not_below_the_cap(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
     for key in ("a", "b"):
         ledger.charge(GaussianEvent(3.0), adjacency=ledger.adjacency, key=key)
-    assert "; however prices were chosen, at most the cap 7.12347" in _spent(ledger)
+    words = _total_in_words(ledger, ledger.statement())
+    assert "; however prices were chosen, at most the cap 7.12347" in words
