@@ -90,6 +90,8 @@ class Spelling:
             value = repr(value)  # in quotes, as it is no number
         setting = self.setting(error.name, value, owner=error.owner)
         line = f"{setting or error.name}: expected {error.rule}"
+        if error.hint:
+            line += f"; {error.hint}"
         works = ", or ".join(filter(None, map(self.remedy, error.remedies)))
         if works:
             line += f"; what works: {works}"
@@ -126,6 +128,7 @@ class InvalidValue(ValueError):
         name: the parameter.
         value: a number, a text, a path or a tuple of them as it is, anything else as text; `UNSAID` shows none.
         rule: what the value has to be, and in words what helps.
+        hint: in words, which settings of whoever reads the value may help; empty where none do.
         remedies: values of parameters that work; empty where none is known.
         waiver: the setting with which the request goes on as it is, if there is one.
         owner: the object that the parameter belongs to, such as `aggregator` or `ledger`; empty for an argument.
@@ -140,6 +143,7 @@ class InvalidValue(ValueError):
         value: object = UNSAID,
         *,
         rule: str,
+        hint: str = "",
         remedies: tuple[Remedy, ...] = (),
         waiver: Remedy | None = None,
         owner: str = "",
@@ -148,6 +152,7 @@ class InvalidValue(ValueError):
         self.name = name
         self.value = value if _is_plain(value) else _one_line(value)
         self.rule = rule
+        self.hint = hint
         self.remedies = remedies
         self.waiver = waiver
         self.owner = owner
@@ -160,6 +165,7 @@ class InvalidValue(ValueError):
             "name": self.name,
             "value": self.value,
             "rule": self.rule,
+            "hint": self.hint,
             "remedies": self.remedies,
             "waiver": self.waiver,
             "owner": self.owner,

@@ -160,7 +160,7 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
 
 def _load(module: str) -> ModuleType:
     """A module of `dp_accounting.pld`, which takes seconds to load and is an optional dependency."""
-    require_extra("accountant=pld", "pld")
+    require_extra("accountant", "pld", "pld")
     return import_module(f"dp_accounting.pld.{module}")
 
 

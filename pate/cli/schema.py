@@ -68,8 +68,10 @@ def write_schema(config: DictConfig) -> None:
     except InvalidValue as error:
         for path in parts.values():
             path.unlink()
-        name = _own_names(error.name)
-        raise InvalidValue(name, error.value, rule=_own_names(error.rule)) from error
+        error.name = _own_names(error.name)
+        error.rule = _own_names(error.rule)
+        error.hint = _own_names(error.hint)
+        raise
     schema.write(output, _settings_of(table, encoding=str(config.encoding)))
     page: dict[str, Any] = {
         "schema": schema,

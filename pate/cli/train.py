@@ -64,7 +64,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         enter_folder(Path(hydra.sweep.dir), hydra.job.num, output_dir)
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
-        require_extra("logger=mlflow", "mlflow")
+        require_extra("logger", "mlflow", "mlflow")
     run_settings = run.settings_from(config, RunSettings)
     make = maker(config)
     monitor = run.ConsoleMonitor()

@@ -210,7 +210,7 @@ class Yeast:
         """Reads and splits the table, or raises: features float32 `[n, 103]`; record ids are the file's rows from 0."""
         paths = [] if self.path is None else [Path(self.path)]
         if self.path is None:
-            require_extra("data=yeast", "yeast")
+            require_extra("data", "yeast", "yeast")
             folders = getattr(find_spec("river"), "submodule_search_locations", None) or ()
             paths = [
                 path

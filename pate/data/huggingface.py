@@ -177,7 +177,7 @@ class HuggingFace(TextReader):
 
     @cached_property
     def _parts(self) -> dict[str, Any]:
-        require_extra("data=huggingface", "huggingface")
+        require_extra("data", "huggingface", "huggingface")
         import datasets  # loads slowly, and is optional
 
         path = str(self.path)

@@ -670,7 +670,7 @@ def _vectors_of_model(place: Path) -> tuple[list[str], NDArray[Any], list[str | 
 
 
 def _vectors_of_lines(path: Path) -> tuple[list[str], NDArray[Any], list[str | None]]:
-    require_extra("features.kind=static", "table")
+    require_extra("features.kind", "table", "static")
     import pandas
 
     # A few words of GloVe's have spaces: such lines are left out.

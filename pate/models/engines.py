@@ -340,7 +340,7 @@ class RayEngine(Engine):
         chunks = job.chunks(self.chunk_size)
         if not chunks:
             return
-        require_extra("engine=ray", "ray")
+        require_extra("engine", "ray", "ray")
         import ray  # loads slowly, and is optional
 
         if started_here := not ray.is_initialized():

@@ -243,7 +243,7 @@ def with_points(texts: Any) -> Any:
 
 def arrow() -> Any:
     """The module pyarrow, with its parts; raises where it is not installed."""
-    require_extra("data=table", "table")
+    require_extra("data", "table", "table")
     import pyarrow  # loads slowly, and is optional
     import pyarrow.compute
 

@@ -145,27 +145,27 @@ class TableFile:
         try:
             yield from {"csv": self._csv, "json": self._json}.get(kind, self._binary)(columns)
         except UnicodeError as error:
-            raise self._wrong(self._encoding_rule) from error
+            raise self._wrong_encoding() from error
         # pyarrow shows cells, which stay unsaid
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
+            if re.search("UTF-?8", str(error)):
+                raise self._wrong_encoding() from None
             rule = f"a whole {kind} file{f', with {_QUOTES}' * (kind == 'csv')}"
-            raise self._wrong(
-                self._encoding_rule if re.search("UTF-?8", str(error)) else rule
-            ) from None
+            raise self._wrong(rule) from None
         except OSError as error:
             raise self._wrong(
                 f"a file that can be read ({error.strerror or 'damaged, or of another kind'})"
             ) from None
 
-    def _wrong(self, rule: str) -> InvalidValue:
-        return InvalidValue(self.name, self.path, rule=rule)
+    def _wrong(self, rule: str, *, hint: str = "") -> InvalidValue:
+        return InvalidValue(self.name, self.path, rule=rule, hint=hint)
 
     @cached_property
     def read_in(self) -> str:
         """The encoding that a file of text is read in: `encoding`, unless the file's own bytes say UTF-8 or UTF-16."""
         encoding = encoding_of(self.path, self.encoding)
         if encoding != UTF_8 and mixed_lines(self.path, encoding).mostly_utf_8:
-            raise self._wrong(self._encoding_rule)
+            raise self._wrong_encoding()
         return encoding
 
     def encoding_remark(self) -> str | None:
@@ -183,24 +183,25 @@ class TableFile:
             doubt += "read so; see how names look, and name its encoding"
         return f"{self.name}: read in {self.read_in}, as it is not in UTF-8{doubt}"
 
-    @property
-    def _encoding_rule(self) -> str:
-        """Names the encoding that was expected, and the way out, for text that is in no such encoding."""
+    def _wrong_encoding(self) -> InvalidValue:
+        """Returns what to raise for text that is not in the encoding that was expected, with the way out."""
         lines = mixed_lines(self.path, self.encoding)
         if lines.mostly_utf_8:
             total = lines.utf_8 + lines.others
-            return (
+            return self._wrong(
                 f"text in one encoding, {lines.utf_8} of {total} lines beyond ASCII are UTF-8 and "
                 f"line {lines.first_other} is the first that is not: mend these lines in the file"
             )
         encoding = self._likely_utf_16
         if encoding is not None and encoding != self.encoding:
             found = "it looks like UTF-16 without a byte-order mark"
-            return f"text in {self.encoding}, and {found}: {self._setting('encoding')}={encoding}"
-        return (
-            f"text in {self.encoding}; name its encoding: {self._setting('encoding')}=latin-1 or utf-16, say, of old "
+            rule = f"text in {self.encoding}, and {found}: {self._setting('encoding')}={encoding}"
+            return self._wrong(rule)
+        hint = (
+            f"name its encoding: {self._setting('encoding')}=latin-1 or utf-16, say, of old "
             "programs mac-roman or cp850; files in UTF-8 beside it are read as such"
         )
+        return self._wrong(f"text in {self.encoding}", hint=hint)
 
     @property
     def _no_nul_rule(self) -> str:

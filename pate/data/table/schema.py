@@ -670,19 +670,22 @@ class TableSchema(Preprocessing):
             {name: cells for column, block in pairs for name, cells in column.framed(block).items()}
         )
 
-    def inputs(self, given: Any) -> Block:
-        """Of a DataFrame, a pyarrow table or a mapping of columns."""
-        return self.read_table(as_table(given)).features
+    def inputs(self, given: Any, *, name: str = "data") -> Block:
+        """Returns the features of a DataFrame, a pyarrow table or a mapping of columns, which errors call `name`."""
+        return self.read_table(as_table(given), name=name).features
 
-    def read_table(self, table: Any, *, first_row: int = 0) -> Encoded:
-        """What `encode` gives, or raises where a cell is wrong; messages call the first row by that number."""
-        cells.require_columns("data", table.column_names, self.names)
+    def read_table(self, table: Any, *, first_row: int = 0, name: str = "data") -> Encoded:
+        """Returns what `encode` does, or raises where a cell is wrong.
+
+        Messages call the first row by that number, and the table by that name.
+        """
+        cells.require_columns(name, table.column_names, self.names)
         encoded = self.encode(table)
         if table.num_rows:
             wrong_counts = np.stack(
                 [encoded.wrong.sum(axis=0), encoded.wrong.argmax(axis=0) + first_row]
             )
-            self.require_right("data", wrong_counts, table.num_rows)
+            self.require_right(name, wrong_counts, table.num_rows)
         return encoded
 
     def require_right(self, name: str, wrong: NDArray[np.int64], num_rows: int) -> None:
@@ -694,17 +697,17 @@ class TableSchema(Preprocessing):
                 other = (
                     "point or " + prefix + "thousands=." if self.spelling.mark == "," else "comma"
                 )
-                hint = f"; other numbers need {prefix}decimal={other}, words for a missing cell {prefix}missing=[WORD]"
+                hint = f"other numbers need {prefix}decimal={other}, words for a missing cell {prefix}missing=[WORD]"
                 rule = f"{column.expects}, {OTHERS.format(count, num_rows, row + 1)}"
                 if isinstance(column, DateColumn):
                     hint = (
-                        f"; dates in other orders need {prefix}date_order=dmy, say"
+                        f"dates in other orders need {prefix}date_order=dmy, say"
                         if column.order is None
                         else ""
                     )
                 elif not isinstance(column, NumberColumn):
                     hint = ""
-                raise InvalidValue(f"{name}.{column.name}", rule=f"{rule}{hint}")
+                raise InvalidValue(f"{name}.{column.name}", rule=rule, hint=hint)
 
     def strange_lines(
         self, name: str, counts: NDArray[np.int64], num_records: int

@@ -6,7 +6,6 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -73,8 +72,7 @@ _BESIDE = {
     "labels": ArrayForm("biu", (None, None)),  # of a public split; not read
     "groups": ArrayForm("iu", (None,)),
 }
-_HINTS = r"; (?:name its encoding: encoding=|other numbers need ).*"
-_SAME_FILE = "; all places have the same file, in UTF-8 and with numbers as the schema's file says"
+_SAME_FILE = "all places have the same file, in UTF-8 and with numbers as the schema's file says"
 _SHOWN = 5
 _ONE_TEACHER = PrivacyUnit.of_teacher()
 Scalar = str | int | float | bool | None
@@ -107,12 +105,12 @@ class Queries:
                 raise InvalidValue("queries", path, rule=rule)
             form = TableSchema.load(schema)
             try:
-                inputs = form.inputs(TableFile(path, "queries").read(list(form.names)))
-            # of a table, in words about queries: no setting names their encoding
+                table = TableFile(path, "queries").read(list(form.names))
+                inputs = form.inputs(table, name="queries")
             except InvalidValue as error:
-                name = re.sub(r"^data\b", "queries", error.name)
-                rule = re.sub(_HINTS, _SAME_FILE, error.rule)
-                raise InvalidValue(name, error.value, rule=rule) from error
+                if error.hint:  # no setting of queries says how they are written
+                    error.hint = _SAME_FILE
+                raise
             return cls(inputs, np.arange(len(inputs), dtype=np.int64), (), form)
         arrays = read_arrays(
             path,
