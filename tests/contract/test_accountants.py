@@ -10,6 +10,7 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.events import LeafEvent, leaves
 from pate.validation import InvalidValue
+from tests.refusals import refused
 
 ACCOUNTANTS = (
     pa.RdpAccountant,
@@ -254,9 +255,9 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> N
         UnknownEvent(),
         pa.ComposedEvent((pa.ApproximateEvent(pa.PureDpEvent(1.0), 1e-6), UnknownEvent())),
     ):
-        with pytest.raises(InvalidValue, match="event=UnknownEvent: expected an event"):
+        with refused("event", "UnknownEvent"):
             made.compose(event)
-    with pytest.raises(InvalidValue, match="event=str: expected an event"):
+    with refused("event", "str"):
         made.compose("gaussian")
     for event in EVENTS:
         if refuses(accountant, event):
@@ -290,18 +291,14 @@ def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> Non
     before = made.get_epsilon(DELTA)
     figures: list[Any] = [-1, 1.5, True]
     for count in figures:
-        with pytest.raises(InvalidValue, match=rf"count={count}: expected a whole number >= 0"):
+        with refused("count", count, "a whole number >= 0"):
             made.compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 0.5), count)
     assert made.get_epsilon(DELTA) == before
     assert made.failure_prob == 1e-6
     figures = [0.0, 1.0, -1e-5, 2.0, math.nan, None]
     for delta in figures:
-        with pytest.raises(
-            InvalidValue, match=rf"target_delta={delta}: expected a number in \(0, 1\)"
-        ):
+        with refused("target_delta", delta, "a number in (0"):
             made.get_epsilon(delta)
     for epsilon in (-1.0, math.nan):
-        with pytest.raises(
-            InvalidValue, match=rf"target_epsilon={epsilon}: expected a number >= 0"
-        ):
+        with refused("target_epsilon", epsilon, "a number >= 0"):
             made.get_delta(epsilon)

@@ -37,6 +37,7 @@ from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Cas
 from tests.privacy.case import Shape
 from tests.privacy.divergences import assert_covered, largest_renyi, price_curve
 from tests.privacy.rival_distributions import confident_votes_distribution
+from tests.refusals import refused
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -130,7 +131,7 @@ def test_2_noise_is_fresh_for_every_query() -> None:
 
     check_fresh_noise(bits_of, np.random.default_rng(0))
     caught(check_fresh_noise, seeded, 7)
-    with pytest.raises(InvalidValue, match="rng=7: expected a numpy"):
+    with refused("rng", 7):
         bits_of(np.full((400, 4), 20), 7)
 
 
@@ -276,7 +277,7 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
     check_price_is_blind(spent(GNMax(noise_std=8.0)))
     caught(check_price_is_blind, printed)
     cost = gnmax_cost(np.array([[40, 0, 0]]), noise_std=8.0, num_teachers=40, orders=[2.0, 8.0])
-    with pytest.raises(InvalidValue, match="event=DataDependentCost: expected an event"):
+    with refused("event", "DataDependentCost"):
         pa.RdpAccountant().compose(cost)
 
 

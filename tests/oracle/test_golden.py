@@ -7,8 +7,8 @@ import pytest
 
 from pate.accounting import NoisyMaxGaussianEvent
 from pate.accounting.rdp import curve_of
-from pate.validation import InvalidValue
 from tests.oracle.golden import EVALUATORS, entries, evaluate
+from tests.refusals import refused
 
 ENTRIES = entries()
 
@@ -36,10 +36,7 @@ def test_every_entry_is_evaluated() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    with pytest.raises(
-        InvalidValue,
-        match=r"name=gap_select_prob: expected one of .* \(did you mean gap_select_probs",
-    ):
+    with refused("name", "gap_select_prob"):
         evaluate("gap_select_prob", {})
 
 

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
 from pate.classifier.samples import LabelSets, numbers_of, require_labels
-from pate.validation import InvalidValue
+from tests.refusals import refused
 
 pd = pytest.importorskip("pandas")
 ROWS = 120
@@ -64,9 +64,7 @@ MISSING = {
 
 @pytest.mark.parametrize("case", MISSING)
 def test_a_missing_label_is_refused_by_its_place(case: str) -> None:
-    with pytest.raises(
-        InvalidValue, match=r"^y\[2\]: expected a label for each record, none missing$"
-    ):
+    with refused("y[2]", rule="a label for"):
         require_labels(MISSING[case])
 
 
@@ -75,17 +73,12 @@ def test_a_missing_label_of_several_is_refused_by_its_place_and_others_are_taken
     require_labels(frame)
     frame.iloc[3, 1] = pd.NA
     model = PATEClassifier(DecisionTreeClassifier(), n_teachers=10, epsilon=30.0)
-    with pytest.raises(
-        InvalidValue, match=r"^y\[3, 1\]: expected a label for each record, none missing$"
-    ):
+    with refused("y[3, 1]", rule="a label for"):
         model.fit(INPUTS, frame, X_public=INPUTS[:20])
     for labels in (["no", "yes"], [{"flu"}, set()], np.array([[0, 1], [1, 0]]), [[0, 1], [1, 0]]):
         require_labels(labels)
 
 
 def test_sets_of_other_values_than_words_are_refused_with_what_labels_may_be() -> None:
-    with pytest.raises(
-        InvalidValue,
-        match=r"^y=sets of other values: expected sets of words, one word a label, or an a",
-    ):
+    with refused("y", "sets of other values"):
         LabelSets.of([{0, 1}, {1}], None)

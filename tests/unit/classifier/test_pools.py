@@ -9,6 +9,7 @@ import pytest
 
 from pate.classifier.samples import Pools, PublicGroups
 from pate.validation import InvalidValue
+from tests.refusals import refused
 
 INPUTS = np.arange(10, dtype=np.float32)[:, None]
 TARGETS = INPUTS > 4
@@ -136,7 +137,5 @@ def test_public_groups_that_have_none_of_the_last_rows_are_told() -> None:
 
 
 def test_one_row_cannot_be_both() -> None:
-    with pytest.raises(
-        InvalidValue, match="n_samples=1: expected at least 2, of which one is public"
-    ):
+    with refused("n_samples", 1, "at least 2"):
         Pools.cut(INPUTS[:1], TARGETS[:1], None, None, 0.5)

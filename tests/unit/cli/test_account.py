@@ -263,7 +263,7 @@ def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(
     assert asked(f"ledger={empty}").startswith("all records: 0 charges, epsilon 0")
     quote = json.loads(asked(*GAUSSIAN, f"ledger={shared.path}", "format=json"))
     assert quote["epsilon"] > 0 and "more_releases" in quote["accounts"][0]
-    with pytest.raises(InvalidValue, match=r"^format=jsonl: expected text or json"):
+    with refused("format", "jsonl"):
         asked(*GAUSSIAN, "format=jsonl")
 
 
@@ -339,7 +339,7 @@ def test_no_noise_is_infinite_and_a_histogram_needs_the_number_of_teachers(
     answer = json.loads(audited(votes, "noise_std=0", "format=json"))
     assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
     assert "infinite" in audited(votes, "noise_std=0")
-    with pytest.raises(InvalidValue, match="num_teachers=None: expected a number"):
+    with refused("num_teachers", None):
         audited(VOTES.sum(axis=0))
     assert "histogram: 50 teachers" in audited(
         VOTES.sum(axis=0), "num_teachers=50", "accountant=rdp"
@@ -357,7 +357,5 @@ def test_mistakes_are_said_in_one_line(audited: Callable[..., str], composed: An
     ):
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
             audited(VOTES, override)
-    with pytest.raises(
-        InvalidValue, match=r"votes=\?\?\?: expected the path of an \.npy, \.npz or \.csv file"
-    ):
+    with refused("votes", "???"):
         audit(composed(app="audit"))

@@ -7,6 +7,7 @@ import pytest
 
 from pate.data import Partition, Split
 from pate.validation import InvalidValue
+from tests.refusals import refused
 
 
 def split(groups: list[int], records: list[int] | None = None) -> Split:
@@ -54,7 +55,7 @@ def test_as_many_teachers_as_groups_is_the_limit() -> None:
         (4, "at most 3, the number of private groups"),
         (0, "a whole number >= 1"),
     ):
-        with pytest.raises(InvalidValue, match=f"^num_teachers={num_teachers}: expected {rule}$"):
+        with refused("num_teachers", num_teachers, rule):
             Partition.draw(groups, num_teachers, rng)
 
 
@@ -62,7 +63,7 @@ def test_indices_and_sizes_by_hand() -> None:
     made = partition([1, 0, 1, 2], 3)
     assert made.indices(1).tolist() == [0, 2]
     assert made.sizes().tolist() == [1, 2, 1]
-    with pytest.raises(InvalidValue, match=r"^teacher=3: expected at most 2$"):
+    with refused("teacher", 3, "at most 2"):
         made.indices(3)
 
 
@@ -154,21 +155,14 @@ def test_a_manifest_cut_short_of_other_groups_or_that_nobody_checked_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = partition([0, 1], 2).to_json(split([5, 6]))
-    with pytest.raises(
-        InvalidValue, match=r"^manifest=JSONDecodeError: expected the JSON that to_json writes$"
-    ):
+    with refused("manifest", "JSONDecodeError"):
         Partition.from_json(text[:-5], split([5, 6]))
     for others in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
-        with pytest.raises(
-            InvalidValue,
-            match=r"^manifest=others: expected the private records, each once, and their",
-        ):
+        with refused("manifest", "others"):
             Partition.from_json(text, others)
     pool = split([5, 6, 7])
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Partition, "verify", lambda self, split: None)
         text = partition([0, 0, 2], 3).to_json(pool)
-    with pytest.raises(
-        InvalidValue, match=r"^teacher=1: expected at least one record, found none$"
-    ):
+    with refused("teacher", 1):
         Partition.from_json(text, pool)

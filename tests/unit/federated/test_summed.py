@@ -17,6 +17,7 @@ from pate.run.random_streams import RandomStreams
 from pate.run.stages.release import ReleasePlan
 from pate.validation import InvalidValue
 from tests.e2e.small_run import SilentMonitor
+from tests.refusals import refused
 from tests.unit.federated.holders import (
     NUM_LABELS,
     NUM_QUERIES,
@@ -159,16 +160,11 @@ def test_noise_that_holders_add_is_released_once_and_charged_before_they_are_ask
 def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
     own = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
     numbers_of(tmp_path, "1", own)
-    with pytest.raises(
-        InvalidValue, match="request: expected a request that was not answered before"
-    ):
+    with refused("request", rule="a request that"):
         numbers_of(tmp_path, "1", own)
     folder = tmp_path / "home-1"
     (folder / f"answered-{request().digest}").rename(folder / "answered-another")
-    with pytest.raises(
-        InvalidValue,
-        match="requests answered with noise=2: expected at most 1, the max_answers of this",
-    ):
+    with refused("requests answered with noise", 2, "at most 1"):
         numbers_of(tmp_path, "1", own)
     numbers_of(tmp_path, "1", replace(own, max_answers=2))
     without = HolderSum(SumTerms.of_counts(ROLL))
@@ -213,9 +209,7 @@ def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(
     with pytest.raises(ConnectionError):
         made.run(lost)
     assert charges(tmp_path) == 1
-    with pytest.raises(
-        InvalidValue, match="request: expected a request that was not answered before"
-    ):
+    with refused("request", rule="a request that"):
         made.run(lambda: noisy(tmp_path, "1234"))
     assert charges(tmp_path) == 1
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
@@ -237,7 +231,7 @@ def test_a_sum_that_came_is_released_after_a_kill_without_asking_again(tmp_path:
 
 def test_too_few_holders_are_no_release(tmp_path: Path) -> None:
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
-    with pytest.raises(InvalidValue, match="num_contributions=2: expected 3 to 4"):
+    with refused("num_contributions", 2, "3"):
         released(tmp_path, NOISE).run(lambda: (total, ("1", "2")))
     assert charges(tmp_path) == 1  # holders were asked
 

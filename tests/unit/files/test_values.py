@@ -18,6 +18,7 @@ from pate.files.values import from_json, number, plain, row_writer, to_json, to_
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest
+from tests.refusals import ANY, refused
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ def test_what_json_has_no_form_for_and_what_is_no_number_are_refused() -> None:
         with pytest.raises(TypeError, match="no JSON form"):
             to_json_line([value])
     for data in ("nan", "1.5", "Infinity", "", None, True, [1.0]):
-        with pytest.raises(InvalidValue, match=r"^epsilon=.*: expected a number$"):
+        with refused("epsilon", ANY, "a number"):
             number(data, name="epsilon")
-    with pytest.raises(InvalidValue, match=r"^x=int: expected a number that a float holds$"):
+    with refused("x", "int"):
         number(10**400, name="x")
 
 

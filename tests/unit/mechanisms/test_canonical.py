@@ -11,7 +11,7 @@ from pate.accounting import BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import CanonicalTopK
 from pate.mechanisms.joint import CanonicalClasses
 from pate.mechanisms.noise.real_numbers import UNIT_NOISES, ordered_distribution
-from pate.validation import InvalidValue
+from tests.refusals import refused
 from tests.statistical.chi_square import p_value
 
 
@@ -154,7 +154,7 @@ def test_prices_and_refusals() -> None:
         ("noise", "cauchy"),
         ("rho", 0.1),
     ):
-        with pytest.raises(InvalidValue, match=rf"^{name}={value}: expected"):
+        with refused(name, value):
             CanonicalTopK(
                 **(
                     {"k": 1, "epsilon": None if name == "rho" else 1.0, "noise": "laplace"}

@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pate.teachers import Shard, SklearnTeacher
 from pate.validation import InvalidValue
+from tests.refusals import ANY, refused
 
 
 def fit_one(estimator, part, **arguments):
@@ -68,9 +69,7 @@ def test_equal_seeds_give_equal_teachers_and_others_differ(parts, queries):
 
 def test_what_is_no_estimator_and_one_that_fails_on_a_part_are_named_with_the_label() -> None:
     for wrong in (3, DecisionTreeClassifier):
-        with pytest.raises(
-            InvalidValue, match=r"estimator=.*: expected an unfitted scikit-learn estimator"
-        ):
+        with refused("estimator", ANY, "an unfitted scikit-learn"):
             SklearnTeacher(wrong)
     labels = np.zeros((12, 2), dtype=bool)
     labels[:6, 0] = True

@@ -14,6 +14,7 @@ from pate.models import student as module
 from pate.models.student import best_threshold
 from pate.student import LinearStudent, LogisticStudent, MLPStudent, StudentModel
 from pate.validation import InvalidValue
+from tests.refusals import refused
 
 SMALL = MLPStudent(hidden=16, epochs=60, learning_rate=1e-2)
 
@@ -47,7 +48,7 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
     assert model.num_rows == 120
     learned = micro_f1(held_out[1], predicted)
     assert learned > max(0.7, micro_f1(held_out[1], np.ones_like(predicted)) + 0.1)
-    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(4, 3\): expected \[m, 15\]"):
+    with refused("inputs.shape", (4, 3), "[m, 15]"):
         model.predict(np.zeros((4, 3), np.float32))
 
 
@@ -136,7 +137,7 @@ def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(folder):
     assert (card["kind"], card["num_rows"], card["input_shape"]) == ("linear", 120, [15])
     assert 0 < card["threshold"] <= 1
     (folder / "student.json").write_text(json.dumps({**card, "kind": "linaer"}))
-    with pytest.raises(InvalidValue, match=r"kind=linaer: expected one of .*did you mean linear"):
+    with refused("kind", "linaer"):
         StudentModel.load(folder)
 
 

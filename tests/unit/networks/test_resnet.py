@@ -15,6 +15,7 @@ from pate.networks.resnet import (
 from pate.student import ResNet50Student
 from pate.teachers import ResNet50Teacher
 from pate.validation import InvalidValue
+from tests.refusals import refused
 
 CPU = torch.device("cpu")
 
@@ -98,5 +99,5 @@ def test_files_that_are_no_resnet_are_refused_before_anything_begins(tmp_path, b
             InvalidValue, match=f"weights=.*{name}: expected a file of ResNet-50 weights{line}"
         ):
             read_weights(tmp_path / name)
-    with pytest.raises(InvalidValue, match="image_size=0: expected a whole number >= 1"):
+    with refused("image_size", 0, "a whole number >= 1"):
         ResNet50(1, None, 0)

@@ -8,6 +8,7 @@ import pytest
 from pate.report import Privacy, Report, Scores
 from pate.report.report import ReleaseSummary
 from pate.validation import InvalidValue
+from tests.refusals import ANY, refused
 
 
 def strict(text: str) -> dict:
@@ -68,7 +69,7 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
     ],
 )
 def test_privacy_refuses(privacy: Privacy, field: str, value: float) -> None:
-    with pytest.raises(InvalidValue, match=rf"^privacy\.{field}={value}: expected"):
+    with refused(f"privacy.{field}", value):
         replace(privacy, **{field: value})
 
 
@@ -78,7 +79,7 @@ def test_counts_that_contradict_each_other_are_refused(report: Report) -> None:
             ReleaseSummary(6, answered, rate, None, None)
     with pytest.raises(InvalidValue, match=r"^privacy\.num_queries=5"):
         replace(report, privacy=replace(report.privacy, num_queries=5))
-    with pytest.raises(InvalidValue, match=r"micro_f1=1.2: expected a number in \[0, 1\]"):
+    with refused("micro_f1", ANY, "a number in [0"):
         Scores(0.5, None, 1.2, 0.1, None)
 
 

@@ -8,6 +8,7 @@ import pytest
 from pate.data import Table
 from pate.run.stages.release import Queries
 from pate.validation import InvalidValue
+from tests.refusals import ANY, refused
 
 pytest.importorskip("pyarrow")
 ROWS = ("stadt,preis", "K\u00f6ln,3.5", "Bonn,4.5")
@@ -28,8 +29,6 @@ def test_a_table_that_is_not_plain_is_told_what_all_places_need(tmp_path: Path) 
         Queries.read(tmp_path / "latin.csv", schema=schema)
     with pytest.raises(InvalidValue, match=rf"^queries\.preis: expected numbers .*{end}"):
         Queries.read(tmp_path / "comma.csv", schema=schema)
-    with pytest.raises(
-        InvalidValue, match=r"^queries=\S+: expected the file of pate-schema beside a table"
-    ):
+    with refused("queries", ANY, "the file of"):
         Queries.read(good)
     assert np.isfinite(Queries.read(good, schema=schema).inputs).all()

@@ -17,8 +17,8 @@ from pate.run.places import Places, group_epsilon
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings, remedies_of
 from pate.student import CNNStudent, LinearStudent, LowRankStudent
 from pate.teachers import CNNTeacher, KernelTeacher, LinearTeacher, SklearnTeacher
-from pate.validation import InvalidValue
 from tests.e2e.small_run import small_dataset
+from tests.refusals import refused
 
 EVENT = GaussianEvent(8.0)
 BUDGET = Budget(delta=1e-6)
@@ -63,9 +63,7 @@ def test_whom_a_price_covers_and_what_it_is_for_groups() -> None:
 
 def test_teachers_are_spread_evenly_or_not_at_all() -> None:
     assert Places.evenly(400, 40) == Places(40, 10)
-    with pytest.raises(
-        InvalidValue, match=r"holders=7: expected a number that divides the 400 teachers"
-    ):
+    with refused("holders", 7, "a number that divides the 400"):
         Places.evenly(400, 7)
 
 

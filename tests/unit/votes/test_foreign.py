@@ -9,6 +9,7 @@ import pytest
 from pate.validation import InvalidValue
 from pate.votes import foreign
 from pate.votes.foreign import ImportedVotes
+from tests.refusals import ANY, refused
 
 BITS = np.random.default_rng(0).random((9, 5, 4)) < 0.4
 COUNTS = BITS.sum(axis=0)
@@ -116,10 +117,7 @@ def test_impossible_files_are_refused_in_one_line(
 
 def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "votes.npz", BITS, CLASSES)
-    with pytest.raises(
-        InvalidValue,
-        match=r"votes=.*\[arr_0, arr_1\]: expected a file with one array, or with one ca",
-    ):
+    with refused("votes", ANY, "a file with"):
         ImportedVotes.read(tmp_path / "votes.npz")
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pate.validation import InvalidValue
 from pate.votes.descent import shrink_singular_values
 from pate.votes.public_pca import CONSTANT, PublicPCA, affordable_directions, exact_product
+from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
@@ -89,7 +89,7 @@ def test_the_span_keeps_lengths() -> None:
     np.testing.assert_allclose(
         span @ (span.T @ directions.features(POOL[:30])), directions.features(POOL[:30])
     )
-    with pytest.raises(InvalidValue, match="num_queries=3: expected at least 5"):
+    with refused("num_queries", 3, "at least 5"):
         directions.span(POOL[:3])
 
 

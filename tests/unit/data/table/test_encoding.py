@@ -13,6 +13,7 @@ from pate.data import Table
 from pate.data.table.encoding import encoding_of
 from pate.data.table.files import Dealing, TableFile
 from pate.validation import InvalidValue
+from tests.refusals import ANY, refused
 
 pytest.importorskip("pyarrow")
 
@@ -151,7 +152,7 @@ def test_lines_in_two_encodings_are_refused_by_their_number(tmp_path: Path, name
     path = Path(settings["private"])
     path.write_bytes(path.read_bytes() + "Secret-René,40,Pädiatrie,1\n".encode("latin-1"))
     line = r"text in one encoding, 4 of 5 lines beyond ASCII are UTF-8 and line 6 is the first that is not: mend"
-    with pytest.raises(InvalidValue, match=rf"^data\.private=\S+: expected {line}") as caught:
+    with refused("data.private", ANY, line) as caught:
         Table(**settings, encoding=named).load()
     assert "Secret" not in str(caught.value)
 

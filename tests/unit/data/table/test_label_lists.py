@@ -12,6 +12,7 @@ import pytest
 from pate.data import Table
 from pate.data.table.label_cells import NoNames, names_in
 from pate.validation import InvalidValue
+from tests.refusals import refused
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -154,9 +155,7 @@ def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, for
 
 
 def test_lists_of_bits_name_no_labels(tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidValue, match=r"^data\.public\.dx: expected names of labels, found lists of 0 and 1: "
-    ):
+    with refused("data.public.dx", rule="names of labels, found lists of 0"):
         table(tmp_path, lambda labels: [int("flu" in labels), 1], "parquet").load()
 
 

@@ -19,6 +19,7 @@ from pate.data.table.files import TableFile
 from pate.data.table.schema import TableSettings
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue
+from tests.refusals import ANY, refused
 
 pa = pytest.importorskip("pyarrow")
 
@@ -514,9 +515,7 @@ def test_public_records_need_no_labels(write: Write, tmp_path: Path) -> None:
     (tmp_path / "public.csv").write_text(
         "\n".join([f"{lines[0]},flu", *(f"{row},1" for row in lines[1:])])
     )
-    with pytest.raises(
-        InvalidValue, match=r"^data\.labels=cough: expected a column of data\.public"
-    ):
+    with refused("data.labels", "cough"):
         Table(**settings).load()
 
 
@@ -593,15 +592,9 @@ def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused_and_nu
 ) -> None:
     settings = written(tmp_path)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        InvalidValue,
-        match=r"^data\.public=private\.csv: expected another file than data\.private: ",
-    ):
+    with refused("data.public", "private.csv"):
         Table(**settings | {"public": "private.csv"}).load()
-    with pytest.raises(
-        InvalidValue,
-        match=r"^data\.labels=Ill: expected a column of data\.public \(did you mean ill ",
-    ):
+    with refused("data.labels", "Ill"):
         Table(**settings | {"labels": ["Ill"]}).public_schema()
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
     (tmp_path / "public.csv").write_text("\n".join(["contract,age,price,sex,ill", *rows]))
@@ -752,13 +745,10 @@ def test_columns_whose_names_are_numbers_are_named_by_numbers(tmp_path: Path) ->
     assert dataset.label_names == ("1",)
     assert dataset.preprocessing.names == ("0",)  # type: ignore[union-attr]
     assert dataset.private.num_groups == 4
-    with pytest.raises(InvalidValue, match=r"^data\.public\.7: expected a value in some row"):
+    with refused("data.public.7", rule="a value in"):
         Table(**named | {"drop": [], "missing": [-9]}).load()
     for label in (1.0, None, True):
-        with pytest.raises(
-            InvalidValue,
-            match=r"^data\.labels=.*: expected a list of columns, .* in quotes: \"1e3\"$",
-        ):
+        with refused("data.labels", ANY, "a list of"):
             Table(**named | {"labels": [label]})
 
 
@@ -821,9 +811,7 @@ def test_settings_that_are_said_come_before_those_of_a_schema(tmp_path: Path) ->
     other = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
     with pytest.raises(InvalidValue, match=re.escape(other)):
         Table(**files, schema=path, group="age").load()
-    with pytest.raises(
-        InvalidValue, match=r"^data\.drop=mrn: expected another column than data\.group"
-    ):
+    with refused("data.drop", "mrn"):
         Table(**files, schema=path, drop=("mrn",)).load()
 
 
