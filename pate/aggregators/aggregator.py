@@ -488,8 +488,8 @@ class Aggregator(Parameters, ABC):
             majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency
         )
 
-    def identity(self, *, num_labels: int, num_teachers: int) -> str:
-        """All public parameters, a function's values included, as text: equal for equal releases only."""
+    def identity(self, shape: VoteShape) -> str:
+        """Returns all public parameters, a function's values included, as text: equal for equal releases only."""
         return full_text(self)
 
 

@@ -26,6 +26,7 @@ from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Answers, NoisyScores, Release, TrainingSet
 from pate.files.arrays import ArrayForm
+from pate.files.values import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import require, require_generator, require_positive
@@ -431,7 +432,7 @@ class CenteredVotes(base.Aggregator):
 
     @property
     def _text(self) -> str:
-        return self.identity(num_labels=1, num_teachers=1)
+        return full_text(self)
 
     @property
     def _center_as_given(self) -> Array:

@@ -33,6 +33,7 @@ from pate.aggregators.gap_tests import (
     noise_of_rdp,
 )
 from pate.aggregators.release import Answers
+from pate.files.values import full_text
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, is_hashable, one_of
@@ -324,12 +325,11 @@ class StableTopK(StableAggregator):
             distribution[None] += float(chosen) * (1 - passed)
         return distribution
 
-    def identity(self, *, num_labels: int, num_teachers: int) -> str:
-        """The regularizer by its values: the text of a function says nothing about them."""
-        rest = super(StableTopK, replace(self, regularizer=None)).identity(
-            num_labels=num_labels, num_teachers=num_teachers
-        )
-        return f"{rest}, {self.gap_selection(num_labels=num_labels, num_teachers=num_teachers).offsets.tolist()}"
+    def identity(self, shape: VoteShape) -> str:
+        """Returns the parameters as text, the regularizer by its values: the text of a function hides them."""
+        others = full_text(replace(self, regularizer=None))
+        selection = self.gap_selection(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        return f"{others}, {selection.offsets.tolist()}"
 
     def tested(
         self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int

@@ -302,11 +302,8 @@ class PATEMethod(Method):
     def identity(self, bench: Bench) -> list[Any]:
         """Returns the aggregator, the shape of its votes, the ensemble and the student, as plain values."""
         shape = self._shape(bench)
-        aggregator = self.aggregator.identity(
-            num_labels=shape.num_labels, num_teachers=shape.num_teachers
-        )
         return [
-            aggregator,
+            self.aggregator.identity(shape),
             shape.num_queries,
             shape.num_labels,
             shape.num_teachers,

@@ -137,17 +137,10 @@ class PricedRelease:
     @property
     def identity(self) -> str:
         """A digest of all that decides the release beside votes and noise: equal for equal releases only."""
-        shape = self.shape
-        asked = self.aggregator.identity(
-            num_labels=shape.num_labels, num_teachers=shape.num_teachers
-        )
-        return digest(
-            [
-                asked,
-                asdict(shape),
-                *([each.name, each.weight, each.teachers] for each in self.classes),
-            ]
-        )
+        values: list[Any] = [self.aggregator.identity(self.shape), asdict(self.shape)]
+        for budget_class in self.classes:
+            values.append([budget_class.name, budget_class.weight, budget_class.teachers])
+        return digest(values)
 
 
 def plan_release(

@@ -33,7 +33,7 @@ from pate.votes.source import MadeUpVotes
 from tests.contract.case import charging
 from tests.refusals import ANY, refused
 
-SHAPE = {"num_labels": 4, "num_teachers": 9}
+SHAPE = VoteShape(num_queries=1, num_labels=4, num_teachers=9)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,16 +103,14 @@ def long_array(middle: float) -> np.ndarray:
     ],
 )
 def test_fields_that_differ_give_different_names(one: Any, other: Any) -> None:
-    names = [Thresholds(thresholds=value).identity(**SHAPE) for value in (one, one, other)]
+    names = [Thresholds(thresholds=value).identity(SHAPE) for value in (one, one, other)]
     assert names[0] == names[1] != names[2]
 
 
 def test_classes_of_one_name_and_adjacencies_give_different_names() -> None:
     first = Thresholds(thresholds=0)
     twin = type("Thresholds", (Thresholds,), {"__qualname__": "Elsewhere"})(thresholds=0)
-    names = {
-        item.identity(**SHAPE) for item in (first, twin, replace(first, adjacency="add_remove"))
-    }
+    names = {item.identity(SHAPE) for item in (first, twin, replace(first, adjacency="add_remove"))}
     assert len(names) == 3
 
 

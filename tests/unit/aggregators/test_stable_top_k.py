@@ -24,6 +24,7 @@ from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
 from pate.aggregators.stable_top_k import MECHANISMS
 from pate.mechanisms import CertifiedTable, optimal_stability_table
 from pate.validation import InvalidValue
+from pate.votes import VoteShape
 from tests.refusals import ANY, refused
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
@@ -74,14 +75,13 @@ def test_regularizer_is_kept_as_numbers_that_compare_and_name_the_release() -> N
     assert first.regularizer == (0.0, 1e-12, 1.0)
     assert first != second
     assert hash(first) == hash(dataclasses.replace(first))
-    assert first.identity(num_labels=4, num_teachers=9) != second.identity(
-        num_labels=4, num_teachers=9
-    )
+    shape = VoteShape(num_queries=1, num_labels=4, num_teachers=9)
+    assert first.identity(shape) != second.identity(shape)
     functions = [
         dataclasses.replace(PLAIN, regularizer=lambda k, step=step: step * k)
         for step in (1.0, 1.0, 2.0)
     ]
-    names = [function.identity(num_labels=4, num_teachers=9) for function in functions]
+    names = [function.identity(shape) for function in functions]
     assert names[0] == names[1] != names[2]
 
 
