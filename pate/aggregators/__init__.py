@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         PriorRule,
         counts_for,
     )
+    from pate.aggregators.boundary import BoundaryMax, BoundaryTopK
     from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
     from pate.aggregators.clipped_votes import ClippedVotes
     from pate.aggregators.confident import ConfidentGNMax, ConfidentVotes
@@ -21,17 +22,13 @@ if TYPE_CHECKING:
     )
     from pate.aggregators.gaussian_votes import GaussianVotes
     from pate.aggregators.gnmax import GNMax
+    from pate.aggregators.not_prior import NotPriorTopK
     from pate.aggregators.powerset import PowersetGNMax
     from pate.aggregators.prevalence import Prevalence
     from pate.aggregators.record import MemoryRecord, ReleaseRecord
     from pate.aggregators.release import Answers, Release, TrainingSet
+    from pate.aggregators.session import TargetChargedAggregator
     from pate.aggregators.stable_top_k import FixedTopK, StableFixedTopK, StableTopK
-    from pate.aggregators.target_charging import (
-        BoundaryMax,
-        BoundaryTopK,
-        NotPriorTopK,
-        TargetChargedAggregator,
-    )
 
 __all__ = [
     "Aggregator",
@@ -83,6 +80,8 @@ _LATER = {
     "record": "MemoryRecord ReleaseRecord",
     "release": "Answers Release TrainingSet",
     "stable_top_k": "FixedTopK StableFixedTopK StableTopK",
-    "target_charging": "BoundaryMax BoundaryTopK NotPriorTopK TargetChargedAggregator",
+    "boundary": "BoundaryMax BoundaryTopK",
+    "not_prior": "NotPriorTopK",
+    "session": "TargetChargedAggregator",
 }
 __getattr__ = lazily(__name__, _LATER)

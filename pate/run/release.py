@@ -11,7 +11,7 @@ from pate.accounting.events import failure_probability
 from pate.aggregators import Release, ReleaseRecord
 from pate.aggregators.record import Arrays
 from pate.aggregators.release import ChargedRelease
-from pate.aggregators.target_charging import TargetChargedAggregator
+from pate.aggregators.session import TargetChargedAggregator
 from pate.files.disk import write_text
 from pate.files.values import published_fields
 from pate.pricing import PricedRelease

@@ -10,7 +10,7 @@ import pytest
 
 from pate.accounting import AutoAccountant, Ledger, RdpAccountant
 from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
-from pate.aggregators.target_charging import Round
+from pate.aggregators.session import Round
 from pate.run.plan import Plan
 from pate.run.student_prior import StudentPrior
 from pate.run.train import train

@@ -12,7 +12,8 @@ from pate.accounting import Adjacency, PureDpEvent, RdpAccountant, SessionEvent
 from pate.accounting.events import by_accesses, failure_probability, leaves
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
-from pate.aggregators.target_charging import bit_epsilon, margins, session_event
+from pate.aggregators.not_prior import margins
+from pate.aggregators.session import bit_epsilon, session_event
 from tests.privacy.histograms import GapPairs, gap_pairs, gaps_of, neighbors
 
 Array = NDArray[np.float64]

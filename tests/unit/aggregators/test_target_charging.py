@@ -12,7 +12,7 @@ from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.record import MemoryRecord, ReleaseRecord
 from pate.aggregators.release import ChargedRelease
-from pate.aggregators.target_charging import Round, session_event
+from pate.aggregators.session import Round, session_event
 from pate.run.release import WatchedSession
 from pate.validation import InvalidValue
 from pate.votes.source import CountedVotes

@@ -1,0 +1,275 @@
+"""Sessions of calls in the boundary wrapper: labels by the largest count, or by a stable top-k."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate import accounting as pa
+from pate.accounting import target_charging as charging
+from pate.accounting.special import softmax
+from pate.aggregators.aggregator import Bits
+from pate.aggregators.failures import failure_prob_of
+from pate.aggregators.release import Answers
+from pate.aggregators.session import (
+    Round,
+    TargetChargedAggregator,
+    bit_epsilon,
+    session_event,
+)
+from pate.aggregators.stable_top_k import StableTopK
+from pate.mechanisms.gap_selection import Ranking
+from pate.mechanisms.noise import uniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms, Weights
+from pate.mechanisms.parameters import NOISE, PROBABILITY
+from pate.mechanisms.stability_test import StabilityTest
+from pate.votes.shape import VoteShape
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_GRID = 2**53
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """The calls on Q queries, each of which has one of n outcomes."""
+
+    probabilities: Array  # `[Q, n]`, of each outcome
+    exact_weights: Callable[[int], Weights]  # of the outcomes of one query
+    answers: Callable[[Counts], Answers]  # that outcomes `[Q]` give; n, the boundary, is no answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryAggregator(TargetChargedAggregator):
+    """Calls in the boundary wrapper. A subclass says what a call's outcomes are, and how likely each is."""
+
+    @abstractmethod
+    def _calls(self, counts: Counts, num_teachers: int) -> Calls:
+        """Returns the calls on queries with these counts `[Q, L]`, before the wrapper."""
+
+    def hit_probabilities(
+        self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
+    ) -> Array:
+        """Returns the probability that each query `[Q, L]` ends at the boundary, `[Q]`; no epsilon covers it."""
+        return np.asarray(self._wrapped(votes, num_teachers)[:, -1])
+
+    def _wrapped(self, counts: NDArray[np.integer], num_teachers: int) -> Array:
+        """Returns the distribution inside the wrapper, `[Q, n + 1]`, the boundary last."""
+        calls = self._calls(np.asarray(counts, dtype=np.int64), num_teachers)
+        return charging.boundary_distribution(calls.probabilities)
+
+    def _ask(
+        self,
+        counts: Counts,
+        numbers: LazyUniforms,
+        prior: Bits | None,
+        *,
+        first: int,
+        num_teachers: int,
+    ) -> Round:
+        calls = self._calls(counts, num_teachers)
+        boundary = calls.probabilities.shape[1]
+
+        def exact_weights(row: int) -> Weights:
+            return uniforms.boundary_weights(calls.exact_weights(row))
+
+        wrapped = charging.boundary_distribution(calls.probabilities)
+        outcomes = uniforms.draw_index(wrapped, numbers[:, 0], exact_weights)
+        answers = calls.answers(outcomes)
+        return Round(answers.labels, answers.answered, hits=outcomes == boundary)
+
+    def _session_event(self, call_epsilon: float, num_calls: int, **calls: Any) -> pa.Event:
+        return session_event(
+            charging.tight_boundary,
+            call_epsilon,
+            num_calls=num_calls,
+            target_hits=self.target_hits,
+            session_delta=self.session_delta,
+            **calls,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryMax(BoundaryAggregator):
+    """Releases one label per query, by the exponential mechanism over the counts inside the boundary wrapper.
+
+    A query whose likeliest label is not certain is abstained from with a probability of at most 1/3: a hit. All
+    others are free. No query is refused before the session halts.
+
+    Formal guarantee: each count moves by at most 1, whatever teachers vote for, so a call is (2 / selection_scale)-DP
+    under replace-one and (1 / selection_scale)-DP under add/remove, where all counts move in one direction. Source:
+    Cohen & Lyu 2023 (boundary wrapper); docs/proofs/boundary_top_k.md.
+
+    Attributes:
+        selection_scale: beta of the Gumbel noise in votes, > 0; the rest as in `TargetChargedAggregator`.
+
+    >>> aggregator = BoundaryMax(selection_scale=2.0, target_hits=1)
+    >>> release = aggregator.aggregate(np.array([[95, 5, 0]]), num_teachers=100, rng=np.random.default_rng(0))
+    >>> release.labels, release.num_hits
+    (array([[ True, False, False]]), 0)
+    """
+
+    single_label: ClassVar[bool] = True
+
+    selection_scale: float = field(metadata=NOISE)
+
+    @property
+    def call_epsilon(self) -> float:
+        """Pure DP of one call, and its bounded range."""
+        return (2 if self.adjacency is pa.Adjacency.REPLACE_ONE else 1) / self.selection_scale
+
+    def event(self, shape: VoteShape) -> pa.Event:
+        return self._session_event(self.call_epsilon, shape.num_queries, bounded_range=True)
+
+    def plain_event(self, shape: VoteShape) -> pa.Event:
+        return pa.SelfComposedEvent(pa.BoundedRangeEvent(self.call_epsilon), shape.num_queries)
+
+    def distribution(self, votes: NDArray[np.integer]) -> Array:
+        """The exact distribution of one call on `[L]` counts: `[L + 1]`, the boundary last."""
+        return np.asarray(self._wrapped(np.asarray(votes)[None], 0)[0])
+
+    def _calls(self, counts: Counts, num_teachers: int) -> Calls:
+        deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
+        labels = np.arange(counts.shape[1])
+
+        def exact_weights(row: int) -> Weights:
+            return uniforms.softmax_weights(deficits[row], self.selection_scale)
+
+        def answers(outcomes: Counts) -> Answers:
+            return Answers(outcomes[:, None] == labels, outcomes < len(labels))
+
+        return Calls(softmax(counts / self.selection_scale, axis=1), exact_weights, answers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryTopK(BoundaryAggregator):
+    """Chooses k by the exponential mechanism over the gaps and tests the set, both inside the boundary wrapper.
+
+    The distribution of a query's outcome (a k that passes its test, or a refusal) is known exactly. With pi the
+    probability of anything but its likeliest outcome, at most 1/2, the query is abstained from with probability pi /
+    (1 + pi): a hit. Else an outcome is drawn and released: the top-k set, or a refusal. Clear queries, released or
+    refused, are free. After the last hit every query is refused.
+
+    Formal guarantee: a call is e-DP up to a failure that releases an unstable set, e = selection range + the test's.
+    The session is charged for what `target_hits` hits can give away, or for the accesses that they allow, or for all
+    queries where these are few. Failure probabilities of all queries add up and are taken from delta. Source: Cohen &
+    Lyu 2023 (boundary wrapper), Zhu & Wang 2022 (selection, test); docs/proofs/boundary_top_k.md.
+
+    Attributes:
+        selection_scale: beta of the Gumbel noise in votes, > 0.
+        test_std: std of the test's Laplace noise in votes, > 0.
+        failure_prob: as of `StableTopK`, but None is 1e-10, and a plan leaves all of them 0.6 of `session_delta`.
+        padded: whether k = 0 and k = L are possible answers; the rest as in `TargetChargedAggregator`.
+
+    >>> aggregator = BoundaryTopK(selection_scale=2.0, test_std=3.0, target_hits=2, failure_prob=1e-9)
+    >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
+    >>> release = aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0))
+    >>> release.labels[0], release.answered, release.num_hits
+    (array([ True,  True, False, False]), array([ True, False]), 0)
+    """
+
+    usual_failure_prob: ClassVar[float] = 1e-10
+
+    selection_scale: float = field(metadata=NOISE)
+    test_std: float = field(metadata=NOISE)
+    failure_prob: float | None = field(default=None, metadata=PROBABILITY)
+    padded: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.stability_test(num_teachers=1)  # refuses what it refuses
+
+    @property
+    def release_step(self) -> StableTopK:
+        """The call without the wrapper."""
+        return self.part(StableTopK, test="laplace", failure_prob=failure_prob_of(self))
+
+    def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
+        """Pure DP of selection and test together."""
+        selection = self.release_step.gap_selection(
+            num_labels=num_labels, num_teachers=num_teachers
+        )
+        chosen = (
+            self.adjacency.gap_range / self.selection_scale
+            if len(selection.candidates) > 1
+            else 0.0
+        )
+        # the test, passed or refused
+        drawn_from = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)
+        return chosen + bit_epsilon(drawn_from, self.adjacency.gap_sensitivity)
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        return self.release_step.stability_test(num_teachers=num_teachers)
+
+    def event(self, shape: VoteShape) -> pa.Event:
+        call_epsilon = self.call_epsilon_for(
+            num_labels=shape.num_labels, num_teachers=shape.num_teachers
+        )
+        failure_prob = shape.num_queries * failure_prob_of(self)
+        return self._session_event(
+            call_epsilon, shape.num_queries, bounded_range=False, failure_prob=failure_prob
+        )
+
+    def plain_event(self, shape: VoteShape) -> pa.Event:
+        return self.release_step.event(shape)
+
+    def distribution(
+        self, votes: NDArray[np.integer], *, num_teachers: int
+    ) -> dict[tuple[int, ...] | str, float]:
+        """The exact distribution of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
+        ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
+        probabilities = self._wrapped(np.asarray(votes)[None], num_teachers)[0].tolist()
+        distribution: dict[tuple[int, ...] | str, float] = {
+            "refused": probabilities[-2],
+            "boundary": probabilities[-1],
+        }
+        candidates = self.release_step.gap_selection(
+            num_labels=len(votes), num_teachers=num_teachers
+        ).candidates
+        for k, probability in zip(candidates, probabilities, strict=False):
+            distribution[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = (
+                probability
+            )
+        return distribution
+
+    def _calls(self, counts: Counts, num_teachers: int) -> Calls:
+        """Each candidate k released, and a refusal last; exactly, a test passes with a multiple of 2**-53."""
+        selection = self.release_step.gap_selection(
+            num_labels=counts.shape[1], num_teachers=num_teachers
+        )
+        test = self.stability_test(num_teachers=num_teachers)
+        ranking = Ranking.of(counts)
+        gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
+        constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
+        passed = np.where(constant, 1.0, test.pass_probabilities(gaps))
+        chosen = softmax(gaps / self.selection_scale, axis=1)
+        refused = (chosen * (1 - passed)).sum(axis=1, keepdims=True)
+
+        def exact_weights(row: int) -> Weights:
+            deficits = (gaps[row].max() - gaps[row]).astype(np.float64)
+            selection_weights = uniforms.softmax_weights(deficits, self.selection_scale)
+            # of _GRID parts, how many pass the test
+            parts = (passed[row] * _GRID).astype(np.int64).tolist()
+
+            def weights(digits: int) -> list[uniforms.Interval]:
+                intervals = list(zip(selection_weights(digits), parts, strict=True))
+                released = [(low * n, high * n) for (low, high), n in intervals]
+                lost = [(low * (_GRID - n), high * (_GRID - n)) for (low, high), n in intervals]
+                refusal = (sum(low for low, _ in lost), sum(high for _, high in lost))
+                return [*released, refusal]
+
+            return weights
+
+        def answers(outcomes: Counts) -> Answers:
+            answered = outcomes < len(selection.candidates)
+            k = np.where(answered, selection.candidates[np.where(answered, outcomes, 0)], 0)
+            return Answers(ranking.top(k), answered)
+
+        probabilities = np.concatenate([chosen * passed, refused], axis=1)
+        return Calls(probabilities, exact_weights, answers)

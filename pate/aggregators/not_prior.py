@@ -1,0 +1,337 @@
+"""Sessions that check what a student expects, and release labels where the check fails."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate import accounting as pa
+from pate.accounting import target_charging as charging
+from pate.aggregators import aggregator as base
+from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
+from pate.aggregators.gap_tests import TableTest
+from pate.aggregators.record import ReleaseRecord
+from pate.aggregators.release import ChargedRelease
+from pate.aggregators.session import (
+    Round,
+    TargetChargedAggregator,
+    bit_epsilon,
+    expected_from_session,
+    session_event,
+)
+from pate.aggregators.stable_top_k import StableTopK
+from pate.mechanisms.gap_selection import Ranking
+from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.parameters import NATURAL, NOISE, PROBABILITY
+from pate.mechanisms.stability_test import StabilityTest
+from pate.validation import (
+    require,
+    require_count,
+)
+from pate.votes.shape import VoteShape
+from pate.votes.source import MadeUpVotes, VoteSource
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_GRID = 2**53
+_SMALLEST_ROUND = 25
+_CERTAIN = 28.0  # scales beyond which a probability is within 2**-40 of 0 or 1
+# larger ones are told apart only while a check changes; then not at all
+_FEW_MARGINS = 1000
+_MOST_MARGINS = 250_000
+_SMALLEST_PROB = 2.0**-40  # beyond it the grid's own steps would be visible
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotPriorTopK(TargetChargedAggregator):
+    """Checks the expected labels of a query, and releases others by stable top-k only where the check fails.
+
+    The margin of a set is the smallest count in it less the largest outside. If margin + Laplace noise reaches
+    `prior_margin`, the query is answered with its prior: free. Else it is a hit, and is released (or refused) as
+    `StableTopK` would. The first queries, which no prior exists for, are released so without a check; a query whose
+    prior has no label hits without one. After the last hit every query is refused. Source: Cohen & Lyu 2023 (not-prior
+    target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
+
+    Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
+        * A check is one bit, (sens / prior_scale)-DP with no failure, a `not_prior` target. The session is charged for
+          what `target_hits` hits can give away, or for the accesses that they allow.
+        * At most `first_queries + target_hits` queries go through stable top-k, which are composed beside the session,
+          failures included.
+        * The prior may be anything public, and anything computed from the release so far.
+
+    Attributes:
+        prior_scale: scale of the check's Laplace noise in votes, > 0.
+        prior_margin: votes by which a prior has to lead; below 0 it may lag behind.
+        first_queries: queries released without a check, >= 0.
+        selection_scale: beta of the release's Gumbel noise in votes, > 0.
+        table_order: Renyi order that the release's stability table is made for, > 1.
+        table_budget: Renyi divergence of one test at that order, > 0.
+        failure_prob: per release; `padded` too is as of `StableTopK`.
+        release_share: the part of a target epsilon that calibration lets the releases alone cost, in (0, 1); the rest
+            as in `TargetChargedAggregator`.
+
+    >>> aggregator = NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0,
+    ...     first_queries=0, target_hits=1)
+    >>> votes, prior = np.array([[90, 5, 3], [80, 90, 1]]), np.array([[True, False, False], [False, False, True]])
+    >>> session = aggregator.with_prior(prior)
+    >>> release = session.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0))
+    >>> release.hits, release.labels
+    (array([False,  True]), array([[ True, False, False],
+           [ True,  True, False]]))
+    """
+
+    prior_scale: float = field(metadata=NOISE)
+    prior_margin: float = 0.0
+    first_queries: int = field(default=50, metadata=NATURAL)
+    selection_scale: float = field(metadata=NOISE)
+    table_order: float = field(metadata=NOISE)
+    table_budget: float = field(metadata=NOISE)
+    failure_prob: float | None = None
+    padded: bool = False
+    release_share: float = field(default=0.7, metadata=PROBABILITY)
+
+    expects_prior: ClassVar[bool] = True
+    _numbers_per_query: ClassVar[int] = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            bool(np.isfinite(self.prior_margin)),
+            "prior_margin",
+            self.prior_margin,
+            "a finite number",
+        )
+        _ = self.release_step  # refuses what stable top-k refuses
+
+    @property
+    def never_empty(self) -> bool:
+        """Whether an answer always names a label: where `padded` is False."""
+        return not self.padded
+
+    def with_prior(self, prior: Bits | base.PriorRule) -> NotPriorSession:
+        """Returns the same aggregator with what is expected of its queries.
+
+        The prior is bool `[Q, L]`, or a rule that is asked before each round: public, or computed from what was
+        released before. It is asked for the first time once the session is paid for.
+        """
+        if isinstance(prior, base.PriorRule):
+            return self.part(NotPriorSession, prior=prior)
+        labels = np.asarray(prior)
+        require(labels.dtype == np.bool_, "prior.dtype", labels.dtype, "bool")
+        return self.part(NotPriorSession, prior=KnownPrior(labels))
+
+    @property
+    def release_step(self) -> StableTopK:
+        """What releases the first queries and the hits."""
+        return self.part(StableTopK, test="table")
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        return self.release_step.stability_test(num_teachers=num_teachers)
+
+    def agreement(self, *, num_teachers: int) -> Array:
+        """The probability that a prior of each margin -R..R is kept, `[2 R + 1]`; larger ones are kept like these."""
+        certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
+        farthest = min(
+            require_count("num_teachers", num_teachers),
+            max(_FEW_MARGINS, math.ceil(min(certain, 1e300))),
+        )
+        return _agreement(self.prior_scale, self.prior_margin, min(farthest, _MOST_MARGINS))
+
+    def _kept(self, counts: NDArray[np.integer], prior: Bits | None, num_teachers: int) -> Array:
+        """The probability that the check of each query holds, `[Q]`: 0 where nothing is expected."""
+        if prior is None:
+            return np.zeros(len(counts))
+        table = self.agreement(num_teachers=num_teachers)
+        farthest = len(table) // 2
+        kept = table[np.clip(margins(counts, prior), -farthest, farthest) + farthest]
+        return np.where(prior.any(axis=1), kept, 0.0)
+
+    def num_tests(self, num_queries: int) -> int:
+        return min(num_queries, self.first_queries + self.target_hits)
+
+    def event(self, shape: VoteShape) -> pa.Event:
+        num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
+        shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
+        releases = self.release_step.event(shape_of_releases)
+        epsilon = bit_epsilon(
+            self.agreement(num_teachers=shape.num_teachers), self.adjacency.gap_sensitivity
+        )
+        session = session_event(
+            charging.not_prior,
+            epsilon,
+            target_hits=self.target_hits,
+            num_calls=num_checks,
+            session_delta=self.session_delta,
+            beside=releases,
+        )
+        return pa.ComposedEvent((session, releases))
+
+    def plain_event(self, shape: VoteShape) -> pa.Event:
+        return self.release_step.event(shape)
+
+    def scaled(self, factor: float) -> NotPriorTopK:
+        """All noises multiplied by `factor`; the table's budget divided by its square."""
+        return replace(
+            self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor
+        )
+
+    def fitted(self, budget: pa.Budget, shape: VoteShape) -> NotPriorTopK:
+        """As `Aggregator.fitted`: the releases' noise for their share of the budget, then the noise of the checks.
+
+        `session_delta` becomes the budget's delta.
+        """
+        has_checks = shape.num_queries > self.first_queries
+        epsilon_of_releases = budget.required_epsilon() * (
+            self.release_share if has_checks else 1.0
+        )
+        release_step = self.release_step.fitted(
+            replace(budget, epsilon=epsilon_of_releases),
+            replace(shape, num_queries=self.num_tests(shape.num_queries)),
+        )
+        with_releases = replace(self._with(release_step), session_delta=budget.delta)
+        if not has_checks:
+            return with_releases
+        prior_scale = pa.calibrate(
+            lambda scale: replace(with_releases, prior_scale=scale).event(shape),
+            target_epsilon=budget.required_epsilon(),
+            target_delta=budget.delta,
+            accountant=budget.accountant,
+            start=self.prior_scale,
+        )
+        return replace(with_releases, prior_scale=prior_scale)
+
+    def hit_probabilities(
+        self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
+    ) -> Array:
+        """That its check fails, or 1 without a prior; 0 for the first queries, which are not checked."""
+        checked = np.arange(len(votes)) >= self.first_queries
+        return np.where(checked, 1 - self._kept(votes, prior, num_teachers), 0.0)
+
+    def _with(self, release: StableTopK) -> NotPriorTopK:
+        """Returns the same aggregator with the noise of a release step, whose test is a table."""
+        test = release.gap_test
+        assert isinstance(test, TableTest)  # as `release_step` has it
+        return replace(
+            self,
+            failure_prob=release.failure_prob,
+            selection_scale=release.selection_scale,
+            table_order=test.order,
+            table_budget=test.budget,
+        )
+
+    def _rounds(self, num_queries: int) -> Iterator[slice]:
+        """The first queries, then rounds as long as all before them together: a student learns in proportion."""
+        start = 0
+        while start < num_queries:
+            end = self.first_queries if start < self.first_queries else num_queries
+            stop = min(end, num_queries, start + min(self.round_size, max(start, _SMALLEST_ROUND)))
+            yield slice(start, stop)
+            start = stop
+
+    def _ask(
+        self,
+        counts: Counts,
+        numbers: LazyUniforms,
+        prior: Bits | None,
+        *,
+        first: int,
+        num_teachers: int,
+    ) -> Round:
+        checked = first + np.arange(len(counts)) >= self.first_queries
+        agreed = checked & (numbers[:, 0].on_grid() < self._kept(counts, prior, num_teachers))
+        step = self.release_step
+        ranking = Ranking.of(counts)
+        selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
+        k = selection.select(ranking, numbers[:, 1])
+        labels, answered = step.tested(ranking, k, numbers[:, 2].on_grid(), num_teachers)
+        if prior is not None:
+            labels = np.where(agreed[:, None], prior, labels)
+        return Round(labels, agreed | answered, checked & ~agreed)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPrior:
+    """A prior that says what is expected of all queries, bool `[Q, L]`, before the first is asked."""
+
+    labels: Bits
+
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """Returns what is expected of the next queries."""
+        start = len(labels)
+        return self.labels[start : start + num_queries]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotPriorSession(NotPriorTopK):
+    """A `NotPriorTopK` that knows what is expected of its queries; `NotPriorTopK.with_prior` makes it.
+
+    Its price is the same: no prior changes it.
+    """
+
+    prior: base.PriorRule = field(repr=False)
+
+    def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """Returns what the prior expects of the next queries."""
+        return self.prior(labels, answered, num_queries)
+
+    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
+        """See `TargetChargedAggregator.release`; a prior of another shape is refused before the charge."""
+        if isinstance(self.prior, KnownPrior):
+            shape = (votes.num_queries, votes.num_labels)
+            found = self.prior.labels.shape
+            require(found == shape, "prior.shape", found, f"{shape}, as the votes")
+        return super().release(votes, rng, record)
+
+
+def margins(counts: NDArray[np.integer], sets: Bits) -> Counts:
+    """The smallest count in each set less the largest outside: `[Q]`; 0 for an empty set, which has none."""
+    inside = np.where(sets, counts, np.iinfo(np.int64).max).min(axis=1)
+    outside = np.where(sets, 0, counts).max(axis=1)
+    return np.where(sets.any(axis=1), inside.astype(np.int64) - outside.astype(np.int64), 0)
+
+
+@lru_cache(maxsize=64)
+def _agreement(prior_scale: float, prior_margin: float, farthest: int) -> Array:
+    x = (np.arange(-farthest, farthest + 1) - prior_margin) / prior_scale
+    tail = np.exp(-np.abs(x)) / 2
+    kept = np.where(x < 0, tail, 0.5 - np.expm1(-np.abs(x)) / 2)
+    rounded = np.floor(np.clip(kept, _SMALLEST_PROB, 1 - _SMALLEST_PROB) * float(_GRID)) / float(
+        _GRID
+    )
+    rounded.setflags(write=False)
+    return np.asarray(rounded)
+
+
+@expected_from_votes.register(NotPriorTopK)
+def _expected_from_not_prior(
+    aggregator: NotPriorTopK, votes: MadeUpVotes, num_queries: int
+) -> ExpectedRelease:
+    """Returns the expectation of the first queries and of the session together.
+
+    The prior is taken to be right as often as a release is, else empty.
+    """
+    num_first = min(num_queries, aggregator.first_queries)
+    released = expected_from_votes(aggregator.release_step, votes, max(num_first, 1))
+    if num_first == num_queries:
+        return released
+    num_right = released.answered * released.present * len(votes.labels)
+    is_right = np.arange(len(votes.labels)) < num_right
+    prior = votes.labels & is_right[:, None]
+    num_checked = num_queries - num_first
+    checked = expected_from_session(aggregator, votes, num_checked, prior)
+    answers = np.array([num_first * released.answered, num_checked * checked.answered])
+    if not answers.any():
+        return ExpectedRelease(answered=0.0, present=0.0, absent=0.0)
+    return ExpectedRelease(
+        answered=float(answers.sum() / num_queries),
+        present=float(np.average([released.present, checked.present], weights=answers)),
+        absent=float(np.average([released.absent, checked.absent], weights=answers)),
+    )
