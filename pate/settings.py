@@ -109,21 +109,20 @@ class AskingSettings(GuardedSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSettings(GuardedSettings):
-    """Settings of a release of private records, wherever its votes come from, and of what it is charged to."""
+    """Settings of a release of private records, wherever its votes come from, and of what it is charged to.
+
+    A plan of such a release in Python has the same.
+    """
 
     target_epsilon: float | None = setting(
         8.0,
         "what the release may cost: the noise follows from it; 36.0 for stable_top_k_boundary",
         published=True,
     )
-    noise: str = setting(
-        "solved",
-        "solved makes the aggregator's noise meet target_epsilon; given takes it as it is, and no target_epsilon",
-        beside_release=True,
-    )
     ledger: Path | str | None = setting(
         None,
-        "a file that records the price of every release of the same private records",
+        "the file that all releases of the same private records are charged to; by default ledger.db in the folder "
+        "that the run's folder lies in, such as outputs/ledger.db",
         beside_release=True,
         is_path=True,
     )
@@ -142,19 +141,6 @@ class ReleaseSettings(GuardedSettings):
         None, "makes the run reproducible; the noise then protects nobody who knows the seed"
     )
 
-    def __post_init__(self) -> None:
-        require_choice("noise", self.noise, ("solved", "given"))
-        rule = (
-            "an epsilon > 0, or noise=given beside it, which takes the aggregator's noise as it is"
-        )
-        is_met = self.noise == "given" or self.target_epsilon is not None
-        require(is_met, "target_epsilon", self.target_epsilon, rule)
-
-    @property
-    def solved_epsilon(self) -> float | None:
-        """Returns the epsilon that noise is solved for; None where noise is given."""
-        return None if self.noise == "given" else self.target_epsilon
-
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetSettings(ReleaseSettings):
@@ -170,18 +156,10 @@ class BudgetSettings(ReleaseSettings):
         "with data.budget=COLUMN: what its words mean, {cautious: 1, usual: 4}; by default they are epsilons",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rule = (
-            "noise=given beside it: with that noise, it asks only as many queries as this pays for"
-        )
-        is_met = self.max_epsilon is None or self.noise == "given"
-        require(is_met, "max_epsilon", self.max_epsilon, rule)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(AskingSettings, BudgetSettings):
-    """Settings of a run, from private records to a student: those of a plan, in Python as well."""
+    """Settings of a run, from private records to a student: a plan in Python has the same."""
 
     fewer_queries: bool = setting(
         True, "false refuses a public pool of fewer samples than num_queries", beside_release=True
@@ -224,7 +202,31 @@ class FolderSettings(PartSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSettings(RunSettings, FolderSettings):
+class NoiseSettings(ReleaseSettings):
+    """Settings of commands that release something; in Python `target_epsilon=None` takes the noise as it is."""
+
+    noise: str = setting(
+        "solved",
+        "solved makes the aggregator's noise meet target_epsilon; given takes it as it is, and no target_epsilon",
+        beside_release=True,
+    )
+
+    def __post_init__(self) -> None:
+        require_choice("noise", self.noise, ("solved", "given"))
+        rule = (
+            "an epsilon > 0, or noise=given beside it, which takes the aggregator's noise as it is"
+        )
+        is_met = self.noise == "given" or self.target_epsilon is not None
+        require(is_met, "target_epsilon", self.target_epsilon, rule)
+
+    @property
+    def solved_epsilon(self) -> float | None:
+        """Returns the epsilon that noise is solved for; None where noise is given."""
+        return None if self.noise == "given" else self.target_epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
     """Settings of `pate-train` beside its parts."""
 
     logger: str = setting(
@@ -233,6 +235,12 @@ class TrainSettings(RunSettings, FolderSettings):
         "holds, in the run's folder or on the server that MLFLOW_TRACKING_URI names",
         beside_release=True,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rule = "noise=given beside it, and with that noise it asks only as many queries as this pays for"
+        is_met = self.max_epsilon is None or self.noise == "given"
+        require(is_met, "max_epsilon", self.max_epsilon, rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +258,7 @@ class VotesOfOthers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectSettings(VotesOfOthers, ReleaseSettings, FolderSettings):
+class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
     """Settings of `pate-release` beside its parts."""
 
     votes: Any = setting(MISSING, "a pattern in quotes, a file, or a list of files", is_path=True)

@@ -23,7 +23,7 @@ from pate.federated.summed_release import AnswersAwaited, Mailbox
 from pate.files.disk import require_no_links
 from pate.report.console import print_page
 from pate.run.stages.release import Cohort, Queries, ReleasePlan, release_votes
-from pate.settings import ReleaseSettings, names_with, values_of
+from pate.settings import NoiseSettings, ReleaseSettings, names_with, values_of
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
 from pate.votes.vote_file import (
@@ -163,7 +163,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
         return release_settings(told, aggregator, cohort.settings, **shape)
 
     told = told_settings(config, settings)
-    terms = run.settings_from(config, ReleaseSettings)
+    terms = run.settings_from(config, NoiseSettings)
     queries = None
     if config.queries is not None:
         queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
@@ -174,7 +174,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
         student=make("student"),
         queries=queries,
         target_epsilon=terms.solved_epsilon,
-        **values_of(terms, ReleaseSettings, without=("noise", "target_epsilon")),
+        **values_of(terms, ReleaseSettings, without=("target_epsilon",)),
         settings=_of_release(settings),
         public_settings=config_yaml,
     )

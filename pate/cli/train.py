@@ -34,7 +34,7 @@ from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
 from pate.run.totals import PaidRelease, releases_of, share_noise, totals_of
 from pate.run.train import train
-from pate.settings import RunSettings, names_with, values_of
+from pate.settings import RunSettings, TrainSettings, names_with, values_of
 from pate.validation import InvalidValue, require_choice, require_extra
 
 _BESIDE_RELEASE = names_with("beside_release", "train")
@@ -65,7 +65,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
-    run_settings = run.settings_from(config, RunSettings)
+    train_settings = run.settings_from(config, TrainSettings)
     make = maker(config)
     monitor = run.ConsoleMonitor()
     data = make("data")
@@ -78,8 +78,8 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         public_settings=partial(public_settings, told_settings(config, settings)),
         tensorboard=logger == "tensorboard",
         heading=heading,
-        target_epsilon=run_settings.solved_epsilon,
-        **values_of(run_settings, RunSettings, without=("noise", "target_epsilon")),
+        target_epsilon=train_settings.solved_epsilon,
+        **values_of(train_settings, RunSettings, without=("target_epsilon",)),
     )
     load = run.watched_load(
         data,

@@ -206,8 +206,6 @@ def of_method(node: Mapping[str, Any]) -> Reasons:
 def _of_the_command(config: DictConfig, command: str) -> Reasons:
     """Returns which settings of a command alone change nothing, and why."""
     reasons: Reasons = {}
-    if command == "train" and config.ledger is None:
-        reasons["new_account"] = "no ledger= is given"
     if command == "account" and config.votes is None:
         reasons["prior"] = "no votes= are given"
     if command == "attack" and str(config.aggregator.get("_target_", "")).endswith(

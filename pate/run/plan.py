@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from pate.run.places import Places
 from pate.run.progress import Monitor
 from pate.run.release_terms import ReleaseTerms
 from pate.setting_names import TRAIN
+from pate.settings import RunSettings
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import require, require_count, require_positive
@@ -39,30 +39,17 @@ from pate.votes.shape import VoteShape
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(ReleaseTerms):
-    """Everything that a run depends on."""
+class Plan(ReleaseTerms, RunSettings):
+    """Everything that a run depends on: the settings of `RunSettings`, and objects beside them."""
 
     load_dataset: Callable[[], Dataset]  # reads the data set
     teacher: Voter  # the recipe for teachers
     num_teachers: int | None  # T; None for kernel teachers makes one for each private group
     engine: Engine  # how teachers are trained
     student: Student  # the recipe for the student
-    num_queries: int  # how many public samples are asked, the first ones of the public pool
-    # only as many queries are asked as this pays for; not beside a `target_epsilon`
-    max_epsilon: float | None = None
-    # epsilons by the data set's budget classes; None where their names are epsilons themselves
-    budgets: Any = None
-    # whether a model of all private records is trained; None where that is quick
-    all_records: bool | None = None
-    # among whom teachers are spread evenly: the card says whom the price covers
-    holders: int | None = None
     # what may be published, as text: of the aggregator as it was used and, by name, what differs from the settings
     public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
-    # whether a public pool with fewer samples is asked whole: nobody named `num_queries`
-    fewer_queries: bool = False
     tensorboard: bool = True  # whether curves are kept in the run's folder
-    # whether the report says what the release cost on the votes at hand
-    data_dependent: bool = False
     # what the run is called; nothing else depends on it
     heading: Heading = field(default_factory=Heading)
     classes: Mapping[str, float] | None = None  # epsilons by budget classes, set by `for_dataset`
@@ -97,7 +84,7 @@ class Plan(ReleaseTerms):
     def for_dataset(self, dataset: Dataset, monitor: Monitor) -> Plan:
         """Returns the plan with the data set's budget classes, and with no more queries than its public pool has.
 
-        Queries are left out only where nobody named their number (`fewer_queries`). Raises `InvalidValue` for settings
+        Queries are left out only with `fewer_queries`, and a line says so. Raises `InvalidValue` for settings
         that do not go with budget classes, or go only with them.
         """
         plan = self

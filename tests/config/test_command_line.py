@@ -24,7 +24,7 @@ from pate.config.command_line import (
     student_left_open,
     way_left_open,
 )
-from pate.settings import RunSettings
+from pate.settings import TrainSettings
 from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
 from tests.e2e.commands import succeeded
@@ -198,7 +198,7 @@ def test_noise_is_solved_for_unless_it_is_said_to_be_given(composed: Composed) -
         ("experiment=synth_faces_800", None),
     ):
         config = composed(*words.split())
-        assert settings_from(config, RunSettings).solved_epsilon == target
+        assert settings_from(config, TrainSettings).solved_epsilon == target
         assert plain_settings(config, ("noise",))["target_epsilon"] == target
         assert plain_settings(config, ("noise",))["num_queries"] == config.num_queries
 
@@ -208,15 +208,18 @@ def test_noise_is_solved_for_unless_it_is_said_to_be_given(composed: Composed) -
     [
         ("noise=loud", r"noise=loud: expected one of solved, given"),
         ("target_epsilon=null", r"target_epsilon=None: expected an epsilon > 0, or noise=given "),
-        ("max_epsilon=2", r"max_epsilon=2\.0: expected noise=given beside it"),
-        ("experiment=quick max_epsilon=2", r"max_epsilon=2\.0: expected noise=given beside it"),
+        ("max_epsilon=2", r"max_epsilon=2\.0: expected noise=given beside it, and"),
+        (
+            "experiment=quick max_epsilon=2",
+            r"max_epsilon=2\.0: expected noise=given beside it, and",
+        ),
     ],
 )
 def test_settings_of_noise_that_contradict_each_other_are_refused(
     composed: Composed, words: str, line: str
 ) -> None:
     with pytest.raises(InvalidValue, match=f"^{line}"):
-        settings_from(composed(*words.split()), RunSettings)
+        settings_from(composed(*words.split()), TrainSettings)
 
 
 @pytest.mark.parametrize(

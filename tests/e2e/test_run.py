@@ -274,7 +274,7 @@ def test_budget_stops_the_queries(tmp_path: Path) -> None:
     assert RdpAccountant().compose(one_more).get_epsilon(1e-5) > 30.0
 
 
-def test_a_smaller_pool_is_asked_whole_where_nobody_named_a_number(tmp_path: Path) -> None:
+def test_a_smaller_pool_is_asked_whole_or_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 
     def published(_: object, *, num_queries: int | None = None) -> str:
@@ -282,8 +282,8 @@ def test_a_smaller_pool_is_asked_whole_where_nobody_named_a_number(tmp_path: Pat
 
     # and the folder stays free for a better plan
     with pytest.raises(InvalidValue, match="num_queries=1000"):
-        train(small_plan(num_queries=1000, settings={"name": "wrong"}), folder)
-    plan = small_plan(num_queries=600, fewer_queries=True, public_settings=published)
+        train(small_plan(num_queries=1000, fewer_queries=False, settings={"name": "wrong"}), folder)
+    plan = small_plan(num_queries=600, public_settings=published)
     assert train(plan, folder).privacy.num_queries == 140
     assert (folder / "release" / "config.yaml").read_text() == "num_queries: 140\n"
     assert plan.for_dataset(small_dataset(), SilentMonitor()).num_queries == 140
@@ -297,7 +297,10 @@ def test_a_smaller_pool_is_asked_whole_where_nobody_named_a_number(tmp_path: Pat
 QUIET = GaussianVotes(noise_std=1e9)
 REFUSED: dict[str, dict[str, Any]] = {
     r"^load\(\)=list: expected a pate\.data\.Dataset$": {"load_dataset": list},
-    r"num_queries=1000: expected at most 140, the public pool": {"num_queries": 1000},
+    r"num_queries=1000: expected at most 140, the public pool": {
+        "num_queries": 1000,
+        "fewer_queries": False,
+    },
     r"num_teachers=961: expected at most 960": {"num_teachers": 961},
     r"max_epsilon=1e-06: expected at least": {"max_epsilon": 1e-6},
     r"target_delta=1e-15: expected at least 2\.23e-14": {
