@@ -61,10 +61,10 @@ _FACTOR_TOLERANCE = 1e-3
 
 @runtime_checkable
 class PriorRule(Protocol):
-    """Predicts the next answers before each round, from earlier rounds."""
+    """A rule that predicts the next answers before each round, from earlier rounds."""
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """The labels of the next round, `[num_queries, L]`, given those before, `[start, L]`; a row may expect none."""
+        """Returns the labels of the next queries, `[num_queries, L]`, given those before, `[start, L]`."""
 
 
 class UnknownCost(InvalidValue):
@@ -419,7 +419,7 @@ class Aggregator(Parameters, ABC):
         return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
 
     def num_tests(self, num_queries: int) -> int:
-        """How many releases of so many queries can fail, each with `failure_prob`."""
+        """Returns how many releases of so many queries can fail, each with `failure_prob`."""
         return num_queries
 
     def plain_event(self, shape: VoteShape) -> Event | None:
@@ -427,7 +427,7 @@ class Aggregator(Parameters, ABC):
         return None
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """What the mechanism's own paper would print; not a bound. None where the paper's accounting gives nothing."""
+        """Returns the epsilon that the mechanism's own paper would print, no bound; None where it gives none."""
         return None
 
     def cost_on(
@@ -461,17 +461,17 @@ class Aggregator(Parameters, ABC):
 
     @property
     def exact_labels(self) -> int | None:
-        """How many labels every answer names, where that is fixed."""
+        """The number of labels that every answer names, where that is fixed."""
         return 1 if self.single_label else None
 
     @property
     def reads_counts(self) -> bool:
-        """Whether counts of votes are enough for it, and no teacher's own votes are read."""
+        """True where counts of votes are enough for it, and no teacher's own votes are read."""
         return issubclass(CountedVotes, self.reads)
 
     @property
     def never_empty(self) -> bool:
-        """Whether an answer always names a label."""
+        """True where an answer always names a label."""
         return False
 
     def check_run(self) -> None:
@@ -482,7 +482,7 @@ class Aggregator(Parameters, ABC):
         self.summarize(votes)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """What the votes say by themselves, given what was released: every label's majority. No epsilon covers it."""
+        """Returns what the votes say by themselves: every label's majority. No epsilon covers it."""
         majority = 2 * source.counts() > source.num_teachers
         return Release(
             majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency
@@ -528,12 +528,12 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteS
 
 
 def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
-    """The fields that a class marks: `noise`, what calibration changes and what may stand in its place, or `solved`."""
+    """Returns the fields that a class marks: as `noise`, which calibration changes, or as `solved`."""
     return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
 
 
 def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:
-    """Counts `[Q, L]` of the votes of some teachers each, bits `[c, Q, L]`, for an aggregator that reads counts.
+    """Returns counts `[Q, L]` of votes, bits `[c, Q, L]` of some teachers each, for an aggregator that reads counts.
 
     Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
     every teacher keeps that many per query, chosen from its own votes alone. Raises `InvalidValue` without blocks.

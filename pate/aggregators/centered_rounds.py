@@ -34,7 +34,7 @@ _LEAST_FACTOR = 1e-90  # of a round's clip, which then stays a length whose squa
 
 @dataclass(frozen=True, repr=False)
 class RoundsRelease(Release):
-    """What was released in rounds; all of it may be published."""
+    """A release in rounds; all of it may be published."""
 
     scores: Array  # float64 `[Q, L]`, the student's probabilities
     # float64 `[D, L]`, its weights: logits on `PublicPCA.with_constant` of directions of the pool

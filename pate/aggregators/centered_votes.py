@@ -181,7 +181,7 @@ class CenteredVotes(base.Aggregator):
 
     @property
     def prevalence(self) -> Prevalence:
-        """What releases the center, where there is a share for it."""
+        """The step that releases the center, where there is a share for it."""
         multiplier = self.noise_multiplier / math.sqrt(
             require_positive("prevalence_share", self.prevalence_share)
         )
@@ -193,7 +193,10 @@ class CenteredVotes(base.Aggregator):
         return self.noise_multiplier / math.sqrt(1 - self.prevalence_share)
 
     def centered_at(self, center: Any, **public: Any) -> CenteredVotes:
-        """What releases the votes once the center is known, with a `span` and `weights`: the price of votes alone."""
+        """Returns what releases the votes once the center is known, at the price of the votes alone.
+
+        `public` are a `span` and `weights`.
+        """
         return replace(
             self,
             noise_multiplier=self.votes_multiplier,
@@ -337,11 +340,11 @@ class CenteredVotes(base.Aggregator):
 
     @property
     def num_rounds(self) -> int:
-        """How often teachers are asked, where they can be asked again."""
+        """The number of times that teachers are asked, where they can be asked again."""
         return self.rounds or _ROUNDS
 
     def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
-        """The votes in rounds, where they are cast so."""
+        """Returns the votes in rounds, where they are cast so; else None."""
         once = self.rounds == 1 or (self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS)
         if isinstance(source, GroupVotes):
             require(
@@ -409,7 +412,7 @@ class CenteredVotes(base.Aggregator):
     def _released(
         self, total: NDArray[np.int64], std: float, event: pa.Event, num_teachers: int
     ) -> CenteredRelease:
-        """The release of a sum in steps that carries noise of that std."""
+        """Returns the release of a sum in steps that carries noise of that std."""
         each = num_teachers if self.weights is None else float(self.weights.sum())
         unit = self._clipped_sum(total.shape).step / each
         center = self._center(total.shape)
@@ -448,7 +451,7 @@ class CenteredVotes(base.Aggregator):
             raise validation.InvalidValue("center.shape", center.shape, rule=rule) from error
 
     def _clipped_sum(self, shape: tuple[int, ...]) -> ClippedSum:
-        """Where no clip is given, it is `clip_factor` sqrt(sum c (1 - c)): a function of the center."""
+        """Returns the clipped sum. A clip of None is `clip_factor` sqrt(sum c (1 - c)): a function of the center."""
         clip = self.clip
         if clip is None:
             share = self._center(shape).clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)

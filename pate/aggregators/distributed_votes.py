@@ -91,7 +91,7 @@ class DistributedVotes(base.Aggregator):
         return pa.ApproximateEvent(price, failure_prob) if failure_prob else price
 
     def contribution(self, counts: Any, *, num_teachers: int, rng: Rng) -> Counts:
-        """What one holder sends: the counts of its own teachers in steps, each with a share of the noise, `[Q, L]`.
+        """Returns what one holder sends: its own teachers' counts in steps, each with a share of the noise, `[Q, L]`.
 
         Where there is `max_votes` they are from `counts_for`; counts that these teachers cannot have cast are refused.
         The generator is the holder's own, from `secret_generator()`; whoever else knows it is a colluder.
@@ -101,7 +101,7 @@ class DistributedVotes(base.Aggregator):
         return own.astype(np.int64) * self.shares.steps + self.shares.share.sample(own.shape, rng)
 
     def release_of(self, total: Any, *, num_teachers: int, num_contributions: int) -> Release:
-        """Labels of the sum of contributions, whole numbers `[Q, L]`, which was paid for before it was made.
+        """Returns the release of the sum of contributions, whole numbers `[Q, L]`, which was paid for beforehand.
 
         `num_teachers` are those of all holders, absent ones included. Raises `InvalidValue` for fewer contributions
         than the price counts on, or more than there are holders.

@@ -113,7 +113,7 @@ class NotPriorTopK(TargetChargedAggregator):
 
     @property
     def never_empty(self) -> bool:
-        """Whether an answer always names a label: where `padded` is False."""
+        """True where an answer always names a label: where `padded` is False."""
         return not self.padded
 
     def with_prior(self, prior: Bits | base.PriorRule) -> NotPriorSession:
@@ -130,7 +130,7 @@ class NotPriorTopK(TargetChargedAggregator):
 
     @property
     def release_step(self) -> StableTopK:
-        """What releases the first queries and the hits."""
+        """The step that releases the first queries and the hits."""
         return self.part(StableTopK, test="table")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
@@ -146,7 +146,7 @@ class NotPriorTopK(TargetChargedAggregator):
         return _agreement(self.prior_scale, self.prior_margin, min(farthest, _MOST_MARGINS))
 
     def _kept(self, counts: NDArray[np.integer], prior: Bits | None, num_teachers: int) -> Array:
-        """The probability that the check of each query holds, `[Q]`: 0 where nothing is expected."""
+        """Returns the probability that the check of each query holds, `[Q]`: 0 where nothing is expected."""
         if prior is None:
             return np.zeros(len(counts))
         table = self.agreement(num_teachers=num_teachers)
@@ -178,13 +178,13 @@ class NotPriorTopK(TargetChargedAggregator):
         return self.release_step.event(shape)
 
     def scaled(self, factor: float) -> NotPriorTopK:
-        """All noises multiplied by `factor`; the table's budget divided by its square."""
+        """Returns the aggregator with all noises multiplied by `factor`, a table's budget divided by its square."""
         return replace(
             self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor
         )
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> NotPriorTopK:
-        """As `Aggregator.fitted`: the releases' noise for their share of the budget, then the noise of the checks.
+        """Returns the aggregator with noise for a budget: the releases' for their share of it, then that of the checks.
 
         `session_delta` becomes the budget's delta.
         """
@@ -211,7 +211,7 @@ class NotPriorTopK(TargetChargedAggregator):
     def hit_probabilities(
         self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
     ) -> Array:
-        """That its check fails, or 1 without a prior; 0 for the first queries, which are not checked."""
+        """Returns the probability that the check fails, `[Q]`: 1 without a prior, 0 for the first queries."""
         checked = np.arange(len(votes)) >= self.first_queries
         return np.where(checked, 1 - self._kept(votes, prior, num_teachers), 0.0)
 
@@ -292,7 +292,7 @@ class NotPriorSession(NotPriorTopK):
 
 
 def margins(counts: NDArray[np.integer], sets: Bits) -> Counts:
-    """The smallest count in each set less the largest outside: `[Q]`; 0 for an empty set, which has none."""
+    """Returns the smallest count in each set less the largest outside: `[Q]`; 0 for an empty set, which has none."""
     inside = np.where(sets, counts, np.iinfo(np.int64).max).min(axis=1)
     outside = np.where(sets, 0, counts).max(axis=1)
     return np.where(sets.any(axis=1), inside.astype(np.int64) - outside.astype(np.int64), 0)

@@ -105,7 +105,7 @@ class PowersetGNMax(base.Aggregator):
     def _winners(
         self, counts: Counts, first: Counts, seen: Counts, num_sets: int, rng: Rng
     ) -> Counts:
-        """Which of each query's seen sets has the largest noisy count, `[q]`; past the last for an unseen one."""
+        """Returns the seen set of each query with the largest noisy count, `[q]`; past the last for an unseen one."""
         places = np.arange(int(seen.max()) + 1)
         part = places < seen[:, None]
         table = np.where(part, counts[np.minimum(first[:, None] + places, len(counts) - 1)], 0)
@@ -118,7 +118,7 @@ class PowersetGNMax(base.Aggregator):
 
 
 def _one_each(bits: Bits) -> Summary:
-    """One row for each teacher and query, with a count of 1: `[c Q]`."""
+    """Returns one row for each teacher and query, with a count of 1: `[c Q]`."""
     kind = np.dtype(
         [("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)]
     )
@@ -130,7 +130,7 @@ def _one_each(bits: Bits) -> Summary:
 
 
 def _right_sets(votes: MadeUpVotes) -> Summary:
-    """Of each query its own labels, and how many teachers name just these."""
+    """Returns the labels of each query, and how many teachers name just these."""
     rows = _one_each(votes.labels[None])
     missed = (votes.num_teachers - votes.counts()) * votes.labels
     rows["count"] = np.maximum(votes.num_teachers - missed.sum(axis=1), 0)
@@ -138,7 +138,7 @@ def _right_sets(votes: MadeUpVotes) -> Summary:
 
 
 def _counted(rows: Summary) -> Summary:
-    """Equal sets of a query as one row with the sum of their counts; by query, then by the labels as bits."""
+    """Merges equal sets of a query into one row with the sum of their counts; by query, then by the labels as bits."""
     packed = np.packbits(rows["labels"], axis=1)
     order = np.lexsort((*packed.T[::-1], rows["query"]))
     rows = rows[order]
@@ -152,7 +152,7 @@ def _counted(rows: Summary) -> Summary:
 
 
 def _unseen_set(seen: Bits, sizes: list[int], rng: Rng) -> Bits:
-    """A set uniform among those that compete, `sizes` of each size, and were not seen `[S, L]`."""
+    """Draws a set, uniform among those that compete, `sizes` of each size, and were not seen `[S, L]`."""
     taken = {row.tobytes() for row in seen}
     weights = [(number, number) for number in sizes]
     while True:  # the size by its share, then labels in a random order

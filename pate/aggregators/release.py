@@ -32,7 +32,7 @@ class NoisyScores:
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """What a student learns from: public inputs, and the answers released for them.
+    """The data that a student learns from: public inputs, and the answers released for them.
 
     Attributes:
         inputs: float32 `[n, …]`, the answered queries.
@@ -62,7 +62,7 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PublicNames:
-    """What queries and labels are called; public, and of no meaning for a release."""
+    """The names of queries and labels; public, and of no meaning for a release."""
 
     record_ids: NDArray[Any]  # `[Q]`, whole numbers or texts
     label_names: tuple[str, ...]  # `[L]`, texts
@@ -134,20 +134,20 @@ adjacency=replace_one)
 
     @property
     def num_queries(self) -> int:
-        """How many queries were asked."""
+        """The number of queries that were asked."""
         return len(self.answered)
 
     @property
     def num_answered(self) -> int:
-        """How many of them were answered."""
+        """The number of them that were answered."""
         return int(self.answered.sum())
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        """What a student learns from, given the inputs of the queries `[Q, …]`."""
+        """Returns what a student learns from, given the inputs of the queries `[Q, …]`."""
         return TrainingSet(inputs[self.answered], self.labels[self.answered])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a file of it holds, by the names of the fields."""
+        """Returns what a file of it holds, by the names of the fields."""
         return {name: np.asarray(getattr(self, name)) for name in self._FORMS}
 
     def save(self, path: str | PathLike[str], *, names: PublicNames | None = None) -> None:
@@ -179,7 +179,7 @@ adjacency=replace_one)
         adjacency: Adjacency,
         **beside: Any,
     ) -> Self:
-        """The release with these arrays, and with other fields beside."""
+        """Returns the release with these arrays, and with other fields beside."""
         values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
         return cls(event=event, adjacency=adjacency, **values, **beside)
 
@@ -203,7 +203,7 @@ class ChargedRelease(Release):
 
     @property
     def remaining_hits(self) -> int:
-        """How many more would have halted the session."""
+        """The number of further hits that would have halted the session."""
         return self.target_hits - self.num_hits
 
     @property

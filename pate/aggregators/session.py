@@ -203,7 +203,7 @@ class TargetChargedAggregator(base.Aggregator):
         """The outcomes of queries `[q, L]` from number `first` on, as if nothing halted between them."""
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> Self:
-        """As `Aggregator.fitted`, with `target_hits` as it is and `session_delta` set to the budget's delta."""
+        """See `Aggregator.fitted`; `target_hits` stays as it is, and `session_delta` becomes the budget's delta."""
         counted = replace(self, session_delta=budget.delta)
         planned = with_failure_prob_for(counted, delta=budget.delta, num_queries=shape.num_queries)
         return planned.scaled_to(budget, shape)

@@ -408,7 +408,7 @@ class StableFixedTopK(StableAggregator):
 
     @property
     def exact_labels(self) -> int:
-        """How many labels every answer names: `k`."""
+        """The number of labels that every answer names: `k`."""
         return self.k
 
     @property
@@ -628,7 +628,7 @@ class FixedTopK(Aggregator):
 
     @property
     def exact_labels(self) -> int:
-        """How many labels every answer names: `k`."""
+        """The number of labels that every answer names: `k`."""
         return self.k
 
     @property

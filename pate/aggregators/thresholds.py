@@ -26,13 +26,13 @@ _FARTHEST = 9.0
 
 
 def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: pa.Adjacency) -> int:
-    """The squared l2 distance by which one change moves counts, where no teacher votes for over `max_votes` labels."""
+    """Returns the squared l2 distance that one change moves counts by; no teacher votes for over `max_votes` labels."""
     # replace-one trades as many votes for others
     return min(adjacency.num_moved * max_votes, num_labels)
 
 
 def _window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int, int]:
-    """The least and the largest count that are told apart."""
+    """Returns the least and the largest count that are told apart."""
     low, high = (threshold + side * _FARTHEST * noise_std for side in (-1, 1))
     # noise too little to be added
     low = min(low, math.ceil(threshold) - 1)
@@ -43,7 +43,7 @@ def _window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int,
 def threshold_event(
     noise_std: float, threshold_share: float, num_teachers: int
 ) -> pa.ThresholdEvent:
-    """The price of saying whether a count that moves by at most 1, with noise, reaches a share of the teachers."""
+    """Returns the price of saying whether a noisy count that moves by at most 1 reaches a share of the teachers."""
     threshold = threshold_share * require_count("num_teachers", num_teachers)
     low, high = _window(noise_std, threshold, num_teachers)
     return pa.ThresholdEvent(noise_std, low - threshold, high - low + 1)
@@ -52,7 +52,7 @@ def threshold_event(
 def threshold_cost(
     counts: Counts, noise_std: float, threshold_share: float, *, num_teachers: int, orders: object
 ) -> Cost:
-    """What it cost on these counts, `[Q]` or `[Q, n]`, to say whether each reaches a share of the teachers."""
+    """Returns what it cost on counts, `[Q]` or `[Q, n]`, to say whether each reaches a share of the teachers."""
     low, high = _window(noise_std, threshold_share * num_teachers, num_teachers)
     event = threshold_event(noise_std, threshold_share, num_teachers)
     return one_bit_cost(np.clip(counts, low, high) - low, event=event, orders=orders)
@@ -61,7 +61,7 @@ def threshold_cost(
 def reach_threshold(
     counts: Counts, noise_std: float, threshold_share: float, *, num_teachers: int, rng: Rng
 ) -> Bits:
-    """Whether count + N(0, noise_std**2) reaches a share of the teachers, elementwise and exactly: `[Q, n]`."""
+    """Draws whether count + N(0, noise_std**2) reaches a share of the teachers, elementwise and exactly: `[Q, n]`."""
     # Counts are moved into the window before there is noise. That moves no count farther from its neighbor's, so the
     # price needs the window alone, however many teachers there are.
     threshold = threshold_share * num_teachers
