@@ -1,0 +1,190 @@
+"""Runs of versions before, each of which had a ledger of its own in its folder: it is read, and never written."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
+from pate.accounting.ledger import ChargeNote
+from pate.aggregators import GaussianVotes
+from pate.files.disk import Manifest
+from pate.run.charging import DrawKeys
+from pate.run.folder import RunFolder
+from pate.run.plan import Plan
+from pate.run.train import train
+from tests.e2e.small_run import (
+    SilentMonitor,
+    ledger_of,
+    refuse,
+    release_of,
+    released,
+    small_dataset,
+    small_plan,
+    stopped,
+)
+
+DIGEST = small_dataset().private_digest()
+UNIT = small_dataset().privacy_unit
+
+
+def plan_of(**changes: Any) -> Plan:
+    return small_plan(aggregator=GaussianVotes(noise_std=40.0), **({"seed": None} | changes))
+
+
+def own_ledger(folder: Path) -> Ledger:
+    """Opens or makes the ledger of one run in its folder."""
+    return Ledger(
+        RunFolder(folder).own_ledger,
+        target_delta=1e-5,
+        accountant=RdpAccountant,
+        data=DIGEST,
+        unit=UNIT,
+    )
+
+
+def as_of_a_version_before(folder: Path) -> Path:
+    """Changes the folder of a run into that of an earlier version, and removes the ledger beside it."""
+    run = RunFolder(folder)
+    account = Ledger.stored(ledger_of(folder), data=DIGEST)
+    own = own_ledger(folder)
+    for key in DrawKeys.read(run).all:
+        for name in account.parts(key):
+            own.commit(
+                f"{key}:{name}",
+                account.entries[0].event,
+                account.read(f"{key}:{name}") or b"",
+                ChargeNote(run=key[:32]),
+                adjacency=own.adjacency,
+                release=key,
+            )
+    run.ledger_place.unlink()
+    ledger_of(folder).unlink()
+    if run.report.exists():
+        listed = Manifest.read(folder, rule="the digests", remedy="none").sha256
+        names = ["ledger.db", *listed]
+        Manifest.of(
+            folder, [name for name in names if name != "manifest.json"], remedy="none"
+        ).write(folder)
+    return folder
+
+
+def entries(ledger: Path) -> list[str]:
+    return [entry.key for entry in SharedLedger.stored(ledger).entries]
+
+
+def test_a_finished_run_is_shown_as_it_is_and_charged_to_a_ledger_on_request(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+    report = train(plan_of(), folder)
+    as_of_a_version_before(folder)
+    before = RunFolder(folder).own_ledger.read_bytes()
+    monitor = SilentMonitor()
+    assert train(plan_of(), folder, monitor) == report
+    assert "this run is finished" in monitor.lines[-1] and not ledger_of(folder).exists()
+    refuse(
+        plan_of(ledger=tmp_path / "all.db"), folder, r"^ledger=.*: expected the ledger that this"
+    )
+    (folder / "report.json").unlink()
+    assert train(plan_of(), folder).privacy == report.privacy
+    assert len(entries(ledger_of(folder))) == 1
+    assert RunFolder(folder).own_ledger.read_bytes() == before
+    (folder / "ledger.db").unlink()  # which the finished run needs no more
+    train(plan_of(), folder)
+
+
+@pytest.mark.parametrize("stage", ["training teachers", "training the student"])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    stopped(plan_of(), folder, stage)
+    drawn = released(folder) if stage == "training the student" else None
+    as_of_a_version_before(folder)
+    before = RunFolder(folder).own_ledger.read_bytes()
+    path = tmp_path / "all.db" if named else ledger_of(folder)
+    release_of(plan_of(), tmp_path / "another") if not named else None
+    earlier = entries(path) if path.exists() else []
+    plan = plan_of(ledger=path if named else None)
+    report = train(plan, folder)
+    assert drawn in (None, released(folder))
+    run = DrawKeys.read(RunFolder(folder)).run
+    assert entries(path) == [*earlier, f"{run}:release"]
+    assert train(plan, folder) == report
+    assert RunFolder(folder).own_ledger.read_bytes() == before
+
+
+def test_a_redraw_after_it_costs_both_draws(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    one = train(plan_of(), folder).privacy.epsilon
+    as_of_a_version_before(folder)
+    drawn = released(folder)
+    for name in ("report.json", "release/release.npz"):
+        (folder / name).unlink()
+    report = train(plan_of(redraw=True), folder)
+    assert released(folder) != drawn
+    assert one < report.privacy.epsilon < 2.001 * one
+    assert [entry.draw for entry in SharedLedger.stored(ledger_of(folder)).entries] == [1, 2]
+
+
+def test_copies_that_drew_in_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
+    """And a second call charges neither again."""
+    stopped(plan_of(), tmp_path / "a" / "run", "releasing labels")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    folders = [tmp_path / name / "run" for name in "ab"]
+    for folder in folders:
+        release_of(plan_of(ledger=ledger_of(folder)), folder)
+        as_of_a_version_before(folder)
+    drawn = [released(folder) for folder in folders]
+    assert drawn[0] != drawn[1]
+    beside = tmp_path / "outputs"
+    beside.mkdir()
+    moved = [folder.rename(beside / folder.parent.name) for folder in folders]
+    for folder in (*moved, *moved):
+        train(plan_of(), folder)
+        (folder / "report.json").unlink()
+    assert len(entries(beside / "ledger.db")) == 2
+    assert [released(folder) for folder in moved] == drawn
+
+
+def test_a_cap_counts_what_is_taken_over(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    release_of(plan_of(), folder)
+    as_of_a_version_before(folder)
+    price = plan_of(accountant=RdpAccountant)
+    rule = r"^max_total_epsilon=.*: expected room for this release of epsilon"
+    refuse(replace(price, max_total_epsilon=0.1), folder, rule)
+    assert not ledger_of(folder).exists()
+
+
+def charged_more(folder: Path) -> None:
+    own_ledger(folder).charge(GaussianEvent(50.0), adjacency="replace_one", key="foreign")
+
+
+def of_another_run(folder: Path) -> None:
+    other = folder.parent / "other" / "run"
+    release_of(plan_of(), other)
+    as_of_a_version_before(other)
+    shutil.copy(other / "ledger.db", folder / "ledger.db")
+
+
+DAMAGES = {
+    "gone": lambda folder: (folder / "ledger.db").unlink(),
+    "emptied": lambda folder: (folder / "ledger.db").write_bytes(b""),
+    "of text": lambda folder: (folder / "ledger.db").write_text("charges\n" * 1000),
+    "charged for something else": charged_more,
+    "of another run": of_another_run,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_ledger_that_is_not_that_of_the_run_is_refused(damage: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    release_of(plan_of(), folder)
+    as_of_a_version_before(folder)
+    DAMAGES[damage](folder)
+    drawn = released(folder)
+    refuse(plan_of(), folder, r"^ledger=\S+ledger\.db: expected [^\n]+$")
+    assert released(folder) == drawn and not (folder / "report.json").exists()
