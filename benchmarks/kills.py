@@ -26,7 +26,7 @@ import numpy as np
 from rich.console import Console
 from safetensors.numpy import load_file
 
-from benchmarks.campaign.runs import Row, release_of, rows_of
+from benchmarks.campaign.runs import RUN, Row, release_of, rows_of
 from benchmarks.descendants import command_of, descendants
 from benchmarks.ray_nodes import RayNodes
 
@@ -59,7 +59,7 @@ _MILESTONES = (
     "teachers",
     "casting",
     "votes.npz",
-    "ledger.db",
+    "../ledger.db",
     "release/release.npz",
     "release/student",
 )
@@ -144,8 +144,8 @@ class Disturbed:
     nodes: RayNodes | None = None  # the cluster that the run uses, or None
 
     def __post_init__(self) -> None:
-        self.calm = self.folder / "calm"
-        self.path = self.folder / "disturbed"
+        self.calm = self.folder / "calm" / RUN
+        self.path = self.folder / "disturbed" / RUN  # its ledger lies beside it
         self.log = self.folder / "trained.log"
         self.errors = self.folder / "stderr"
         self.kills = Kills()
@@ -246,16 +246,16 @@ class Disturbed:
             if self.saved.setdefault(path.name, found) != found:
                 self.kills.faults.append(f"{path.name} was saved again")
                 self.saved[path.name] = found
-        spent = rows_of(self.path)
+        spent = rows_of(self.path.parent)
         if spent[: len(self.spent)] != self.spent:
             self.kills.faults.append("a charge is missing in the ledger")
-        if release_of(self.path) is not None and not spent:
+        if release_of(self.path.parent) is not None and not spent:
             self.kills.faults.append("something was released that is not in the ledger")
         self.spent = spent
 
     def _compare(self) -> None:
         """A run that got to its end with the undisturbed one; then everything begins anew."""
-        if _drawn(self.path) != _drawn(self.calm):
+        if _drawn(self.path.parent) != _drawn(self.calm.parent):
             self.kills.faults.append(
                 "the charges, or what they paid for, differ from an undisturbed run's"
             )
@@ -274,7 +274,7 @@ class Disturbed:
                 self.kills.faults.append(f"{name} differs from an undisturbed run's")
         self._count_trainings()
         self.kills.finished += 1
-        shutil.rmtree(self.path)
+        shutil.rmtree(self.path.parent)
         self.log.unlink(missing_ok=True)
         self.saved.clear()
         self.spent = []

@@ -121,8 +121,8 @@ class ReleaseSettings(GuardedSettings):
     )
     ledger: Path | str | None = setting(
         None,
-        "the file that all releases of the same private records are charged to; by default ledger.db in the folder "
-        "that the run's folder lies in, such as outputs/ledger.db",
+        "the file that all releases of the same private records are charged to. By default the one that the run began "
+        "with, and for a new run ledger.db in the folder that its output_dir lies in, such as outputs/ledger.db",
         beside_release=True,
         is_path=True,
     )
@@ -166,7 +166,7 @@ class RunSettings(AskingSettings, BudgetSettings):
     )
     new_account: bool = setting(
         False,
-        "true gives records an account of their own in ledger= although another one there knows some of them: no "
+        "true gives records an account of their own in the ledger although another one there knows some of them: no "
         "epsilon then counts what both have cost these people",
         beside_release=True,
     )

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.campaign.runs import (
+    RUN,
     SETTINGS,
     Kind,
     Truth,
     committed,
     faults_of,
+    moved,
     refusal_faults,
     release_of,
 )
@@ -24,7 +26,7 @@ _STATES = 10  # of each kind of run that are kept and damaged again and again
 _LEDGER = "ledger.db"
 _OF_LEDGER = 0.4  # how often the ledger is chosen, of which nothing is drawn or forgotten unseen
 _OLDER = 0.2  # how often an older copy of it is put back
-_WRITTEN_LAST = ("report.json", "release/privacy_card.md")
+_WRITTEN_LAST = (f"{RUN}/report.json", f"{RUN}/release/privacy_card.md")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Damage:
         state = self._state(kind, rng)
         folder = self._folder / "damaged"
         shutil.copytree(state.folder, folder)
+        moved(folder)
         try:
             files = sorted(path for path in folder.rglob("*") if path.is_file())
             if not files:

@@ -55,6 +55,7 @@ SETTINGS = {
     ),
 }
 _SLACK = 1e-9
+RUN = "run"  # the folder of a run, in a folder that holds its ledger too
 _LONGEST_LINE = 1500
 
 
@@ -66,10 +67,10 @@ class Kind:
     seed: int | None = 1  # None for a run whose noise comes from the operating system
 
     def start(self, folder: Path, prepare: Callable[[], None] | None = None) -> Child:
-        """Starts or continues the run in a folder."""
+        """Starts or continues the run, whose ledger lies in the folder, beside the run's own folder."""
         seed = () if self.seed is None else (f"seed={self.seed}",)
         return command(
-            "train", (*_SIZE, *SETTINGS[self.name], *seed, f"output_dir={folder}"), prepare
+            "train", (*_SIZE, *SETTINGS[self.name], *seed, f"output_dir={folder / RUN}"), prepare
         )
 
     def kill(self, folder: Path, after: float) -> None:
@@ -103,15 +104,23 @@ class Truth:
         return cls(epsilon_of(folder) or 0.0, charges_of(folder), release, duration)
 
 
+def moved(folder: Path) -> None:
+    """Makes a copied run and its copied ledger belong together: the run's folder names the place of its ledger."""
+    path = folder / RUN / "ledger.json"
+    if path.is_file():
+        place = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps(place | {"path": str(folder / "ledger.db")}), encoding="utf-8")
+
+
 def release_of(folder: Path) -> bytes | None:
     """The bytes of what is published, or None."""
-    path = folder / "release" / "release.npz"
+    path = folder / RUN / "release" / "release.npz"
     return path.read_bytes() if path.is_file() else None
 
 
 def epsilon_of(folder: Path) -> float | None:
     """What the report says, None without a report."""
-    path = folder / "report.json"
+    path = folder / RUN / "report.json"
     return (
         float(json.loads(path.read_text(encoding="utf-8"))["privacy"]["epsilon"])
         if path.is_file()
@@ -221,7 +230,7 @@ def _number(name: str) -> int:
 
 
 def _card_faults(folder: Path, truth: Truth) -> list[Finding]:
-    path = folder / "release" / "privacy_card.md"
+    path = folder / RUN / "release" / "privacy_card.md"
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     said = [float(number) for number in re.findall(r"\| epsilon \| (\d+(?:\.\d+)?) \|", text)]
     if not said or min(said) < truth.epsilon * (1 - _SLACK):

@@ -200,8 +200,8 @@ class LedgerRecord:
 class RunCharge:
     """The charge of one run: its account, the keys of its draws, and the price of all of them.
 
-    `open` comes before the folder is claimed and spends nothing; `begin` comes after it; then the record charges with
-    its first part; `publish` writes what was drawn, and `require_paid` is asked before anything is said of it.
+    `open` comes before the folder is claimed, and spends nothing. `begin` comes after it. Then the `record` is charged
+    with its first part, and `publish` writes what was drawn. `require_paid` is asked before anything is said of it.
     """
 
     def __init__(
@@ -252,8 +252,8 @@ class RunCharge:
             owners: ids and groups of the records as bytes by kind: people, known again in another table.
 
         Raises:
-            InvalidValue: the ledger has no room for the run, counts for another adjacency, delta or unit of privacy, or
-                is none; another release drew from the seed; the ledger that the run was charged to is gone.
+            InvalidValue: the ledger has no room for the run, or is none. It counts for another adjacency, delta or unit
+                of privacy. Another release drew from the seed. The ledger that the run was charged to is gone.
         """
         path = ledger_path(terms.ledger, folder)
         is_there = os.path.lexists(path)
@@ -526,8 +526,9 @@ class RunCharge:
 def ledger_path(ledger: Path | str | None, folder: RunFolder) -> Path:
     """Returns the file that a run is charged to.
 
-    It is the named one; else the one that the run began with, wherever that was moved together with the run's folder;
-    and of a new run `ledger.db` in the folder that the run's folder lies in. Raises for a file in a run's folder.
+    It is the named one, or else the one that the run began with, and of a new run `ledger.db` in the folder that the
+    run's folder lies in. There, too, is a ledger that was moved together with the run. Raises for a file in a run's
+    folder.
     """
     beside = Path(os.path.realpath(folder.path)).parent / LEDGER_NAME
     path = beside

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.campaign.__main__ import campaign
 from benchmarks.campaign.damage import damage
 from benchmarks.campaign.mistakes import call_of, public_calls
-from benchmarks.campaign.runs import SETTINGS, Kind, Truth, committed, faults_of, unpaid
+from benchmarks.campaign.runs import RUN, SETTINGS, Kind, Truth, committed, faults_of, moved, unpaid
 from benchmarks.campaign.stops import Kills
 from benchmarks.campaign.tally import LOW_PRICE, WRONG_RELEASE
 from benchmarks.campaign.warm import Child, warm_up
@@ -105,14 +105,15 @@ def test_what_is_wrong_with_a_finished_run_is_found(
     def sorts(change: Callable[[Path], object], **known: Any) -> set[str]:
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy)
+        moved(copy)
         change(copy)
         found = [*faults_of(copy, truth, **({"kept": kept} | known)), *unpaid(copy, truth)]
         shutil.rmtree(copy)
         return {finding.sort for finding in found}
 
     def edited(name: str, old: str, new: str) -> Callable[[Path], object]:
-        return lambda run: (run / name).write_text(
-            (run / name).read_text(encoding="utf-8").replace(old, new)
+        return lambda run: (run / RUN / name).write_text(
+            (run / RUN / name).read_text(encoding="utf-8").replace(old, new)
         )
 
     def forgotten(run: Path) -> None:
@@ -120,16 +121,16 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         db.executescript("DROP TRIGGER charges_stay; DELETE FROM line WHERE under != ''")
         db.close()
 
-    assert sorts(lambda run: (run / "release" / "release.npz").write_bytes(b"other")) == {
+    assert sorts(lambda run: (run / RUN / "release" / "release.npz").write_bytes(b"other")) == {
         WRONG_RELEASE
     }
-    assert sorts(lambda run: (run / "release" / "release.npz").unlink()) == {WRONG_RELEASE}
+    assert sorts(lambda run: (run / RUN / "release" / "release.npz").unlink()) == {WRONG_RELEASE}
     assert sorts(lambda run: None, shown=b"another") == {WRONG_RELEASE}
     assert sorts(lambda run: None, kept=kept | {next(iter(kept)): "0"}) == {WRONG_RELEASE}
     assert sorts(forgotten) == {WRONG_RELEASE}
     assert LOW_PRICE in sorts(lambda run: (run / "ledger.db").unlink())
     assert LOW_PRICE in sorts(lambda run: damage(run / "ledger.db", "empty", run, random.Random(0)))
-    assert sorts(lambda run: (run / "report.json").unlink()) == {LOW_PRICE}
+    assert sorts(lambda run: (run / RUN / "report.json").unlink()) == {LOW_PRICE}
     assert sorts(edited("report.json", '"epsilon": ', '"epsilon": 0.00')) == {LOW_PRICE}
     assert sorts(
         edited("release/privacy_card.md", "| epsilon | 20.00 |", "| epsilon | 2.00 |")
