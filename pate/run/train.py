@@ -51,11 +51,10 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         if folder.report.exists():
             return _finished_report(plan, folder, monitor)
 
-        # 1. The price. Of the private records it needs the number of groups alone; nothing is trained or spent.
-        #    `dataset.private` are the private records: all that is private below is a function of them.
-        sources = Sources.of(
-            plan.settings, folder.path
-        )  # before they are read: a later change is seen
+        # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
+        #    Private: `dataset`, whose `private` are the records that everything private below is computed from.
+        #    The files' stamps are taken before they are read, so that a later change is seen.
+        sources = Sources.of(plan.settings, folder.path)
         with monitor.stage("reading the data"):
             dataset = plan.load_dataset()
             require_dataset(dataset, weighted=True)
@@ -88,8 +87,9 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         models = KeptModels(folder.models)
 
         with RunWriter(folder.tensorboard if plan.tensorboard else None) as events:
-            # 2. Private: teachers learn from disjoint records, and vote on public samples.
-            #    `partition`, `ensemble`, `votes` and their files are for the owner of the records alone.
+            # 2. The teachers learn from disjoint records, and vote on public samples.
+            #    Private: `learned`, `partition`, `ensemble` and `votes`, with their files in `folder`.
+            #    No epsilon covers them.
             learned = repeat_records(dataset, priced)
             partition = deal(
                 learned.private, num_teachers, folder.partition, streams.generator("partition")
@@ -111,8 +111,10 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             votes = ensemble.vote()
             events.teachers()
 
-            # 3. The only way out: noise is drawn around the votes, and committed together with its charge. `release` is
-            #    not private: it has the stated epsilon, and may be published.
+            # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` commits what is drawn
+            #    in one step with its charge. A kill before that step has shown and charged nothing; after it, the same
+            #    call reads back what was drawn.
+            #    Not private: `release`, which has the stated epsilon and may be published.
             queries = ensemble.queries
             seed = streams.seed("student")
             prior = StudentPrior(
@@ -125,7 +127,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 release = aggregator.release(votes, streams.generator("noise"), watched_record)
             charge.publish(release, ensemble.public_names, monitor)
 
-            # 4. The student learns from the release and public samples: it costs nothing more, and may be published.
+            # 4. The student learns from the release and public samples: it costs nothing more.
+            #    Not private: `student`, which may be published under the same epsilon.
             pool = dataset.public.inputs[priced.shape.num_queries :]
             students = StudentTraining(
                 student=plan.student,
@@ -144,9 +147,10 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             ):
                 monitor.say(line)
 
-            # 5. For the owner alone: baselines, the attack on the student and the report see private records, and no
-            #    epsilon covers them. `dataset`, `votes` and `baselines` are read for the last time in `write_report`;
-            #    with the end of this function no object holds a private record. The files outside of `release/` stay.
+            # 5. The report is for the owner alone: it compares the student with models of the private records.
+            #    Private: `majority`, `baselines` and `attack`; no epsilon covers them, nor the report.
+            #    `write_report` is the last to read `dataset` and `votes`. With the end of this function no object holds
+            #    private records any more; what stays is in `folder`, of which only `release/` may leave the house.
             majority = priced.aggregator.noiseless_from(votes, record)
             baselines = train_baselines(
                 students,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pate.data import Dataset, Partition
+from pate.models.kernel import KernelVotes
 from pate.models.teacher import PartitionedRecords
 from pate.run.ensemble import Ensemble, deal, training_progress
 from pate.run.folder import EnsembleFolder
@@ -118,7 +119,7 @@ def test_teachers_of_a_kind_that_is_not_trained_vote_without_an_engine(
     engine = CountingEngine()
     ensemble, _ = trained(dataset, tmp_path, engine, KernelTeacher())
     assert engine.num_trained == 0
-    assert not ensemble.vote().gives_bits
+    assert isinstance(ensemble.vote(), KernelVotes)
     with pytest.raises(InvalidValue, match="teacher=KernelTeacher"):
         next(ensemble.confidences())
 
