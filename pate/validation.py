@@ -151,6 +151,11 @@ def rounded_down(value: float, digits: int = 4) -> str:
     return rounded_up(value, digits, ROUND_FLOOR)
 
 
+def normalize_field(instance: Any, name: str, value: Any) -> None:
+    """Sets a field of a frozen dataclass to its normal form, such as a tuple for a list: in `__post_init__` alone."""
+    object.__setattr__(instance, name, value)
+
+
 def require_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str) -> None:
     """Raises, with the name of the value's class, unless it is of that kind."""
     require(isinstance(value, kind), name, type(value).__name__, rule)

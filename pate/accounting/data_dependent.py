@@ -30,6 +30,7 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.accounting.special import Array, log_expit, log_ndtr, ndtri, ndtri_exp
 from pate.validation import (
     InvalidValue,
+    normalize_field,
     require,
     require_count,
     require_positive,
@@ -95,7 +96,7 @@ class DataDependentCost:
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
         for name, array in (("orders", orders), ("rdp", rdp)):
             array.setflags(write=False)
-            object.__setattr__(self, name, array)
+            normalize_field(self, name, array)
 
     def __add__(self, other: DataDependentCost) -> DataDependentCost:
         if not isinstance(other, DataDependentCost):
@@ -417,7 +418,7 @@ class GapCostSanitizer:
     adjacency: Adjacency = Adjacency.REPLACE_ONE  # the one that `query` was made for
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        normalize_field(self, "adjacency", Adjacency.parse(self.adjacency))
         require_count("num_queries", self.num_queries)
         require_positive("query.epsilon", self.query.epsilon)
         _require_order_and_noise(self)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -26,6 +26,7 @@ from pate import validation
 from pate.accounting.special import few_log_ndtr
 from pate.validation import (
     InvalidValue,
+    normalize_field,
     require,
     require_count,
     require_non_negative,
@@ -75,9 +76,8 @@ class Event:
     __match_args__: ClassVar[tuple[str, ...]] = ()  # of a dataclass: the names of its fields
 
     def __post_init__(self) -> None:
-        for name in self.__match_args__:
-            if name in _CHECKS:
-                _CHECKS[name](name, getattr(self, name))
+        for name, check in _checks_of(cast(Hashable, type(self))):
+            check(name, getattr(self, name))
 
     def to_dp_event(self) -> Any:
         """The matching event of Google's dp-accounting (the extra `pld`); raises if it has no such event."""
@@ -115,42 +115,57 @@ class LeafEvent(Event):
     __slots__ = ()
 
 
+_OURS = "an event of pate.accounting"
+# What a field of an event has to be: its metadata hold a check, which is called with name and value.
+_NON_NEGATIVE = {"check": require_non_negative}
+_POSITIVE = {"check": require_positive}
+_COUNT = {"check": require_count}
+_NATURAL = {"check": partial(require_count, minimum=0)}
+_PROBABILITY = {"check": validation.require_probability}
+_BOOL = {"check": partial(validation.require_kind, kind=bool, rule="True or False")}
+
+
+def _require_price(name: str, value: float) -> None:
+    if value != math.inf:
+        require_non_negative(name, value)
+
+
 def _require_logits(name: str, logits: tuple[float, ...]) -> None:
     validation.require_kind(name, logits, tuple, "a tuple of numbers")
     require(len(logits) > 0, name, "()", "at least one number")
     validation.require_rising(name, logits)
 
 
-_OURS = "an event of pate.accounting"
-_CHECKS: dict[str, Callable[[str, Any], object]] = {  # what a field of that name has to be
-    **dict.fromkeys(("noise_multiplier", "beta"), require_non_negative),
-    **dict.fromkeys(
-        ("rho", "epsilon"),
-        lambda name, value: value == math.inf or require_non_negative(name, value),
-    ),
-    **dict.fromkeys(("call_epsilon", "noise_std"), require_positive),
-    **dict.fromkeys(("num_candidates", "num_values", "target_hits", "reach"), require_count),
-    **dict.fromkeys(("num_votes", "count"), partial(require_count, minimum=0)),
-    **dict.fromkeys(
-        ("event", "accesses"),
-        lambda name, value: validation.require_kind(name, value, Event, _OURS),
-    ),
-    "logits": _require_logits,
-    "num_calls": lambda name, value: require(
-        value == math.inf or (value >= 0 and float(value).is_integer()),
-        name,
-        value,
-        "a whole number >= 0 or infinity",
-    ),
-    "hit_prob": validation.require_probability,
-    "num_moving": lambda name, value: require(value in (1, 2), name, value, "1 or 2"),
-    "lowest": lambda name, value: require(math.isfinite(value), name, value, "a finite number"),
-    "sampling_prob": lambda name, value: require(0 < value <= 1, name, value, "a number in (0, 1]"),
-    "failure_prob": lambda name, value: require(0 <= value < 1, name, value, "a number in [0, 1)"),
-    "bounded_range": lambda name, value: validation.require_kind(
-        name, value, bool, "True or False"
-    ),
-}
+def _require_event(name: str, value: object) -> None:
+    validation.require_kind(name, value, Event, _OURS)
+
+
+def _require_number_of_calls(name: str, value: float) -> None:
+    is_number = value == math.inf or (value >= 0 and float(value).is_integer())
+    require(is_number, name, value, "a whole number >= 0 or infinity")
+
+
+def _require_one_or_two(name: str, value: int) -> None:
+    require(value in (1, 2), name, value, "1 or 2")
+
+
+def _require_finite(name: str, value: float) -> None:
+    require(math.isfinite(value), name, value, "a finite number")
+
+
+def _require_sampling_probability(name: str, value: float) -> None:
+    require(0 < value <= 1, name, value, "a number in (0, 1]")
+
+
+def _require_failure_probability(name: str, value: float) -> None:
+    require(0 <= value < 1, name, value, "a number in [0, 1)")
+
+
+@lru_cache
+def _checks_of(kind: Hashable) -> tuple[tuple[str, Callable[[str, Any], object]], ...]:
+    """Returns the checked fields of a class of events, each by its name, with its check."""
+    items = fields(cast(Any, kind))
+    return tuple((item.name, item.metadata["check"]) for item in items if "check" in item.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +185,9 @@ _SUMMATION = 2.0**-46  # relative: above the rounding error of any sum that nump
 class GaussianEvent(LeafEvent):
     """A vector released with Gaussian noise."""
 
-    noise_multiplier: float  # noise std / l2 sensitivity, >= 0; 0 costs infinity
+    noise_multiplier: float = field(
+        metadata=_NON_NEGATIVE
+    )  # noise std / l2 sensitivity, >= 0; 0 costs infinity
 
     @classmethod
     def composed(cls, noise_multipliers: ArrayLike) -> GaussianEvent:
@@ -204,14 +221,14 @@ class GaussianEvent(LeafEvent):
 class ZCdpEvent(LeafEvent):
     """A rho-zCDP release: Renyi divergence of order a at most rho * a, for all a > 1."""
 
-    rho: float  # >= 0; infinity is allowed
+    rho: float = field(metadata={"check": _require_price})  # >= 0; infinity is allowed
 
 
 @dataclass(frozen=True, slots=True)
 class PureDpEvent(LeafEvent):
     """An epsilon-DP release (Laplace or exponential noise, permute-and-flip)."""
 
-    epsilon: float  # >= 0; infinity is allowed
+    epsilon: float = field(metadata={"check": _require_price})  # >= 0; infinity is allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +239,9 @@ class BoundedRangeEvent(LeafEvent):
     epsilon-DP and epsilon**2 / 8 zCDP (Durfee & Rogers 2019; Dong, Durfee & Rogers 2020).
     """
 
-    epsilon: float  # the range, >= 0; infinity is allowed
+    epsilon: float = field(
+        metadata={"check": _require_price}
+    )  # the range, >= 0; infinity is allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +249,8 @@ class NoisyMaxGaussianEvent(LeafEvent):
     """The index of the largest of several values with Gaussian noise (report noisy max)."""
 
     # noise std / the most by which one value moves, >= 0; values may move in opposite ways
-    noise_multiplier: float
-    num_candidates: int  # how many values compete, >= 1
+    noise_multiplier: float = field(metadata=_NON_NEGATIVE)
+    num_candidates: int = field(metadata=_COUNT)  # how many values compete, >= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +262,11 @@ class OpposedMaximaEvent(NoisyMaxGaussianEvent):
 class WinnerEvent(LeafEvent):
     """The index of the largest of several counts with Gaussian noise, where few counts move; no count is shown."""
 
-    noise_multiplier: float  # noise std / the most by which one count moves, >= 0
+    noise_multiplier: float = field(
+        metadata=_NON_NEGATIVE
+    )  # noise std / the most by which one count moves, >= 0
     # 1 where one count moves between neighbors, 2 where one falls and another one rises
-    num_moving: int
+    num_moving: int = field(metadata={"check": _require_one_or_two})
 
 
 class BitEvent(LeafEvent):
@@ -269,9 +290,9 @@ class OneBitEvent(BitEvent):
     """The bit of a table of log odds."""
 
     # log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing
-    logits: tuple[float, ...]
+    logits: tuple[float, ...] = field(metadata={"check": _require_logits})
     # of the statistic, >= 1; required: without this the base's property would be its default
-    reach: int = field()
+    reach: int = field(metadata=_COUNT)
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
@@ -283,9 +304,11 @@ class OneBitEvent(BitEvent):
 class ThresholdEvent(BitEvent):
     """Whether a whole number that moves by at most 1, with Gaussian noise, reaches a threshold."""
 
-    noise_std: float  # > 0, in the units of the number
-    lowest: float  # the least that the number less the threshold can be
-    num_values: int  # how many values it can take, 1 apart, >= 1
+    noise_std: float = field(metadata=_POSITIVE)  # > 0, in the units of the number
+    lowest: float = field(
+        metadata={"check": _require_finite}
+    )  # the least that the number less the threshold can be
+    num_values: int = field(metadata=_COUNT)  # how many values it can take, 1 apart, >= 1
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
@@ -302,8 +325,12 @@ class ThresholdEvent(BitEvent):
 class SmoothSensitivityEvent(LeafEvent):
     """A number with Gaussian noise scaled to a smooth bound on its local sensitivity; infinite at high orders."""
 
-    noise_multiplier: float  # noise std / smooth sensitivity, >= 0; 0 costs infinity
-    beta: float  # the sensitivity changes by at most a factor exp(beta) between neighbors, >= 0
+    noise_multiplier: float = field(
+        metadata=_NON_NEGATIVE
+    )  # noise std / smooth sensitivity, >= 0; 0 costs infinity
+    beta: float = field(
+        metadata=_NON_NEGATIVE
+    )  # the sensitivity changes by at most a factor exp(beta) between neighbors, >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,13 +339,13 @@ class SampledGaussianEvent(LeafEvent):
 
     # noise std over the l2 sensitivity of the sum over all units, >= 0; 0 costs infinity. With contributions no longer
     # than C that is 2 C if a unit is replaced, C if it is added or removed.
-    noise_multiplier: float
-    sampling_prob: float  # in (0, 1]
+    noise_multiplier: float = field(metadata=_NON_NEGATIVE)
+    sampling_prob: float = field(metadata={"check": _require_sampling_probability})  # in (0, 1]
     adjacency: Adjacency = Adjacency.REPLACE_ONE  # which of the two the price is for
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        normalize_field(self, "adjacency", Adjacency.parse(self.adjacency))
 
     @property
     def is_replaced(self) -> bool:
@@ -335,9 +362,9 @@ class SampledGaussianEvent(LeafEvent):
 class ApproximateEvent(Event):
     """An event whose price holds except with a small probability, which is added to delta."""
 
-    event: Event  # the price outside the failure
+    event: Event = field(metadata={"check": _require_event})  # the price outside the failure
     # in [0, 1). Outputs of neighbors are conditioned on events of exactly this probability.
-    failure_prob: float
+    failure_prob: float = field(metadata={"check": _require_failure_probability})
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +383,8 @@ class ComposedEvent(Event):
 class SelfComposedEvent(Event):
     """The same release several times, with fresh noise each time."""
 
-    event: Event  # one of them
-    count: int  # how many, >= 0
+    event: Event = field(metadata={"check": _require_event})  # one of them
+    count: int = field(metadata=_NATURAL)  # how many, >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,9 +396,9 @@ class SelectThenTestEvent(ComposedEvent):
     """
 
     # how many gaps compete, >= 2, without a regularizer. Their sum is at most T; it and each move by `reach` at most.
-    num_candidates: int
+    num_candidates: int = field(metadata=_COUNT)
     # T, where larger gaps pass like that of the last of the log odds; 0 where these end at T
-    num_votes: int = 0
+    num_votes: int = field(default=0, metadata=_NATURAL)
 
     def __post_init__(self) -> None:
         ComposedEvent.__post_init__(self)
@@ -408,12 +435,20 @@ class SelectThenTestEvent(ComposedEvent):
 class SessionEvent(LeafEvent):
     """Calls under target charging, until a number of them have hit; priced by what one hit can have cost."""
 
-    epsilon: float  # pure DP of one access to the data, > 0
-    hit_prob: float  # q, the least probability of a hit given an access, in (0, 1)
-    target_hits: int  # tau, >= 1; the hit of that number is the last outcome
-    num_calls: float  # at most so many, >= 0; infinity is allowed
+    epsilon: float = field(
+        metadata={"check": _require_price}
+    )  # pure DP of one access to the data, > 0
+    hit_prob: float = field(
+        metadata=_PROBABILITY
+    )  # q, the least probability of a hit given an access, in (0, 1)
+    target_hits: int = field(
+        metadata=_COUNT
+    )  # tau, >= 1; the hit of that number is the last outcome
+    num_calls: float = field(
+        metadata={"check": _require_number_of_calls}
+    )  # at most so many, >= 0; infinity is allowed
     # the same session as accesses with an overrun, for accountants that do not price hits
-    accesses: Event
+    accesses: Event = field(metadata={"check": _require_event})
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
@@ -425,8 +460,10 @@ class BoundarySessionEvent(SessionEvent):
     """The same at a smaller or equal price, for calls in the boundary wrapper."""
 
     # pure DP of one call before it is wrapped, > 0; `epsilon` and `hit_prob` are those of the wrapped call
-    call_epsilon: float
-    bounded_range: bool  # whether the call's log-likelihood ratios also span at most `call_epsilon`
+    call_epsilon: float = field(metadata=_POSITIVE)
+    bounded_range: bool = field(
+        metadata=_BOOL
+    )  # whether the call's log-likelihood ratios also span at most `call_epsilon`
 
 
 def nodes(event: Event, *, count: int = 1) -> Iterator[tuple[Event, int]]:

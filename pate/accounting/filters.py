@@ -34,6 +34,7 @@ from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import log_expit
 from pate.validation import (
     InvalidValue,
+    normalize_field,
     require,
     require_choice,
     require_positive,
@@ -261,7 +262,7 @@ class RenyiFilter(PrivacyFilter):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.order is None:
-            object.__setattr__(self, "order", best_order(self.max_epsilon, self.target_delta))
+            normalize_field(self, "order", best_order(self.max_epsilon, self.target_delta))
         require(1 < self._orders[0] < math.inf, "order", self.order, "a finite number > 1")
         least = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
         require(

@@ -35,7 +35,9 @@ def format_epsilon(epsilon: float) -> str:
     >>> format_epsilon(18.0608), format_epsilon(0.03121), format_epsilon(0.0)
     ('18.07', '0.0313', '0')
     """
-    return "0" if epsilon == 0 else round_up(epsilon, 2 if epsilon >= 1 else 4)
+    if epsilon == 0:
+        return "0"
+    return round_up(epsilon, 2 if epsilon >= 1 else 4)
 
 
 def format_delta(delta: float) -> str:

@@ -29,7 +29,7 @@ from pate.files.arrays import ArrayForm
 from pate.files.values import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
-from pate.validation import require, require_generator, require_positive
+from pate.validation import normalize_field, require, require_generator, require_positive
 from pate.votes.arrays import VoteBlocks
 from pate.votes.clipping import ClippedSum, is_whole, vote_blocks
 from pate.votes.descent import shrink_singular_values
@@ -161,7 +161,7 @@ class CenteredVotes(base.Aggregator):
             validation.require_entries(
                 "weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]"
             )
-            object.__setattr__(self, "weights", weights)
+            normalize_field(self, "weights", weights)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CenteredVotes) and self._text == other._text

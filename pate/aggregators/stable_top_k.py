@@ -36,10 +36,16 @@ from pate.aggregators.release import Answers
 from pate.files.values import full_text
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.gap_selection import GapSelection, Ranking
-from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, is_hashable, one_of
+from pate.mechanisms.parameters import COUNT, NOISE, OPTIONAL, PROBABILITY, is_hashable, one_of
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest
 from pate.mechanisms.top_k import SubsetPeeling, TopKMechanism
-from pate.validation import InvalidValue, require, require_kind, require_probability
+from pate.validation import (
+    InvalidValue,
+    normalize_field,
+    require,
+    require_kind,
+    require_probability,
+)
 from pate.votes.shape import VoteShape
 
 Rank = tuple[float, float]
@@ -132,7 +138,7 @@ class StableAggregator(Aggregator):
     failure_prob: float | None = field(default=None, metadata=PROBABILITY)
     padded: bool = False
     max_k: int | None = None
-    selection_share: float | None = field(default=0.5, metadata=PROBABILITY)
+    selection_share: float | None = field(default=0.5, metadata=PROBABILITY | OPTIONAL)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,10 +157,10 @@ class StableAggregator(Aggregator):
         kinds = (CertifiedTable, StabilityTable)
         require_kind("table", table, kinds, "a table of pate.mechanisms")
         require(self.test == "table", "test", self.test, "table, where a ready table is given")
-        object.__setattr__(self, "table", table)
-        object.__setattr__(self, "failure_prob", table.failure_prob)
-        object.__setattr__(self, "table_order", None)
-        object.__setattr__(self, "table_budget", None)
+        normalize_field(self, "table", table)
+        normalize_field(self, "failure_prob", table.failure_prob)
+        normalize_field(self, "table_order", None)
+        normalize_field(self, "table_budget", None)
 
     @property
     def gap_test(self) -> GapTest:
@@ -271,7 +277,7 @@ class StableTopK(StableAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "regularizer", selecting.checked_regularizer(self.regularizer))
+        normalize_field(self, "regularizer", selecting.checked_regularizer(self.regularizer))
         # numbers can be checked only against votes
         if self.regularizer is None or callable(self.regularizer):
             self.gap_selection(num_labels=2, num_teachers=1)

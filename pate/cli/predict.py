@@ -99,13 +99,9 @@ def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Bl
     form = bundle.form.preprocessing
     path = file.path
     extracted = form if isinstance(form, ExtractedForm) else None
-    pictures = (
-        extracted.pictures
-        if extracted is not None
-        else form
-        if isinstance(form, ImageForm)
-        else None
-    )
+    pictures = form if isinstance(form, ImageForm) else None
+    if extracted is not None:
+        pictures = extracted.pictures
     if path.suffix in (".npy", ".npz"):
         inputs = bundle.inputs(_array(path))
         yield list(map(str, range(1, len(inputs) + 1))), inputs

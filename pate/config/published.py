@@ -222,9 +222,11 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
             raise TypeError("nothing that is published")
         return float(value) if isinstance(value, float) else value
 
-    found = (
-        {"_target_": target if ours else target.rpartition(".")[2]} if ours or not of_data else {}
-    )
+    found: dict[str, Any] = {}
+    if ours:
+        found["_target_"] = target
+    elif not of_data:
+        found["_target_"] = target.rpartition(".")[2]
     for name, value in fields.items():
         with suppress(TypeError):
             found[name] = said(value)

@@ -23,7 +23,7 @@ from pate.data.dataset import (
 from pate.data.pictures import require_image_levels
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
 from pate.files.disk import at_home, damaged, read_bytes
-from pate.validation import InvalidValue, require, require_text
+from pate.validation import InvalidValue, normalize_field, require, require_text
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
 _FILE = "an .npz file of inputs"
@@ -69,9 +69,9 @@ class Arrays:
             isinstance(label, str) for label in self.labels
         )
         require(good, "data.labels", self.labels, "a list of names: [NAME,NAME]")
-        object.__setattr__(self, "labels", tuple(self.labels))
+        normalize_field(self, "labels", tuple(self.labels))
         for split in SPLITS:
-            object.__setattr__(self, split, at_home(getattr(self, split)))
+            normalize_field(self, split, at_home(getattr(self, split)))
 
     def require_settings(self) -> None:
         """Raises `InvalidValue` for a split without a path."""

@@ -27,6 +27,7 @@ from pate.files.arrays import row_blocks, taken
 from pate.files.disk import damaged, file_digest, file_identity, replacing, require_file, unreadable
 from pate.validation import (
     InvalidValue,
+    normalize_field,
     require,
     require_choice,
     require_count,
@@ -520,7 +521,7 @@ class Dataset:
             self._check_shapes(name, split)
         # a pool in which nothing is present measures nothing, whoever filled it in
         if not self.public.labels.any():
-            object.__setattr__(self, "public_labeled", False)
+            normalize_field(self, "public_labeled", False)
         for unit in ("record", "group"):
             for (first, ids), (second, other_ids) in combinations(self._splits(), 2):
                 if shared := _num_shared(

@@ -31,6 +31,7 @@ from pate.files.disk import at_home
 from pate.validation import (
     InvalidValue,
     nearest,
+    normalize_field,
     require,
     require_choice,
     require_count,
@@ -105,13 +106,13 @@ class HuggingFace(TextReader):
         require_count("data.image_size", self.image_size)
         require_choice("data.fit", self.fit, ("crop", "stretch"))
         require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
-        object.__setattr__(self, "path", at_home(self.path))
+        normalize_field(self, "path", at_home(self.path))
         self._spelling.require(lambda setting: f"data.{setting}")
         for name in ("inputs", "text", "category", "labels"):
-            object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
-        object.__setattr__(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
+            normalize_field(self, name, column_names(f"data.{name}", getattr(self, name)))
+        normalize_field(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
         for name in ("group", "id"):
-            object.__setattr__(self, name, as_name(getattr(self, name)))
+            normalize_field(self, name, as_name(getattr(self, name)))
         parts = [getattr(self, split) for split in SPLITS]
         require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
 

@@ -36,7 +36,14 @@ from pate.data.table.table import (
     split_numbers,
 )
 from pate.files.disk import at_home, file_digest, file_identity
-from pate.validation import InvalidValue, require, require_choice, require_count, require_text
+from pate.validation import (
+    InvalidValue,
+    normalize_field,
+    require,
+    require_choice,
+    require_count,
+    require_text,
+)
 
 
 @dataclass(frozen=True)
@@ -117,10 +124,10 @@ class ImageFolder:
         require_choice("data.fit", self.fit, ("crop", "stretch"))
         require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
         for name in ("root", "table"):
-            object.__setattr__(self, name, at_home(getattr(self, name)))
-        object.__setattr__(self, "labels", column_names("data.labels", self.labels))
+            normalize_field(self, name, at_home(getattr(self, name)))
+        normalize_field(self, "labels", column_names("data.labels", self.labels))
         for name in ("file", "split", "group"):
-            object.__setattr__(self, name, as_name(getattr(self, name)))
+            normalize_field(self, name, as_name(getattr(self, name)))
 
     def require_settings(self) -> None:
         """Raises `InvalidValue` without the folder of pictures and the table of labels."""

@@ -23,7 +23,13 @@ from numpy.typing import NDArray
 from pate.data.dataset import WRONG, Fitted, Stage, unwatched
 from pate.files.disk import DamagedFile, damaged, file_digest, read_json, replacing
 from pate.networks.device import one_blas_thread
-from pate.validation import InvalidValue, MissingPackage, how_to_install, require_extra
+from pate.validation import (
+    InvalidValue,
+    MissingPackage,
+    how_to_install,
+    normalize_field,
+    require_extra,
+)
 
 T = TypeVar("T")
 Array = NDArray[np.float32]
@@ -270,7 +276,7 @@ class TextReader:
     def with_text(self, fit: TextFit) -> Self:
         """Returns the same reader, whose texts become vectors as `features=text` says."""
         other = copy(self)
-        object.__setattr__(other, "text_fit", fit)
+        normalize_field(other, "text_fit", fit)
         return other
 
 
@@ -778,13 +784,9 @@ def _onnx(
             [output],
             {input_.name: np.array([inputs_of_name[input_.name]], np.int64) for input_ in inputs},
         )[0][0]
-        return np.asarray(
-            outputs
-            if outputs.ndim == 1
-            else outputs[0]
-            if settings["first_token"]
-            else outputs.mean(axis=0)
-        )
+        if outputs.ndim == 1:
+            return np.asarray(outputs)
+        return np.asarray(outputs[0] if settings["first_token"] else outputs.mean(axis=0))
 
     return encode
 

@@ -245,13 +245,12 @@ def damaged(path: Path | str, rule: str, found: str, remedy: str) -> DamagedFile
 def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
     """Raises `DamagedFile` where there is no file of that name, or a folder, a pipe or a loose link in its place."""
     if not is_regular(path := Path(path)):
-        found = (
-            "it is a folder"
-            if path.is_dir()
-            else "it is no regular file"
-            if path.exists()
-            else "it is gone"
-        )
+        if path.is_dir():
+            found = "it is a folder"
+        elif path.exists():
+            found = "it is no regular file"
+        else:
+            found = "it is gone"
         if not os.path.lexists(path):
             remedy = remedy.removeprefix("remove it, and ")
         raise damaged(path, rule, found, remedy)

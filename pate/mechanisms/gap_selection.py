@@ -23,6 +23,7 @@ from pate.mechanisms.noise.uniforms import Array, LazyUniforms, Weights
 from pate.mechanisms.parameters import COUNT, NATURAL, NON_NEGATIVE, POSITIVE, Parameters, one_of
 from pate.validation import (
     InvalidValue,
+    normalize_field,
     require,
     require_count,
     require_generator,
@@ -33,6 +34,12 @@ from pate.validation import (
 Regularizer = Callable[[int], float] | Sequence[float]
 
 SELECTION_NOISES = ("gumbel", "gaussian", "laplace", "exponential")
+_ARGMAX_DISTRIBUTIONS: dict[str, Callable[[Array], Array]] = {
+    "gumbel": real_numbers.gumbel_argmax,
+    "gaussian": real_numbers.gaussian_argmax,
+    "laplace": real_numbers.laplace_argmax,
+    "exponential": real_numbers.exponential_argmax,
+}
 _CLOSED = {"gumbel": uniforms.softmax_weights, "exponential": uniforms.permute_and_flip_weights}
 _LARGEST_OFFSET = 2.0**50
 _BITS = 52  # differences of two sums take one bit more
@@ -147,7 +154,7 @@ class GapSelection(Parameters):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_count("num_labels", self.num_labels, minimum=1 if self.padded else 2)
-        object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
+        normalize_field(self, "regularizer", checked_regularizer(self.regularizer))
         _ = self.offsets  # refuses what is no regularizer of these candidates
 
     @property
@@ -237,7 +244,7 @@ class GapSelection(Parameters):
         """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
         counts = self._counts(votes)
         sums = self._sums(Ranking.of(np.atleast_2d(counts)))
-        argmax_distribution = getattr(real_numbers, f"{self.noise}_argmax")
+        argmax_distribution = _ARGMAX_DISTRIBUTIONS[self.noise]
         distributions = np.asarray(
             argmax_distribution((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
         )

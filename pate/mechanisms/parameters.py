@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pate.accounting import Adjacency
 from pate.validation import (
+    normalize_field,
     require_choice,
     require_count,
     require_non_negative,
@@ -22,6 +23,7 @@ NON_NEGATIVE = {"check": require_non_negative}
 POSITIVE = {"check": require_positive}
 PROBABILITY = {"check": require_probability}
 NOISE = POSITIVE | {"noise": True}
+OPTIONAL = {"optional": True}  # beside a check: None passes, although it is not the default
 
 
 def one_of(choices: Iterable[str]) -> dict[str, Any]:
@@ -43,19 +45,20 @@ class Parameters:
     """Base of frozen dataclasses of public parameters.
 
     The metadata of a field may hold the `check` of its value, called with name and value; `noise` has to be positive.
-    None passes where it is the default or the annotation says so; `adjacency` may be the name of one.
+    None passes where it is the default, or where the metadata say `optional`. A field that is an `Adjacency` by default
+    may be given the name of one.
     """
 
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            said = item.metadata
-            check = require_positive if said.get("noise") else said.get("check")
-            if item.name == "adjacency":
-                object.__setattr__(self, "adjacency", Adjacency.parse(value))
-            elif check and not (
-                value is None and (item.default is None or "None" in str(item.type))
-            ):
+            if isinstance(item.default, Adjacency):
+                normalize_field(self, item.name, Adjacency.parse(value))
+            check = item.metadata.get("check")
+            if item.metadata.get("noise"):
+                check = require_positive
+            may_be_none = item.default is None or item.metadata.get("optional", False)
+            if check is not None and not (value is None and may_be_none):
                 check(item.name, value)
 
     def part(self, kind: type[P], **others: Any) -> P:

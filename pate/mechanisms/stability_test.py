@@ -20,6 +20,7 @@ from pate.files.disk import write_text
 from pate.mechanisms.parameters import NATURAL, Parameters
 from pate.validation import (
     InvalidValue,
+    normalize_field,
     require,
     require_count,
     require_kind,
@@ -192,8 +193,8 @@ class StabilityTest(Parameters):
             f"at most failure_prob={limit} up to the sensitivity",
         )
         rounded = np.floor(np.minimum(probs, _LARGEST_PROB) * _GRID) / _GRID
-        object.__setattr__(self, "pass_probs", tuple(rounded.tolist()))
-        object.__setattr__(self, "num_teachers", max(self.num_teachers, len(rounded) - 1))
+        normalize_field(self, "pass_probs", tuple(rounded.tolist()))
+        normalize_field(self, "num_teachers", max(self.num_teachers, len(rounded) - 1))
 
     @staticmethod
     def gaussian(

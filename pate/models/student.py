@@ -23,6 +23,7 @@ from pate.networks.device import one_blas_thread
 from pate.networks.network import require_settings
 from pate.validation import (
     nearest,
+    normalize_field,
     require,
     require_array,
     require_choice,
@@ -337,7 +338,7 @@ class ThresholdedStudent(Student):
             require_choice("threshold", self.threshold, THRESHOLD_RULES)
             return
         if isinstance(self.threshold, Sequence):
-            object.__setattr__(self, "threshold", tuple(self.threshold))
+            normalize_field(self, "threshold", tuple(self.threshold))
         rule = f"a number in (0, 1] or one for each label, or {', '.join(THRESHOLD_RULES)}"
         require(self.threshold != (), "threshold", "[]", rule)
         for number in self.threshold if isinstance(self.threshold, tuple) else (self.threshold,):

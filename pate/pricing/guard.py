@@ -90,12 +90,16 @@ def require_useful(
 
 def _remedy(changes: Mapping[str, float]) -> Remedy:
     """Returns changes of settings, by their names, as one remedy; what is no number of a plan is the aggregator's."""
-    first, *others = (
-        Remedy(name, int(value) if name.startswith("num_") else float(f"{value:g}"))
-        if name in _SETTINGS_OF_PLANS
-        else Remedy(name, float(f"{value:g}"), owner="aggregator")
-        for name, value in changes.items()
-    )
+    remedies = []
+    for name, value in changes.items():
+        rounded = float(f"{value:g}")
+        if name not in _SETTINGS_OF_PLANS:
+            remedies.append(Remedy(name, rounded, owner="aggregator"))
+        elif name.startswith("num_"):
+            remedies.append(Remedy(name, int(value)))
+        else:
+            remedies.append(Remedy(name, rounded))
+    first, *others = remedies
     return replace(first, also=tuple(others))
 
 

@@ -224,7 +224,9 @@ class Verdict:
         return self
 
     def __str__(self) -> str:
-        head = "REFUTED" if self.refuted else "holds" if self.exhaustive else "not refuted"
+        head = "holds" if self.exhaustive else "not refuted"
+        if self.refuted:
+            head = "REFUTED"
         how = f"on {self.num_pairs} ordered pairs"
         if self.confidence is not None:
             how = f"at confidence {self.confidence}, {self.num_pairs} tests (exact = lower bound)"

@@ -42,7 +42,14 @@ from pate.data.table.schema import (
 from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
 from pate.files.arrays import Spilled
 from pate.files.disk import at_home
-from pate.validation import InvalidValue, as_setting, require, require_count, require_text
+from pate.validation import (
+    InvalidValue,
+    as_setting,
+    normalize_field,
+    require,
+    require_count,
+    require_text,
+)
 
 _TRUTHS = ("false", "no", "true", "yes")  # in small or capital letters; half of them say no
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"
@@ -545,7 +552,7 @@ class Table(TextReader):
     def __post_init__(self) -> None:
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
-        keep = partial(object.__setattr__, self)
+        keep = partial(normalize_field, self)
         for name in (*SPLITS, "path", "schema"):
             keep(name, at_home(getattr(self, name)))
         for name in ("labels", "drop", "category", "text"):
