@@ -36,7 +36,7 @@ from pate.votes.shape import VoteShape
 def published_claim(
     aggregator: Aggregator, votes: ImportedVotes, target_delta: float
 ) -> tuple[float | None, str]:
-    """What published code says of a release of these votes, which is no bound, and how it comes about.
+    """Returns what published code says of a release of these votes, which is no bound, and how it comes about.
 
     None where published code prints nothing of its own.
     """
@@ -111,7 +111,7 @@ class AuditFinding:
 
 @dataclass(frozen=True)
 class VoteAudit:
-    """What releases of one vote file cost."""
+    """The costs of releases of one vote file."""
 
     findings: tuple[AuditFinding, ...]  # one per aggregator, the one that was asked for first
     parameters: ReleaseParameters  # what was known of the release
@@ -121,7 +121,7 @@ class VoteAudit:
     shape: VoteShape
 
     def to_json(self, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> dict[str, Any]:
-        """The values as JSON has them: the first finding under this adjacency at the top, all of them below."""
+        """Returns the values as JSON has them: the first finding under this adjacency at the top, all of them below."""
         findings = plain(self)["findings"]
         adjacency = Adjacency.parse(adjacency)
         return {
@@ -254,7 +254,7 @@ def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> li
 
 
 def _configured_name(aggregator: Aggregator) -> str:
-    """The name of the class as the configuration spells it: GNMax is gnmax, ClippedVotes is clipped_votes."""
+    """Returns the name of the class as the configuration spells it: GNMax is gnmax, ClippedVotes is clipped_votes."""
     text = type(aggregator).__name__.replace("GNMax", "Gnmax").replace("TopK", "Top_k")
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
 
@@ -292,11 +292,11 @@ class ReleaseParameters:
 
     @property
     def assumed(self) -> dict[str, float]:
-        """What releases have of which nothing was said."""
+        """The parameters that releases have and of which nothing was said."""
         return {name: value for name, value in ASSUMED.items() if name not in self.known}
 
     def applied(self, aggregator: Aggregator) -> tuple[Aggregator, dict[str, float], bool]:
-        """The aggregator with these parameters, what it then has of them, and whether some of its noise is 0.
+        """Returns the aggregator with these parameters, what it then has of them, and whether some of its noise is 0.
 
         No aggregator takes that: it has noise of 1 instead.
         """

@@ -74,7 +74,7 @@ def largest_num_queries(
     accountant: Callable[[], Accountant] = AutoAccountant,
     at_most: int | None = None,
 ) -> int:
-    """The most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is.
+    """Returns the most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is.
 
     At most `at_most`, or 10**9, and no more than draws can keep `target_delta` for; `InvalidValue` where it is none.
 
@@ -175,9 +175,9 @@ def plan_release(
             accountant=budget.accountant,
             at_most=None if more_queries else shape.num_queries,
         )
-        asked = replace(shape, num_queries=num_queries)
+        affordable = replace(shape, num_queries=num_queries)
         planned = with_failure_prob_for(aggregator, delta=budget.delta, num_queries=num_queries)
-        return _priced(planned, asked, budget, solved_for={"num_queries": num_queries})
+        return _priced(planned, affordable, budget, solved_for={"num_queries": num_queries})
     require_achievable_delta(
         budget.delta, num_queries=shape.num_queries, num_labels=shape.num_labels
     )
@@ -245,7 +245,7 @@ def with_fields(aggregator: Aggregator, values: Mapping[str, Any]) -> Aggregator
 
 
 def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
-    """The table, priced at the order that the test was made for, or else at the release's best one."""
+    """Returns the table of a test, priced at the order that it was made for, or else at the release's best one."""
     aggregator = release.aggregator
     test = aggregator.stability_test(num_teachers=release.shape.num_teachers)
     if test is None:

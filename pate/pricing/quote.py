@@ -49,7 +49,7 @@ _FEW_STEPS = 64
 
 @dataclass(frozen=True)
 class HitPlan:
-    """What to expect of a session; a function of the votes, so no epsilon covers it if they are private."""
+    """Expected hits and prices of a session; a function of the votes, so no epsilon covers it if they are private."""
 
     hit_rate: float  # mean probability that a query hits
     expected_hits: float  # over all queries, as if nothing halted
@@ -87,7 +87,7 @@ def plan_hits(
     def prices(
         charged: aggregators.TargetChargedAggregator, session: int, plain: int
     ) -> tuple[float, float]:
-        """Of a session of so many queries, and of plain composition of so many."""
+        """Returns the epsilons of a session of so many queries, and of plain composition of so many."""
         in_all = replace(charged, session_delta=target_delta).event(
             replace(shape, num_queries=session)
         )
@@ -122,7 +122,7 @@ def plan_hits(
 
 
 def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
-    """What one data set of a ledger was charged for, by itself and in all, as plain values."""
+    """Returns what one data set of a ledger was charged for, by itself and in all, as plain values."""
     price = cache(ledger.price)
     charges = []
     for entry in ledger.entries:
@@ -152,7 +152,7 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class AccountLeft:
-    """What one data set of a ledger has spent, and what is left of its cap."""
+    """The account of one data set of a ledger: what it has spent, and what is left of its cap."""
 
     # the digest of its private records; empty for a ledger that counts for whatever it is charged
     # for
@@ -170,7 +170,7 @@ def accounts_left(
     path: str | os.PathLike[str], release: PricedRelease, budget: Budget
 ) -> tuple[AccountLeft, ...]:
     """All data sets of a ledger, in the order of their first charges, and what the planned release leaves."""
-    found = []
+    accounts = []
     ours = {"adjacency": release.aggregator.adjacency, "target_delta": budget.delta}
     for ledger in ledgers_in(path):
         for name, own in ours.items():
@@ -187,8 +187,8 @@ def accounts_left(
             more = ledger.affords(release.event)
             target = _largest_target(ledger, release, budget, left.max_epsilon)
             left = replace(left, more_releases=more, target_epsilon=target)
-        found.append(left)
-    return tuple(found)
+        accounts.append(left)
+    return tuple(accounts)
 
 
 def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
@@ -200,13 +200,13 @@ def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
 def _largest_target(
     ledger: accounting.Ledger, release: PricedRelease, budget: Budget, cap: float
 ) -> float:
-    """The largest target that fits: halved between a thousandth of the cap and the cap by Renyi's accountant.
+    """Returns the largest target that fits: halved between a thousandth of the cap and the cap by Renyi's accountant.
 
     Which noise fits is the filter's to say. What that noise costs, the budget's accountant is asked once.
     """
 
     def fitting(target: float, make: Callable[[], Accountant] = RdpAccountant) -> Event | None:
-        """The price of the release with the noise that meets a target; None where no noise does, or it does not fit."""
+        """Returns the price with the noise that meets a target; None where no noise does, or it does not fit."""
         wanted = Budget(delta=budget.delta, epsilon=target, accountant=make)
         planned = planned_or_none(release.aggregator, release.shape, wanted)
         return planned.event if planned is not None and ledger.affords(planned.event) >= 1 else None
@@ -215,12 +215,18 @@ def _largest_target(
         return cap
     low = math.log(_SMALLEST * cap)
     high = math.log(cap)
-    found = fitting(math.exp(low))
-    for _ in range(_STEPS if found else 0):
+    fitting_event = fitting(math.exp(low))
+    for _ in range(_STEPS if fitting_event else 0):
         middle = (low + high) / 2
         event = fitting(math.exp(middle))
-        low, high, found = (middle, high, event) if event else (low, middle, found)
-    return min(cap, budget.epsilon_of(found) * _A_LITTLE_LESS) if found else 0.0
+        if event is None:
+            high = middle
+        else:
+            low = middle
+            fitting_event = event
+    if fitting_event is None:
+        return 0.0
+    return min(cap, budget.epsilon_of(fitting_event) * _A_LITTLE_LESS)
 
 
 @dataclass(frozen=True)
@@ -237,7 +243,7 @@ class AccountantPrice:
 
 @dataclass(frozen=True)
 class Quote:
-    """What a release costs and how it was computed; the JSON object that `pate-account format=json` prints."""
+    """The quote of a release: its price, and how that was computed. `pate-account format=json` prints it."""
 
     epsilon: float
     delta: float
@@ -276,7 +282,7 @@ class Quote:
     weights: dict[str, float] = field(default_factory=dict)  # and what each of its groups counts
 
     def to_json(self) -> dict[str, Any]:
-        """The values as JSON has them: an infinite price is a string."""
+        """Returns the values as JSON has them: an infinite price is a string."""
         return dict(plain(self))
 
 
@@ -302,10 +308,10 @@ def quote_release(
     shape = release.shape
     delta = budget.delta
     price = _price_with_orders(release, budget)
-    asked = [
+    prices = [
         _price_or_reason(name, make, release.event, delta) for name, make in (others or {}).items()
     ]
-    by_others = [other for other in asked if other.accountant != price.accountant]
+    by_others = [other for other in prices if other.accountant != price.accountant]
     plain_event = aggregator.plain_event(shape)
     expected = None
     with suppress(InvalidValue):  # an aggregator of one's own that takes no made-up votes
@@ -337,7 +343,7 @@ def quote_release(
         gap_at_50=None if test is None else test.gap_to_pass(0.5),
         gap_at_95=None if test is None else test.gap_to_pass(0.95),
         lone_gap_at_50=lone_gap_at_50,
-        accountants=(price, *by_others) if asked else (),
+        accountants=(price, *by_others) if prices else (),
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         expected=expected,
         doubts=tuple(map(str, release.doubts)),
@@ -409,6 +415,6 @@ def cheapest_accountant(
     others = [_price_or_reason(name, known[name], release.event, budget.delta) for name in names]
     prices = [
         AccountantPrice(own.name, release.epsilon),
-        *(each for each in others if each.epsilon is not None),
+        *(price for price in others if price.epsilon is not None),
     ]
     return min(prices, key=lambda price: price.epsilon or 0.0)
