@@ -64,7 +64,10 @@ class PriorRule(Protocol):
     """A rule that predicts the next answers before each round, from earlier rounds."""
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns the labels of the next queries, `[num_queries, L]`, given those before, `[start, L]`."""
+        """Returns the labels of the next queries, `[num_queries, L]`, given what was released before, `[start, L]`.
+
+        A row without a label expects nothing.
+        """
 
 
 class UnknownCost(InvalidValue):
