@@ -22,10 +22,13 @@ from pate.federated import Roll, RoundsOfHolders
 from pate.federated.summed_release import AnswersAwaited, Mailbox
 from pate.files.disk import require_no_links
 from pate.report.console import print_page
-from pate.run.stages.release import Cohort, Queries, ReleasePlan, release_votes
+from pate.run.stages.cohort import Cohort
+from pate.run.stages.queries import Queries
+from pate.run.stages.release import ReleasePlan, release_votes
 from pate.settings import NoiseSettings, ReleaseSettings, names_with, values_of
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
+from pate.votes.shape import VoteShape
 from pate.votes.vote_file import (
     GatheredVotes,
     VoteFile,
@@ -159,10 +162,17 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
         beside_release=_BESIDE_RELEASE,
     )
 
-    def config_yaml(aggregator: Aggregator, cohort: Cohort, **shape: int) -> str:
-        return release_settings(told, aggregator, cohort.settings, **shape)
-
     told = told_settings(config, settings)
+
+    def config_yaml(aggregator: Aggregator, cohort: Cohort, shape: VoteShape) -> str:
+        return release_settings(
+            told,
+            aggregator,
+            cohort.settings,
+            num_queries=shape.num_queries,
+            num_teachers=shape.num_teachers,
+        )
+
     terms = run.settings_from(config, NoiseSettings)
     queries = None
     if config.queries is not None:

@@ -18,7 +18,7 @@ from pate.config.build import maker
 from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.report.console import print_lines
-from pate.run.stages.release import Queries
+from pate.run.stages.queries import Queries
 from pate.run.stages.student import StudentPlan, folder_of, train_on_release
 from pate.validation import InvalidValue, as_setting
 

@@ -22,7 +22,7 @@ from pate.federated.holder import opening_of, queries_file
 from pate.files.disk import make_folder, replacing, require_no_links
 from pate.report.console import print_page
 from pate.run.stages.holder import HolderPlan, cast_vote_file
-from pate.run.stages.release import AskedData
+from pate.run.stages.queries import AskedData
 from pate.validation import require
 
 _RULES = {

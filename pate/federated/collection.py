@@ -26,7 +26,8 @@ from pate.files.disk import damaged, file_digest, make_folder, read_value, repla
 from pate.files.values import to_json
 from pate.run.places import Places
 from pate.run.progress import Monitor
-from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
+from pate.run.stages.cohort import Cohort
+from pate.run.stages.release import ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require
 from pate.votes.moment_votes import RoundVotes
 from pate.votes.source import Array, Bits, TeacherVotes, VoteSource

@@ -19,7 +19,7 @@ from pate.run.ensemble import Ensemble
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
 from pate.run.stages.holder import HolderPlan, HolderShare, cast_vote_file, manifest_of
-from pate.run.stages.release import AskedData
+from pate.run.stages.queries import AskedData
 from pate.teachers import Teacher
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers

@@ -47,8 +47,9 @@ from pate.networks.device import all_cores
 from pate.run.ensemble import NUM_ASKED
 from pate.run.places import Places
 from pate.run.progress import Monitor
+from pate.run.stages.cohort import Cohort
 from pate.run.stages.holder import HolderPlan
-from pate.run.stages.release import Cohort, ReleasePlan, Terms, release_votes
+from pate.run.stages.release import ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes

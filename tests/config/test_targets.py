@@ -54,7 +54,7 @@ from pate.data import (
 from pate.features.features import FeaturedData
 from pate.mechanisms import FixedKRegularizer
 from pate.models.teacher import IsolatedTeacher
-from pate.run.stages.release import AskedData
+from pate.run.stages.queries import AskedData
 from pate.student import Student
 from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
 from pate.validation import InvalidValue

@@ -45,7 +45,7 @@ def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
     ledger = tmp_path / "of_whole.db"  # one seed draws once in a ledger
     changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)
     train(changed, tmp_path / "whole")
-    plan = release_plan(PLAN, public_settings=lambda *_, **__: "name: small\n")
+    plan = release_plan(PLAN, public_settings=lambda *_: "name: small\n")
     release(plan, votes["bits"], tmp_path / "apart")
     before = contents(tmp_path / "apart")
     sent = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))

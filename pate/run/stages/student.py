@@ -22,7 +22,8 @@ from pate.run.bundle.model_card import publish
 from pate.run.plan_warnings import constant_student_warnings
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
-from pate.run.stages.release import ANEW, TERMS, Queries, Terms, require_queries
+from pate.run.stages.queries import Queries, require_queries
+from pate.run.stages.release import ANEW, TERMS, Terms
 from pate.student import Student, StudentModel
 from pate.validation import InvalidValue, require
 

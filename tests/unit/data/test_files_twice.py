@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pate.data import Arrays, Table
-from pate.run.stages.release import AskedData
+from pate.run.stages.queries import AskedData
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 

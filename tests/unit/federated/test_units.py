@@ -10,7 +10,8 @@ import pytest
 from pate.accounting import PrivacyUnit
 from pate.data import Dataset, Split
 from pate.data.dataset import SharedRecords
-from pate.run.stages.release import AskedData, Cohort
+from pate.run.stages.cohort import Cohort
+from pate.run.stages.queries import AskedData
 from pate.votes.vote_file import VoteManifest
 from tests.refusals import refused
 

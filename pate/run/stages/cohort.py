@@ -1,0 +1,106 @@
+"""Cohort: the holders whose teachers cast the votes of one release."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from numpy.typing import NDArray
+
+from pate.accounting import PrivacyUnit
+from pate.run.places import Places
+from pate.validation import require_text
+from pate.votes.foreign import ForeignVotes
+from pate.votes.vote_file import GatheredVotes, VoteManifest
+
+Scalar = str | int | float | bool | None
+_ONE_TEACHER = PrivacyUnit.of_teacher()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cohort:
+    """Holders of one release, as one: all that a release says of its votes beside their sum."""
+
+    dataset: str  # the public name of their data; one ledger counts for one name
+    real: bool = True  # False for synthetic records
+    record_ids: NDArray[Any]  # `[Q]`, what queries are called
+    label_names: tuple[str, ...]  # L
+    # of the votes: a release that was begun goes on with the same. Covered by no epsilon.
+    digest: str
+    queries: str = ""  # `queries_digest` of what was asked; empty where it is not known
+    # how teachers are spread; None where it is not known whose they are
+    places: Places | None = None
+    num_groups: int | None = None  # units of privacy; None where nobody vouches for a number
+    # what the price is for: a teacher, unless all holders vouch for the same groups of records
+    unit: PrivacyUnit = _ONE_TEACHER
+    features: Mapping[str, Scalar] = field(default_factory=dict)  # what stands for pictures, public
+    # that holders agree in, public: YAML by group
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_text("name", self.dataset)
+
+    @classmethod
+    def of_heads(
+        cls,
+        heads: Sequence[VoteManifest],
+        *,
+        record_ids: NDArray[Any],
+        label_names: tuple[str, ...],
+        digest: str,
+        queries: str = "",
+        places: Places | None = None,
+        num_groups: int | None = None,
+    ) -> Self:
+        """Returns the holders who vouch for some votes; settings and unit are those that all agree in."""
+        first = heads[0]
+        settings = {
+            name: text
+            for name, text in first.settings.items()
+            if all(head.settings.get(name) == text for head in heads)
+        }
+        unit = _ONE_TEACHER
+        if first.unit is not None and all(head.unit == first.unit for head in heads):
+            unit = first.unit.at_one_holder
+        return cls(
+            dataset=first.dataset,
+            real=all(head.real for head in heads),
+            record_ids=record_ids,
+            label_names=label_names,
+            digest=digest,
+            queries=queries,
+            places=places,
+            num_groups=num_groups,
+            unit=unit,
+            features=first.features,
+            settings=settings,
+        )
+
+    @classmethod
+    def of_files(cls, votes: GatheredVotes) -> Self:
+        """Returns the holders of vote files."""
+        places = Places(len(votes.heads), votes.teachers_per_holder)
+        return cls.of_heads(
+            votes.heads,
+            places=places,
+            digest=votes.digest,
+            num_groups=votes.num_groups,
+            record_ids=votes.record_ids,
+            label_names=votes.label_names,
+            queries=votes.heads[0].queries,
+        )
+
+    @classmethod
+    def of_others(cls, votes: ForeignVotes, name: str) -> Self:
+        """Returns the people behind the files of another project; the name of their data is published."""
+        return cls(
+            dataset=name,
+            record_ids=votes.record_ids,
+            label_names=votes.label_names,
+            digest=votes.digest,
+        )
+
+    @property
+    def account(self) -> str:
+        """The account of their releases in a ledger: that of the name, so that each counts for whoever took part."""
+        return hashlib.sha256(f"holders of {self.dataset}".encode()).hexdigest()
