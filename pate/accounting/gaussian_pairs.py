@@ -279,7 +279,7 @@ def discretized_loss(
     """The masses of a pair's loss at multiples of a spacing, both ways from 0, at most `size`, and that farther up."""
     # A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the point x on where
     # P(M + shift > x) = P(M <= x), together with its mirror image, the same losses with their signs and the two
-    # distributions exchanged (docs/proofs/exact_composition.md).
+    # distributions exchanged. Of one normal, which is all that is composed so, that is the pair itself.
     x, multiples = _edges(pair, spacing, size, missing)
     location = _LOCATION + pair.loss_rounding(x) / spacing  # [C + 1]
     blur = np.maximum(location[:-1], location[1:])

@@ -432,19 +432,25 @@ class TargetCharging(HeldBudget):
     ) -> None:
         super().__init__()
         self.target = QTarget(epsilon, hit_prob)
-        shape: dict[str, Any] = {
-            "target_hits": target_hits,
-            "target_delta": target_delta,
-            "num_counters": num_counters,
-        }
         self.price: SessionPrice = best_session_price(
-            self.target, failure_prob=failure_prob, **shape
+            self.target,
+            target_hits=target_hits,
+            target_delta=target_delta,
+            num_counters=num_counters,
+            failure_prob=failure_prob,
         )
         self.target_hits = target_hits
         self.target_delta = target_delta
         self.failure_prob = failure_prob
         self._parameters = plain(
-            {"epsilon": epsilon, "hit_prob": hit_prob, **shape, "failure_prob": failure_prob}
+            {
+                "epsilon": epsilon,
+                "hit_prob": hit_prob,
+                "target_hits": target_hits,
+                "target_delta": target_delta,
+                "num_counters": num_counters,
+                "failure_prob": failure_prob,
+            }
         )
         self.hits = [0] * num_counters
         self.num_calls = 0
