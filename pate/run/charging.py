@@ -59,7 +59,10 @@ _LATER_FAILURES = 0.5  # of the failures that a ledger has left, so that later r
 _GONE = (
     "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
 )
-_OTHER_SEED = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
+_OTHER_SEED = (
+    "another seed, as an earlier release drew its noise from this one; or none, seed=null; "
+    "or the output_dir of that run"
+)
 
 
 @dataclass(frozen=True)
