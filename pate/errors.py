@@ -75,13 +75,13 @@ class Spelling:
     def setting(self, name: str, value: object = UNSAID, *, owner: str = "") -> str:
         """Returns a parameter and its value as the user gives them; empty for one that the user cannot give."""
         keys = (f"{owner}.{name}", f"{owner}.*", name)
-        template = next((self.names[key] for key in keys if key in self.names), name)
-        is_whole = "=" in template or "{" in template
+        template = next((self.names[key] for key in keys if key in self.names), None)
+        if template is None or (template != "" and not _is_whole(template)):
+            setting = name if template is None else template
+            return setting if value is UNSAID else f"{setting}={value_text(value)}"
         if value is UNSAID:
-            return name if is_whole else template
-        if is_whole or not template:
-            return template.format(name=name, value=value_text(value))
-        return f"{template}={value_text(value)}"
+            return name
+        return template.format(name=name, value=value_text(value))
 
     def line(self, error: "InvalidValue") -> str:
         """Returns the line of a refusal."""
@@ -197,9 +197,14 @@ def _in_few_digits(value: object) -> object:
     return f"{value:g}" if isinstance(value, float) else value
 
 
+def _is_whole(template: str) -> bool:
+    """Returns whether a spelling is that of a whole setting, and not a name alone."""
+    return "=" in template or "{" in template
+
+
 def _is_numeral(value: object) -> bool:
     """Returns whether a value is text that reads as a number."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value[-1:].isdigit():
         return False
     try:
         float(value)

@@ -68,7 +68,7 @@ def write_schema(config: DictConfig) -> None:
     except InvalidValue as error:
         for path in parts.values():
             path.unlink()
-        error.name = _own_names(error.name)
+        error.name = _own_names(f"{error.name}=").removesuffix("=")
         error.rule = _own_names(error.rule)
         error.hint = _own_names(error.hint)
         raise

@@ -275,3 +275,9 @@ def test_settings_are_read_as_they_were_written_when_pasted(word: str) -> None:
         assert [OmegaConf.create({"x": each}).x for each in texts] == (
             value if isinstance(value, list) else [value]
         )
+
+
+def test_a_name_with_signs_in_it_is_shown_as_it_is_before_its_value() -> None:
+    error = InvalidValue("votes=/tmp/{a}=b.npz, vote_clip", 11, rule="another")
+    for spelling in (Spelling(), TRAIN, CLASSIFIER):
+        assert spelling.line(error) == "votes=/tmp/{a}=b.npz, vote_clip=11: expected another"
