@@ -58,6 +58,7 @@ from pate.run.stages.queries import AskedData
 from pate.student import Student
 from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
 from pate.validation import InvalidValue
+from tests.refusals import ANY, refused
 
 CODE = "open(r'{mark}', 'w').close()"
 
@@ -202,9 +203,7 @@ def test_a_module_is_loaded_where_it_is_allowed(
 def test_what_is_no_module_cannot_be_allowed_and_an_allowed_one_lends_no_class_of_another() -> None:
     """`Path` is in this module and not of it; so is every class of pate, which is found where it is defined."""
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
-        with pytest.raises(
-            InvalidValue, match=r"^allowed_targets=\[.*\]: expected names of modules"
-        ):
+        with refused("allowed_targets", ANY, "names of modules"):
             build(OmegaConf.create(node_of(ACCOUNTANT)), "accountant", allowed_targets=[allowed])
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
         with pytest.raises(InvalidValue, match=r"expected a class that can be imported"):
@@ -436,7 +435,7 @@ def test_what_an_estimator_may_not_be_given(node: Any, line: str) -> None:
 def test_a_value_that_is_missing_or_that_a_class_cannot_take_is_named() -> None:
     with pytest.raises(MissingMandatoryValue, match="root"):
         build(OmegaConf.create(node_of("pate.data.CelebA", root="???")), "data")
-    with pytest.raises(InvalidValue, match=r"^penalties=3: expected a list of numbers > 0$"):
+    with refused("penalties", 3, "a list of numbers > 0"):
         build(OmegaConf.create(node_of("pate.student.LinearStudent", penalties=3)), "student")
 
 

@@ -22,8 +22,8 @@ from pate.files.arrays import (
     taken,
 )
 from pate.files.disk import DamagedFile, read_json, read_text, write_arrays
-from pate.validation import InvalidValue
 from tests.e2e.damage import WAYS, Way, flipped_once, other_arrays, other_json
+from tests.refusals import ANY, refused
 
 FORMS = {"summary": ArrayForm("i", (None, 3)), "scale": ArrayForm("f", ())}
 
@@ -87,9 +87,7 @@ def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
     path = tmp_path / "run.json"
     path.write_text('{"seed": 3, "name": "x"}\n')
     way(path)
-    with pytest.raises(
-        DamagedFile, match=r"^file=\S+run\.json: expected JSON \(.*\); copy it again$"
-    ):
+    with refused("file", ANY, "JSON (", kind=DamagedFile):
         read_json(path, remedy="copy it again")
 
 
@@ -183,7 +181,7 @@ def test_a_split_of_mapped_inputs_is_that_of_the_same_in_memory() -> None:
     assert mapped.take(ids[::-3]).digest() == held.take(ids[::-3]).digest()
     wrong = ROWS.copy()
     wrong[901, 3] = np.inf
-    with pytest.raises(InvalidValue, match=r"^inputs\[901, 3\]: expected finite numbers"):
+    with refused("inputs[901, 3]", rule="finite numbers"):
         Split(spilled(0, wrong), labels, ids, ids)
 
 
