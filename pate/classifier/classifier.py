@@ -230,8 +230,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> Self:
         """Fits teachers, releases their votes, fits the student.
 
-        The steps are those of `pate.run.train.train`, without files: a fit that was stopped is not continued, and has
-        no baselines and no report. Its teachers vote as soon as they are fitted, and are forgotten.
+        The steps 1 to 4 are those of `pate.run.train.train`. A fit differs from a run in this:
+
+        * It is in memory. No file is written but the ledger, and a fit that was stopped is not continued.
+        * The ledger is charged before noise is drawn, not together with what is drawn.
+        * A teacher votes as soon as it is fitted, and is forgotten; there is no ensemble.
+        * The student learns from the answers alone. There is no step 5: no baselines, no attack, no report.
 
         Args:
             X: private inputs `[n, d]`, taken as float32. Of a sparse matrix no more than one teacher's rows are in full
@@ -247,12 +251,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises:
             InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
         """
-        # 1. The price. Of the private records it needs the number of groups alone; nothing is trained or spent.
-        #    `pools` are the private records and the public samples: all that is private below is a function of them.
+        # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
+        #    Private: `pools`, whose `inputs` and `targets` are the records that everything private below is computed
+        #    from.
         unit = unit_of(groups)
         with shown_as(CLASSIFIER):
             task, pools = self._validated(X, y, X_public, groups)
-            priced = self._priced(task, pools)
+            priced = self._price(task, pools)
         self._warn_of_plan(task, priced, has_groups=groups is not None)
         streams = streams_of(self.random_state)
         with shown_as(CLASSIFIER):
@@ -264,8 +269,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             teacher.rehearse("estimator", pools.queries)
             student.rehearse("student", pools.queries)
 
-        # 2. Private: teachers learn from disjoint records, and vote on public samples.
-        #    `partition` and `votes` are for the owner of the records alone, and end with this function.
+        # 2. The teachers learn from disjoint records, and vote on public samples.
+        #    Private: `partition` and `votes`. No epsilon covers them. They end with this function.
         partition = Partition.draw(pools.groups, self.n_teachers, streams.generator("partition"))
         with stage(f"{self.n_teachers} teachers", self.verbose):
             votes = train_and_vote(
@@ -278,19 +283,21 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 verbose=max(int(self.verbose) - 1, 0),  # joblib's
             )
 
-        # 3. The only way out: the charge is in the ledger before noise is drawn around the votes. `release` is not
-        #    private: it has the stated epsilon, and may be published.
+        # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` charges the ledger before
+        #    it. A kill after the charge has paid for a release that nobody has seen.
+        #    Not private: `release`, which has the stated epsilon and may be published.
         seed = streams.seed("student")
         prior = StudentPrior(
             student, pools.queries, seed, never_empty=priced.aggregator.never_empty
         )
         aggregator = priced.aggregator.with_prior(prior)
         price = format_epsilon(priced.epsilon)
+        record = MemoryRecord(lambda: self._charge(ledger, priced))
         with stage(f"release, epsilon {price}", self.verbose), one_blas_thread():
-            record = MemoryRecord(lambda: self._charge(ledger, priced))
             release = aggregator.release(votes, streams.generator("noise"), record)
 
-        # 4. The student learns from the release and public samples: it costs nothing more, and may be published.
+        # 4. The student learns from the release and public samples: it costs nothing more.
+        #    Not private: `model`, which may be published under the same epsilon.
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
         with stage(f"student of {answers}", self.verbose), one_blas_thread():
             model, doubts = self._learned(
@@ -472,7 +479,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         return task, replace(pools, queries=dense(pools.queries[:num_queries]))
 
-    def _priced(self, task: Task, pools: Pools) -> PricedRelease:
+    def _price(self, task: Task, pools: Pools) -> PricedRelease:
         """Checks every parameter before anything is fitted, solves for the noise, and prices the release."""
         num_groups = len(np.unique(pools.groups))
         require_count("n_teachers", self.n_teachers)

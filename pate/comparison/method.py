@@ -361,13 +361,14 @@ class PATEMethod(Method):
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
         """Returns the aggregator with its noise. The votes that it reads are counted once for all seeds."""
+        # The steps are those of `pate.run.train.train`.
         # 1. The price.
         priced = self.priced(budget, bench, parameters)
         # 2. The votes of the teachers, which `prepare` has trained: read when the first seed is tried.
         votes = cache(lambda: self.votes(bench))
 
         def train(seed: int) -> Trained:
-            # 3. The release.
+            # 3. The release. Nobody is shown it but the owner: no ledger is charged.
             release = self.release(priced, bench, votes(), seed)
             # 4. The student.
             model = self.student.learn(
@@ -399,7 +400,7 @@ class PATEMethod(Method):
         return plan_release(aggregator, self._shape(bench), budget)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
-        """Returns the release for a seed; no ledger is charged, as nobody is shown it."""
+        """Returns the release for a seed. No ledger is charged: a comparison is for the owner of the records alone."""
         streams = RandomStreams(seed)
         prior = StudentPrior(
             student=self.student,

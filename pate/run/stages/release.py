@@ -103,7 +103,7 @@ def release_votes(
     folder = RunFolder(Path(output_dir))
     monitor = monitor or Monitor()
     with folder.opened(plan.settings):
-        # 1. The price. Of the votes it needs their shape alone; nothing is spent.
+        # 1. The price. It depends on the shape of the votes alone; nothing is spent.
         priced = price(plan, votes, cohort, monitor)
         config = None
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
@@ -120,16 +120,20 @@ def release_votes(
         charge.begin(monitor, redraw=plan.redraw)
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)
 
-        # 2. Private: the teachers of the holders have learned and voted. `votes` are for whoever releases them alone.
+        # 2. The teachers of the holders have learned from their records, and voted (`pate-vote`).
+        #    Private: `votes`. No epsilon covers them.
 
-        # 3. The only way out: noise is drawn around the votes, and committed together with its charge. `release` is
-        #    not private: it has the stated epsilon, and may be published.
+        # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` commits what is drawn in
+        #    one step with its charge. A kill before that step has shown and charged nothing; after it, the same call
+        #    reads back what was drawn.
+        #    Not private: `release`, which has the stated epsilon and may be published.
         aggregator = priced.aggregator
         if aggregator.expects_prior:
             aggregator = aggregator.with_prior(_prior(plan, cohort, priced, streams))
+        record = charge.record()
         with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
-            record = watched(charge.record(), priced, advance, RunWriter(None))
-            release = aggregator.release(votes, streams.generator("noise"), record)
+            watched_record = watched(record, priced, advance, RunWriter(None))
+            release = aggregator.release(votes, streams.generator("noise"), watched_record)
         charge.publish(release, PublicNames(cohort.record_ids, cohort.label_names), monitor)
         return _write(plan, release, cohort, charge, config)
 
