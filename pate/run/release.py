@@ -1,8 +1,7 @@
-"""The release stage: what is drawn is committed with its charge before anybody sees it; and what is said of it."""
+"""Release of a run: the progress of a session, and the price that is published with the labels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +16,11 @@ from pate.files.values import published_fields
 from pate.pricing import PricedRelease
 from pate.report import Privacy, PrivacyStatement, format_epsilon, privacy_card
 from pate.report.metrics import micro_f1
-from pate.report.report import ReleaseSummary
+from pate.report.report import ReleaseSummary, Scalar
 from pate.report.tensorboard import RunWriter
 from pate.run.charging import RunCharge
 from pate.run.places import Places
 from pate.run.progress import Advance
-
-_OF_A_SESSION = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
 
 
 class WatchedSession:
@@ -81,7 +78,7 @@ def watched(
 
 
 def privacy_of(release: Release, charge: RunCharge) -> Privacy:
-    """The price of a release with the parameters that it was made with; all of it may be published."""
+    """Returns the price of a release with the parameters that it was made with; all of it may be published."""
     priced = charge.priced
     budget = charge.budget
     session = release if isinstance(release, ChargedRelease) else None
@@ -122,17 +119,29 @@ def privacy_of(release: Release, charge: RunCharge) -> Privacy:
 
 
 def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
-    """How many queries were answered, and where their true labels `[Q, L]` are given how right the answers are."""
-    session = release if isinstance(release, ChargedRelease) else None
+    """Returns how many queries were answered and, given their true labels `[Q, L]`, how right the answers are."""
     labels = release.labels[release.answered]
-    right = None if true is None or not len(labels) else true[release.answered]
-    return ReleaseSummary(
+    label_accuracy = None
+    answer_f1 = None
+    if true is not None and len(labels):
+        true_labels = true[release.answered]
+        label_accuracy = float(np.mean(labels == true_labels))
+        answer_f1 = micro_f1(labels, true_labels)
+    summary = ReleaseSummary(
         num_queries=release.num_queries,
         num_answered=release.num_answered,
         answer_rate=release.num_answered / release.num_queries,
-        label_accuracy=None if right is None else float(np.mean(labels == right)),
-        micro_f1=None if right is None else micro_f1(labels, right),
-        **({} if session is None else {name: getattr(session, name) for name in _OF_A_SESSION}),
+        label_accuracy=label_accuracy,
+        micro_f1=answer_f1,
+    )
+    if not isinstance(release, ChargedRelease):
+        return summary
+    return replace(
+        summary,
+        num_hits=release.num_hits,
+        remaining_hits=release.remaining_hits,
+        num_abstained=release.num_abstained,
+        num_asked=release.num_asked,
     )
 
 
@@ -144,16 +153,44 @@ def write_price(
     *,
     data: str,
     real: bool,
-    **told: Any,
+    name: str | None,
+    features: Mapping[str, Scalar] | None,
 ) -> None:
-    """The privacy card, and the same price for programs; `told` is told to the card."""
+    """Writes the privacy card of a release, and the same price for programs.
+
+    Args:
+        release: what was drawn.
+        charge: what it cost.
+        privacy: the price, with the parameters that the release was made with.
+        places: how teachers are spread over holders, who are promised something; None where there is one holder.
+        data: the public name of the data.
+        real: whether the records are real, not synthetic.
+        name: the aggregator's in the configuration, where that may be published.
+        features: what stands for pictures; None where inputs are plain.
+    """
     shape = charge.priced.shape
     folder = charge.folder.release
     data = data if real else f"{data} (synthetic)"
-    about: dict[str, Any] = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
-    about["num_answered"] = release.num_answered
-    said = () if places is None else places.said(release, charge.budget, num_draws=charge.num_draws)
-    hits = release.num_hits if isinstance(release, ChargedRelease) else None
-    card = privacy_card(privacy, dataset=data, **about, num_hits=hits, places=said, **told)
+    promises: Sequence[str] = ()
+    if places is not None:
+        promises = places.said(release, charge.budget, num_draws=charge.num_draws)
+    card = privacy_card(
+        privacy,
+        name=name,
+        dataset=data,
+        num_answered=release.num_answered,
+        num_labels=shape.num_labels,
+        num_teachers=shape.num_teachers,
+        num_hits=release.num_hits if isinstance(release, ChargedRelease) else None,
+        features=features,
+        places=promises,
+    )
     write_text(folder / "privacy_card.md", card)
-    PrivacyStatement.of(privacy, data=data, **about).write(folder)
+    statement = PrivacyStatement.of(
+        privacy,
+        data=data,
+        num_answered=release.num_answered,
+        num_labels=shape.num_labels,
+        num_teachers=shape.num_teachers,
+    )
+    statement.write(folder)

@@ -8,12 +8,12 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
+from pate.report.report import Scalar
 from pate.run.places import Places
 from pate.validation import require_text
 from pate.votes.foreign import ForeignVotes
 from pate.votes.vote_file import GatheredVotes, VoteManifest
 
-Scalar = str | int | float | bool | None
 _ONE_TEACHER = PrivacyUnit.of_teacher()
 
 

@@ -26,7 +26,7 @@ from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import watched_search
 from pate.report import Privacy
 from pate.report.card import PRIVACY
-from pate.report.report import ReleaseSummary
+from pate.report.report import ReleaseSummary, Scalar
 from pate.report.tensorboard import RunWriter
 from pate.run.charging import RunCharge
 from pate.run.folder import RunFolder
@@ -34,7 +34,7 @@ from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.run.release import privacy_of, summary_of, watched, write_price
 from pate.run.release_terms import ReleaseTerms
-from pate.run.stages.cohort import Cohort, Scalar
+from pate.run.stages.cohort import Cohort
 from pate.run.stages.queries import Queries, require_queries
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import RELEASE
