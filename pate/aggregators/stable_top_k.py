@@ -302,7 +302,12 @@ class StableTopK(StableAggregator):
         return SelfComposedEvent(steps.event, shape.num_queries)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableTopK:
-        """As `Aggregator.fitted`; first a table's order is found, or the better of an open split and an even one."""
+        """Returns the same selection and test with the least noise that meets a budget.
+
+        First each split of the budget between selection and test is found, which fixes the proportion of the two
+        noises, and a table's order: the best split of all, and the even one. Each is then scaled until it meets the
+        budget, and the one that answers most is returned. Raises as `Aggregator.fitted`.
+        """
         planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
         if self.table is not None or (self.test != "table" and self.selection_share is not None):
             return planned.scaled_to(budget, shape)
