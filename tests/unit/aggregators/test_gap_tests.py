@@ -1,0 +1,65 @@
+"""Gap tests: which class `test=` names, what each costs once it is tuned, and how it is scaled."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
+from pate.aggregators import StableTopK
+from pate.aggregators.gap_tests import (
+    GapTest,
+    GaussianTest,
+    LaplaceTest,
+    ReadyTableTest,
+    TableTest,
+)
+from pate.mechanisms import CertifiedTable
+from pate.validation import InvalidValue
+
+GAUSSIAN = GaussianTest(std=10.0, failure_prob=1e-6)
+LAPLACE = LaplaceTest(std=10.0, failure_prob=1e-6)
+TABLE = TableTest(order=4.0, budget=0.01, failure_prob=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fields", "gap_test"),
+    [
+        ({"test_std": 10.0}, GAUSSIAN),
+        ({"test": "laplace", "test_std": 10.0}, LAPLACE),
+        ({"test": "table", "table_order": 4.0, "table_budget": 0.01}, TABLE),
+    ],
+)
+def test_the_fields_of_an_aggregator_make_its_test(
+    fields: dict[str, Any], gap_test: GapTest
+) -> None:
+    aggregator = StableTopK(selection_scale=5.0, failure_prob=1e-6, **fields)
+    assert aggregator.gap_test == gap_test
+    assert aggregator.scaled(3.0).gap_test == gap_test.scaled(3.0)
+    assert aggregator.stability_test(num_teachers=200) == gap_test.for_votes(
+        num_teachers=200, adjacency=Adjacency.REPLACE_ONE
+    )
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize(
+    "gap_test", [GAUSSIAN, LAPLACE, TABLE], ids=lambda test: type(test).__name__
+)
+def test_a_tuned_test_costs_its_budget(gap_test: GapTest, adjacency: Adjacency) -> None:
+    tuned = gap_test.tuned(order=6.0, rdp=0.02, num_teachers=300, adjacency=adjacency)
+    event = tuned.for_votes(num_teachers=300, adjacency=adjacency).event
+    cost = float(rdp_curve(count_leaves(event), np.array([6.0]))[0])
+    # probabilities are rounded to multiples of 2**-53, which a table of small ones feels most
+    assert cost == pytest.approx(0.02, rel=1e-3)
+
+
+def test_a_ready_table_keeps_its_price() -> None:
+    test = TABLE.for_votes(num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
+    ready = ReadyTableTest(CertifiedTable.of(test, order=4.0))
+    tuned = ready.tuned(order=6.0, rdp=0.02, num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
+    assert tuned == ready
+    with pytest.raises(InvalidValue) as error:
+        ready.scaled(2.0)
+    assert error.value.name == "table"
