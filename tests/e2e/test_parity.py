@@ -120,8 +120,8 @@ def require_parity(plan: Plan, folder: Path) -> None:
 @cache
 def shipped(words: str) -> Aggregator:
     """The aggregator of a YAML, and of settings after its name, for few teachers."""
+    register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        register_configs()
         node = compose("account", f"aggregator={words}".split()).aggregator
     aggregator = build_aggregator(node, adjacency="replace_one")
     small = {
