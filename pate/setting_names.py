@@ -1,8 +1,8 @@
 """The settings of each command and class, by the parameters of the code that errors and doubts name.
 
-The code knows its own parameters alone: an error says `num_teachers`, of whichever object. Whoever was given the
-settings prints its line by one of these, `TRAIN.line(error)`, and here alone stands that `pate-train` calls it
-`teacher.num_teachers`.
+The code knows its own parameters alone: an error says `num_teachers`, of whichever object. Here alone stands that
+`pate-train` calls it `teacher.num_teachers`. A command prints the line of an error by its spelling, in
+`pate/cli/app.py` (`spelling.line(error)`); a class or function that is called from Python does so by `shown_as`.
 """
 
 from pate.errors import Spelling

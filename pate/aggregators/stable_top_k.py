@@ -350,11 +350,15 @@ class StableTopK(StableAggregator):
         return ranking.top(np.where(answered, k, 0)), answered
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws k for each query by noisy gaps, and then tests the k best labels of each."""
+        """Draws k for each query by noisy gaps, and then tests the k best labels of each.
+
+        Noise meets the votes in two lines: in the selection of k, and in the uniform number that decides the test.
+        """
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         ranking = Ranking.of(summary)
         k = steps.selection.draw(ranking, rng)
-        labels, answered = self.tested(ranking, k, rng.random(len(k)), shape.num_teachers)
+        uniform = rng.random(len(k))
+        labels, answered = self.tested(ranking, k, uniform, shape.num_teachers)
         return Answers(labels, answered)
 
     def _pass_probs(self, ranking: Ranking, k: Counts, num_teachers: int) -> NDArray[np.float64]:

@@ -219,6 +219,8 @@ class GapSelection(Parameters):
     def draw(self, ranking: Ranking, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws k for ranked histograms: `[Q]`."""
         if self.noise == "gumbel":
+            # The largest of sums with Gumbel noise is k with the probabilities of a softmax (the Gumbel-max trick). One
+            # uniform number for each query decides it, so no noise is added to the sums.
             return self.select(ranking, LazyUniforms.draw((len(ranking.keys),), rng))
         sums = self._sums(ranking)
         noise = draw_noise(self.noise, sums.shape, rng)
