@@ -1,4 +1,4 @@
-"""Top-k: any k or a fixed one by noisy gaps and a test whether the top k are stable; or k by a mechanism of pure DP."""
+"""Top-k: any k or a fixed one by noisy gaps and a test of stability; or a fixed k by a mechanism of pure DP."""
 
 from __future__ import annotations
 
@@ -85,7 +85,10 @@ class SelectThenTest:
         return ComposedEvent(parts)
 
     def release_probability(self, gap: int) -> float:
-        """That the set above a lone gap is chosen among all others at 0, and passes; leaves the regularizer out."""
+        """Returns the probability that the set above a lone gap is chosen, all other gaps being 0, and passes.
+
+        The regularizer is left out.
+        """
         passed = float(self.test.pass_probabilities(np.array(gap)))
         if self.selection.event == NoOpEvent():
             return passed
@@ -97,7 +100,7 @@ class SelectThenTest:
         return float(plain.probabilities(votes)[0]) * passed
 
     def gap_to_release(self, probability: float) -> int | None:
-        """The smallest lone gap that is released with at least this probability; None where no gap of T teachers is.
+        """Returns the smallest lone gap that is released with at least this probability; None where no gap of T is.
 
         >>> from pate.aggregators import StableTopK
         >>> steps = StableTopK(selection_scale=20.0, test_std=10.0).steps(num_labels=40, num_teachers=200)
@@ -111,7 +114,11 @@ class SelectThenTest:
         return bisect_left(gaps, True, key=lambda gap: self.release_probability(gap) >= probability)
 
     def rank(self) -> Rank:
-        """Smaller is better: the lone gap released with 1/2, in parts of a vote; then how rarely that of T votes is."""
+        """Returns a rank, of which a smaller one is better.
+
+        First it has the lone gap that is released with probability 1/2, in parts of a vote; then, negated, the
+        probability that a gap of all T votes is released.
+        """
         most = self.release_probability(self.selection.num_teachers)
         gap = self.gap_to_release(0.5)
         if not gap:
@@ -122,7 +129,7 @@ class SelectThenTest:
 
 @dataclass(frozen=True, kw_only=True)
 class StableAggregator(Aggregator):
-    """The fields that `StableTopK`, which explains them, and `StableFixedTopK` share, and their test."""
+    """Base of `StableTopK`, which explains the fields, and of `StableFixedTopK`: their selection and their test."""
 
     selection_scale: float = field(metadata=NOISE)
     selection_noise: str = field(
@@ -222,7 +229,10 @@ class StableAggregator(Aggregator):
         return self._with_steps_scaled(factor)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """The formula behind the paper's 3.6: all steps as sensitivity-1 Gaussian noise, classic zCDP; not a bound."""
+        """Returns the formula behind the paper's 3.6, which is not a bound.
+
+        It takes all steps as Gaussian noise of sensitivity 1, by classic zCDP.
+        """
         test = self.gap_test
         if self.selection_noise != "gaussian" or not isinstance(test, GaussianTest):
             return None
@@ -238,7 +248,7 @@ class StableAggregator(Aggregator):
 
 @dataclass(frozen=True, kw_only=True)
 class StableTopK(StableAggregator):
-    """Chooses k by noisy max over the gaps of the sorted histogram, then releases the top-k set if the gap passes.
+    """Aggregator that chooses k by a noisy maximum over gaps of counts, and releases the top k if their gap passes.
 
     A refused query is an abstention: its k is not released. k = 0 ("no label") and k = L are constant sets and need
     no test.
@@ -283,7 +293,7 @@ class StableTopK(StableAggregator):
             self.gap_selection(num_labels=2, num_teachers=1)
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
-        """The first step, for votes of that shape."""
+        """Returns the first step, for votes of that shape."""
         return self.part(
             GapSelection,
             noise_scale=self.selection_scale,
@@ -293,7 +303,7 @@ class StableTopK(StableAggregator):
         )
 
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
-        """Both steps, for votes of that shape."""
+        """Returns both steps, for votes of that shape."""
         steps = _cached_steps if is_hashable(self) else _steps
         return steps(self, num_labels, num_teachers)
 
@@ -325,7 +335,7 @@ class StableTopK(StableAggregator):
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...] | None, float]:
-        """The exact distribution for one histogram `[L]`: each released set of labels, and None for a refusal."""
+        """Returns the exact distribution for one histogram `[L]`: released sets of labels, and None for a refusal."""
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
         distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
@@ -345,7 +355,7 @@ class StableTopK(StableAggregator):
     def tested(
         self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int
     ) -> tuple[Bits, Bits]:
-        """Labels and answered: the k best of each query `[q]` where its uniform number passes the stability test."""
+        """Returns labels and answered: the k best of each query `[q]` whose uniform number passes the test."""
         answered = uniform < self._pass_probs(ranking, k, num_teachers)
         return ranking.top(np.where(answered, k, 0)), answered
 
@@ -362,7 +372,7 @@ class StableTopK(StableAggregator):
         return Answers(labels, answered)
 
     def _pass_probs(self, ranking: Ranking, k: Counts, num_teachers: int) -> NDArray[np.float64]:
-        """The probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
+        """Returns the probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
         test = self.steps(num_labels=ranking.num_labels, num_teachers=num_teachers).test
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
         probs = test.pass_probabilities(gaps[np.arange(len(k)), k if self.padded else k - 1])
@@ -454,7 +464,10 @@ class StableFixedTopK(StableAggregator):
         return SelfComposedEvent(query_event, shape.num_queries)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
-        """As `Aggregator.fitted`; a table's order and the split of its budget are found first."""
+        """Returns the same aggregator with the least noise that meets a budget.
+
+        A table's order and the split of its budget are found first.
+        """
         planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
         if not isinstance(self.gap_test, TableTest) or self.k >= shape.num_labels:
             return planned.scaled_to(budget, shape)
@@ -484,7 +497,7 @@ class StableFixedTopK(StableAggregator):
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...], float]:
-        """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""
+        """Returns the exact distribution for one small histogram `[L]`: released sets of k labels."""
         counts = np.asarray(votes, dtype=np.int64)
         num_labels = len(votes)
         self.event(VoteShape(1, num_labels, num_teachers))  # refuses a k that is too large
@@ -514,7 +527,7 @@ class StableFixedTopK(StableAggregator):
 
 
 def _plan(stable: Bits, k: int) -> tuple[Bits, Bits, Counts]:
-    """What follows a stable set `[q, L]`, none being a refusal: the labels kept, where to peel, and how many."""
+    """Returns the labels kept of a stable set `[q, L]`, where to peel, and how many; a set without any is a refusal."""
     found = stable.sum(axis=1)
     large = (found > k)[:, None]
     return stable & ~large, np.where(large, stable, ~stable), np.where(found > k, k, k - found)
@@ -667,7 +680,7 @@ class FixedTopK(Aggregator):
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...] | None, float]:
-        """The exact distribution for one histogram `[L]`: probability of each released set of labels."""
+        """Returns the exact distribution for one histogram `[L]`: probabilities of released sets of labels."""
         distribution: dict[tuple[int, ...] | None, float] = {}
         for indices, probability in self.top_k.distribution(votes).items():
             labels = tuple(sorted(indices))
