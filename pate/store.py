@@ -186,7 +186,9 @@ class Store:
                     )
                 stated = (data, key, text.under, text.event, json.dumps(text.about))
                 line = self._insert(db, stated, digest, None if outside else content)
-                db.execute("COMMIT")  # from here on it is shown
+                # The charge: what was drawn may be shown from here on, and this key reads it back. Before this line
+                # it was shown to nobody, and a process that ends here has charged nothing.
+                db.execute("COMMIT")
                 self._take([line])
                 return content
         return self.release(self.places[data, key])

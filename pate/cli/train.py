@@ -48,6 +48,7 @@ _REMEDY = "sweep again into another folder; finished runs are shown again at no 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run and prints its report; returns its row in the table of a sweep."""
+    # what the release depends on: the folder's name comes from it, and a run goes on in a folder of the same
     settings = run.plain_settings(config, _BESIDE_RELEASE)
     hydra = HydraConfig.get()
     heading = run.run_heading(

@@ -52,7 +52,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             return _finished_report(plan, folder, monitor)
 
         # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
-        #    Private: `dataset`, whose `private` are the records that everything private below is computed from.
+        #    Private: `dataset`, whose `private` are the records that everything private below is computed from, and
+        #    `charge`, which has the ids of their owners for the ledger. `plan` holds no records: it reads them once.
         #    The files' stamps are taken before they are read, so that a later change is seen.
         sources = Sources.of(plan.settings, folder.path)
         with monitor.stage("reading the data"):
@@ -88,8 +89,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 
         with RunWriter(folder.tensorboard if plan.tensorboard else None) as events:
             # 2. The teachers learn from disjoint records, and vote on public samples.
-            #    Private: `learned`, `partition`, `ensemble` and `votes`, with their files in `folder`.
-            #    No epsilon covers them.
+            #    Private: `learned`, `partition`, `ensemble` and `votes`, with their files in `folder`, and the curves
+            #    in `events`. No epsilon covers them.
             learned = repeat_records(dataset, priced)
             partition = deal(
                 learned.private, num_teachers, folder.partition, streams.generator("partition")
@@ -149,8 +150,10 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 
             # 5. The report is for the owner alone: it compares the student with models of the private records.
             #    Private: `majority`, `baselines` and `attack`; no epsilon covers them, nor the report.
-            #    `write_report` is the last to read `dataset` and `votes`. With the end of this function no object holds
-            #    private records any more; what stays is in `folder`, of which only `release/` may leave the house.
+            #    `write_report` is the last to read `dataset` and `votes`: with the end of this function no object holds
+            #    private records any more. It returns `report`, which has scores and no records; the command prints them.
+            #    On disk stays the owner's `folder`, of which only `release/` may leave the house, the ledger, and
+            #    features of the records in `pate_cache`, where `features=` or texts make some.
             majority = priced.aggregator.noiseless_from(votes, record)
             baselines = train_baselines(
                 students,
