@@ -71,10 +71,10 @@ class HolderPlan:
         if self.holders is not None:
             require_count("holders", self.holders)
             rule = f"a number in 1..{self.holders}, of holders={self.holders}"
-            given = (
-                int(self.holder) if self.holder.isascii() and self.holder.isdigit() else self.holder
-            )
-            require(isinstance(given, int) and 1 <= given <= self.holders, "holder", given, rule)
+            is_number = self.holder.isascii() and self.holder.isdigit()
+            is_good = is_number and 1 <= int(self.holder) <= self.holders
+            shown = int(self.holder) if is_number else self.holder
+            require(is_good, "holder", shown, rule)
             require(
                 self.seed is not None,
                 "seed",
@@ -83,17 +83,13 @@ class HolderPlan:
             )
 
     def num_teachers_of(self, dataset: Dataset) -> int:
-        """How many teachers its private records are dealt to; raises where there are fewer units of privacy."""
-        groups = dataset.private.num_groups
-        each = self.num_teachers or groups
-        total = each * (self.holders or 1)
-        require(
-            total <= groups,
-            "num_teachers",
-            total,
-            f"at most {groups}, the number of private groups",
-        )
-        return each
+        """Returns how many teachers its private records are dealt to; raises where there are fewer private groups."""
+        num_groups = dataset.private.num_groups
+        num_teachers = self.num_teachers or num_groups
+        num_in_all = num_teachers * (self.holders or 1)
+        rule = f"at most {num_groups}, the number of private groups"
+        require(num_in_all <= num_groups, "num_teachers", num_in_all, rule)
+        return num_teachers
 
 
 @all_cores()
@@ -148,9 +144,7 @@ def cast_vote_file(
         votes = ensemble.vote()
         names = ensemble.public_names
         clip = plan.vote_clip
-        more: dict[str, Any] = {}
-        if plan.cast == "confidences":
-            more = {"confidences": votes.confidences, "label_shares": votes.label_shares()}
+        with_confidences = plan.cast == "confidences"
         file = VoteFile.write(
             output,
             manifest_of(plan, ensemble),
@@ -159,7 +153,8 @@ def cast_vote_file(
             else lambda: (limited(block, clip) for block in votes.confidences()),
             record_ids=names.record_ids,
             label_names=names.label_names,
-            **more,
+            confidences=votes.confidences if with_confidences else None,
+            label_shares=votes.label_shares() if with_confidences else None,
         )
         write_text(folder.cast_digest, file_digest(output, remedy=FROM_BACKUP) + "\n")
     return file
@@ -239,14 +234,14 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
 
 
 def _is_done(folder: RunFolder, output: Path) -> bool:
-    """Whether the file is there as this call left it."""
+    """Says whether the file is there, as this call left it; raises where it is another."""
     path = folder.cast_digest
     remedy = "remove it, and the same command writes it again"
     if not (os.path.lexists(path) and os.path.lexists(output)):
         return False
-    known = read_text(
+    digest = read_text(
         path, rule="the digest of a vote file", remedy="remove it, and the file is written again"
     )
-    same = file_digest(output, remedy=remedy) == known.strip()
-    require(same, "output", output, f"the file as this command left it; {remedy}")
+    is_same = file_digest(output, remedy=remedy) == digest.strip()
+    require(is_same, "output", output, f"the file as this command left it; {remedy}")
     return True

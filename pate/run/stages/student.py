@@ -77,11 +77,11 @@ def train_on_release(
         if disk.file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
             raise disk.damaged(source / name, "the file as it was released", "it is another", ANEW)
     with monitor.stage("reading what was released"):
-        found, names = _read_release(
+        published, names = _read_release(
             source / "release.npz", Adjacency.parse(terms.privacy.adjacency)
         )
         queries = plan.queries()
-        count = found.num_queries
+        count = published.num_queries
     require_queries(
         queries, count, terms.queries, rule=f"at least {count} samples, those that were asked"
     )
@@ -103,7 +103,7 @@ def train_on_release(
         )
     inputs = queries.inputs
     entropy = plan.seed
-    plan.student.check(tuple(inputs.shape[1:]), found.labels.shape[1])
+    plan.student.check(tuple(inputs.shape[1:]), published.labels.shape[1])
     if entropy is None:
         entropy = int(
             disk.file_digest(source / "release.npz", rule="a release", remedy=ANEW)[:16], 16
@@ -111,15 +111,15 @@ def train_on_release(
     seed = RandomStreams(entropy).seed("student")
     with monitor.stage("training the student"):
         model = plan.student.learn(
-            found.training_set(inputs[:count]), pool=inputs[count:], seed=seed
+            published.training_set(inputs[:count]), pool=inputs[count:], seed=seed
         )
     for line in constant_student_warnings(model, inputs):
         monitor.say(line)
     if target != source:
         disk.make_folder(target)
         for path in filter(Path.is_file, (source / name for name in _GIVEN)):
-            with path.open("rb") as given, disk.replacing(target / path.name) as file:
-                shutil.copyfileobj(given, file)
+            with path.open("rb") as original, disk.replacing(target / path.name) as copy:
+                shutil.copyfileobj(original, copy)
     model.save(target / "student")
     publish(
         model,
@@ -171,11 +171,12 @@ def _is_finished(folder: Path) -> bool:
 
 
 def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:
-    """What was released, and what it is called; scores with it, where there are some."""
+    """Reads a release, with scores where it has some, and its names."""
     forms = PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")}
     arrays = read_arrays(path, beside=forms)
     rule = "labels, answered, record_ids and label_names of a release"
-    if lacking := sorted(forms.keys() - arrays.keys()):
+    lacking = sorted(forms.keys() - arrays.keys())
+    if lacking:
         raise disk.damaged(path, rule, f"it lacks {', '.join(lacking)}", ANEW)
     labels = arrays["labels"]
     answered = arrays["answered"]
