@@ -7,20 +7,20 @@ The code knows its own parameters alone: an error says `num_teachers`, of whiche
 
 from pate.errors import Spelling
 
-_OF_COMMANDS = {
+_SHARED_NAMES = {
     "aggregator.*": "aggregator.{name}={value}",
     "allow_useless": "allow_useless=true",
     "ledger.max_epsilon": "max_total_epsilon",
 }
 
 
-COMMAND = Spelling(_OF_COMMANDS)
+COMMAND = Spelling(_SHARED_NAMES)
 """Of a command that has no other names for anything, such as `pate-account`."""
 
-TRAIN = Spelling(_OF_COMMANDS | {"num_teachers": "teacher.num_teachers"})
+TRAIN = Spelling(_SHARED_NAMES | {"num_teachers": "teacher.num_teachers"})
 """Of `pate-train`."""
 
-RELEASE = Spelling(_OF_COMMANDS | {"num_teachers": "{value} teachers in all vote files"})
+RELEASE = Spelling(_SHARED_NAMES | {"num_teachers": "{value} teachers in all vote files"})
 """Of `pate-release`, which is given the teachers with their votes."""
 
 CLASSIFIER = Spelling(
@@ -35,7 +35,7 @@ CLASSIFIER = Spelling(
 """Of `pate.PATEClassifier`."""
 
 
-OF_COMMANDS = {"train": TRAIN, "release": RELEASE, "attack": TRAIN}
+SPELLING_OF_COMMAND = {"train": TRAIN, "release": RELEASE, "attack": TRAIN}
 """By command, of those that are no `COMMAND`."""
 
 

@@ -39,7 +39,7 @@ from pate.config.unused import unused_lines
 from pate.errors import Spelling
 from pate.files.disk import make_folder, owners_umask, read_json, write_text
 from pate.files.values import to_json_line
-from pate.setting_names import COMMAND, OF_COMMANDS
+from pate.setting_names import COMMAND, SPELLING_OF_COMMAND
 from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable
 
 # characters of a line
@@ -120,7 +120,7 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
     ends: list[JobEnd] = []
     SweepEnds.last.clear()
     student: str | None = None
-    spelling = OF_COMMANDS.get(command, COMMAND)
+    spelling = SPELLING_OF_COMMAND.get(command, COMMAND)
     threading.excepthook = _unprinted
     # Hydra's, on what it did before 1.1
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
