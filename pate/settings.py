@@ -640,7 +640,7 @@ class TableSchemaSettings:
     )
 
 
-SPELLING_OF_COMMAND: dict[str, type] = {
+SETTINGS_OF_COMMAND: dict[str, type] = {
     "account": AccountSettings,
     "attack": AttackSettings,
     "audit": AuditSettings,
@@ -657,7 +657,7 @@ SPELLING_OF_COMMAND: dict[str, type] = {
 
 def settings_of(command: str) -> tuple[Field[Any], ...]:
     """Returns the settings of a command, those that it shares with others first."""
-    return fields(SPELLING_OF_COMMAND[command])
+    return fields(SETTINGS_OF_COMMAND[command])
 
 
 def values_of(settings: Any, kind: type, *, without: Collection[str] = ()) -> dict[str, Any]:
@@ -670,7 +670,7 @@ def names_with(mark: str, *commands: str) -> frozenset[str]:
     """Returns the names of settings that have a mark, such as `beside_release`, of some commands or of all."""
     return frozenset(
         item.name
-        for command in commands or SPELLING_OF_COMMAND
+        for command in commands or SETTINGS_OF_COMMAND
         for item in settings_of(command)
         if item.metadata[mark]
     )

@@ -26,7 +26,7 @@ from pate.config.build import (
     kind_of_group,
     parts_of_others,
 )
-from pate.settings import SPELLING_OF_COMMAND, names_with, settings_of
+from pate.settings import SETTINGS_OF_COMMAND, names_with, settings_of
 
 _PLAIN: tuple[Any, ...] = (str, int, float, bool, str | None, int | None, float | None, bool | None)
 _PATHS_OF_PARTS = (
@@ -147,7 +147,7 @@ def command_schema(command: str) -> type:
         for group, choice in entry.items() if isinstance(entry, dict) else ():
             if group in GROUPS_OF_CLASSES:
                 schema.append((group, Any, None if choice is None else MISSING))
-    hints = get_type_hints(SPELLING_OF_COMMAND[command])
+    hints = get_type_hints(SETTINGS_OF_COMMAND[command])
     for item in settings_of(command):
         hint = hints[item.name]
         # a path is text on a command line, whatever Python may be given

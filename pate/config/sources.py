@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from pate.config.build import TRUSTED_PREFIXES, parts_of_others
 from pate.config.schema import choices, command_schema, file_of, member_schema, settings_page
-from pate.settings import SPELLING_OF_COMMAND
+from pate.settings import SETTINGS_OF_COMMAND
 
 _SCHEME = "pate"
 _PROVIDER = "pate"
@@ -50,7 +50,7 @@ class PartSource(ConfigSource):
         """Returns whether it has a configuration of this path; a file goes before an entry point."""
         group, _, name = config_path.rpartition("/")
         if group == _SCHEMA:
-            return name in SPELLING_OF_COMMAND
+            return name in SETTINGS_OF_COMMAND
         if group.startswith(f"{_SCHEMA}/"):
             member = group.removeprefix(f"{_SCHEMA}/")
             return file_of(member, name) is not None or name in parts_of_others(member)

@@ -7,10 +7,10 @@ import pytest
 from omegaconf import MISSING, OmegaConf
 
 from pate.config.schema import command_schema, settings_page
-from pate.settings import SPELLING_OF_COMMAND, names_with, setting, settings_of
+from pate.settings import SETTINGS_OF_COMMAND, names_with, setting, settings_of
 
 
-@pytest.mark.parametrize("command", SPELLING_OF_COMMAND)
+@pytest.mark.parametrize("command", SETTINGS_OF_COMMAND)
 def test_every_setting_is_explained_and_typed(command: str) -> None:
     page = settings_page(command)
     config = OmegaConf.structured(command_schema(command))
@@ -27,7 +27,7 @@ def test_every_setting_is_explained_and_typed(command: str) -> None:
 
 def test_no_file_of_a_command_repeats_a_setting() -> None:
     conf = Path(__file__).parents[2] / "conf"
-    for command in SPELLING_OF_COMMAND:
+    for command in SETTINGS_OF_COMMAND:
         (path,) = [
             folder / f"{command}.yaml"
             for folder in (conf, conf / "file_commands")
@@ -39,11 +39,11 @@ def test_no_file_of_a_command_repeats_a_setting() -> None:
 
 def test_a_field_alone_makes_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
-    class More(SPELLING_OF_COMMAND["train"]):  # type: ignore[name-defined,misc]
+    class More(SETTINGS_OF_COMMAND["train"]):  # type: ignore[name-defined,misc]
         loudness: float | None = setting(None, "how loud it is", beside_release=True, is_path=True)
         needed: str = setting(dataclasses.MISSING, "what is needed", published=True)
 
-    monkeypatch.setitem(SPELLING_OF_COMMAND, "train", More)
+    monkeypatch.setitem(SETTINGS_OF_COMMAND, "train", More)
     command_schema.cache_clear()
     try:
         types = {field.name: field.type for field in dataclasses.fields(command_schema("train"))}
