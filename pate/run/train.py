@@ -53,7 +53,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 
         # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
         #    Private: `dataset`, whose `private` are the records that everything private below is computed from, and
-        #    `charge`, which has the ids of their owners for the ledger. `plan` holds no records: it reads them once.
+        #    `charge`, which has the ids of their owners for the ledger. `plan` has a function that reads the records,
+        #    and keeps none of them.
         #    The files' stamps are taken before they are read, so that a later change is seen.
         sources = Sources.of(plan.settings, folder.path)
         with monitor.stage("reading the data"):
@@ -85,12 +86,12 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             monitor.say(line)
         charge.begin(monitor, redraw=plan.redraw)
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)
-        models = KeptModels(folder.models)
+        models = KeptModels(folder.models)  # for a run that is continued; removed at the end
 
         with RunWriter(folder.tensorboard if plan.tensorboard else None) as events:
             # 2. The teachers learn from disjoint records, and vote on public samples.
             #    Private: `learned`, `partition`, `ensemble` and `votes`, with their files in `folder`, and the curves
-            #    in `events`. No epsilon covers them.
+            #    in `events`; later `models`, in which baselines are kept. No epsilon covers them.
             learned = repeat_records(dataset, priced)
             partition = deal(
                 learned.private, num_teachers, folder.partition, streams.generator("partition")
@@ -151,7 +152,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             # 5. The report is for the owner alone: it compares the student with models of the private records.
             #    Private: `majority`, `baselines` and `attack`; no epsilon covers them, nor the report.
             #    `write_report` is the last to read `dataset` and `votes`: with the end of this function no object holds
-            #    private records any more. The `report` that it returns has scores and no records.
+            #    private records any more. The last thing that no epsilon covers is the `report` that it returns: scores,
+            #    which the command prints (`cli/train.py`), and a sweep keeps in its own files for the owner.
             #    On disk stays the owner's `folder`, of which only `release/` may leave the house, the ledger, and
             #    features of the records in `pate_cache`, where `features=` or texts make some.
             majority = priced.aggregator.noiseless_from(votes, record)
