@@ -152,8 +152,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             # 5. The report is for the owner alone: it compares the student with models of the private records.
             #    Private: `majority`, `baselines` and `attack`; no epsilon covers them, nor the report.
             #    `write_report` is the last to read `dataset` and `votes`: with the end of this function no object holds
-            #    private records any more. The last thing that no epsilon covers is the `report` that it returns: scores,
-            #    which the command prints (`cli/train.py`), and a sweep keeps in its own files for the owner.
+            #    private records any more. The last thing that no epsilon covers is the `report` that it returns: scores
+            #    that the command prints (`cli/train.py`), and that a sweep keeps in its own files for the owner.
             #    On disk stays the owner's `folder`, of which only `release/` may leave the house, the ledger, and
             #    features of the records in `pate_cache`, where `features=` or texts make some.
             majority = priced.aggregator.noiseless_from(votes, record)
