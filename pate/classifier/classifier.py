@@ -230,12 +230,22 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> Self:
         """Fits teachers, releases their votes, fits the student.
 
-        The steps 1 to 4 are those of `pate.run.train.train`. A fit differs from a run in this:
+        The steps 1 to 4 are those of `pate.run.train.train`. Beside them, only a fit:
 
-        * It is in memory. No file is written but the ledger, and a fit that was stopped is not continued.
-        * The ledger is charged before noise is drawn, not together with what is drawn.
-        * A teacher votes as soon as it is fitted, and is forgotten; there is no ensemble.
-        * The student learns from the answers alone. There is no step 5: no baselines, no attack, no report.
+        * takes arrays, frames and words as scikit-learn does, and encodes labels; `public_fraction` holds samples out;
+        * warns of earlier fits on the same records in this process, of a seed, and of missing groups;
+        * has teachers that vote as soon as they are fitted and are then forgotten;
+        * charges its ledger before noise is drawn. `ledger=PATH` is one account for all fits; without it the account
+          is in memory, and no file is written.
+
+        Only a run:
+
+        * has a folder: it goes on where it was stopped, and publishes `release/`;
+        * has a ledger on disk, with an account for each set of private records, and commits the charge together with
+          what is drawn;
+        * takes budgets and weights of persons, and engines that train teachers on several machines;
+        * hands the public samples that nobody asked about to the student;
+        * has a step 5: baselines, an attack on the student, a report.
 
         Args:
             X: private inputs `[n, d]`, taken as float32. Of a sparse matrix no more than one teacher's rows are in full

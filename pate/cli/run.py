@@ -104,10 +104,11 @@ def watched_load(
     *,
     check: Callable[[Dataset], object] | None = None,
 ) -> Callable[[], Dataset]:
-    """How a data set, or its features, which are kept beside the run's folder, is read, with its stages shown.
+    """Returns a function that reads a data set, or its features, anew at each call, with its stages shown.
 
-    Texts that settings name are features without `features=`, too. `features=kernel` is the teachers' business. Raises
-    `InvalidValue` for a missing setting before anything else is made: a teacher loads torch.
+    It keeps no record in memory. Features are kept on disk, beside the run's folder. Texts that settings name are
+    features without `features=`, too. `features=kernel` is the teachers' business. Raises `InvalidValue` for a
+    missing setting before anything else is made: a teacher loads torch.
     """
     getattr(data, "require_settings", lambda: None)()
     if isinstance(features, NoFeatures) and getattr(data, "text", None):

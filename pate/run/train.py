@@ -43,6 +43,9 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 
     A finished run is not repeated: its report is returned as it is, and nothing more is spent. Raises `InvalidValue`
     for a plan that cannot work, before anything is spent, and for a folder of another run or of other data.
+
+    The comments below name at "Private:" all objects that hold private records, or what no epsilon covers. None of them
+    outlives this function (tests/e2e/test_private_objects.py) but the report.
     """
     started = time.monotonic()
     monitor = monitor or Monitor()
