@@ -44,8 +44,9 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
     A finished run is not repeated: its report is returned as it is, and nothing more is spent. Raises `InvalidValue`
     for a plan that cannot work, before anything is spent, and for a folder of another run or of other data.
 
-    The comments below name at "Private:" all objects that hold private records, or what no epsilon covers. None of them
-    outlives this function (tests/e2e/test_private_objects.py) but the report.
+    The comments below name at "Private:" all objects that hold private records, or what no epsilon covers; `students`
+    holds `models` and `events`, and `record` only what is in `release`. None of them outlives this function
+    (tests/e2e/test_private_objects.py) but the report.
     """
     started = time.monotonic()
     monitor = monitor or Monitor()
@@ -156,7 +157,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             #    Private: `majority`, `baselines` and `attack`; no epsilon covers them, nor the report.
             #    `write_report` is the last to read `dataset` and `votes`: with the end of this function no object holds
             #    private records any more. The last thing that no epsilon covers is the `report` that it returns: scores
-            #    that the command prints (`cli/train.py`), and that a sweep keeps in its own files for the owner.
+            #    that `cli/train.py:train_from_config` prints and, with logger=mlflow, logs; a sweep keeps them in its
+            #    `jobs/` and `sweep.csv`, for the owner.
             #    On disk stays the owner's `folder`, of which only `release/` may leave the house, the ledger, and
             #    features of the records in `pate_cache`, where `features=` or texts make some.
             majority = priced.aggregator.noiseless_from(votes, record)
