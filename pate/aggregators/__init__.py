@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         UselessReleaseWarning,
         expected_release,
     )
+    from pate.aggregators.fixed_top_k import FixedTopK
     from pate.aggregators.gaussian_votes import GaussianVotes
     from pate.aggregators.gnmax import GNMax
     from pate.aggregators.not_prior import NotPriorTopK
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from pate.aggregators.record import MemoryRecord, ReleaseRecord
     from pate.aggregators.release import Answers, Release, TrainingSet
     from pate.aggregators.session import TargetChargedAggregator
-    from pate.aggregators.stable_top_k import FixedTopK, StableFixedTopK, StableTopK
+    from pate.aggregators.stable_fixed_top_k import StableFixedTopK
+    from pate.aggregators.stable_top_k import StableTopK
 
 __all__ = [
     "Aggregator",
@@ -73,13 +75,15 @@ _LATER = {
     "confident": "ConfidentGNMax ConfidentVotes",
     "distributed_votes": "DistributedVotes",
     "expectation": "ExpectedRelease UselessReleaseWarning expected_release",
+    "fixed_top_k": "FixedTopK",
     "gaussian_votes": "GaussianVotes",
     "gnmax": "GNMax",
     "powerset": "PowersetGNMax",
     "prevalence": "Prevalence",
     "record": "MemoryRecord ReleaseRecord",
     "release": "Answers Release TrainingSet",
-    "stable_top_k": "FixedTopK StableFixedTopK StableTopK",
+    "stable_fixed_top_k": "StableFixedTopK",
+    "stable_top_k": "StableTopK",
     "boundary": "BoundaryMax BoundaryTopK",
     "not_prior": "NotPriorTopK",
     "session": "TargetChargedAggregator",

@@ -21,7 +21,7 @@ from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import FixedTopK, StableFixedTopK, StableTopK
 from pate.aggregators.failures import failure_prob_of, with_failure_prob_for
-from pate.aggregators.stable_top_k import MECHANISMS
+from pate.aggregators.fixed_top_k import MECHANISMS
 from pate.mechanisms import CertifiedTable, optimal_stability_table
 from pate.validation import InvalidValue
 from pate.votes import VoteShape

@@ -1,0 +1,93 @@
+"""Fixed top-k: exactly k labels for every query, picked by a mechanism of pure DP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate import mechanisms
+from pate.accounting import Event, NoOpEvent, SelfComposedEvent
+from pate.aggregators.aggregator import Aggregator, Counts, Rng
+from pate.aggregators.release import Answers
+from pate.mechanisms.parameters import COUNT, NOISE, one_of
+from pate.mechanisms.top_k import TopKMechanism
+from pate.validation import require
+from pate.votes.shape import VoteShape
+
+MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
+    "canonical": mechanisms.CanonicalTopK,
+    "joint": mechanisms.JointTopK,
+    "lipschitz": mechanisms.LipschitzTopK,
+    "peeling": mechanisms.OneShotTopK,  # the distribution of `PeelingTopK` in one draw
+    "permute_and_flip": mechanisms.PermuteAndFlipTopK,
+    "permute_and_flip_joint": mechanisms.PermuteAndFlipJointTopK,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedTopK(Aggregator):
+    """Releases exactly k labels for every query: those that a top-k mechanism of pure DP picks.
+
+    Every query is answered, sure or not. With k = L nothing depends on the votes and nothing is charged.
+
+    Formal guarantee, per query: the price of the mechanism, which is `epsilon` pure DP for the stated adjacency;
+    peeling, joint and canonical selection compose as bounded ranges, which is cheaper. Source: docs/proofs/top_k.md,
+    which names the papers.
+
+    Attributes:
+        k: how many labels each query gets, 1..L.
+        epsilon: pure DP of one query, > 0: a price, so that another adjacency changes the noise and not the price.
+        mechanism: "peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint" or "lipschitz".
+
+    >>> aggregator = FixedTopK(k=2, epsilon=2.0, mechanism="joint")
+    >>> votes = np.array([[90, 88, 1, 0], [9, 1, 70, 60]])
+    >>> aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0)).labels.astype(int)
+    array([[1, 1, 0, 0],
+           [0, 0, 1, 1]])
+    """
+
+    k: int = field(metadata=COUNT)
+    epsilon: float = field(metadata=NOISE)
+    mechanism: str = field(default="peeling", metadata=one_of(MECHANISMS) | {"public": True})
+
+    @property
+    def exact_labels(self) -> int:
+        """The number of labels that every answer names: `k`."""
+        return self.k
+
+    @property
+    def top_k(self) -> TopKMechanism:
+        """The mechanism, on one query."""
+        return MECHANISMS[self.mechanism](k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
+
+    def event(self, shape: VoteShape) -> Event:
+        require(
+            self.k <= shape.num_labels,
+            "k",
+            self.k,
+            f"at most {shape.num_labels}, the number of labels",
+        )
+        query_event = self.top_k.event if self.k < shape.num_labels else NoOpEvent()
+        return SelfComposedEvent(query_event, shape.num_queries)
+
+    def scaled(self, factor: float) -> FixedTopK:
+        return replace(self, epsilon=self.epsilon / factor)
+
+    def distribution(
+        self, votes: NDArray[np.integer], *, num_teachers: int
+    ) -> dict[tuple[int, ...] | None, float]:
+        """Returns the exact distribution for one histogram `[L]`: probabilities of released sets of labels."""
+        distribution: dict[tuple[int, ...] | None, float] = {}
+        for indices, probability in self.top_k.distribution(votes).items():
+            labels = tuple(sorted(indices))
+            distribution[labels] = distribution.get(labels, 0.0) + probability
+        return distribution
+
+    def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws the k labels that the mechanism picks of each query."""
+        labels = np.zeros(summary.shape, dtype=np.bool_)
+        np.put_along_axis(labels, self.top_k(summary, rng=rng).indices, True, axis=1)
+        return Answers.to_all(labels)
