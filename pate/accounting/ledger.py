@@ -81,6 +81,7 @@ _ACCOUNTANTS: dict[str, type[Accountant]] = {
 }
 _LONGEST = 1000
 _OTHER_NOISE = "fresh noise, another release drew from this seed"
+_NO_TOTAL = "a ledger without a cap: releases in it share their noise, and no epsilon covers them"
 _CAPS = range(18 * 900_000)  # places of all numbers of six digits from 1e-12 up to 1e6
 
 
@@ -116,6 +117,8 @@ class ChargeNote:
     run: str = ""  # keys of the same run begin with it: its draws are numbered
     # names a seed that the noise came from; empty for noise that nothing can repeat
     noise: str = ""
+    # whether it is charged although another release has drawn from the seed; no epsilon covers both then
+    may_share_noise: bool = False
 
 
 _NO_NOTE = ChargeNote()
@@ -130,6 +133,7 @@ class AccountStatement:
     spent_epsilon: float  # `Ledger.spent_epsilon`
     unit: PrivacyUnit | None  # `Ledger.unit`
     num_without_unit: int  # `Ledger.num_without_unit`
+    noise_is_shared: bool  # `Ledger.noise_is_shared`
 
 
 class BudgetExceeded(InvalidValue):
@@ -358,7 +362,8 @@ class Ledger:
 
     What the figures bound: with all prices fixed before the first release, `epsilon`, in whatever order the releases
     were shown. With prices chosen on the way, the cap, `max_epsilon`, which a privacy filter decides
-    (docs/proofs/filters.md); `epsilon` and `spent_epsilon` are then no bounds.
+    (docs/proofs/filters.md); `epsilon` and `spent_epsilon` are then no bounds. Of releases that share their noise no
+    figure is a bound: `epsilon` and `spent_epsilon` are infinite, and a cap has no room.
 
     The file is made if missing; None keeps the ledger in memory, and in this process. Raises for a file that was
     written for another adjacency, delta, accountant or filter, has a tighter cap, or is no ledger.
@@ -427,6 +432,9 @@ class Ledger:
         self._positions: dict[str, int] = {}  # of charges, by their keys
         # prices of charges of which parts were drawn after a later charge
         self._interleaved: set[Event] = set()
+        # numbers of all charges of the file, whichever their data set, by the seed of their noise
+        self._charges_by_noise: dict[str, set[int]] = {}
+        self._noises: set[str] = set()  # of this account
         self._counted: tuple[Counter[Event], int] = Counter(), 0  # and how many charges are in it
         # Of the total: rows of equal charges that have ended, composed; the last row; the number of charges in both.
         self._composed: tuple[Accountant | None, list[tuple[Event, int]], int] = None, [], 0
@@ -486,10 +494,19 @@ class Ledger:
         return self._accountant
 
     @property
+    def noise_is_shared(self) -> bool:
+        """Returns whether a charge drew its noise from the seed of another charge of the file: they have no total.
+
+        The difference of two sums with one noise has none, also where the other sum is of another data set.
+        """
+        self._read()
+        return self._shares_noise()
+
+    @property
     def epsilon(self) -> float:
         """The accountant's total at `target_delta`, in whatever order the releases were shown.
 
-        It is a bound if all prices were fixed before the first release.
+        It is a bound if all prices were fixed before the first release, and infinite where releases share their noise.
         """
         self._read()
         return self._total()
@@ -498,14 +515,18 @@ class Ledger:
     def spent_epsilon(self) -> float:
         """What the charges have cost if all prices were fixed beforehand: `epsilon`, or the file's cap if that is less.
 
-        Where the next price was chosen by looking, or somebody stopped by looking, the cap is the guarantee.
+        Where the next price was chosen by looking, or somebody stopped by looking, the cap is the guarantee. It is
+        infinite where releases share their noise.
         """
-        return min(self.epsilon, math.inf if self._promised is None else self._promised)
+        return self.statement().spent_epsilon
 
     @property
     def guaranteed_epsilon(self) -> float | None:
-        """What bounds all releases however their prices were chosen: the cap that the file was made with, or None."""
-        return self._promised
+        """What bounds all releases however their prices were chosen: the cap that the file was made with, or None.
+
+        It is None, too, where releases share their noise.
+        """
+        return None if self.noise_is_shared else self._promised
 
     @property
     def filter(self) -> PrivacyFilter | None:
@@ -516,21 +537,34 @@ class Ledger:
     def left(self) -> float | None:
         """What the cap leaves, in `filter.unit`; None without a cap, and before the first charge."""
         made, spent = self._decided()
-        return None if made is None else made.left(spent)
+        if made is None:
+            return None
+        return 0.0 if self._shares_noise() else made.left(spent)
 
     def _decided(self) -> tuple[PrivacyFilter | None, Spent]:
         self._read()
         return self._caps[0].state() if self._caps else (None, Spent())
 
     def affords(self, event: Event) -> float:
-        """How many times an event still fits under the cap; infinity where nothing stops it; raises without a price."""
+        """How many times an event still fits under the cap; infinity where nothing stops it; raises without a price.
+
+        Nothing fits under a cap where releases share their noise.
+        """
         self._read()
+        if self._caps and self._shares_noise():
+            return 0
         first = self._first_price(event)
         return min((cap.affords(event, first=first) for cap in self._caps), default=math.inf)
 
     def require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded`, with what would do, where no cap has room for an event; charges nothing."""
         self._read()
+        self._require_room(event)
+
+    def _require_room(self, event: Event) -> None:
+        """Raises where no cap has room for an event, as of the last reading."""
+        if self._caps and self._shares_noise():
+            raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=_NO_TOTAL, owner="ledger")
         first = self._first_price(event)
         for cap in self._caps:
             cap.require_room(event, first=first)
@@ -570,13 +604,18 @@ class Ledger:
         """Returns the total of the account, read once."""
         entries = self._read()
         epsilon = self._total()
+        noise_is_shared = self._shares_noise()
+        spent = epsilon
+        if self._promised is not None and not noise_is_shared:
+            spent = min(epsilon, self._promised)
         units = (entry.unit for entry in entries if entry.unit is not None)
         return AccountStatement(
             num_charges=len(entries),
             epsilon=epsilon,
-            spent_epsilon=min(epsilon, math.inf if self._promised is None else self._promised),
+            spent_epsilon=spent,
             unit=self._unit or next(units, None),
             num_without_unit=sum(entry.unit is None for entry in entries),
+            noise_is_shared=noise_is_shared,
         )
 
     def charge(
@@ -610,7 +649,8 @@ class Ledger:
         Parts of one release have keys that begin with `release` and a colon. The first of them is charged with the
         price of all, `event`; the others are entered under that charge. A release that another run drew from the same
         seed, at the same price and with the same content, is the same release: it is entered under the charge of that
-        one.
+        one. Where something else was drawn from the seed, and `note.may_share_noise` lets it, it is a charge of its
+        own, and no total of the account is finite from then on. A cap never lets it.
 
         Raises `BudgetExceeded`, and charges nothing, where the cap does not allow it; `InvalidValue` where a release of
         something else drew from the seed that `note.noise` names, or key or event are of another price or adjacency.
@@ -627,9 +667,7 @@ class Ledger:
 
         @cache
         def total_with(num_charges: int) -> float:
-            first = self._first_price(event)
-            for cap in self._caps:
-                cap.require_room(event, first=first)
+            self._require_room(event)
             try:
                 return self._total(event)
             except InvalidValue as error:
@@ -645,13 +683,11 @@ class Ledger:
         def describe() -> LineText:
             """Returns the text of the line, given what other processes have charged meanwhile."""
             num_charges = len(self._take())
-            own = self._charge_of(release)
-            paid_by = own or self._charge_of_twin(key, event, content, note, release)
+            paid_by = self._charge_covering(key, event, content, note, release)
             if paid_by:
-                if note.noise:
-                    self._require_same_part(paid_by, key, content, note.noise)
                 return LineText(under=paid_by)
-            total = plain(total_with(num_charges))
+            is_first_of_noise = not self._charges_with_noise(note.noise, but="")
+            total = plain(total_with(num_charges) if is_first_of_noise else math.inf)
             draw = 1 + sum(
                 bool(note.run) and entry.key.startswith(note.run) for entry in self._entries
             )
@@ -763,26 +799,34 @@ class Ledger:
             for line in self._store.lines
             if not line.under
             and not (but and line.key.startswith(but))
-            and _entry(line, self.path).noise == noise
+            and _noise_of(line, self.path) == noise
         ]
 
-    def _charge_of_twin(
+    def _charge_covering(
         self, key: str, event: Event, content: bytes, note: ChargeNote, release: str
     ) -> str:
-        """Returns the key of the charge of the same release by another run with the same seed; empty for none.
+        """Returns the key of the charge that has paid for a part: the release's, or that of the same release by a twin.
 
-        Raises where that seed drew something else: the difference of two sums with one noise has none, so no price
-        covers both.
+        A twin is another run with the same seed. Empty where the part is to be charged. Raises where the seed drew
+        something else, unless the noise may be shared: the difference of two sums with one noise has none.
         """
+        own = self._charge_of(release)
+        if own and (note.noise == "" or self._agrees_with(own, key, content)):
+            return own
         others = self._charges_with_noise(note.noise, but=note.run or key)
-        for line in others:
-            is_twin = release != "" and line.data == self._named
-            is_twin = is_twin and self._price_of(line.key) == event
-            require(is_twin, "noise", note.noise, _OTHER_NOISE)
-            own_part = self._part_under(line.key, key)
-            require(own_part is not None, "noise", note.noise, _OTHER_NOISE)
-            self._require_same_part(line.key, key, content, note.noise)
-        return others[0].key if others else ""
+        twins = [
+            line.key
+            for line in others
+            if release != ""
+            and line.data == self._named
+            and self._price_of(line.key) == event
+            and self._part_under(line.key, key) is not None
+            and self._agrees_with(line.key, key, content)
+        ]
+        if own or len(twins) < len(others):
+            may_share = note.may_share_noise and not self._caps
+            require(may_share, "noise", note.noise, _OTHER_NOISE)
+        return next(iter(twins), "")
 
     def _part_under(self, charge: str, key: str) -> Line | None:
         """Returns the line under a charge whose part has the name of the part of a key, or None."""
@@ -796,11 +840,14 @@ class Ledger:
             None,
         )
 
-    def _require_same_part(self, charge: str, key: str, content: bytes, noise: str) -> None:
-        """Raises where a part of the same name under a charge has other content: one seed drew two things."""
+    def _agrees_with(self, charge: str, key: str, content: bytes) -> bool:
+        """Returns whether no part of the same name under a charge has other content: one seed drew one thing."""
         line = self._part_under(charge, key)
-        same = line is None or line.sha256 == hashlib.sha256(content).hexdigest()
-        require(same, "noise", noise, _OTHER_NOISE)
+        return line is None or line.sha256 == hashlib.sha256(content).hexdigest()
+
+    def _shares_noise(self) -> bool:
+        """Returns whether a charge of this account shares its seed with another one of the file, as last read."""
+        return any(len(self._charges_by_noise[noise]) > 1 for noise in self._noises)
 
     def _total(self, *following: Event) -> float:
         """The total of the charges and of an event that would follow, in whatever order they were shown.
@@ -808,7 +855,11 @@ class Ledger:
         Optimal composition is for one order; it is asked where all orders are alike. An accountant whose figures hold
         for every order is asked elsewhere: equal events in a row are composed as one with its count, in time. Rows that
         have ended are composed once, the last one in a copy.
+
+        It is infinite where two charges share their noise: the difference of two sums with one noise has none.
         """
+        if self._shares_noise():
+            return math.inf
         fresh = self._entries[self._counted[1] :]
         if fresh:
             counts = self._counted[0] + Counter(entry.event for entry in fresh)
@@ -881,7 +932,13 @@ class Ledger:
             self._named = self.data or next(iter(names), "")
             del self._entries[count:]  # what an interrupted call left behind
             for line in fresh:
-                if line.data not in ("", self._named):
+                is_own = line.data in ("", self._named)
+                noise = "" if line.under else _noise_of(line, self.path)
+                if noise:  # in sets, so that what an interrupted call has entered counts once
+                    self._charges_by_noise.setdefault(noise, set()).add(line.number)
+                    if is_own:
+                        self._noises.add(noise)
+                if not is_own:
                     continue
                 if not line.under:
                     entry = _entry(line, self.path)
@@ -933,6 +990,14 @@ def require_ledger(ledger: Any) -> Ledger:
             "ledger", ledger, rule="a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
         )
     return ledger
+
+
+def _noise_of(line: Line, path: Path | None) -> str:
+    """Returns the name of the seed that a charge drew its noise from; empty for noise that nothing can repeat."""
+    try:
+        return str(json.loads(line.about)["noise"])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise damaged(path, f"a charge on line {line.number}") from error
 
 
 def _entry(line: Line, path: Path | None) -> LedgerEntry:

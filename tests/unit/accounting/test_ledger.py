@@ -80,11 +80,17 @@ def once(
 
 
 def part(
-    ledger: Ledger, key: str, content: bytes, event: Event = GAUSSIAN, noise: str = ""
+    ledger: Ledger,
+    key: str,
+    content: bytes,
+    event: Event = GAUSSIAN,
+    noise: str = "",
+    *,
+    may_share_noise: bool = False,
 ) -> bytes:
     """Commits a part of the release that its key begins with, as a run does."""
     release = key.partition(":")[0]
-    note = ChargeNote(run=release, noise=noise)
+    note = ChargeNote(run=release, noise=noise, may_share_noise=may_share_noise)
     return ledger.commit(key, event, content, note, adjacency=ledger.adjacency, release=release)
 
 
@@ -188,6 +194,62 @@ def test_one_seed_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
     with pytest.raises(InvalidValue, match=r"^noise=seed 3: expected fresh noise"):
         part(shared.account("other"), "b:first", b"1", noise="seed 3")
     assert shared.account("other").has_noise("seed 3", unlike=GAUSSIAN)
+
+
+def test_releases_that_share_their_noise_have_no_total(ledger: Ledger, path: Path) -> None:
+    """No caller can leave it out: the account's sum is infinite, and a cap has no room."""
+    noise: dict[str, Any] = {"noise": "seed 3", "may_share_noise": True}
+    part(ledger, "a:first", b"1", **noise)
+    part(ledger, "twin:first", b"1", **noise)
+    assert (ledger.epsilon, ledger.noise_is_shared) == (ONE, False)
+    assert part(ledger, "b:first", b"1", BIT, **noise) == b"1"  # at another price
+    for account in (ledger, Ledger(path, target_delta=DELTA)):
+        assert account.noise_is_shared and account.statement().noise_is_shared
+        assert account.epsilon == account.spent_epsilon == account.statement().epsilon == math.inf
+    assert [entry.epsilon for entry in ledger.entries] == [ONE, math.inf]
+    part(ledger, "c:first", b"1")
+    assert (ledger.epsilon, ledger.affords(GAUSSIAN)) == (math.inf, math.inf)
+    part(ledger, "twin:second", b"2", **noise)
+    part(ledger, "a:second", b"2", **noise)
+    assert len(ledger.entries) == 3
+    part(ledger, "late:first", b"1", **noise)
+    part(ledger, "late:second", b"something else", **noise)
+    assert keys(ledger) == ["a:first", "b:first", "c:first", "late:second"]
+    assert [entry.key for entry in ledger.charges_of("late")] == ["a:first", "late:second"]
+    part(ledger, "twin of late:first", b"1", **noise)
+    part(ledger, "twin of late:second", b"something else", **noise)
+    assert len(ledger.entries) == 4
+    capped = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
+    assert (capped.affords(GAUSSIAN), capped.left) == (0, 0.0)
+    for refused in (
+        lambda: capped.require_room(GAUSSIAN),
+        lambda: charge(capped, key="e"),
+        lambda: part(capped, "e:first", b"1"),
+    ):
+        with pytest.raises(BudgetExceeded, match=r"^max_epsilon=1000\.0: expected .* no epsilon"):
+            refused()
+    with pytest.raises(InvalidValue, match=r"^noise=seed 3: expected fresh noise"):
+        part(capped, "e:first", b"3", **noise)
+    assert len(ledger.entries) == 4
+
+
+def test_a_cap_never_lets_noise_be_shared(path: Path) -> None:
+    ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
+    part(ledger, "a:first", b"1", noise="seed 3", may_share_noise=True)
+    with pytest.raises(InvalidValue, match=r"^noise=seed 3: expected fresh noise"):
+        part(ledger, "b:first", b"2", noise="seed 3", may_share_noise=True)
+    assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE, 1000.0)
+
+
+def test_two_accounts_that_share_their_noise_have_no_total(path: Path) -> None:
+    """The difference of two sums of other records has no noise either."""
+    shared = SharedLedger(path, target_delta=DELTA)
+    for data in ("one", "other"):
+        part(shared.account(data), "a:first", b"1", noise="seed 3", may_share_noise=True)
+    part(shared.account("third"), "c:first", b"1", noise="seed 4")
+    totals = [shared.account(data).epsilon for data in ("one", "other", "third")]
+    assert totals == [math.inf, math.inf, ONE]
+    assert shared.account("one").guaranteed_epsilon is None
 
 
 def test_a_commit_opens_the_file_a_handful_of_times(
