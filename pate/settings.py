@@ -122,7 +122,8 @@ class ReleaseSettings(GuardedSettings):
     ledger: Path | str | None = setting(
         None,
         "the file that all releases of the same private records are charged to. By default the one that the run began "
-        "with, and for a new run ledger.db in the folder that its output_dir lies in, such as outputs/ledger.db",
+        "with, and for a new run ledger.db in the folder that its output_dir lies in, such as outputs/ledger.db. A run "
+        "under another adjacency or delta has a ledger of its own beside that, and the two cannot be added up",
         beside_release=True,
         is_path=True,
     )

@@ -175,7 +175,10 @@ class SweepTable(Callback):
         named = "aggregator" in varied or "experiment" in varied
         reached = of_one_yardstick(results)
         releases, num_unreadable = _releases(folder)
-        noise_is_shared = share_noise(releases)
+        noise_is_shared_within = share_noise(releases)
+        noise_is_shared = noise_is_shared_within or any(
+            release.shares_noise_in_ledger for release in releases
+        )
         print_page(
             "cli/sweep.txt",
             jobs=jobs,
@@ -189,6 +192,7 @@ class SweepTable(Callback):
             if len({result.get("data") for result in results}) == 1
             else {},
             noise_is_shared=noise_is_shared,
+            noise_is_shared_within=noise_is_shared_within,
             num_unreadable=num_unreadable,
             totals=[]
             if noise_is_shared

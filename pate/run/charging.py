@@ -1,26 +1,22 @@
-"""The charge of a run: the account in a ledger, the record of what was drawn, and the totals of the account in words.
+"""The charge of a run: its account in a ledger, and the record of what was drawn.
 
-A run has one ledger. It is the file that `ledger=` names; unset, it is the file that the run began with, and of a new
-run `ledger.db` in the folder that the run's folder lies in. So runs beside each other add up by themselves.
+`ledger_place.py` says where the ledger lies. `LedgerRecord.commit` is the line that charges: it writes what was drawn
+and its price in one transaction. A kill before it has shown and charged nothing; after it, the same call reads back
+what was drawn.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
-import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from pate.accounting import PrivacyUnit, SelfComposedEvent
 from pate.accounting.events import failure_probability
 from pate.accounting.ledger import (
-    AccountStatement,
     BudgetExceeded,
     ChargeNote,
     Ledger,
@@ -33,27 +29,30 @@ from pate.errors import Remedy
 from pate.files.arrays import arrays_of_npz, npz_bytes
 from pate.files.disk import (
     FROM_BACKUP,
-    damaged,
     file_digest,
     make_folder,
-    read_json,
     read_text,
     replacing,
-    write_text,
 )
 from pate.pricing import PricedRelease
-from pate.report import format_delta, format_epsilon
+from pate.report import format_epsilon
+from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
+from pate.run.ledger_place import (
+    LEDGER_NAME,
+    CountedTerms,
+    LedgerPlace,
+    is_usual,
+    ledger_path,
+    other_ledgers,
+)
 from pate.run.progress import Monitor
 from pate.run.release_terms import ReleaseTerms
+from pate.run.total_in_words import fitting_in_words, total_in_words
 from pate.store import Store
-from pate.validation import InvalidValue, require, rounded_down, rounded_up
+from pate.validation import InvalidValue, require, rounded_down
 
 Owners = Mapping[str, frozenset[bytes]]
-LEDGER_NAME = "ledger.db"
-_KEY = re.compile(r"(?:[0-9a-f]{32}\n)+")
-_KEYS_RULE = "the names of the run and of its draws, 32 hexadecimal digits a line"
-_PLACE_RULE = "the place of the run's ledger, as JSON"
 _WRITTEN = "written"  # the part that is the digest of the release's file
 _LATER_FAILURES = 0.5  # of the failures that a ledger has left, so that later releases have some
 _GONE = (
@@ -63,87 +62,6 @@ _OTHER_SEED = (
     "another seed, as an earlier release drew its noise from this one; or none, seed=null; "
     "or the output_dir of that run"
 )
-
-
-@dataclass(frozen=True)
-class DrawKeys:
-    """The keys of a run's draws in a ledger: one for each time that its release was drawn with fresh noise.
-
-    They are random, and belong to the folder: a copy of it has the same keys, and so the same release.
-    """
-
-    run: str  # 32 hexadecimal digits; the key of the first draw
-    redraws: tuple[str, ...] = ()  # 32 hexadecimal digits for each later draw
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        """Returns the keys of all draws in their order."""
-        return (self.run, *(f"{self.run}-{name}" for name in self.redraws))
-
-    @property
-    def last(self) -> str:
-        """Returns the key of the draw that the run's release is of."""
-        return self.all[-1]
-
-    def with_redraw(self) -> DrawKeys:
-        """Returns the keys with one more draw."""
-        return DrawKeys(self.run, (*self.redraws, secrets.token_hex(16)))
-
-    def of_copy(self, content: bytes) -> DrawKeys:
-        """Returns the keys of a copy of the run that drew something else, the same whenever they are asked for."""
-        run = hashlib.sha256(self.run.encode() + content).hexdigest()[: len(self.run)]
-        return DrawKeys(run, self.redraws)
-
-    @classmethod
-    def new(cls) -> Self:
-        """Returns the key of a run that has not drawn yet."""
-        return cls(secrets.token_hex(16))
-
-    @classmethod
-    def read(cls, folder: RunFolder) -> Self:
-        """Returns the keys that a run's folder holds; raises where they are gone or no keys."""
-        path = folder.run_id
-        text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
-        if _KEY.fullmatch(text) is None:
-            raise damaged(path, _KEYS_RULE, "others", FROM_BACKUP)
-        run, *redraws = text.split()
-        return cls(run, tuple(redraws))
-
-    def write(self, folder: RunFolder) -> None:
-        """Writes the keys into a run's folder."""
-        write_text(folder.run_id, "".join(f"{name}\n" for name in (self.run, *self.redraws)))
-
-
-@dataclass(frozen=True)
-class LedgerPlace:
-    """The place of the ledger that a run was charged to last. It tells a moved ledger from another one."""
-
-    path: Path
-    identity: str  # `SharedLedger.identity`
-
-    @classmethod
-    def read(cls, folder: RunFolder) -> Self | None:
-        """Returns the place that a run's folder names; None for a new run, or one of a version without it."""
-        path = folder.ledger_place
-        if not os.path.lexists(path):
-            return None
-        content = read_json(path, rule=_PLACE_RULE, remedy=FROM_BACKUP)
-        names = ("path", "identity")
-        if not isinstance(content, dict) or not all(
-            isinstance(content.get(name), str) for name in names
-        ):
-            raise damaged(path, _PLACE_RULE, "something else", FROM_BACKUP)
-        return cls(Path(content["path"]), content["identity"])
-
-    def write(self, folder: RunFolder) -> None:
-        """Writes the place into a run's folder."""
-        content = {"path": str(self.path), "identity": self.identity}
-        write_text(folder.ledger_place, json.dumps(content) + "\n")
-
-    @property
-    def is_there(self) -> bool:
-        """Returns whether the ledger still lies there."""
-        return self.path.exists() and Store(self.path, None).identity == self.identity
 
 
 class LedgerRecord:
@@ -229,6 +147,8 @@ class RunCharge:
         self._path = path
         self._ledger = ledger
         self._owners = owners
+        self._is_usual = is_usual(terms.ledger, path)
+        self._others = other_ledgers(path, data=account.data) if self._is_usual else []
         self._place = LedgerPlace.read(folder)
         self._release_file = folder.release / "release.npz"
         self._keys = DrawKeys.read(folder) if os.path.lexists(folder.run_id) else None
@@ -258,7 +178,7 @@ class RunCharge:
             InvalidValue: the ledger has no room for the run, or is none. It counts for another adjacency, delta or unit
                 of privacy. Another release drew from the seed. The ledger that the run was charged to is gone.
         """
-        path = ledger_path(terms.ledger, folder)
+        path = ledger_path(terms.ledger, folder, terms)
         is_there = os.path.lexists(path)
         ledger = _opened(terms, priced, path if is_there else None)
         account = ledger.account(data, unit=unit)
@@ -276,10 +196,10 @@ class RunCharge:
         if not is_there and terms.ledger is None:
             rule = "a folder that can be written, for the ledger of all runs in it; ledger=PATH names another file"
             require(os.access(path.parent, os.W_OK), "ledger", path, rule)
-        run = "new" if charge._keys is None else charge._keys.run
-        shares_noise = account.has_noise(seed_name(terms.seed), but=run, unlike=priced.event)
-        require(not shares_noise, "ledger", path, _OTHER_SEED)
-        if not account.charges_of(run):
+        if not account.charges_of(charge._run):
+            charge._require_one_sum()
+            may_share_noise = charge._is_usual and account.max_epsilon is None
+            require(may_share_noise or not charge._shares_noise(), "ledger", path, _OTHER_SEED)
             require_room(account, priced)  # for what this run has yet to charge
         return charge
 
@@ -294,6 +214,11 @@ class RunCharge:
         return LedgerRecord(self.account, self.priced, key=self.keys.last, note=self._note)
 
     @property
+    def _run(self) -> str:
+        """Returns what keys of this run begin with; a word that begins none for a run that has no keys yet."""
+        return "new" if self._keys is None else self._keys.run
+
+    @property
     def _note(self) -> ChargeNote:
         """Returns the note of a charge of this run."""
         of_each = [f"{each.name} {format_epsilon(each.epsilon)}" for each in self.priced.classes]
@@ -303,6 +228,7 @@ class RunCharge:
             description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
             run=self.keys.run,
             noise=seed_name(self.seed),
+            may_share_noise=self._is_usual,
         )
 
     @property
@@ -323,8 +249,7 @@ class RunCharge:
         """
         if self.account.path is None:
             make_folder(self._path.parent)
-            self._ledger = _opened(self._terms, self.priced, self._path)
-            self.account = self._ledger.account(self.account.data, unit=self.unit)
+            self._make_ledger()
         self._introduce()
         if self._keys is None:
             self._enter_place()  # before the key: a folder with a key and no ledger has lost it
@@ -370,7 +295,7 @@ class RunCharge:
         cost = "this first release costs"
         if statement.num_charges > 1:
             cost = f"all {statement.num_charges} releases of these records cost"
-        total = _total_in_words(self.account, statement)
+        total = total_in_words(self.account, statement)
         monitor.say(f"ledger={self.account.path}: {cost} {total}{self._counted_by}")
 
     def require_paid(self) -> None:
@@ -398,6 +323,47 @@ class RunCharge:
         rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
         is_same = parts[_WRITTEN] == hashlib.sha256(digest.encode()).hexdigest()
         require(is_same, "release", self._release_file, rule)
+
+    def _make_ledger(self) -> None:
+        """Makes the ledger, or opens the one that another run has made meanwhile."""
+        try:
+            self._ledger = _opened(self._terms, self.priced, self._path)
+        except InvalidValue:
+            path = ledger_path(self._terms.ledger, self.folder, self._terms)
+            if path == self._path:
+                raise
+            self._path = path  # that other run has other terms
+            self._ledger = _opened(self._terms, self.priced, path)
+        self.account = self._ledger.account(self.account.data, unit=self.unit)
+        if self._is_usual:
+            self._others = other_ledgers(self._path, data=self.account.data)
+            self._require_one_sum()
+
+    def _require_one_sum(self) -> None:
+        """Raises where there is a cap, and releases of the records in a ledger beside, which it would not count."""
+        if self.account.max_epsilon is None:
+            return
+        for other in self._others:
+            count = f"{other.num_charges} charge{'s' if other.num_charges > 1 else ''}"
+            rule = (
+                f"no cap, which would not count {count} for these records under {other.terms.words}"
+            )
+            rule += f" in {other.path}; ledger=PATH names another ledger"
+            require(
+                other.num_charges == 0,
+                "max_epsilon",
+                self.account.max_epsilon,
+                rule,
+                owner="ledger",
+            )
+
+    def _shares_noise(self) -> bool:
+        """Returns whether it is known before the draw that another release has drawn from the run's seed.
+
+        One of the same records at the same price may be the same release.
+        """
+        noise = seed_name(self.seed)
+        return self.account.has_noise(noise, but=self._run, unlike=self.priced.event)
 
     def _introduce(self) -> None:
         """Makes the owners of the records known; raises where another account knows some of them."""
@@ -510,41 +476,46 @@ class RunCharge:
     def _counted_by(self) -> str:
         """Returns which accountant the total is by, where the price of the run is by another."""
         name = self.account.accountant_name
-        return "" if name == self.budget.accountant().name else f", by accountant={name}"
+        if name == self.budget.accountant().name or self.account.noise_is_shared:
+            return ""
+        return f", by accountant={name}"
 
     def _lines(self) -> Iterator[str]:
         """Says what earlier releases of the same records have cost, and what is left for them."""
         account = self.account
+        for other in self._others:
+            if other.num_charges or self._path.name != LEDGER_NAME:
+                yield (
+                    f"ledger={account.path} counts for {CountedTerms.of_run(self._terms).words}, and {other.path} "
+                    f"for {other.terms.words}: the two cannot be added up"
+                )
+        yield from self._noise_lines()
         statement = account.statement()
         earlier = statement.num_charges - len(account.charges_of(self.keys.run))
         if earlier:
             count = f"{earlier} earlier release{'s' if earlier > 1 else ''}"
-            total = _total_in_words(account, statement)
+            total = total_in_words(account, statement)
             yield f"ledger={account.path}: {count} of these records, together {total}{self._counted_by}"
         if account.max_epsilon is not None:
             more = account.affords(self.priced.event)
-            yield f"max_total_epsilon={account.max_epsilon:g}: {_fitting(more)}"
+            yield f"max_total_epsilon={account.max_epsilon:g}: {fitting_in_words(more)}"
 
-
-def ledger_path(ledger: Path | str | None, folder: RunFolder) -> Path:
-    """Returns the file that a run is charged to.
-
-    It is the named one, or else the one that the run began with, and of a new run `ledger.db` in the folder that the
-    run's folder lies in. There, too, is a ledger that was moved together with the run. Raises for a file in a run's
-    folder.
-    """
-    beside = Path(os.path.realpath(folder.path)).parent / LEDGER_NAME
-    path = beside
-    if ledger is not None:
-        path = Path(os.path.abspath(Path(ledger).expanduser()))
-    else:
-        place = LedgerPlace.read(folder)
-        if place is not None and place.is_there:
-            path = place.path
-    within = RunFolder(Path(os.path.realpath(path)).parent)
-    rule = "a file outside of runs' folders, for all runs on these records; ledger=PATH names one"
-    require(not within.is_claimed, "ledger", path, rule)
-    return path
+    def _noise_lines(self) -> Iterator[str]:
+        """Says that the noise of the run is that of an earlier release, or may be."""
+        noise = seed_name(self.seed)
+        if not noise:
+            return
+        end = "no epsilon covers both; leave seed= out, or take another one"
+        shared_in = [other.path for other in self._others if noise in other.noises]
+        if self._shares_noise():
+            shared_in.append(self._path)
+        for path in shared_in:
+            yield f"seed={self.seed}: this release shares its noise with an earlier one in ledger={path}: {end}"
+        if not shared_in and self.account.has_noise(noise, but=self._run):
+            yield (
+                f"seed={self.seed}: an earlier release in ledger={self._path} drew its noise from this seed: "
+                f"unless this one is the same to the last byte, {end}"
+            )
 
 
 def require_entered(ledger: Path | str | None, folder: RunFolder) -> None:
@@ -594,42 +565,6 @@ def _parts_in(ledger: Ledger, key: str) -> dict[str, bytes]:
     return {name: ledger.read(f"{key}:{name}") or b"" for name in ledger.parts(key)}
 
 
-def _fitting(count: float) -> str:
-    """Says how many releases of one price, the one at hand included, still fit under a cap."""
-    left = "what is left for these records"
-    if count < 1:
-        return f"this release does not fit into {left}"
-    if count == 1:
-        return f"this release fits into {left}, and no second one like it"
-    number = "any number of" if math.isinf(count) else f"{count:.0f}"
-    return f"{number} releases like this one fit into {left}, this one included"
-
-
-def _total_in_words(account: Ledger, statement: AccountStatement) -> str:
-    """Returns the total of an account in words: one price, or a sum that holds if nobody chose prices by looking."""
-    is_one_price = statement.num_charges < 2
-    # of one release what its card says
-    spent = statement.epsilon if is_one_price else statement.spent_epsilon
-    total = f"epsilon {format_epsilon(spent)} at delta {format_delta(account.target_delta)}, {account.adjacency}"
-    if statement.unit is not None:
-        num_releases = statement.num_charges
-        changed = statement.unit.protected_under(account.adjacency, num_releases=num_releases)
-        total += f", for {changed}"
-    if not is_one_price:
-        total += ", if all prices were fixed beforehand"
-    cap = account.guaranteed_epsilon
-    if cap is not None and not is_one_price:
-        total += f"; however prices were chosen, at most the cap {rounded_up(cap)}"
-    elif cap is not None and spent > cap:
-        total += f", by accountant={account.accountant_name}; by a tighter one at most the cap {rounded_up(cap)}"
-    if unknown := statement.num_without_unit:
-        charges = "1 charge that names no unit is"
-        if unknown > 1:
-            charges = f"{unknown} charges that name no unit are"
-        total += f", provided that the {charges} for the same"
-    return total
-
-
 def require_room(account: Ledger, priced: PricedRelease) -> None:
     """Raises where the cap of a ledger has no room for a release; nothing is charged."""
     if account.affords(priced.event) < 1:
@@ -652,6 +587,11 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
         remedies = (Remedy("failure_prob", fitting, owner="aggregator"),) if fitting > 0 else ()
         return InvalidValue(
             "failure_prob", setting, rule=rule, remedies=remedies, owner="aggregator"
+        )
+    if account.noise_is_shared:
+        rule = f"no cap, as releases in ledger={account.path} share their noise and no epsilon covers them"
+        return BudgetExceeded(
+            "max_epsilon", account.max_epsilon, rule=f"{rule}; nothing is spent", owner="ledger"
         )
     price = format_epsilon(priced.epsilon)
     spent = format_epsilon(account.spent_epsilon)

@@ -9,8 +9,9 @@ from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, Privac
 from pate.accounting.ledger import Ledger
 from pate.accounting.total import total_epsilon
 from pate.files.disk import read_text
-from pate.run.charging import DrawKeys, LedgerPlace
+from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
+from pate.run.ledger_place import LedgerPlace
 from pate.validation import InvalidValue
 
 _NAME = 32  # hexadecimal digits of a run's name, with which its charges' keys begin
@@ -28,6 +29,7 @@ class PaidRelease:
     target_delta: float
     unit: PrivacyUnit | None  # None where the ledger does not say it, as those of earlier versions
     noise: str  # names the seed of the noise; empty for noise that nothing repeats
+    shares_noise_in_ledger: bool  # with another charge of its ledger, maybe one of an earlier run
     accountant: Callable[[], Accountant]
 
     def shares_noise_with(self, other: "PaidRelease") -> bool:
@@ -80,6 +82,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             target_delta=ledger.target_delta,
             unit=entry.unit,
             noise=entry.noise,
+            shares_noise_in_ledger=ledger.has_noise(entry.noise, but=entry.key),
             accountant=ledger.accountant,
         )
         for entry in ledger.charges_of(DrawKeys.read(run).run)

@@ -11,7 +11,7 @@ from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.accounting.ledger import ChargeNote
 from pate.aggregators import GaussianVotes
 from pate.files.disk import Manifest
-from pate.run.charging import DrawKeys
+from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
 from pate.run.plan import Plan
 from pate.run.train import train

@@ -22,8 +22,8 @@ from pate.aggregators import (
     Release,
     ReleaseRecord,
 )
-from pate.run.charging import LedgerPlace
 from pate.run.folder import RunFolder
+from pate.run.ledger_place import LedgerPlace
 from pate.run.plan import Plan
 from pate.run.train import train
 from pate.store import Store

@@ -1,5 +1,6 @@
 """One budget across runs: a ledger that all runs on the same records are charged to before anything of theirs."""
 
+import math
 import multiprocessing
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,14 @@ from pate.accounting import (
     SharedLedger,
 )
 from pate.aggregators import GaussianVotes
+from pate.files.values import plain
 from pate.pricing.quote import charges_of, ledgers_in
 from pate.report import format_epsilon
-from pate.run.charging import LedgerPlace
+from pate.run import charging
 from pate.run.folder import RunFolder
+from pate.run.ledger_place import LedgerPlace
 from pate.run.plan import Plan
-from pate.run.totals import releases_of, totals_of
+from pate.run.totals import releases_of, share_noise, totals_of
 from pate.run.train import train
 from pate.student import LinearStudent
 from pate.teachers import LinearTeacher
@@ -184,14 +187,100 @@ def test_runs_beside_each_other_add_up_by_themselves(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*/ledger.db"))
     other = tmp_path / "elsewhere" / "d"
     assert "this first release" in stopped(plan_of(None), other, "training the student").lines[-1]
-    for changes, rule in (
-        ({"target_delta": 1e-4}, r"^target_delta=0\.0001: expected 1e-05, as ledger="),
-        ({"aggregator": replace(NOISE, adjacency="add_remove")}, r"^adjacency=add_remove: expect"),
-        ({"load_dataset": protecting(VISIT)}, r"^unit=one row: expected one group of records"),
-    ):
-        refuse(plan_of(None, **changes), tmp_path / "e", rule)
-        assert not (tmp_path / "e").exists()
+    rule = r"^unit=one row: expected one group of records"
+    refuse(plan_of(None, load_dataset=protecting(VISIT)), tmp_path / "e", rule)
+    assert not (tmp_path / "e").exists()
     assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 2
+
+
+OTHER_TERMS = {
+    "ledger-replace_one-0.0001.db": {"target_delta": 1e-4},
+    "ledger-add_remove-1e-05.db": {"aggregator": replace(NOISE, adjacency="add_remove")},
+}
+
+
+def lines_of_two_sums(monitor: SilentMonitor) -> list[str]:
+    return [line for line in monitor.lines if line.endswith("the two cannot be added up")]
+
+
+@pytest.mark.parametrize("name", OTHER_TERMS)
+def test_a_run_under_other_terms_has_a_ledger_of_its_own_beside_the_usual_one(
+    name: str, tmp_path: Path
+) -> None:
+    changes = OTHER_TERMS[name]
+    usual, other = tmp_path / "ledger.db", tmp_path / name
+    assert not lines_of_two_sums(stopped(plan_of(None), tmp_path / "a", "training the student"))
+    begun = stopped(plan_of(None, **changes), tmp_path / "b", "training teachers")
+    (line,) = lines_of_two_sums(begun)
+    assert line.startswith(f"ledger={other} counts for adjacency=") and f"{usual} for adj" in line
+    for run in ("b", "c"):  # one that goes on, and one more
+        continued = stopped(plan_of(None, **changes), tmp_path / run, "training the student")
+        assert lines_of_two_sums(continued) == [line]
+    (line,) = lines_of_two_sums(stopped(plan_of(None), tmp_path / "d", "training the student"))
+    assert line.startswith(f"ledger={usual} counts for adjacency=replace_one at target_delta=1e-05")
+    for path in (usual, other):
+        assert len(SharedLedger.stored(path).entries) == 2
+        terms = r"^(target_delta=0\.0001|adjacency=add_remove): expected .*, as ledger="
+        refuse(plan_of(usual, **changes), tmp_path / "e", terms)
+    # the usual one gone, as well as both moved
+    train(plan_of(None, **changes), tmp_path / "b")
+    (tmp_path / "new").mkdir()
+    for moved in ("b", "c", name):
+        (tmp_path / moved).rename(tmp_path / "new" / moved)
+    train(plan_of(None, **changes), tmp_path / "new" / "b")
+    train(plan_of(None, **changes), tmp_path / "new" / "c")
+    release_of(plan_of(None, **changes), tmp_path / "new" / "d")
+    assert len(SharedLedger.stored(tmp_path / "new" / name).entries) == 3
+    assert not (tmp_path / "new" / "ledger.db").exists()
+
+
+@pytest.mark.parametrize("first_cap", [None, 100.0])
+def test_a_cap_is_not_passed_by_in_a_ledger_of_other_terms(
+    first_cap: float | None, tmp_path: Path
+) -> None:
+    changes = OTHER_TERMS["ledger-add_remove-1e-05.db"]
+    release_of(plan_of(None, max_total_epsilon=first_cap), tmp_path / "a")
+    cap = None if first_cap else 100.0
+    rule = r"^adjacency=add_remove: expected replace_one, as ledger="
+    refuse(plan_of(None, max_total_epsilon=cap, **changes), tmp_path / "b", rule)
+    assert [path.name for path in tmp_path.glob("*.db")] == ["ledger.db"]
+    if first_cap is None:
+        release_of(plan_of(None, **changes), tmp_path / "b")
+        rule = (
+            r"^max_total_epsilon=100\.0: expected no cap, which would not count 1 charge for these"
+        )
+        refuse(plan_of(None, max_total_epsilon=100.0), tmp_path / "c", rule)
+
+
+def _release(folder: Path, target_delta: float) -> None:
+    release_of(plan_of(None, target_delta=target_delta), folder)
+
+
+def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = tmp_path / "ledger.db"
+    make_folder = charging.make_folder
+
+    def faster(path: Path, **options: Any) -> Path:
+        """Another run makes the ledger after this one has looked for it."""
+        if path == tmp_path and not usual.exists():
+            SharedLedger(usual, target_delta=1e-4)
+        return make_folder(path, **options)
+
+    monkeypatch.setattr(charging, "make_folder", faster)
+    monitor = stopped(plan_of(None), tmp_path / "run", "training the student")
+    other = tmp_path / "ledger-replace_one-1e-05.db"
+    assert len(lines_of_two_sums(monitor)) == 1
+    assert len(SharedLedger.stored(other).entries) == 1
+    assert not SharedLedger.stored(usual).entries
+    place = LedgerPlace.read(RunFolder(tmp_path / "run"))
+    assert place is not None and place.path == other
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        folder = tmp_path / "pool"
+        pool.starmap(_release, [(folder / "a", 1e-4), (folder / "b", 1e-5)])
+    counts = [len(SharedLedger.stored(path).entries) for path in folder.glob("ledger*.db")]
+    assert counts == [1, 1]
 
 
 def test_a_run_stays_with_the_ledger_that_it_began_with_wherever_both_are_moved(
@@ -307,19 +396,67 @@ def test_people_whom_another_account_knows_are_given_no_new_one(
     assert b"b'11'" not in ledger.read_bytes()
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_two_releases_from_one_seed_have_no_total(named: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_cap", [False, True])
+def test_a_second_release_from_a_seed_is_refused_in_a_named_ledger_or_under_a_cap(
+    has_cap: bool, tmp_path: Path
+) -> None:
     ledger = tmp_path / "ledger.db"
-    name = ledger if named else None
-    release_of(plan_of(name, seed=3), tmp_path / "a")
+    name = None if has_cap else ledger
+    release_of(plan_of(name, seed=3, max_total_epsilon=100.0 if has_cap else None), tmp_path / "a")
     rule = r"^ledger=.*: expected another seed, as an earlier release"
     monitor = SilentMonitor()
     for changes in ({"num_queries": 30}, {"load_dataset": spelled("c")}):
         with pytest.raises(InvalidValue, match=rule):
             train(plan_of(name, seed=3, **changes), tmp_path / "b", monitor)
     assert "training teachers" not in monitor.stages
+    teacher = LinearTeacher(device="cpu", penalty=100.0)  # whose votes are known late
+    rule = r"^noise=seed 3: expected fresh noise, another release drew from this seed"
+    refuse(plan_of(name, seed=3, teacher=teacher), tmp_path / "d", rule)
+    assert not (tmp_path / "d" / "release").exists()
     assert len(SharedLedger.stored(ledger).entries) == 1
     release_of(plan_of(name, seed=4, num_queries=30), tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        (
+            {"num_queries": 30},
+            "seed=3: this release shares its noise with an earlier one in ledger=",
+        ),
+        (
+            {"teacher": LinearTeacher(device="cpu", penalty=100.0)},
+            "seed=3: an earlier release in ledger=",
+        ),
+        ({"load_dataset": spelled("c")}, "seed=3: this release shares its noise with an earlier"),
+    ],
+    ids=["another price", "other votes", "other records"],
+)
+def test_releases_that_share_their_noise_have_no_total(
+    changes: dict[str, Any], warning: str, tmp_path: Path
+) -> None:
+    """Unless somebody named the ledger or a cap, the second one is let in: then no figure is finite."""
+    release_of(plan_of(None, seed=3), tmp_path / "a")
+    plan = plan_of(None, seed=3, **changes)
+    begun = stopped(plan, tmp_path / "b", "training teachers")
+    assert [line for line in begun.lines if line.startswith(warning)], begun.lines
+    report = train(plan, tmp_path / "b")
+    assert math.isfinite(report.privacy.epsilon), "that of the release alone"
+    assert train(plan, tmp_path / "b") == report
+    of_other_records = "load_dataset" in changes
+    for ledger in ledgers_in(tmp_path / "ledger.db"):
+        account = plain(charges_of(ledger))
+        assert (account["spent_epsilon"], account["accountant_epsilon"]) == ("inf", "inf")
+        assert len(account["charges"]) == (1 if of_other_records else 2)
+    assert share_noise([*releases_of(tmp_path / "a"), *releases_of(tmp_path / "b")])
+    assert all(release.shares_noise_in_ledger for release in releases_of(tmp_path / "a"))
+    third = stopped(plan_of(None, seed=4), tmp_path / "c", "training the student")
+    total = [line for line in third.lines if line.startswith("ledger=")][-1]
+    assert " cost epsilon inf at " in total and total.endswith("two share their noise")
+    rule = (
+        r"^max_total_epsilon=1000\.0: expected no cap, as releases in ledger=.* share their noise"
+    )
+    refuse(plan_of(None, max_total_epsilon=1000.0), tmp_path / "e", rule)
 
 
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
@@ -333,10 +470,6 @@ def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> No
     assert train(plan, tmp_path / "b") == report
     entered = totals_of([release for each in "abc" for release in releases_of(tmp_path / each)])
     assert [total.count for total in entered] == [3], "a sweep leaves out what has the same key"
-    teacher = LinearTeacher(device="cpu", penalty=100.0)
-    rule = r"^noise=seed 3: expected fresh noise, another release drew from this seed"
-    refuse(replace(plan, teacher=teacher), tmp_path / "d", rule)
-    assert not (tmp_path / "d" / "release").exists()
 
 
 def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(

@@ -7,7 +7,8 @@ from pate.accounting import Budget, GaussianEvent, Ledger, RdpAccountant
 from pate.aggregators import StableTopK
 from pate.errors import Remedy
 from pate.pricing import ReleaseShape, plan_release
-from pate.run.charging import _total_in_words, require_room
+from pate.run.charging import require_room
+from pate.run.total_in_words import total_in_words
 from tests.refusals import refused
 
 SHAPE = ReleaseShape(num_queries=600, num_labels=4, num_teachers=60)
@@ -35,5 +36,5 @@ def test_a_cap_that_is_said_is_not_below_the_cap(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
     for key in ("a", "b"):
         ledger.charge(GaussianEvent(3.0), adjacency=ledger.adjacency, key=key)
-    words = _total_in_words(ledger, ledger.statement())
+    words = total_in_words(ledger, ledger.statement())
     assert "; however prices were chosen, at most the cap 7.12347" in words

@@ -12,9 +12,9 @@ from pate.accounting import Adjacency, Budget, GaussianEvent
 from pate.aggregators import BoundaryMax, ConfidentGNMax, GaussianVotes, GNMax, Release
 from pate.data import Dataset
 from pate.report import format_epsilon
-from pate.run.charging import _fitting
 from pate.run.places import Places, group_epsilon
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings, remedies_of
+from pate.run.total_in_words import fitting_in_words
 from pate.student import CNNStudent, LinearStudent, LowRankStudent
 from pate.teachers import CNNTeacher, KernelTeacher, LinearTeacher, SklearnTeacher
 from tests.e2e.small_run import small_dataset
@@ -212,4 +212,4 @@ def test_scaled_inputs_are_advised_to_teachers_that_mind_the_scale_alone() -> No
     ],
 )
 def test_what_is_left_under_a_cap_is_a_sentence(count: float, line: str) -> None:
-    assert _fitting(count) == line
+    assert fitting_in_words(count) == line

@@ -1,0 +1,64 @@
+"""The keys of a run's draws in a ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Self
+
+from pate.files.disk import FROM_BACKUP, damaged, read_text, write_text
+from pate.run.folder import RunFolder
+
+_KEY = re.compile(r"(?:[0-9a-f]{32}\n)+")
+_KEYS_RULE = "the names of the run and of its draws, 32 hexadecimal digits a line"
+
+
+@dataclass(frozen=True)
+class DrawKeys:
+    """The keys of a run's draws in a ledger: one for each time that its release was drawn with fresh noise.
+
+    They are random, and belong to the folder: a copy of it has the same keys, and so the same release.
+    """
+
+    run: str  # 32 hexadecimal digits; the key of the first draw
+    redraws: tuple[str, ...] = ()  # 32 hexadecimal digits for each later draw
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Returns the keys of all draws in their order."""
+        return (self.run, *(f"{self.run}-{name}" for name in self.redraws))
+
+    @property
+    def last(self) -> str:
+        """Returns the key of the draw that the run's release is of."""
+        return self.all[-1]
+
+    def with_redraw(self) -> DrawKeys:
+        """Returns the keys with one more draw."""
+        return DrawKeys(self.run, (*self.redraws, secrets.token_hex(16)))
+
+    def of_copy(self, content: bytes) -> DrawKeys:
+        """Returns the keys of a copy of the run that drew something else, the same whenever they are asked for."""
+        run = hashlib.sha256(self.run.encode() + content).hexdigest()[: len(self.run)]
+        return DrawKeys(run, self.redraws)
+
+    @classmethod
+    def new(cls) -> Self:
+        """Returns the key of a run that has not drawn yet."""
+        return cls(secrets.token_hex(16))
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """Returns the keys that a run's folder holds; raises where they are gone or no keys."""
+        path = folder.run_id
+        text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
+        if _KEY.fullmatch(text) is None:
+            raise damaged(path, _KEYS_RULE, "others", FROM_BACKUP)
+        run, *redraws = text.split()
+        return cls(run, tuple(redraws))
+
+    def write(self, folder: RunFolder) -> None:
+        """Writes the keys into a run's folder."""
+        write_text(folder.run_id, "".join(f"{name}\n" for name in (self.run, *self.redraws)))
