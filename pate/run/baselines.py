@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
-from pate.run.student import train_on_all_records
+from pate.run.ceiling import train_on_all_records
 from pate.run.students import StudentTraining
 from pate.student import StudentModel
 

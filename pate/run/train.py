@@ -23,6 +23,7 @@ from pate.run.budget_classes import budget_class_remarks, record_weights, repeat
 from pate.run.charging import RunCharge, require_entered
 from pate.run.ensemble import Ensemble, deal, training_progress
 from pate.run.folder import RunFolder
+from pate.run.membership import membership
 from pate.run.plan import Plan, price
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings
 from pate.run.progress import Monitor
@@ -30,7 +31,6 @@ from pate.run.random_streams import RandomStreams
 from pate.run.release import watched
 from pate.run.results import write_report
 from pate.run.sources import Sources, require_same_data
-from pate.run.student import membership
 from pate.run.student_prior import StudentPrior
 from pate.run.students import KeptModels, StudentTraining
 from pate.setting_names import TRAIN

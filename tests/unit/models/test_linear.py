@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score
 from pate.data import Split
 from pate.models import linear
 from pate.models.linear import _White
-from pate.run.student import train_on_all_records
+from pate.run.ceiling import train_on_all_records
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent
 from pate.teachers import LinearTeacher, Shard
 
