@@ -1,7 +1,8 @@
 """How a test asserts a refusal: by its fields, so that its words can become better."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
 import pytest
@@ -12,32 +13,91 @@ ANY: Any = object()
 """A value that a test does not look at."""
 
 
-@contextmanager
+@dataclass
+class Refusal:
+    """The fields that a test expects of an `InvalidValue`; `refused` writes one, in a block or in a table of cases.
+
+    It is the context manager of a block that raises such an error.
+
+    Attributes:
+        name: of the parameter.
+        value: that is refused, as it is shown; `UNSAID` where the refusal shows none, `ANY` is not looked at.
+        rule: some words of the rule.
+        hint: some words of the hint.
+        remedies: the names of the parameters that remedies would change first, in their order.
+        waiver: the name of the parameter with which the request goes on.
+        kind: the class of the error.
+    """
+
+    name: str
+    value: object
+    rule: str
+    hint: str
+    remedies: tuple[str, ...] | None
+    waiver: str | None
+    kind: type[InvalidValue]
+    _raised: AbstractContextManager[pytest.ExceptionInfo[InvalidValue]] = field(init=False)
+    _caught: pytest.ExceptionInfo[InvalidValue] = field(init=False)
+
+    def __enter__(self) -> pytest.ExceptionInfo[InvalidValue]:
+        self._raised = pytest.raises(self.kind)
+        self._caught = self._raised.__enter__()
+        return self._caught
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        passed = self._raised.__exit__(kind, raised, trace)
+        if passed:
+            self.require(self._caught.value)
+        return passed
+
+    def require(self, error: InvalidValue) -> None:
+        """Fails unless an error has these fields."""
+        assert error.name == self.name, error
+        if self.value is UNSAID:
+            assert error.value is UNSAID, error
+        elif self.value is not ANY:
+            assert value_text(error.value) == value_text(self.value), error
+        assert self.rule in error.rule, error
+        assert self.hint in error.hint, error
+        if self.remedies is not None:
+            assert tuple(remedy.name for remedy in error.remedies) == self.remedies, error
+        if self.waiver is not None:
+            assert error.waiver is not None, error
+            assert error.waiver.name == self.waiver, error
+
+
 def refused(
     name: str,
     value: object = UNSAID,
     rule: str = "",
     *,
+    hint: str = "",
     remedies: tuple[str, ...] | None = None,
+    waiver: str | None = None,
     kind: type[InvalidValue] = InvalidValue,
-) -> Iterator[pytest.ExceptionInfo[InvalidValue]]:
-    """Passes where the block raises an `InvalidValue` about a parameter.
+) -> Refusal:
+    """Returns the context manager of a block that raises an `InvalidValue` about a parameter.
 
     Args:
         name: of the parameter.
         value: that is refused, as it is shown; left out, the refusal may show none; `ANY` is not looked at.
         rule: some words of the rule, where several rules have that name and value.
+        hint: some words of the hint, where the test is about it.
         remedies: the names of the parameters that remedies would change first, in their order.
+        waiver: the name of the parameter with which the request goes on as it is.
         kind: the class of the error.
     """
-    with pytest.raises(kind) as caught:
-        yield caught
-    error = caught.value
-    assert error.name == name, error
-    if value is UNSAID:
-        assert error.value is UNSAID, error
-    elif value is not ANY:
-        assert value_text(error.value) == value_text(value), error
-    assert rule in error.rule, error
-    if remedies is not None:
-        assert tuple(remedy.name for remedy in error.remedies) == remedies, error
+    return Refusal(
+        name=name,
+        value=value,
+        rule=rule,
+        hint=hint,
+        remedies=remedies,
+        waiver=waiver,
+        kind=kind,
+    )

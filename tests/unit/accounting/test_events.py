@@ -15,7 +15,6 @@ from pate.accounting.events import KINDS, by_accesses, event_from_json, event_to
 from pate.accounting.filters import RenyiFilter, Spent, ZCdpFilter
 from pate.accounting.renyi import hit_cost
 from pate.accounting.target_charging import tight_boundary
-from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 
 GAUSSIAN = pa.GaussianEvent(2.0)
@@ -90,7 +89,7 @@ def test_accesses_win_where_they_are_cheaper_and_hits_where_overruns_use_delta_u
     )
     delta = accountant().compose(SESSION).get_delta(3.0)
     assert delta == pa.RdpAccountant().compose(SESSION).get_delta(3.0) < 3.3e-7
-    with pytest.raises(InvalidValue, match="failure_prob"):
+    with refused("failure_prob"):
         epsilon(accountant, ACCESSES, delta=1e-7)
 
 

@@ -14,7 +14,7 @@ from pate.accounting.events import count_leaves
 from pate.accounting.joint_law import LinearPrograms, best_multipliers, joint_rdp, row_prices
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
-from pate.validation import InvalidValue
+from tests.refusals import ANY, refused
 
 SHAPE = {"num_queries": 300, "num_labels": 20, "num_teachers": 200}
 DELTA = 1e-6
@@ -229,5 +229,5 @@ def test_the_mean_is_that_of_a_library(num_rows: int, num_types: int) -> None:
 def test_other_parts_are_refused(
     name: str, events: tuple[pa.Event, ...], num_candidates: int
 ) -> None:
-    with pytest.raises(InvalidValue, match=f"^{name}="):
+    with refused(name, ANY):
         pa.SelectThenTestEvent(events, num_candidates)

@@ -7,7 +7,7 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.events import LeafEvent
 from pate.accounting.pld import LossDistribution
-from pate.validation import InvalidValue
+from tests.refusals import refused
 
 
 def distribution(*parts: tuple[LeafEvent, int]) -> LossDistribution:
@@ -49,7 +49,5 @@ def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.Mon
     for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(
-        InvalidValue, match=r"expected the package dp_accounting: pip install '.*\[pld\]'"
-    ):
+    with refused("accountant", "pld"):
         pa.PldAccountant()

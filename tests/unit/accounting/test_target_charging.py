@@ -531,5 +531,5 @@ def test_an_item_is_part_of_no_more_sums_than_it_has_hits(eager_switches: None) 
 )
 def test_a_play_of_nothing_sensible_is_refused(name: str, value: Any) -> None:
     good = {"target": not_prior(0.1), "target_hits": 2, "num_accesses": 5, "target_epsilon": 0.3}
-    with pytest.raises(InvalidValue, match=f"^{name}="):
+    with refused(name, ANY):
         best_play_delta(**good | {name: value})

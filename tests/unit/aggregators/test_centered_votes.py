@@ -18,7 +18,7 @@ from pate.student import LowRankStudent
 from pate.validation import InvalidValue
 from pate.votes.arrays import VoteBlocks
 from tests.contract.case import charging
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, Refusal, refused
 
 SHARES = np.array([0.5, 0.3, 0.05])
 
@@ -64,33 +64,33 @@ def test_the_prevalence_stays_within_bounds_whatever_the_noise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "options", "message"),
+    ("shares", "options", "refusal"),
     [
-        (np.full((2, 3), 1.5), {}, r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
-        (np.full((2, 3), np.nan), {}, r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
+        (np.full((2, 3), 1.5), {}, refused("label_shares[0, 0]", rule="[0, 1]")),
+        (np.full((2, 3), np.nan), {}, refused("label_shares[0, 0]", rule="[0, 1]")),
         (
             np.zeros(3),
             {},
-            r"label_shares\.shape=float64 \(3,\): expected numbers \[num_teachers, num_labels\]",
+            refused("label_shares.shape", "float64 (3,)"),
         ),
-        (np.zeros((3, 2)), {"num_teachers": 2}, r"num_teachers=2: expected 3, the shares' rows"),
+        (np.zeros((3, 2)), {"num_teachers": 2}, refused("num_teachers", 2, "3, the shares'")),
         (
             records(5),
             {"records_per_teacher": 0.5},
-            r"^records_per_teacher=0\.5: expected a number >= 1$",
+            refused("records_per_teacher", 0.5),
         ),
         (
             records(5),
             {"noise_multiplier": 1e10},
-            r"noise_multiplier=10000000000.0: expected at most \d",
+            refused("noise_multiplier", 10000000000.0),
         ),
     ],
 )
 def test_what_is_impossible_is_refused_before_anything_is_spent(
-    shares: Any, options: Any, message: str
+    shares: Any, options: Any, refusal: Refusal
 ) -> None:
     ledger = pa.Ledger(target_delta=1e-5)
-    with pytest.raises(InvalidValue, match=message):
+    with refusal:
         prevalence_of(shares, ledger=ledger, **options)
     assert ledger.entries == []
 
@@ -156,27 +156,27 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("votes", "message"),
+    ("votes", "refusal"),
     [
         (
             np.ones((5, 20, 3), dtype=np.int64),
-            r"votes\.dtype=int64: expected bool votes or confidences",
+            refused("votes.dtype", "int64", "bool votes or confidences"),
         ),
-        (np.full((5, 20, 3), np.nan), r"votes\[0, 0, 0\]: expected confidences in \[0, 1\]"),
-        (np.full((5, 20, 3), 1.5), r"votes\[0, 0, 0\]: expected confidences in \[0, 1\]"),
+        (np.full((5, 20, 3), np.nan), refused("votes[0, 0, 0]", rule="confidences in")),
+        (np.full((5, 20, 3), 1.5), refused("votes[0, 0, 0]", rule="confidences in")),
         (
             np.ones((20, 3)),
-            r"votes\.shape=\(20, 3\): expected \[num_teachers, num_queries, num_labels\]",
+            refused("votes.shape", (20, 3)),
         ),
-        ([[[1.0], [1.0, 1.0]]], r"votes: expected rows of equal length"),
+        ([[[1.0], [1.0, 1.0]]], refused("votes", rule="rows of")),
     ],
 )
 def test_impossible_votes_are_refused_before_the_prevalence_is_charged(
-    votes: Any, message: str
+    votes: Any, refusal: Refusal
 ) -> None:
     ledger = pa.Ledger(target_delta=1e-6)
     rng = np.random.default_rng(0)
-    with pytest.raises(InvalidValue, match=message):
+    with refusal:
         CenteredVotes(noise_multiplier=1.0).aggregate(votes, num_teachers=5, rng=rng, ledger=ledger)
     assert not ledger.entries
 
@@ -329,29 +329,29 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
 def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> None:
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     noisy = CenteredVotes(noise_multiplier=1e4)
-    for asked, votes, said in (
+    for asked, votes, refusal in (
         (
             aggregator(),
             source(num_teachers=2**22),
-            r"num_teachers=4194304: expected fewer teachers",
+            refused("num_teachers", 4194304),
         ),
         (
             aggregator(clip_factor=1e-99),
             source(),
-            r"clip_factor=1e-99: expected at least 1e-90 for votes in rounds",
+            refused("clip_factor", 1e-99),
         ),
         (
             aggregator(),
             source(labels=np.zeros((4000, 1025), bool)),
-            "num_labels=1025: expected at most 1024 in rounds",
+            refused("num_labels", 1025),
         ),
         (
             noisy,
             source(),
-            "^noise_multiplier=.*: expected at most 1831 in 20 rounds: a larger epsilon",
+            refused("noise_multiplier", ANY, "1831 in"),
         ),
     ):
-        with pytest.raises(InvalidValue, match=said):
+        with refusal:
             released(asked, votes, ledger=ledger)
     assert not ledger.entries
     released(CenteredVotes(noise_multiplier=1700.0), ledger=ledger)

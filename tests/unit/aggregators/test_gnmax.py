@@ -17,7 +17,6 @@ from pate.aggregators import (
     Release,
 )
 from pate.aggregators.thresholds import squared_sensitivity
-from pate.validation import InvalidValue
 from pate.votes.arrays import VoteBlocks
 from tests.refusals import refused
 
@@ -40,9 +39,7 @@ def test_counts_that_such_teachers_cannot_have_cast_are_refused() -> None:
     votes = np.array([[4, 4, 0], [5, 4, 0]])
     rng = np.random.default_rng(0)
     assert GNMax(noise_std=1.0).aggregate(votes, num_teachers=9, rng=rng).num_answered == 2
-    with pytest.raises(
-        InvalidValue, match=r"votes\[\d\]: expected a sum of at most 8, 8 teachers with max_votes=1"
-    ):
+    with refused("votes[1]", rule="sum of"):
         GNMax(noise_std=1.0).aggregate(votes, num_teachers=8, rng=rng)
     assert (
         GNMax(noise_std=1.0, max_votes=2).aggregate(votes, num_teachers=8, rng=rng).num_answered
