@@ -85,13 +85,20 @@ def run_application(
     if options.help:
         print_help(main_folder, name, options)
         return
+    typed = sys.argv
+
+    def job(config: DictConfig) -> Any:
+        """Runs the task with the program's arguments as they were typed: a charge in a ledger names them."""
+        sys.argv = typed
+        return task(config)
+
     application = hydra.main(
         version_base=_VERSION_BASE, config_path=str(main_folder), config_name=name
     )
     given = [f"++hydra.job.name={command}", *options.overrides, *chosen]
     with _arguments([*_words_of(options), *given]):
         try:
-            application(task)()
+            application(job)()
         except SystemExit as ended:  # of Hydra's own pages
             if ended.code:
                 raise

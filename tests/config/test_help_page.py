@@ -145,6 +145,16 @@ def test_every_command_marks_where_its_configuration_begins(command: str) -> Non
     assert f"  {help_page.CONFIGURATION.strip()}" in text
 
 
+@pytest.mark.parametrize(
+    "command", sorted(path.stem for path in (CONFIG_FOLDER / "hydra" / "help").glob("*.yaml"))
+)
+def test_an_example_is_one_line_that_the_page_folds_behind_backslashes(command: str) -> None:
+    text = (CONFIG_FOLDER / "hydra" / "help" / f"{command}.yaml").read_text(encoding="utf-8")
+    examples = text.partition("Examples\n")[2].partition("\n\n")[0]
+    first_words = [line.split()[0] for line in examples.splitlines()]
+    assert [word for word in first_words if "=" in word] == []
+
+
 def test_every_setting_of_every_part_that_ships_is_explained() -> None:
     lacking = []
     for group in ("data", "features", "teacher", "engine", "aggregator", "student", "method"):

@@ -117,3 +117,12 @@ def test_options_stand_between_settings(tmp_path: Path) -> None:
     )
     assert '"noise_std": 77.0' in ended.stdout
     assert not HydraConfig.initialized(), "a command leaves nothing to the next one in the process"
+
+
+def test_a_task_sees_the_arguments_as_they_were_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger says which command made a charge, in words that can be pasted."""
+    typed = ["pate-account", "num_teachers=100", "adjacency=add_remove"]
+    monkeypatch.setattr(sys, "argv", typed)
+    seen = []
+    app.run_app(lambda config: seen.append(list(sys.argv)), "account")
+    assert seen == [typed]
