@@ -710,12 +710,7 @@ class Ledger:
         account = self._named if known is None else known.data
         committed = self._store.commit(account, key, content, describe)
         self._take()
-        require(
-            self._price_of(key) == event,
-            "key",
-            key,
-            "a new key, this one stands for another price",
-        )
+        self._require_price(key, event, key)
         return committed
 
     def read(self, key: str) -> bytes | None:
@@ -811,7 +806,9 @@ class Ledger:
         something else, unless the noise may be shared: the difference of two sums with one noise has none.
         """
         own = self._charge_of(release)
-        if own and (note.noise == "" or self._agrees_with(own, key, content)):
+        if own:  # before it is entered: what another price drew would be read back at this one
+            self._require_price(own, event, key)
+        if own and (note.noise == "" or self._agrees_with(own, key, content, release)):
             return own
         others = self._charges_with_noise(note.noise, but=note.run or key)
         twins = [
@@ -821,7 +818,7 @@ class Ledger:
             and line.data == self._named
             and self._price_of(line.key) == event
             and self._part_under(line.key, key) is not None
-            and self._agrees_with(line.key, key, content)
+            and self._agrees_with(line.key, key, content, release)
         ]
         if own or len(twins) < len(others):
             may_share = note.may_share_noise and not self._caps
@@ -840,14 +837,28 @@ class Ledger:
             None,
         )
 
-    def _agrees_with(self, charge: str, key: str, content: bytes) -> bool:
-        """Returns whether no part of the same name under a charge has other content: one seed drew one thing."""
+    def _agrees_with(self, charge: str, key: str, content: bytes, release: str) -> bool:
+        """Returns whether a part of a release can be that of the release under a charge: one seed drew one thing.
+
+        A part of the same name has the same content. A new one comes after all parts that another run has entered: a
+        run that leaves one out draws something else, from the same noise.
+        """
         line = self._part_under(charge, key)
-        return line is None or line.sha256 == hashlib.sha256(content).hexdigest()
+        if line is not None:
+            return line.sha256 == hashlib.sha256(content).hexdigest()
+        entered = [line for line in self._lines if charge in (line.key, line.under)]
+        names = {line.key.rpartition(":")[2] for line in entered}
+        own = [line.key for line in entered if line.key.startswith(f"{release}:")]
+        return names == {key.rpartition(":")[2] for key in own}
 
     def _shares_noise(self) -> bool:
         """Returns whether a charge of this account shares its seed with another one of the file, as last read."""
         return any(len(self._charges_by_noise[noise]) > 1 for noise in self._noises)
+
+    def _require_price(self, charged: str, event: Event, key: str) -> None:
+        """Raises unless what is charged under one key has the price of an event; the error names another key."""
+        rule = "a new key, this one stands for another price"
+        require(self._price_of(charged) == event, "key", key, rule)
 
     def _total(self, *following: Event) -> float:
         """The total of the charges and of an event that would follow, in whatever order they were shown.

@@ -160,8 +160,10 @@ def test_what_is_drawn_later_is_under_a_charge(ledger: Ledger) -> None:
     for event, release in ((BIT, "a"), (GAUSSIAN, "b"), (GAUSSIAN, "")):
         with refused("ledger", ANY, "charge of"):
             ledger.require_charged(event, release, remedy="restore it")
-    with refused("key", "a:second"):
-        part(ledger, "a:second", b"2", BIT)
+    for key in ("a:second", "a:third"):
+        with refused("key", key):
+            part(ledger, key, b"2", BIT)
+    assert list(ledger.parts("a")) == ["first", "second"], "nothing drawn at another price is there"
 
 
 def test_one_seed_draws_one_release_in_whichever_run_and_nothing_else(ledger: Ledger) -> None:
@@ -185,6 +187,19 @@ def test_one_seed_draws_one_release_in_whichever_run_and_nothing_else(ledger: Le
         with pytest.raises(InvalidValue, match=rule):
             part(ledger, key, content, event, noise="seed 3")
     assert part(ledger, "a:second", second, noise="seed 3") == second
+    assert len(ledger.entries) == 1
+
+
+def test_of_two_runs_with_one_seed_none_leaves_out_what_the_other_drew(ledger: Ledger) -> None:
+    """A release in rounds that was stopped, and one without rounds, may begin alike."""
+    for key in ("a:first", "a:round-0", "b:first"):
+        part(ledger, key, b"1", noise="seed 3")
+    with refused("noise", "seed 3"):
+        part(ledger, "b:release", b"2", noise="seed 3")
+    for key in ("b:round-0", "b:release"):
+        part(ledger, key, b"1", noise="seed 3")
+    with refused("noise", "seed 3"):
+        part(ledger, "a:round-1", b"2", noise="seed 3")
     assert len(ledger.entries) == 1
 
 
