@@ -233,14 +233,18 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         The steps 1 to 4 are those of `pate.run.train.train`. Beside them, only a fit:
 
         * takes arrays, frames and words as scikit-learn does, and encodes labels; `public_fraction` holds samples out;
-        * warns of earlier fits on the same records in this process, of a seed, and of missing groups;
+        * gives Python warnings of earlier fits on the same records in this process, of rows that are private and
+          public, and of missing groups; both warn of a seed, a run in its lines and its report;
+        * tries its estimators on public rows of a frame before anything is spent;
         * has teachers that vote as soon as they are fitted and are then forgotten;
+        * keeps `release_`, which is paid for, where the student cannot be fitted;
         * charges its ledger before noise is drawn. `ledger=PATH` is one account for all fits; without it the account
           is in memory, and no file is written.
 
         Only a run:
 
-        * has a folder: it goes on where it was stopped, and publishes `release/`;
+        * has a folder: it goes on where it was stopped, publishes `release/`, and draws a lost release again
+          (`redraw=true`);
         * has a ledger on disk, with an account for each set of private records, and commits the charge together with
           what is drawn;
         * takes budgets and weights of persons, and engines that train teachers on several machines;

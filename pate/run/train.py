@@ -129,6 +129,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             aggregator = priced.aggregator.with_prior(prior)
             record = charge.record()
             with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
+                # the record itself, but that a session tells how far it is
                 watched_record = watched(record, priced, advance, events)
                 release = aggregator.release(votes, streams.generator("noise"), watched_record)
             charge.publish(release, ensemble.public_names, monitor)
