@@ -193,6 +193,9 @@ def accounts_left(
 
 def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
     """One for each data set of a file, by their first charges; one in all where no charge names its data."""
+    require(
+        os.path.lexists(path), "ledger", path, "a ledger that runs are charged to, found no file"
+    )
     shared = accounting.SharedLedger.stored(path)
     return [shared.account(data) for data in shared.data] or [accounting.Ledger.stored(path)]
 

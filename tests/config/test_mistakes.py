@@ -64,6 +64,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
     [
         ("num_queries=abc", r"num_queries=abc: expected a whole number"),
         ("target_epsilon=abc", r"target_epsilon=abc: expected a number"),
+        ("target_delta=null", r"target_delta=null: expected a value$"),
         ("redraw=maybe", r"redraw=maybe: expected true or false"),
         ("output_dir=[1]", r"output_dir=\[1\]: expected text, and no setting below it"),
         (

@@ -197,7 +197,7 @@ def test_what_a_ledger_has_left_is_what_it_admits(
 def test_a_ledger_is_a_row_for_each_data_set_one_of_other_terms_is_refused_and_none_is_made(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected"):
+    with pytest.raises(InvalidValue, match=r"^ledger=.*none\.db: expected .* found no file$"):
         run(*GAUSSIAN, f"ledger={tmp_path / 'none.db'}")
     assert not list(tmp_path.iterdir())
     shared = ledger_of(tmp_path / "ledger.db")
