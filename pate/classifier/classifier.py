@@ -233,8 +233,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         The steps 1 to 4 are those of `pate.run.train.train`. Beside them, only a fit:
 
         * takes arrays, frames and words as scikit-learn does, and encodes labels; `public_fraction` holds samples out;
-        * gives Python warnings of earlier fits on the same records in this process, of rows that are private and
-          public, and of missing groups; both warn of a seed, a run in its lines and its report;
+        * gives Python warnings of earlier fits on the same records in this process and of missing groups. Both warn of
+          rows that are private and public and of a seed: a run in its lines and its report;
         * tries its estimators on public rows of a frame before anything is spent;
         * has teachers that vote as soon as they are fitted and are then forgotten;
         * keeps `release_`, which is paid for, where the student cannot be fitted;

@@ -1,8 +1,8 @@
 """The charge of a run: its account in a ledger, and the record of what was drawn.
 
-`ledger_place.py` says where the ledger lies. `LedgerRecord.commit` is the line that charges: it writes what was drawn
-and its price in one transaction. A kill before it has shown and charged nothing; after it, the same call reads back
-what was drawn.
+`ledger_place.py` says where the ledger lies. `LedgerRecord.commit` hands what was drawn and its price to the ledger,
+which writes both in one transaction; its `COMMIT` in `pate/store.py` is the charge. A kill before it has shown and
+charged nothing; after it, the same call reads back what was drawn.
 """
 
 from __future__ import annotations
