@@ -202,8 +202,35 @@ class Store:
         its HMAC under a key of the file, so the file lists no ids (docs/proofs/store.md). An account that was
         introduced before is not asked again. Returns how many each other account has; empty where they were entered.
         """
+        keyed = self._keyed(owners)
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            if not keyed or _has_owners(db, data):
+                return {}
+            counts = Counter[str]() if anyway else _counts_of_known(db, keyed)
+            if not counts:
+                db.executemany(
+                    "INSERT INTO owner VALUES (?, ?, ?)", [(data, *row) for row in keyed]
+                )
+                db.execute("COMMIT")
+        return counts
+
+    def is_introduced(self, data: str) -> bool:
+        """Returns whether the owners of an account have been entered."""
+        with self._transaction("BEGIN") as db:
+            return _has_owners(db, data)
+
+    def accounts_that_know(
+        self, owners: Mapping[str, frozenset[bytes]], *, but: str
+    ) -> dict[str, int]:
+        """Returns how many of these owners each account has, but for the one of that name; enters nobody."""
+        with self._transaction("BEGIN") as db:
+            counts = _counts_of_known(db, self._keyed(owners))
+        return {data: count for data, count in counts.items() if data != but}
+
+    def _keyed(self, owners: Mapping[str, frozenset[bytes]]) -> list[tuple[str, bytes]]:
+        """Returns kinds and names of owners as the file keeps them."""
         secret = self.settings["name"].encode()
-        keyed = [
+        return [
             (
                 kind,
                 hashlib.blake2b(kind.encode() + b"\0" + name, key=secret, digest_size=16).digest(),
@@ -211,22 +238,6 @@ class Store:
             for kind, names in owners.items()
             for name in names
         ]
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            if (
-                not keyed
-                or db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone()
-            ):
-                return {}
-            query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
-            counts = Counter(
-                other for row in keyed if not anyway for (other,) in db.execute(query, row)
-            )
-            if not counts:
-                db.executemany(
-                    "INSERT INTO owner VALUES (?, ?, ?)", [(data, *row) for row in keyed]
-                )
-                db.execute("COMMIT")
-        return counts
 
     def _insert(
         self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None
@@ -336,6 +347,17 @@ class Store:
         self.places |= {(line.data, line.key): line for line in fresh}
         if fresh:
             self._state = fresh[-1].number, fresh[-1].digest
+
+
+def _has_owners(db: sqlite3.Connection, data: str) -> bool:
+    found = db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone()
+    return found is not None
+
+
+def _counts_of_known(db: sqlite3.Connection, keyed: list[tuple[str, bytes]]) -> Counter[str]:
+    """Returns how many of these owners each account has."""
+    query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
+    return Counter(account for row in keyed for (account,) in db.execute(query, row))
 
 
 def damaged(path: Path | None, rule: str) -> DamagedLedger:

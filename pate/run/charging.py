@@ -369,12 +369,21 @@ class RunCharge:
         """Makes the owners of the records known; raises where another account knows some of them."""
         if not self._owners:
             return
+        is_introduced = self._ledger.store.is_introduced(self.account.data)
+        if not (is_introduced or self._terms.new_account):
+            for other in self._others:
+                known = other.accounts_that_know(self._owners, but=self.account.data)
+                self._require_unknown(known, other.path)
         known = self.account.introduce(self._owners, anyway=self._terms.new_account)
+        self._require_unknown(known, self.account.path)
+
+    def _require_unknown(self, known: Mapping[str, int], path: Path | None) -> None:
+        """Raises where accounts of a ledger know some of the owners of the records."""
         for other, count in known.items():
             total = sum(map(len, self._owners.values()))
             rule = f"the data of account {other[:12]}, which knows {count} of these {total} ids and groups"
             rule += "; or new_account=true, whose epsilons do not count what these people have spent there"
-            raise InvalidValue("ledger", self.account.path, rule=rule)
+            raise InvalidValue("ledger", path, rule=rule)
 
     def _require_ledger_of_run(self) -> None:
         """Raises where the run has begun, and neither its ledger nor an earlier one is there."""
@@ -459,6 +468,7 @@ class RunCharge:
         both = self._price(self.num_draws + 1)
         rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(both)} with those before"
         require(math.isfinite(both), "redraw", "true", rule)
+        self._require_one_sum()
         require_room(self.account, self.priced)
         self._keys = self.keys.with_redraw()
         self._keys.write(self.folder)

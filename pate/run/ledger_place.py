@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -97,7 +98,7 @@ class OtherLedger:
 
     path: Path
     terms: CountedTerms
-    num_charges: int  # to the records of the run
+    num_charges: int  # to the records of the run; one that names no records counts for all
     noises: frozenset[str]  # names of the seeds that releases in it drew their noise from
 
     @classmethod
@@ -108,9 +109,15 @@ class OtherLedger:
         return cls(
             path,
             CountedTerms.of_file(path),
-            num_charges=sum(line.data == data for line in charges),
+            num_charges=sum(line.data in ("", data) for line in charges),
             noises=frozenset(json.loads(line.about).get("noise", "") for line in charges),
         )
+
+    def accounts_that_know(
+        self, owners: Mapping[str, frozenset[bytes]], *, but: str
+    ) -> dict[str, int]:
+        """Returns how many of the owners of records each account in it has, but for that of the same records."""
+        return Store(self.path, None).accounts_that_know(owners, but=but)
 
 
 def ledger_path(

@@ -396,6 +396,22 @@ def test_people_whom_another_account_knows_are_given_no_new_one(
     assert b"b'11'" not in ledger.read_bytes()
 
 
+def test_people_whom_a_ledger_of_other_terms_knows_are_given_no_new_account(tmp_path: Path) -> None:
+    """Neither ledger would count what they have spent in the other one, and so would no cap."""
+    changes = OTHER_TERMS["ledger-replace_one-0.0001.db"]
+    usual = plan_of(None, load_dataset=spelled("a", id=range(100)))
+    release_of(usual, tmp_path / "a")
+    again = plan_of(None, load_dataset=spelled("b", id=range(5, 105)), **changes)
+    rule = rf"^ledger={tmp_path}/ledger\.db: expected the data of account aaaaaaaaaaaa, which knows 95 of these 100"
+    refuse(again, tmp_path / "b", rule)
+    release_of(replace(again, new_account=True), tmp_path / "c")
+    release_of(again, tmp_path / "d")  # asked once
+    release_of(replace(usual, new_account=True, **changes), tmp_path / "e")
+    capped = plan_of(None, load_dataset=spelled("c", id=range(100, 120)), max_total_epsilon=100.0)
+    rule = r"^ledger=.*/ledger-replace_one-0\.0001\.db: expected the data of account bbbbbbbbbbbb, which knows 5 of"
+    refuse(capped, tmp_path / "f", rule)
+
+
 @pytest.mark.parametrize("has_cap", [False, True])
 def test_a_second_release_from_a_seed_is_refused_in_a_named_ledger_or_under_a_cap(
     has_cap: bool, tmp_path: Path
