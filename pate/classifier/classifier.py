@@ -230,26 +230,30 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> Self:
         """Fits teachers, releases their votes, fits the student.
 
-        The steps 1 to 4 are those of `pate.run.train.train`. Beside them, only a fit:
+        The steps 1 to 4 are those of `pate.run.train.train`, call by call. Beside them, only a fit:
 
-        * takes arrays, frames and words as scikit-learn does, and encodes labels; `public_fraction` holds samples out;
-        * gives Python warnings of earlier fits on the same records in this process and of missing groups. Both warn of
-          rows that are private and public and of a seed: a run in its lines and its report;
+        * takes arrays, frames and words as scikit-learn does, and encodes labels; `public_fraction` holds samples out,
+          and without an `aggregator` the task decides on one;
         * tries its estimators on public rows of a frame before anything is spent;
         * has teachers that vote as soon as they are fitted and are then forgotten;
-        * keeps `release_`, which is paid for, where the student cannot be fitted;
         * charges its ledger before noise is drawn. `ledger=PATH` is one account for all fits; without it the account
-          is in memory, and no file is written.
+          is in memory, and no file is written;
+        * keeps `release_`, which is paid for, where the student cannot be fitted.
 
         Only a run:
 
         * has a folder: it goes on where it was stopped, publishes `release/`, and draws a lost release again
           (`redraw=true`);
-        * has a ledger on disk, with an account for each set of private records, and commits the charge together with
-          what is drawn;
-        * takes budgets and weights of persons, and engines that train teachers on several machines;
+        * always has a ledger on disk, with an account for each set of private records, and commits the charge together
+          with what is drawn;
+        * takes budgets and weights of persons, holders, a `max_epsilon`, and engines that train teachers on several
+          machines;
         * hands the public samples that nobody asked about to the student;
         * has a step 5: baselines, an attack on the student, a report.
+
+        Both say before anything is spent what is doubtful: a useless release, a seed, earlier releases of the same
+        records, rows that are private and public, missing groups. A fit gives Python warnings, a run prints lines; a
+        run also looks for labels that no record or every one has.
 
         Args:
             X: private inputs `[n, d]`, taken as float32. Of a sparse matrix no more than one teacher's rows are in full
