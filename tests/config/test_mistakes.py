@@ -2,8 +2,10 @@
 
 import re
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from hydra import compose
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import MISSING, OmegaConf
@@ -13,7 +15,7 @@ from pate.config import build
 from pate.config.command_line import explain, quoted, require_choices, require_sound, require_words
 from pate.config.schema import command_schema
 from pate.validation import InvalidValue, how_to_install
-from tests.config.conftest import Composed
+from tests.config.conftest import Composed, with_files
 from tests.refusals import refused
 
 
@@ -54,6 +56,39 @@ def test_a_value_that_must_be_given_and_a_class_that_cannot_be_imported_are_name
         build(node, "data", allowed_targets=["nowhere."])
     with pytest.raises(InvalidValue, match="or with a prefix in allowed_targets"):
         build(node, "data")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "target_epsilonn: 9",
+            "target_epsilonn: expected a key of the configuration, in experiment/mine.yaml; --help lists them",
+        ),
+        (
+            "teacher: {num_techers: 9}",
+            "teacher.num_techers: expected a key of the configuration, in experiment/mine.yaml; --help lists them",
+        ),
+        ("[9]", "experiment/mine.yaml: expected settings, NAME: VALUE on each line"),
+        ("target_epsilon: many", "target_epsilon=many: expected a number"),
+    ],
+)
+def test_what_is_wrong_in_a_file_of_ones_own_is_said_with_its_name(
+    tmp_path: Path, text: str, line: str
+) -> None:
+    files = {"experiment/mine": f"# @package _global_\n{text}\n"}
+    with with_files(tmp_path, files), pytest.raises(HydraException) as raised:
+        compose("train", ["experiment=mine"])
+    assert explain(raised.value) == line
+
+
+def test_a_configuration_that_is_not_there_is_named_by_its_option(tmp_path: Path) -> None:
+    with with_files(tmp_path, {}), pytest.raises(HydraException) as raised:
+        compose("nowhere")
+    assert (
+        explain(raised.value)
+        == "--config-name=nowhere: expected the name of a file in the folder of configurations"
+    )
 
 
 MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B runs several"
