@@ -3,19 +3,74 @@
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from dataclasses import dataclass
 
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.events import Event
 from pate.accounting.rdp import Accountant, RdpAccountant, require_maker
 from pate.validation import InvalidValue, require, require_positive
 
-Point = tuple[float, float]  # A noise, and the logarithm of its epsilon over the target
-
 _TOLERANCE = 1e-4  # relative
 _LARGEST_DOUBLING = 60
 _USUAL_SLOPE = 1.17  # of the logarithm of epsilon, over that of 1 / noise
+_LEAST_SLOPE = 0.5
+_LARGEST_SLOPE = 2.0
 _SECANTS = 4
+
+
+@dataclass(frozen=True)
+class PricedNoise:
+    """A noise > 0, and how far its epsilon lies above the target."""
+
+    noise: float
+    log_excess: float  # the logarithm of epsilon / target; at most 0 where the noise is enough
+
+    @property
+    def is_enough(self) -> bool:
+        """True where the epsilon is at most the target."""
+        return self.log_excess <= 0
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Two noises with the answer between them; the same one twice where any noise is enough."""
+
+    too_little: PricedNoise
+    enough: PricedNoise
+
+
+class NoisePrices:
+    """The prices of noises, relative to a target; each noise is priced once.
+
+    `tolerance` is relative, and at least what the accountant that priced the last noise can tell apart.
+    """
+
+    def __init__(
+        self,
+        event_for: Callable[[float], Event],
+        *,
+        target_epsilon: float,
+        target_delta: float,
+        accountant: Callable[[], Accountant],
+    ) -> None:
+        self._event_for = event_for
+        self._target_epsilon = target_epsilon
+        self._target_delta = target_delta
+        self._accountant = accountant
+        self._by_noise: dict[float, PricedNoise] = {}
+        self.tolerance = _TOLERANCE
+
+    def priced(self, noise: float) -> PricedNoise:
+        """Returns the noise with its price."""
+        if noise not in self._by_noise:
+            self._by_noise[noise] = PricedNoise(noise, self._log_excess(noise))
+        return self._by_noise[noise]
+
+    def _log_excess(self, noise: float) -> float:
+        accountant = self._accountant().compose(self._event_for(noise))
+        epsilon = accountant.get_epsilon(self._target_delta)
+        self.tolerance = max(_TOLERANCE, accountant.resolution(self._target_delta))
+        return math.log(epsilon / self._target_epsilon) if epsilon > 0 else -math.inf
 
 
 def calibrate(
@@ -26,27 +81,22 @@ def calibrate(
     accountant: Callable[[], Accountant] = AutoAccountant,
     start: float = 1.0,
 ) -> float:
-    """The smallest noise whose price is at most `target_epsilon`, to a relative 1e-4 and never too small.
+    """Returns the smallest noise whose price is at most `target_epsilon`, to a relative 1e-4 and never too small.
 
     Where the joint law of a selection and its test decides, it is to a relative 0.003.
 
-    `event_for` is the price as a function of the noise > 0; more noise must not cost more. Raises where no noise
-    reaches the epsilon, or failures use up delta. Renyi's accountant is cheap: the search begins with it, from `start`,
-    and goes on with `accountant` from the noise that it leads to.
+    `event_for` is the price as a function of the noise > 0; more noise must not cost more. The noise may be a factor of
+    all noises of an aggregator. Raises where no noise reaches the epsilon, or failures use up delta. Renyi's accountant
+    is cheap: the search begins with it, from `start`, and goes on with `accountant` from the noise that it leads to.
     """
     require_positive("target_epsilon", target_epsilon)
     require_maker(accountant)
-    tolerance = _TOLERANCE
-
-    @cache
-    def excess(noise: float) -> float:
-        """The logarithm of the price over the target; each noise is asked for once."""
-        nonlocal tolerance
-        made = accountant().compose(event_for(noise))
-        epsilon = made.get_epsilon(target_delta)
-        tolerance = max(_TOLERANCE, made.resolution(target_delta))
-        return math.log(epsilon / target_epsilon) if epsilon > 0 else -math.inf
-
+    prices = NoisePrices(
+        event_for,
+        target_epsilon=target_epsilon,
+        target_delta=target_delta,
+        accountant=accountant,
+    )
     if not isinstance(accountant(), RdpAccountant):
         # Renyi's answer is near and costs little: a few secants from there on
         with suppress(InvalidValue):
@@ -57,47 +107,80 @@ def calibrate(
                 target_delta=target_delta,
                 start=start,
             )
+            # Near the answer log(epsilon) falls by `slope` for each unit of log(noise):
+            #     log_excess(noise) = log_excess(start) - slope * log(noise / start).
+            # The line meets -tolerance / 2, the middle of what is accepted, at
+            #     log(noise / start) = (log_excess(start) + tolerance / 2) / slope.
+            # The slope is a usual one at first, and then that of the secant through the last two noises.
             slope = _USUAL_SLOPE
             for _ in range(_SECANTS):
-                here = excess(start)
-                if -tolerance <= here <= 0:
+                log_excess = prices.priced(start).log_excess
+                if -prices.tolerance <= log_excess <= 0:
                     return start
-                if not -1 < here < 1:
+                if not -1 < log_excess < 1:
                     break
-                there = start * math.exp((here + tolerance / 2) / slope)
-                slope = min(max((here - excess(there)) / math.log(there / start), 0.5), 2.0)
-                start = there
-    return _narrowed(excess, *_bracket(excess, start, target_epsilon), tolerance)
+                next_noise = start * math.exp((log_excess + prices.tolerance / 2) / slope)
+                fall = log_excess - prices.priced(next_noise).log_excess
+                secant_slope = fall / math.log(next_noise / start)
+                slope = min(max(secant_slope, _LEAST_SLOPE), _LARGEST_SLOPE)
+                start = next_noise
+    bracket = _bracket(prices, start, target_epsilon)
+    return _narrowed(prices, bracket, prices.tolerance)
 
 
-def _bracket(
-    excess: Callable[[float], float], start: float, target_epsilon: float
-) -> tuple[Point, Point]:
-    """Two noises, the first too small and the second enough (the first is tiny where any noise is enough)."""
-    here = (start, excess(start))
-    grow = here[1] > 0
-    factor = math.exp(min(1.05 * abs(here[1]) + 0.005, math.log(2)))
+def _bracket(prices: NoisePrices, start: float, target_epsilon: float) -> Bracket:
+    """Returns a noise that is too small and one that is enough, by steps from `start` that grow up to doublings.
+
+    Where any noise is enough, both are the same, a tiny one.
+    """
+    last = prices.priced(start)
+    grows = not last.is_enough
+    # Epsilon falls about as 1 / noise or faster: a change of log(noise) by the excess, and a little more, crosses the
+    # target.
+    factor = math.exp(min(1.05 * abs(last.log_excess) + 0.005, math.log(2)))
     for _ in range(_LARGEST_DOUBLING):
-        noise = here[0] * factor if grow else here[0] / factor
-        following = (noise, excess(noise))
-        if (following[1] > 0) is not grow:
-            return (here, following) if grow else (following, here)
-        here = following
+        noise = last.noise * factor if grows else last.noise / factor
+        stepped = prices.priced(noise)
+        if stepped.is_enough is grows:  # the target lies between the last two
+            if grows:
+                return Bracket(too_little=last, enough=stepped)
+            return Bracket(too_little=stepped, enough=last)
+        last = stepped
         factor = min(factor * factor, 2.0)
-    require(not grow, "target_epsilon", target_epsilon, "an epsilon that some noise can reach")
-    return here, here
+    require(not grows, "target_epsilon", target_epsilon, "an epsilon that some noise can reach")
+    return Bracket(too_little=last, enough=last)
 
 
-def _narrowed(excess: Callable[[float], float], low: Point, high: Point, tolerance: float) -> float:
-    """The upper end once the bracket is narrow: by the secant, a little to the side that moved less lately."""
-    beyond = 1
-    number = 0
-    while (width := math.log(high[0] / low[0])) > math.log1p(tolerance):
-        step = tolerance / width
-        linear = math.isfinite(low[1] - high[1]) and number % 3 != 2
-        share = low[1] / (low[1] - high[1]) + beyond * step / 4 if linear else 0.5
-        noise = low[0] * math.exp(width * min(max(share, step / 8), 1 - step / 8))
-        middle = (noise, excess(noise))
-        number += 1
-        low, high, beyond = (middle, high, 1) if middle[1] > 0 else (low, middle, -1)
-    return high[0]
+def _narrowed(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
+    """Returns the upper end of a bracket once it is as narrow as the tolerance, in the logarithm of the noise.
+
+    With shares of the width from the lower end, the line through both ends crosses the target at
+
+        share = excess of the lower end / (excess of the lower end - excess of the upper end).
+
+    Such steps alone would leave one end where it is. So each aims a quarter of the tolerance past the crossing, towards
+    the end that did not move last, every third one halves the bracket, and none comes within an eighth of the tolerance
+    of an end.
+    """
+    too_little = bracket.too_little
+    enough = bracket.enough
+    towards_enough = 1  # -1 where the upper end moved last
+    num_steps = 0
+    while (width := math.log(enough.noise / too_little.noise)) > math.log1p(tolerance):
+        share_of_tolerance = tolerance / width
+        fall = too_little.log_excess - enough.log_excess
+        if math.isfinite(fall) and num_steps % 3 != 2:
+            share = too_little.log_excess / fall + towards_enough * share_of_tolerance / 4
+        else:
+            share = 0.5
+        margin = share_of_tolerance / 8
+        share = min(max(share, margin), 1 - margin)
+        between = prices.priced(too_little.noise * math.exp(width * share))
+        num_steps += 1
+        if between.is_enough:
+            enough = between
+            towards_enough = -1
+        else:
+            too_little = between
+            towards_enough = 1
+    return enough.noise
