@@ -83,18 +83,18 @@ class AutoAccountant(AccountantBesideRenyi):
         """The least epsilon, and the accountant that found it."""
         require_probability("target_delta", target_delta)
         if target_delta not in self._found:
-            found = [
+            candidates = [
                 (accountant.get_epsilon(target_delta), accountant)
                 for accountant in self._accountants()
             ]
-            self._found[target_delta] = min(found, key=lambda pair: pair[0])
+            self._found[target_delta] = min(candidates, key=lambda pair: pair[0])
         return self._found[target_delta]
 
     def _accountants(self) -> list[Accountant]:
         """Returns those to ask: the two slow ones only where they are quick and know every event."""
         if self._asked is not None:
             return self._asked
-        asked = self._asked = [self._rdp]
+        accountants = self._asked = [self._rdp]
         kinds = {
             kind for event, count in self._composed for kind in select_then_tests(event, count)
         }
@@ -103,7 +103,7 @@ class AutoAccountant(AccountantBesideRenyi):
             and kind.num_teachers * kind.selection.epsilon / (2 * kind.bit.reach) <= _MOST_SCALES
             for kind in kinds
         ):
-            asked.append(JointLawAccountant().compose_all(self._composed))
+            accountants.append(JointLawAccountant().compose_all(self._composed))
         different = Counter[Event]()
         for event, count in self._composed:
             for leaf, times in events.leaves(events.by_accesses(event), count=count):
@@ -116,5 +116,5 @@ class AutoAccountant(AccountantBesideRenyi):
         if composable and (has_maximum or not self.any_order):
             exact = ExactAccountant(any_order=self.any_order).compose_all(self._composed)
             if exact.work() <= _MOST_WORK:
-                asked.append(exact)
-        return asked
+                accountants.append(exact)
+        return accountants

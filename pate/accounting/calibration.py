@@ -159,8 +159,8 @@ def _narrowed(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
         share = excess of the lower end / (excess of the lower end - excess of the upper end).
 
     Such steps alone would leave one end where it is. So each aims a quarter of the tolerance past the crossing, towards
-    the end that did not move last, every third one halves the bracket, and none comes within an eighth of the tolerance
-    of an end.
+    the end that did not move last. Every third one halves the bracket. None comes within an eighth of the tolerance of
+    an end.
     """
     too_little = bracket.too_little
     enough = bracket.enough

@@ -570,9 +570,9 @@ def event_to_json(event: Event) -> dict[str, Any]:
         value = value.item() if isinstance(value, np.generic) else value
         return str(value) if isinstance(value, float) and math.isinf(value) else value
 
-    own = [each for each in fields(cast(Any, event)) if getattr(event, each.name) != each.default]
+    own = [item for item in fields(cast(Any, event)) if getattr(event, item.name) != item.default]
     return {"kind": type(event).__name__} | {
-        each.name: plain(getattr(event, each.name)) for each in own
+        item.name: plain(getattr(event, item.name)) for item in own
     }
 
 

@@ -814,8 +814,8 @@ class ExactAccountant(LossAccountant):
                 continue
             if isinstance(leaf, events.GaussianEvent):
                 mu_squared = _up(mu_squared + _mu_squared(noise, times))
-            elif (made := dominating_pairs(leaf)) is not None:
-                steps.append((made, times))
+            elif (pairs := dominating_pairs(leaf)) is not None:
+                steps.append((pairs, times))
             if isinstance(leaf, events.WinnerEvent):
                 winners = _up(winners + _mu_squared(noise, leaf.num_moving * times))
         self._compose_renyi(event, count)
@@ -861,7 +861,7 @@ class ExactAccountant(LossAccountant):
         if winners := self._mu_squared_of_winners:  # by their counts, as Gaussians
             others = [step for step in self._steps if not isinstance(step[0], Winner)]
             bounds.append((others, _up(math.sqrt(_up(self._mu_squared + winners)))))
-        found = []
+        figures = []
         for steps, mu in bounds:
             # and with two neighbors exchanged where that makes a difference: a unit comes or goes
             exchanged = [
@@ -870,9 +870,11 @@ class ExactAccountant(LossAccountant):
             ]
             ways = (steps,) if exchanged == steps else (steps, exchanged)
             profiles = [self._profile(way, mu, smallest_delta) for way in ways if way]
-            each = [math.inf if profile is None else read(profile) for profile in profiles]
-            found.append(max(each) if each else alone(mu))
-        return min(found)
+            figures_of_ways = [
+                math.inf if profile is None else read(profile) for profile in profiles
+            ]
+            figures.append(max(figures_of_ways) if figures_of_ways else alone(mu))
+        return min(figures)
 
     def _profile(
         self, parts: list[tuple[DominatingPairs, int]], mu: float, smallest_delta: float

@@ -135,8 +135,8 @@ class PrivacyFilter(ABC):
     def for_cap(self, max_epsilon: float) -> Self:
         """The same rule for another cap; an order that was the default for this cap is chosen anew."""
         usual = getattr(self, "order", None) == best_order(self.max_epsilon, self.target_delta)
-        beside: dict[str, Any] = {"order": None} if usual else {}
-        return replace(self, max_epsilon=max_epsilon, **beside)
+        order_of_cap: dict[str, Any] = {"order": None} if usual else {}
+        return replace(self, max_epsilon=max_epsilon, **order_of_cap)
 
     def to_json(self) -> dict[str, Any]:
         """Its name and parameters, without cap and delta."""
@@ -206,9 +206,9 @@ class PrivacyFilter(ABC):
         """What an event adds; raises if it has no price in the filter's unit."""
         event = event if self.prices_hits else by_accesses(event)
         try:
-            found = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
+            pure_epsilons = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
             pure: Fraction | float = sum(
-                (Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0)
+                (Fraction(epsilon) * times for epsilon, times in pure_epsilons), start=Fraction(0)
             )
         except (InvalidValue, OverflowError):  # no pure DP; an infinite epsilon
             pure = math.inf
@@ -278,10 +278,10 @@ class RenyiFilter(PrivacyFilter):
 
     def epsilon(self, amount: float) -> float:
         """Returns the epsilon of a Renyi divergence at the filter's order and delta."""
-        found = rdp_to_epsilons(
+        epsilons = rdp_to_epsilons(
             self._orders, np.array([amount]), target_delta=self.conversion_delta
         )
-        return float(found[0]) if amount else 0.0
+        return float(epsilons[0]) if amount else 0.0
 
     @property
     def _orders(self) -> np.ndarray:
@@ -475,14 +475,14 @@ class GaussianFirst(RenyiFilter):
         """Returns the filter that the first event decides on."""
         gaussian = count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}
         kind = GaussianAndRenyi if gaussian else RenyiFilter
-        made = kind(
+        filter_of_kind = kind(
             self.max_epsilon,
             self.target_delta,
             self.max_failure_prob,
             self.order,
             plans_failures=self.plans_failures,
         )
-        return made.fixed_by(first)
+        return filter_of_kind.fixed_by(first)
 
 
 FILTERS = {

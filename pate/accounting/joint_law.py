@@ -441,9 +441,9 @@ class JointLawAccountant(AccountantBesideRenyi):
         """Adds an event `count` times; selections with their tests are kept apart for the joint law."""
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
-        found = select_then_tests(event, count)
+        counts = select_then_tests(event, count)
         self._joint.update(
-            {kind: times for kind, times in found.items() if kind.num_teachers <= MOST_TEACHERS}
+            {kind: times for kind, times in counts.items() if kind.num_teachers <= MOST_TEACHERS}
         )
         return self
 
@@ -453,10 +453,10 @@ class JointLawAccountant(AccountantBesideRenyi):
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the epsilon by the joint law, or by Renyi where that is less."""
-        known = self._rdp.get_epsilon(target_delta)
+        renyi_epsilon = self._rdp.get_epsilon(target_delta)
         left = self.remaining_delta(target_delta)
-        if not self._joint or not 0 < known < math.inf:
-            return known
+        if not self._joint or not 0 < renyi_epsilon < math.inf:
+            return renyi_epsilon
 
         @cache
         def value(place: int) -> float:
@@ -464,33 +464,33 @@ class JointLawAccountant(AccountantBesideRenyi):
             return float(rdp_to_epsilons(orders, self._curve(orders), target_delta=left)[0])
 
         middle = best = round(math.log(self._rdp.best_order(target_delta) - 1) / math.log(_STEP))
-        for stride in _STRIDES if value(middle) <= known * _WORTH_IT else ():
+        for stride in _STRIDES if value(middle) <= renyi_epsilon * _WORTH_IT else ():
             start = best
             for way in (-stride, stride):
                 place = start
                 while abs(place + way - middle) <= _FARTHEST and value(place) <= value(best):
                     place += way
                     best = min(best, place, key=value)
-        return min(known, value(best))
+        return min(renyi_epsilon, value(best))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The smallest delta whose epsilon is at most this, failure probabilities included; to a relative 0.01."""
-        known = self._rdp.get_delta(target_epsilon)
-        if not self._joint or not self.failure_prob < known < 1:
-            return known
-        found = known
+        renyi_delta = self._rdp.get_delta(target_epsilon)
+        if not self._joint or not self.failure_prob < renyi_delta < 1:
+            return renyi_delta
+        least_delta = renyi_delta
         low = max(_LEAST, 2 * math.ulp(self.failure_prob))
-        high = known - self.failure_prob
+        high = renyi_delta - self.failure_prob
         while high > low * _CLOSE:
             middle = math.sqrt(low * high)
             # above failures alone, as `low` is more than they are rounded by
             delta = self.failure_prob + middle
             if self.get_epsilon(delta) <= target_epsilon:
-                found = delta
+                least_delta = delta
                 high = middle
             else:
                 low = middle
-        return found
+        return least_delta
 
     def _curve(self, orders: Array) -> Array:
         total = self._rdp.curve(orders)
@@ -527,8 +527,8 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
 
 def select_then_tests(event: Event, count: int) -> Counter[SelectThenTestEvent]:
     """How often each of them is in an event that happens `count` times."""
-    found = Counter[SelectThenTestEvent]()
+    counts = Counter[SelectThenTestEvent]()
     for node, times in nodes(event, count=count):
         if isinstance(node, SelectThenTestEvent):
-            found[node] += times
-    return +found  # without those that never happen
+            counts[node] += times
+    return +counts  # without those that never happen

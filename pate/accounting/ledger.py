@@ -156,46 +156,53 @@ class Cap:
 
     def state(self) -> tuple[PrivacyFilter | None, Spent]:
         """The filter, None before the first charge, and what it has counted."""
-        made, spent, number = self._state
+        fixed_filter, spent, number = self._state
         if fresh := self._entries[number:]:
-            made = made or self.rule.fixed_by(fresh[0].event)
+            fixed_filter = fixed_filter or self.rule.fixed_by(fresh[0].event)
             for event, count in _in_rows((entry.event, 1) for entry in fresh):
-                spent = spent.plus(made.price(event), count)
+                spent = spent.plus(fixed_filter.price(event), count)
             # at once: an interrupt leaves the former state or this one
-            self._state = made, spent, number + len(fresh)
-        return made, spent
+            self._state = fixed_filter, spent, number + len(fresh)
+        return fixed_filter, spent
 
     def affords(self, event: Event, *, first: float) -> float:
         """How many times the event still fits."""
-        made, spent = self.state()
-        fits = (made or self.rule.fixed_by(event)).affords(spent, event)
+        fixed_filter, spent = self.state()
+        fits = (fixed_filter or self.rule.fixed_by(event)).affords(spent, event)
         return fits or int(first <= self.rule.max_epsilon)
 
     @property
     def failures_left(self) -> float | None:
         """The failure probability that later charges may have in all; None before the first charge."""
-        made, spent = self.state()
-        return None if made is None else max(0.0, made.failures_allowed - float(spent.failure_prob))
+        fixed_filter, spent = self.state()
+        if fixed_filter is None:
+            return None
+        return max(0.0, fixed_filter.failures_allowed - float(spent.failure_prob))
 
     def require_room(self, event: Event, *, first: float) -> None:
         """Raises `BudgetExceeded` where the event does not fit."""
-        found, spent = self.state()
-        made = found or self.rule.fixed_by(event)
-        if made.admits(spent, event) or first <= made.max_epsilon:
+        fixed_filter, spent = self.state()
+        deciding_filter = fixed_filter or self.rule.fixed_by(event)
+        if deciding_filter.admits(spent, event) or first <= deciding_filter.max_epsilon:
             return
-        price = made.price(event)
-        if not made.allows_failures(spent.plus(price)):
-            left = validation.rounded_down(
-                max(made.failures_allowed - float(spent.failure_prob), 0.0), 3
+        price = deciding_filter.price(event)
+        if not deciding_filter.allows_failures(spent.plus(price)):
+            failures_left = validation.rounded_down(
+                max(deciding_filter.failures_allowed - float(spent.failure_prob), 0.0), 3
             )
-            there = validation.rounded_up(float(price.failure_prob), 3)
-            rule = f"a release whose failures take at most {left} of target_delta={made.target_delta}, not {there}"
+            failures_of_release = validation.rounded_up(float(price.failure_prob), 3)
+            rule = (
+                f"a release whose failures take at most {failures_left} of "
+                f"target_delta={deciding_filter.target_delta}, not {failures_of_release}"
+            )
             remedy = "a smaller failure_prob fits, which calibrated(ledger=…) chooses"
             rule = f"{rule}; {remedy}"
-            raise BudgetExceeded("max_epsilon", made.max_epsilon, rule=rule, owner="ledger")
+            raise BudgetExceeded(
+                "max_epsilon", deciding_filter.max_epsilon, rule=rule, owner="ledger"
+            )
         rule = f"at least {self._enough(event, first)}, the total with this release"
-        rule = f"{rule}, by the {made.name} filter"
-        raise BudgetExceeded("max_epsilon", made.max_epsilon, rule=rule, owner="ledger")
+        rule = f"{rule}, by the {deciding_filter.name} filter"
+        raise BudgetExceeded("max_epsilon", deciding_filter.max_epsilon, rule=rule, owner="ledger")
 
     def _enough(self, event: Event, first: float) -> str:
         """A cap under which all charges and this one would be admitted, to six digits, each tried as it is named.
@@ -205,11 +212,11 @@ class Cap:
         counts = Counter(entry.event for entry in self._entries)
 
         def admits(cap: float) -> bool:
-            made = self.rule.for_cap(cap).fixed_by(next(iter(counts), event))
+            filter_for_cap = self.rule.for_cap(cap).fixed_by(next(iter(counts), event))
             spent = Spent()
-            for each, count in counts.items():
-                spent = spent.plus(made.price(each), count)
-            return made.admits(spent, event) or first <= cap
+            for charged_event, count in counts.items():
+                spent = spent.plus(filter_for_cap.price(charged_event), count)
+            return filter_for_cap.admits(spent, event) or first <= cap
 
         def cap(place: int) -> float:
             return float(f"{100_000 + place % 900_000}e{place // 900_000 - 17}")
@@ -273,56 +280,58 @@ class SharedLedger:
         )
         empty = accountant()
         counted = filter or (RenyiFilter if usual else default_filter(empty))
-        made = None if cap is None else counted(cap, self.target_delta)
-        asked = {
+        own_filter = None if cap is None else counted(cap, self.target_delta)
+        requested = {
             "ledger": _VERSION,
             "adjacency": str(self.adjacency),
             "target_delta": self.target_delta,
             "accountant": plain({"name": empty.name} | empty.parameters),
             "max_epsilon": cap,
-            "filter": None if made is None else plain(made.to_json()),
+            "filter": None if own_filter is None else plain(own_filter.to_json()),
         }
-        self.store = path if isinstance(path, Store) else Store(path, asked)
+        self.store = path if isinstance(path, Store) else Store(path, requested)
         self.path = self.store.path
-        found = self.store.settings
+        settings = self.store.settings
         # What decides, the tightest first: a cap may be as tight as the file's, or tighter beside it.
-        self.rules: list[PrivacyFilter] = [] if made is None else [made]
-        require(found.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
+        self.rules: list[PrivacyFilter] = [] if own_filter is None else [own_filter]
+        require(settings.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
         for name in ("adjacency", "target_delta", "accountant"):
-            rule = f"{_words(found.get(name))}, as ledger={self.path} counts"
-            require(found.get(name) == asked[name], name, _words(asked[name]), rule)
-        there = found.get("max_epsilon")
-        self.stored_cap: float | None = there  # fixed before the first release
-        if there is None or found.get("filter") is None:
+            rule = f"{_words(settings.get(name))}, as ledger={self.path} counts"
+            require(settings.get(name) == requested[name], name, _words(requested[name]), rule)
+        stored_cap = settings.get("max_epsilon")
+        self.stored_cap: float | None = stored_cap  # fixed before the first release
+        if stored_cap is None or settings.get("filter") is None:
             return
         require(
-            cap is None or cap <= there,
+            cap is None or cap <= stored_cap,
             "max_epsilon",
             cap,
-            f"at most {there}, the cap of ledger={self.path}",
+            f"at most {stored_cap}, the cap of ledger={self.path}",
             owner="ledger",
         )
         stored = filter_from_json(
-            found["filter"], max_epsilon=there, target_delta=self.target_delta
+            settings["filter"], max_epsilon=stored_cap, target_delta=self.target_delta
         )
-        if cap == there and made is not None and filter is not None:
-            decides = f"{_words(found['filter'])}, which decides in ledger={self.path}"
-            alike = replace(made, plans_failures=stored.plans_failures) == stored
-            require(alike, "filter", _words(asked["filter"]), decides)
-        if cap is not None and cap < there and filter is None:
+        if cap == stored_cap and own_filter is not None and filter is not None:
+            decides = f"{_words(settings['filter'])}, which decides in ledger={self.path}"
+            alike = replace(own_filter, plans_failures=stored.plans_failures) == stored
+            require(alike, "filter", _words(requested["filter"]), decides)
+        if cap is not None and cap < stored_cap and filter is None:
             self.rules = [stored.for_cap(cap)]
-        self.rules = [stored] if cap in (None, there) else [*self.rules, stored]
+        self.rules = [stored] if cap in (None, stored_cap) else [*self.rules, stored]
 
     @classmethod
     def stored(cls, path: str | os.PathLike[str]) -> SharedLedger:
         """The ledger of a file that exists, under its own settings; raises where its accountant is somebody's own."""
         store = Store(path, None)
-        found = store.settings  # as they were written: the chain of digests begins with them
-        require(found.get("ledger") == _VERSION, "ledger", store.path, "a ledger of this version")
+        settings = store.settings  # as they were written: the chain of digests begins with them
+        require(
+            settings.get("ledger") == _VERSION, "ledger", store.path, "a ledger of this version"
+        )
         return cls(
             store,
-            target_delta=found["target_delta"],
-            adjacency=found["adjacency"],
+            target_delta=settings["target_delta"],
+            adjacency=settings["adjacency"],
             accountant=_stored_accountant(store),
         )
 
@@ -536,10 +545,10 @@ class Ledger:
     @property
     def left(self) -> float | None:
         """What the cap leaves, in `filter.unit`; None without a cap, and before the first charge."""
-        made, spent = self._decided()
-        if made is None:
+        deciding_filter, spent = self._decided()
+        if deciding_filter is None:
             return None
-        return 0.0 if self._shares_noise() else made.left(spent)
+        return 0.0 if self._shares_noise() else deciding_filter.left(spent)
 
     def _decided(self) -> tuple[PrivacyFilter | None, Spent]:
         self._read()
@@ -1035,5 +1044,7 @@ def _entry(line: Line, path: Path | None) -> LedgerEntry:
 def _words(value: Any) -> str:
     if not isinstance(value, dict):
         return str(value)
-    inside = ", ".join(f"{key}={str(each)[:40]}" for key, each in value.items() if key != "name")
+    inside = ", ".join(
+        f"{key}={str(setting)[:40]}" for key, setting in value.items() if key != "name"
+    )
     return f"{value.get('name', 'none')}" + (f"({inside})" if inside else "")

@@ -149,13 +149,13 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
     stride = math.ceil(ends / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
     points = np.arange(-math.ceil(ends / stride), math.ceil(ends / stride) + 1) * stride
     epsilons = np.asarray(points * spacing, dtype=np.float64)
-    made = []
+    masses = []
     connect_dots = _load("pld_pmf").create_pmf_pessimistic_connect_dots
     for exact in both_ways(event, epsilons):
         profile = np.minimum(exact + _ROUNDING, 1.0)
-        kept = lower_hull(np.exp(epsilons), profile)
-        made.append(connect_dots(spacing, points[kept], profile[kept]).to_dense_pmf())
-    return _load("privacy_loss_distribution").PrivacyLossDistribution(*made)
+        on_hull = lower_hull(np.exp(epsilons), profile)
+        masses.append(connect_dots(spacing, points[on_hull], profile[on_hull]).to_dense_pmf())
+    return _load("privacy_loss_distribution").PrivacyLossDistribution(*masses)
 
 
 def _load(module: str) -> ModuleType:
@@ -206,8 +206,8 @@ class PldAccountant(LossAccountant):
         return self
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
-        known = _SMALLEST_EPSILON < bound < _LARGEST_EPSILON
-        return self._distribution().epsilon(target_delta) if known else math.inf
+        is_in_reach = _SMALLEST_EPSILON < bound < _LARGEST_EPSILON
+        return self._distribution().epsilon(target_delta) if is_in_reach else math.inf
 
     def _delta(self, target_epsilon: float, bound: float) -> float:
         return self._distribution().delta(target_epsilon)

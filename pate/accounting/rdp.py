@@ -170,12 +170,12 @@ class RdpAccountant(Accountant):
 
     def copy(self) -> Self:
         """Returns an accountant that has spent the same, and goes its own way."""
-        made = copy.copy(self)
-        made._spent = {
+        duplicate = copy.copy(self)
+        duplicate._spent = {
             kind: (parts.copy(), times.copy()) for kind, (parts, times) in self._spent.items()
         }
-        made._places = self._places.copy()
-        return made
+        duplicate._places = self._places.copy()
+        return duplicate
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the epsilon at the order that makes it the least."""
@@ -205,13 +205,13 @@ class RdpAccountant(Accountant):
         """The smallest value that a conversion gives at any order, and that order; 0 while nothing was spent."""
         if self._spent.keys() <= {events.NoOpEvent}:
             return 0.0, float(self.orders[-1])
-        found, place = self._least(convert, self.orders, self.rdp)
-        if not self._refine or not 0 < found[0] < math.inf:
-            return found
+        best, place = self._least(convert, self.orders, self.rdp)
+        if not self._refine or not 0 < best[0] < math.inf:
+            return best
         low = self.orders[max(place - 1, 0)]
         high = self.orders[min(place + 1, len(self.orders) - 1)]
         near = 1 + np.geomspace(low - 1, high - 1, 2 * _REFINEMENT + 1)
-        return min(found, self._least(convert, near, self.curve(near))[0], key=itemgetter(0))
+        return min(best, self._least(convert, near, self.curve(near))[0], key=itemgetter(0))
 
     @staticmethod
     def _least(
@@ -248,11 +248,11 @@ class AccountantBesideRenyi(Accountant):
 
     def copy(self) -> Self:
         """Returns an accountant that has spent the same, and goes its own way."""
-        made = copy.copy(self)
+        duplicate = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, (list, dict, Accountant)):
-                setattr(made, name, value.copy())
-        return made
+                setattr(duplicate, name, value.copy())
+        return duplicate
 
 
 class LossAccountant(AccountantBesideRenyi):

@@ -220,16 +220,16 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
             > overrun_prob
         )
 
-    found = 1 + largest_count(
+    num_accesses_needed = 1 + largest_count(
         overruns, maximum=_MOST_ACCESSES, guess=2 * require_count("target_hits", target_hits)
     )
     require(
-        found <= _MOST_ACCESSES,
+        num_accesses_needed <= _MOST_ACCESSES,
         "hit_prob",
         hit_prob,
         f"one that needs at most {_MOST_ACCESSES} accesses",
     )
-    return found
+    return num_accesses_needed
 
 
 def best_play_delta(
@@ -333,7 +333,7 @@ def best_session_price(
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple[float, int, float]:
     """The least epsilon over splits of delta, with how many accesses it composes and the probability of more."""
     ends = (_LARGEST_SHARE * target_delta, _SMALLEST_SHARE * target_delta)
-    found = []
+    priced_splits = []
     few, many = (
         min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=end)
         for end in ends
@@ -344,14 +344,18 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple
             num_accesses, target_hits=target_hits, hit_prob=target.hit_prob
         )
         left = target_delta - overrun
-        each = target.epsilon
+        access_epsilon = target.epsilon
         if num_accesses <= _MOST_COMPOSED:
-            epsilon = pure_dp_composition_epsilon(each, count=num_accesses, target_delta=left)
+            epsilon = pure_dp_composition_epsilon(
+                access_epsilon, count=num_accesses, target_delta=left
+            )
         else:  # optimal composition takes too long
-            by_renyi = RdpAccountant().compose(PureDpEvent(each), num_accesses).get_epsilon(left)
-            epsilon = min(num_accesses * each, by_renyi)
-        found.append((epsilon, num_accesses, overrun))
-    return min(found)
+            by_renyi = (
+                RdpAccountant().compose(PureDpEvent(access_epsilon), num_accesses).get_epsilon(left)
+            )
+            epsilon = min(num_accesses * access_epsilon, by_renyi)
+        priced_splits.append((epsilon, num_accesses, overrun))
+    return min(priced_splits)
 
 
 @lru_cache(maxsize=256)

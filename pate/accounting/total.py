@@ -73,11 +73,11 @@ def is_session(event: Event) -> bool:
 
 def in_any_order(accountant: AccountantMaker) -> AccountantMaker:
     """Returns a maker of accountants whose figures hold for every order: the same where it can be, or Renyi's."""
-    made = accountant()
-    if made.any_order:
+    empty = accountant()
+    if empty.any_order:
         return accountant
     return (
         partial(AutoAccountant, any_order=True)
-        if isinstance(made, AutoAccountant)
+        if isinstance(empty, AutoAccountant)
         else RdpAccountant
     )

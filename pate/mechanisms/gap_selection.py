@@ -166,14 +166,14 @@ class GapSelection(Parameters):
     @cached_property
     def offsets(self) -> Array:
         """The regularizer's value for each candidate, on a grid on which adding gaps is exact: `[n]`."""
-        given = self.regularizer
+        regularizer = self.regularizer
         n = len(self.candidates)
-        if given is None:
+        if regularizer is None:
             return np.zeros(n)
         values = (
-            [_finite(given(k)) for k in self.candidates.tolist()]
-            if callable(given)
-            else list(given)
+            [_finite(regularizer(k)) for k in self.candidates.tolist()]
+            if callable(regularizer)
+            else list(regularizer)
         )
         require(len(values) == n, "regularizer", f"({len(values)},)", f"{n} numbers")
         largest = max(map(abs, values), default=0.0)

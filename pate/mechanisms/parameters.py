@@ -63,8 +63,12 @@ class Parameters:
 
     def part(self, kind: type[P], **others: Any) -> P:
         """What has fields of the same names: with the values here, or others."""
-        known = {item.name for item in fields(self)}
+        own_names = {item.name for item in fields(self)}
         return kind(
-            **{item.name: getattr(self, item.name) for item in fields(kind) if item.name in known}
+            **{
+                item.name: getattr(self, item.name)
+                for item in fields(kind)
+                if item.name in own_names
+            }
             | others
         )

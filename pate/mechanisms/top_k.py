@@ -200,11 +200,11 @@ def renamed(
     distribution: Distribution, name: Callable[[tuple[int, ...]], Iterable[int]]
 ) -> Distribution:
     """The distribution of a function of the outcome."""
-    found: Distribution = {}
+    renamed_distribution: Distribution = {}
     for outcome, probability in distribution.items():
-        named = tuple(name(outcome))
-        found[named] = found.get(named, 0.0) + probability
-    return found
+        new_name = tuple(name(outcome))
+        renamed_distribution[new_name] = renamed_distribution.get(new_name, 0.0) + probability
+    return renamed_distribution
 
 
 def stable_sort(values: Counts) -> tuple[Counts, Counts]:
