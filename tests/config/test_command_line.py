@@ -28,6 +28,7 @@ from pate.settings import TrainSettings
 from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
 from tests.e2e.commands import succeeded
+from tests.refusals import Refusal, refused
 
 WAY = {
     "features": "patches",
@@ -204,21 +205,21 @@ def test_noise_is_solved_for_unless_it_is_said_to_be_given(composed: Composed) -
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("words", "refusal"),
     [
-        ("noise=loud", r"noise=loud: expected one of solved, given"),
-        ("target_epsilon=null", r"target_epsilon=None: expected an epsilon > 0, or noise=given "),
-        ("max_epsilon=2", r"max_epsilon=2\.0: expected noise=given beside it, and"),
+        ("noise=loud", refused("noise", "loud")),
+        ("target_epsilon=null", refused("target_epsilon", None, "epsilon >")),
+        ("max_epsilon=2", refused("max_epsilon", 2.0, "noise=given beside")),
         (
             "experiment=quick max_epsilon=2",
-            r"max_epsilon=2\.0: expected noise=given beside it, and",
+            refused("max_epsilon", 2.0, "noise=given beside"),
         ),
     ],
 )
 def test_settings_of_noise_that_contradict_each_other_are_refused(
-    composed: Composed, words: str, line: str
+    composed: Composed, words: str, refusal: Refusal
 ) -> None:
-    with pytest.raises(InvalidValue, match=f"^{line}"):
+    with refusal:
         settings_from(composed(*words.split()), TrainSettings)
 
 

@@ -58,7 +58,7 @@ from pate.run.stages.queries import AskedData
 from pate.student import Student
 from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, Refusal, refused
 
 CODE = "open(r'{mark}', 'w').close()"
 
@@ -151,10 +151,10 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_is_no_accountant_is_refused_in_one_line(name: str, folder: Path) -> None:
     node = filled(ATTACKS[name], folder)
-    with pytest.raises(InvalidValue, match=r": expected ") as refused:
+    with pytest.raises(InvalidValue, match=r": expected ") as caught:
         build(OmegaConf.create(node), "accountant")
-    assert "\n" not in str(refused.value)
-    assert len(str(refused.value)) < 600
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
     assert not (folder / "ran").exists()
 
 
@@ -176,7 +176,7 @@ def test_a_text_that_hydra_would_read_as_a_node_stays_a_text(tmp_path: Path) -> 
     assert mark.exists()
     mark.unlink()
     node = OmegaConf.create(node_of(ACCOUNTANT, orders=f"\\{text}"))
-    with pytest.raises(InvalidValue, match=r"^(accountant|orders)"):
+    with refused("accountant"):
         build(node, "accountant")
     assert not mark.exists()
 
@@ -193,9 +193,7 @@ def test_a_module_is_loaded_where_it_is_allowed(
         node_of(target),
         node_of("pate.student.LinearStudent", rank=[{"x": node_of(target)}]),
     ):
-        with pytest.raises(
-            InvalidValue, match=r"expected a name that begins with pate\. or sklearn\. or lone\."
-        ):
+        with refused("_target_", ANY, "name that begins with pate. or sklearn. or"):
             build(OmegaConf.create(node), "student", allowed_targets=["lone.", "lonely_t"])
     assert not (tmp_path / "ran").exists()
 
@@ -206,7 +204,7 @@ def test_what_is_no_module_cannot_be_allowed_and_an_allowed_one_lends_no_class_o
         with refused("allowed_targets", ANY, "names of modules"):
             build(OmegaConf.create(node_of(ACCOUNTANT)), "accountant", allowed_targets=[allowed])
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
-        with pytest.raises(InvalidValue, match=r"expected a class that can be imported"):
+        with refused("_target_", ANY, "class that"):
             build(
                 OmegaConf.create(node_of(f"{__name__}.{name}")),
                 "data",
@@ -390,45 +388,48 @@ def test_estimators_within_estimators_are_built() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "line"),
+    ("node", "refusal"),
     [
         (
             PIPELINE | {"memory": "/tmp/cache"},
-            r"estimator\.memory=/tmp/cache: expected null: a cache",
+            refused("estimator.memory", ANY, "null: a cache"),
         ),
         (
             SEARCH | {"param_grid": {"memory": ["x"]}},
-            r"estimator\.param_grid\.memory=\['x'\]: expected null",
+            refused("estimator.param_grid.memory", "['x']"),
         ),
         (
             SEARCH | {"param_grid": [{"a__memory": ["x"]}]},
-            r"estimator\.param_grid\.0\.a__memory=.*: expected null",
+            refused("estimator.param_grid.0.a__memory", "['x']"),
         ),
         (
             LOGISTIC | {"CC": 3},
-            r"estimator\.CC: expected a key of LogisticRegression: one of .* \(did you mean C\?\)",
+            refused("estimator.CC", rule="did you mean C"),
         ),
         (
             node_of("sklearn.model_selection.GridSearchCV"),
-            r"estimator\.estimator: expected a value, GridSearchCV",
+            refused("estimator.estimator", rule="value, GridSearchCV"),
         ),
         (
             node_of("sklearn.preprocessing.FunctionTransformer", func=node_of("sklearn.clone")),
-            r"n\.clone: expected a c",
+            refused("_target_", "sklearn.clone"),
         ),
         (
             node_of("sklearn.svm.SVC", kernel=node_of("sklearn.metrics.pairwise.rbf_kernel")),
-            r"rbf_kernel: expected a c",
+            refused("_target_", "sklearn.metrics.pairwise.rbf_kernel"),
         ),
-        (PIPELINE | {"steps": [["fit", node_of(ACCOUNTANT)]]}, "expected a subclass of skl"),
+        (
+            PIPELINE | {"steps": [["fit", node_of(ACCOUNTANT)]]},
+            refused("_target_", "pate.accounting.RdpAccountant"),
+        ),
         (
             node_of("sklearn.linear_model.LogisticRegresion"),
-            "expected a class that can be imported",
+            refused("_target_", "sklearn.linear_model.LogisticRegresion"),
         ),
     ],
 )
-def test_what_an_estimator_may_not_be_given(node: Any, line: str) -> None:
-    with pytest.raises(InvalidValue, match=line):
+def test_what_an_estimator_may_not_be_given(node: Any, refusal: Refusal) -> None:
+    with refusal:
         build(OmegaConf.create(node), "estimator")
 
 
@@ -486,27 +487,27 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: No
 def test_what_an_entry_point_names_is_judged_as_any_target(parts_of_theirs: None) -> None:
     opened = composed_by_a_command("aggregator=opened").aggregator
     beside = node_of("their_parts.majority.Beside")
-    for node, group, rule in (
+    for node, group, refusal in (
         (
             opened,
             "aggregator",
-            r"their_parts\.Opened: expected a subclass of pate\.aggregators\.Aggregator",
+            refused("_target_", "their_parts.Opened"),
         ),
         (
             beside,
             "aggregator",
-            r"their_parts\.majority\.Beside: expected a name that begins with pate\.",
+            refused("_target_", "their_parts.majority.Beside"),
         ),
         (
             node_of("their_parts.TheirVotes"),
             "student",
-            r"\.TheirVotes: expected a subclass of pate\.student",
+            refused("_target_", "their_parts.TheirVotes"),
         ),
         (
             node_of("pate.aggregators.Aggregator"),
             "aggregator",
-            "expected a class with draw and event$",
+            refused("_target_", "pate.aggregators.Aggregator"),
         ),
     ):
-        with pytest.raises(InvalidValue, match=f"^_target_=.*{rule}"):
+        with refusal:
             build(OmegaConf.create(node), group)

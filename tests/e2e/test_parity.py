@@ -39,7 +39,6 @@ from pate.teachers import (
     SklearnTeacher,
     Voter,
 )
-from pate.validation import InvalidValue
 from pate.votes.source import CenterableVotes
 from tests.e2e.small_run import (
     NUM_QUERIES,
@@ -59,6 +58,7 @@ from tests.e2e.stages_of_run import (
     seeded_plan,
     student,
 )
+from tests.refusals import refused
 
 # of the plan, again for the classifier
 EPSILON = 50.0
@@ -266,6 +266,6 @@ def test_a_comparison_refuses_inputs_that_are_not_for_the_student(tmp_path: Path
     plan = seeded_plan(
         StableTopK(selection_scale=2.0, test_std=1.0), student=CNNStudent(device="cpu")
     )
-    with pytest.raises(InvalidValue, match=r"inputs\.shape="):
+    with refused("inputs.shape", (1, 8)):
         compared(plan, tmp_path)
     assert not (tmp_path / "ensembles").exists()

@@ -38,7 +38,7 @@ from pate.student import LinearStudent, StudentModel
 from pate.teachers import Shard
 from pate.validation import InvalidValue
 from pate.votes import histogram
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, Refusal, refused
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((30, 4)).astype(np.float32)
@@ -126,22 +126,22 @@ def test_votes_of_teachers(votes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "refusal"),
     [
-        ({"name": 3}, "^name=int: expected text$"),
-        ({"name": "a\nb"}, r"^name='a\\nb': expected printable text"),
-        ({"real": "yes"}, "^real=str: expected True, or False"),
-        ({"kind": ["features"]}, r"^kind=\['features'\]: expected one of features, images"),
-        ({"label_names": (1, 2, 3)}, r"^label_names\[0\]=int: expected text$"),
+        ({"name": 3}, refused("name", "int")),
+        ({"name": "a\nb"}, refused("name", "'a\\nb'")),
+        ({"real": "yes"}, refused("real", "str")),
+        ({"kind": ["features"]}, refused("kind", "['features']")),
+        ({"label_names": (1, 2, 3)}, refused("label_names[0]", "int")),
         (
             {"label_names": ("a", "", "c")},
-            r"^label_names\[1\]='': expected printable text, not empty$",
+            refused("label_names[1]", "''"),
         ),
-        ({"label_names": "abc"}, "^label_names=str: expected a tuple of names$"),
-        ({"private": None}, r"^private=NoneType: expected a pate\.data\.Split$"),
+        ({"label_names": "abc"}, refused("label_names", "str")),
+        ({"private": None}, refused("private", "NoneType")),
     ],
 )
-def test_data_sets(change: dict[str, Any], message: str) -> None:
+def test_data_sets(change: dict[str, Any], refusal: Refusal) -> None:
     whole = Split(ROWS, LABELS, IDS, IDS)
     parts = {
         "private": whole.take(slice(10)),
@@ -154,7 +154,7 @@ def test_data_sets(change: dict[str, Any], message: str) -> None:
         "kind": "features",
         "label_names": ("a", "b", "c"),
     }
-    with pytest.raises(InvalidValue, match=message):
+    with refusal:
         Dataset(**(fields | parts | change))
 
 

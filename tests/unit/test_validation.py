@@ -25,10 +25,11 @@ from pate.validation import (
     require_probability,
     require_rising,
 )
+from tests.refusals import ANY, Refusal, refused
 
 
 def test_a_numeral_that_is_text_is_shown_as_text() -> None:
-    with pytest.raises(InvalidValue, match=r"^x='40': expected a number > 0$"):
+    with refused("x", "40"):
         require(False, "x", "40", "a number > 0")
 
 
@@ -118,9 +119,9 @@ REFUSAL = InvalidValue(
 )
 def test_each_front_end_shows_the_fields_as_its_own_settings(spelling: Spelling, line: str) -> None:
     assert spelling.line(REFUSAL) == line
-    refused = copy.copy(REFUSAL)
+    error = copy.copy(REFUSAL)
     with pytest.raises(InvalidValue) as caught, shown_as(spelling):
-        raise refused
+        raise error
     assert str(caught.value) == line
     assert str(pickle.loads(pickle.dumps(caught.value))) == line
     assert caught.value.name == "num_teachers"
@@ -148,10 +149,10 @@ def test_a_message_does_nothing_to_a_terminal() -> None:
         str(InvalidValue("label", STRANGE, rule="\r\nanother\t"))
         == f"label={SHOWN}: expected   another "
     )
-    with pytest.raises(InvalidValue) as refused:
+    with pytest.raises(InvalidValue) as caught:
         require(False, "label", STRANGE, "another")
-    assert str(refused.value) == f"label={SHOWN}: expected another"
-    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+    assert str(caught.value) == f"label={SHOWN}: expected another"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert printable("naïve 東京 ≤ … 😀") == "naïve 東京 ≤ … 😀"
 
 
@@ -184,35 +185,33 @@ def test_what_is_a_number_and_what_is_none(check: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("votes", "message"),
+    ("votes", "refusal"),
     [
-        ([[0, 6]], r"votes\[0, 1\]: expected counts in 0\.\.5"),
-        ([[-1, 6]], r"votes\[0, 0\]: expected counts in 0\.\.5"),
-        (np.array([[2**63]], dtype=np.uint64), r"votes\[0, 0\]: expected counts in 0\.\.5"),
-        ([[0.0, 1.0]], r"votes\.dtype=float64: expected integer vote counts$"),
-        ([[math.nan, 1.0]], r"votes\.dtype=float64: expected integer vote counts$"),
-        ([["a", "b"]], r"votes\.dtype=<U1: expected integer vote counts$"),
-        ([[2**70, 1]], r"votes\.dtype=object: expected integer vote counts"),
-        ([], r"votes\.shape=\(0,\): expected at least one query and one label"),
-        (7, r"votes\.shape=\(\): expected \[num_labels\] or \[num_queries, num_labels\]"),
+        ([[0, 6]], refused("votes[0, 1]", rule="counts in")),
+        ([[-1, 6]], refused("votes[0, 0]", rule="counts in 0..5")),
+        (np.array([[2**63]], dtype=np.uint64), refused("votes[0, 0]", rule="counts in 0..5")),
+        ([[0.0, 1.0]], refused("votes.dtype", "float64")),
+        ([[math.nan, 1.0]], refused("votes.dtype", "float64")),
+        ([["a", "b"]], refused("votes.dtype", "<U1")),
+        ([[2**70, 1]], refused("votes.dtype", ANY, "integer vote")),
+        ([], refused("votes.shape", (0,), "query and one")),
+        (7, refused("votes.shape", (), "[num_labels] or [num_queries, num_labels]")),
         (
             [[[1]]],
-            r"votes\.shape=\(1, 1, 1\): expected .*\[num_queries, num_labels\], counts: .* are summed",
+            refused("votes.shape", (1, 1, 1)),
         ),
-        ([[1, 2], [3]], r"votes: expected rows of equal length"),
+        ([[1, 2], [3]], refused("votes", rule="rows of equal")),
     ],
 )
-def test_what_is_no_histogram(votes: Any, message: str) -> None:
-    with pytest.raises(InvalidValue, match=message) as caught:
+def test_what_is_no_histogram(votes: Any, refusal: Refusal) -> None:
+    with refusal as caught:
         require_histogram("votes", votes, num_teachers=5)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("rng", [0, None, "seed", np.random.RandomState(0), np.random.PCG64(0)])
 def test_what_is_no_generator(rng: Any) -> None:
-    with pytest.raises(
-        InvalidValue, match=r"^rng=.*: expected a numpy\.random\.Generator, not a seed$"
-    ):
+    with refused("rng", ANY, "numpy.random.Generator, not"):
         require_generator(rng)
 
 
@@ -222,33 +221,31 @@ def test_choices_name_the_nearest() -> None:
     match = r"^aggregator=stable_topk: expected one of stable_top_k, gaussian_votes \(did you mean stable_top_k\?\)$"
     with pytest.raises(InvalidValue, match=match):
         require_choice("aggregator", "stable_topk", choices)
-    with pytest.raises(InvalidValue, match=r"expected one of stable_top_k, gaussian_votes$"):
+    with refused("aggregator", "xyz"):
         require_choice("aggregator", "xyz", choices)
 
 
 def test_the_first_value_that_breaks_a_rule_is_named() -> None:
     values = np.array([[1.0, -2.0], [math.nan, -3.0]])
-    with pytest.raises(InvalidValue, match=r"^rates=-2\.0: expected numbers >= 0$"):
+    with refused("rates", -2.0):
         require_each("rates", values, values >= 0, "numbers >= 0")
     require_each("rates", values, np.ones((2, 2), dtype=bool), "numbers >= 0")
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "refusal"),
     [
-        ([0.0, 2.0, 1.0, 0.5], r"2\.0, 1\.0"),
-        ((math.inf, 3.0), r"inf, 3\.0"),
-        ([0.0, math.nan], r"0\.0, nan"),
-        ([math.nan, 0.0], r"nan, 0\.0"),
-        ([math.nan], r"nan, nan"),
+        ([0.0, 2.0, 1.0, 0.5], refused("logits", "2.0, 1.0")),
+        ((math.inf, 3.0), refused("logits", "inf, 3.0")),
+        ([0.0, math.nan], refused("logits", "0.0, nan")),
+        ([math.nan, 0.0], refused("logits", "nan, 0.0")),
+        ([math.nan], refused("logits", "nan, nan")),
     ],
 )
-def test_numbers_that_fall_are_named(values: Any, found: str) -> None:
+def test_numbers_that_fall_are_named(values: Any, refusal: Refusal) -> None:
     for rising in ([], [3.0], (-math.inf, -math.inf, 0.0, 0.0, math.inf)):
         require_rising("logits", rising)
-    with pytest.raises(
-        InvalidValue, match=rf"^logits={found}: expected numbers that never decrease$"
-    ):
+    with refusal:
         require_rising("logits", values)
 
 

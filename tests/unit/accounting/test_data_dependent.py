@@ -332,9 +332,9 @@ def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
 def test_what_makes_no_cost_and_what_cannot_be_released_is_refused(
     name: str, make: Callable[[], object]
 ) -> None:
-    with pytest.raises(InvalidValue, match=": expected ") as refused:
+    with pytest.raises(InvalidValue, match=": expected ") as caught:
         make()
-    assert refused.value.name == name
+    assert caught.value.name == name
 
 
 @pytest.mark.parametrize("sanitizer", [GAP, GNMAX, replace(GAP, noise_multiplier=3.7)])

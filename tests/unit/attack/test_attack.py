@@ -14,7 +14,7 @@ from pate.attack.attack import AttackResult
 from pate.cli.attack import attack
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.data import Dataset, Split
-from pate.validation import InvalidValue
+from tests.refusals import Refusal, refused
 
 ROWS = CenteredVotes(noise_multiplier=1.0)
 
@@ -131,23 +131,23 @@ def test_stable_top_k_is_heard_through_queries_at_its_thresholds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "line"),
+    ("settings", "refusal"),
     [
-        ({"sabotage": "luck"}, "sabotage=luck"),
+        ({"sabotage": "luck"}, refused("sabotage", "luck")),
         (
             {"sabotage": "seed", "aggregator": GaussianVotes(noise_std=9.0)},
-            "sabotage=seed: expected noise, clip or ch",
+            refused("sabotage", "seed"),
         ),
         (
             {"aggregator": CenteredVotes(noise_multiplier=1.0, adjacency="add_remove")},
-            "adjacency=add_remove",
+            refused("adjacency", "add_remove"),
         ),
-        ({"num_canaries": 1001}, "num_canaries=1001: expected at most 1000"),
-        ({"groups": 300}, "num_teachers=300: expected at least 400"),
+        ({"num_canaries": 1001}, refused("num_canaries", 1001)),
+        ({"groups": 300}, refused("num_teachers", 300)),
     ],
 )
-def test_attacks_that_cannot_be_made(settings: dict[str, Any], line: str) -> None:
-    with pytest.raises(InvalidValue, match=line):
+def test_attacks_that_cannot_be_made(settings: dict[str, Any], refusal: Refusal) -> None:
+    with refusal:
         attacked(**settings)
 
 

@@ -152,33 +152,33 @@ def test_records_unlike_the_public_ones_are_said_however_few_there_are(
 
 def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
     bundle = pate.load(folder)
-    for given, line in (
-        ({"age": [1]}, r"^data: expected also the column sex$"),
+    for given, refusal in (
+        ({"age": [1]}, refused("data", rule="also the column sex")),
         (
             {"agee": [1], "sex": ["F"]},
-            r"^data: expected also the column age \(did you mean agee\?\)$",
+            refused("data", rule="did you mean agee"),
         ),
         (
             {"age": ["old"], "sex": ["F"]},
-            r"^data\.age: expected numbers as in the public file, 1 of 1 rows hold .*",
+            refused("data.age", rule="public file"),
         ),
         (
             {"age": [1, 2], "sex": ["F"]},
-            r"^data: expected columns of numbers, words or dates, of equal length$",
+            refused("data", rule="columns of"),
         ),
         (
             np.zeros((3, 5)),
-            r"^data\.shape=\(3, 5\): expected \[n, 6\], or a DataFrame with the columns of the public",
+            refused("data.shape", (3, 5)),
         ),
-        (np.full((3, 6), np.nan), r"^inputs\[0, 0\]: expected finite numbers"),
+        (np.full((3, 6), np.nan), refused("inputs[0, 0]", rule="finite numbers")),
         (
             np.array([[1, "F"]], object),
-            r"^data\.dtype=object: expected a DataFrame with the columns of the public",
+            refused("data.dtype", ANY, "DataFrame with"),
         ),
-        ("nowhere.csv", r"^data=nowhere\.csv: expected a file that is there and ends in "),
-        ([{"age": 1}], r"^data=list: expected a DataFrame, or the name of a file$"),
+        ("nowhere.csv", refused("data", ANY, "there and")),
+        ([{"age": 1}], refused("data", "list")),
     ):
-        with pytest.raises(InvalidValue, match=line):
+        with refusal:
             bundle.predict(given)
 
 
@@ -251,11 +251,9 @@ def test_the_hub_gets_files_of_the_manifest_alone(folder: Path, hub: MagicMock) 
     published = ("manifest.json", SCHEMA, "student/student.json", "student/student.safetensors")
     assert sent == {name: (folder / name).read_bytes() for name in published}
     (folder / SCHEMA).write_text("{}")
-    with pytest.raises(
-        InvalidValue, match=r"schema\.json: expected the file as it was published \(it is another\)"
-    ):
+    with refused("file", ANY, "was published (it"):
         model.push_to_hub("me/people")
-    with pytest.raises(InvalidValue, match=r"^folder=None: expected a bundle that pate\.load read"):
+    with refused("folder", None):
         Bundle(model.form, model.model).push_to_hub("me/people")
 
 

@@ -355,13 +355,12 @@ def test_a_column_that_is_no_attribute_a_csv_that_is_none_and_identities_that_ar
 ) -> None:
     """These are needed only where people are the groups."""
     assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
-    rule = r"^data\.root=\S+: expected identity_CelebA\.txt or \S+ in it, or data\.partition_by_identity=false$"
-    with pytest.raises(InvalidValue, match=rule):
+    with refused("data.root", ANY, "data.partition_by_identity=false"):
         CelebA(root=csv_copy, partition_by_identity=True).load()
     path = csv_copy / "list_attr_celeba.csv"
     head, *rows = path.read_text().splitlines()
     path.write_text("\n".join([f"{head},photographer", *(f"{row},Ann" for row in rows)]))
-    with pytest.raises(InvalidValue, match=r"row 000001\.jpg, photographer=Ann: expected 1 or -1"):
+    with refused("list_attr_celeba.csv row 000001.jpg, photographer", "Ann"):
         read_attributes(csv_copy)
     path.write_text("image_id," + "x" * 200_000 + "\n000001.jpg,1\n")
     with pytest.raises(
@@ -444,20 +443,14 @@ def test_what_is_not_there_is_named(text_copy: Path, tmp_path: Path) -> None:
             match=rf"{LISTED} line 1='?0?'?: expected the number of images, names in line 2",
         ):
             read_attributes(tmp_path)
-    with pytest.raises(
-        InvalidValue, match=r"^data\.root=/nonexistent: expected the folder of your own copy of "
-    ):
+    with refused("data.root", ANY, "folder of your"):
         CelebA(root="/nonexistent").load()
     for number in (7, 8):
         (text_copy / "img_align_celeba" / f"00000{number}.jpg").unlink()
-    with pytest.raises(
-        InvalidValue, match=r"the photographs of the test split unpacked in .*, found none of 2$"
-    ):
+    with refused("data.root", ANY, "photographs of the test"):
         CelebA(root=text_copy).load()
     (text_copy / PARTS).unlink()
-    with pytest.raises(
-        InvalidValue, match=r"^data\.root=\S+: expected list_eval_partition\.txt or \S+\.csv in it"
-    ):
+    with refused("data.root", ANY, "list_eval_partition.txt or"):
         CelebA(root=text_copy).load()
 
 
@@ -506,7 +499,5 @@ def test_a_link_is_no_other_photograph(text_copy: Path, link: Callable[[Path, Pa
     images = text_copy / "img_align_celeba"
     (images / file_name(4)).unlink()
     link(images / file_name(0), images / file_name(4))
-    with pytest.raises(
-        InvalidValue, match=r"000005\.jpg: expected one row for each photograph, two names"
-    ):
+    with refused("img_align_celeba/000005.jpg", rule="row for each"):
         CelebA(root=text_copy, image_size=4).load()

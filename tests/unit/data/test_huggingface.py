@@ -11,7 +11,7 @@ import pytest
 from pate.accounting import PrivacyUnit
 from pate.data import HuggingFace, ImageForm, TableSchema
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import Refusal, refused
 
 datasets = pytest.importorskip("datasets")
 pytest.importorskip("pyarrow")
@@ -123,35 +123,35 @@ def test_pictures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "line"),
+    ("settings", "refusal"),
     [
         (
             {"inputs": ["agee"]},
-            r"^data\.inputs=agee: expected a column of the split unlabeled \(did you mean age\?\)$",
+            refused("data.inputs", "agee", "did you mean age"),
         ),
-        ({"labels": ["fluu"]}, r"^data\.labels=fluu: expected a column of the split"),
-        ({"inputs": []}, r"^data\.inputs=\[\]: expected columns: \[NAME,NAME\]$"),
+        ({"labels": ["fluu"]}, refused("data.labels", "fluu")),
+        ({"inputs": []}, refused("data.inputs", "[]")),
         (
             {"group": "sex"},
-            r"^data\.group=sex: expected each sex in one split, \d are in private and public$",
+            refused("data.group", "sex"),
         ),
         (
             {"test": "tset"},
-            r"^data\.test=tset: expected one of the splits train, .* \(did you mean test\?\)$",
+            refused("data.test", "tset", "did you mean test"),
         ),
-        ({"test": "train"}, r"^data\.public=unlabeled: expected three different splits$"),
+        ({"test": "train"}, refused("data.public", "unlabeled")),
         (
             {"labels": ["age"]},
-            r"^data\.private\.age: expected 0 or 1 in a label's column, 12 of 12 rows",
+            refused("data.private.age", rule="0 or 1 in"),
         ),
         (
             {"path": "nowhere"},
-            r"^data\.path=nowhere: expected a folder that DatasetDict\.save_to_disk wrote, or a",
+            refused("data.path", "nowhere"),
         ),
     ],
 )
 def test_what_is_wrong_is_one_line(
-    settings: dict[str, Any], line: str, tmp_path: Path, monkeypatch: Any
+    settings: dict[str, Any], refusal: Refusal, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(
         datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no"))
@@ -161,7 +161,7 @@ def test_what_is_wrong_is_one_line(
         "inputs": ["age", "sex"],
         "labels": ["flu"],
     }
-    with pytest.raises(InvalidValue, match=line):
+    with refusal:
         HuggingFace(**{"private": "train", "public": "unlabeled"} | given | settings).load()
 
 

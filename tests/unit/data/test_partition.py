@@ -7,7 +7,7 @@ import pytest
 
 from pate.data import Partition, Split
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import Refusal, refused
 
 
 def split(groups: list[int], records: list[int] | None = None) -> Split:
@@ -68,14 +68,14 @@ def test_indices_and_sizes_by_hand() -> None:
 
 
 def test_impossible_assignments_are_refused() -> None:
-    for teachers, message in (
-        (np.array([0, 3]), r"^teacher_of=3: expected teachers in 0..1$"),
-        (np.array([-1, 0]), r"^teacher_of=-1: expected teachers in 0..1$"),
-        (np.array([0.0, 1.0]), r"^teacher_of\.dtype=float64: expected int64$"),
-        (np.zeros((2, 2), np.int64), r"^teacher_of\.shape=\(2, 2\): expected \[num_private\]$"),
-        (np.zeros(0, np.int64), r"^teacher_of\.shape=\(0,\): expected \[num_private\]$"),
+    for teachers, refusal in (
+        (np.array([0, 3]), refused("teacher_of", 3)),
+        (np.array([-1, 0]), refused("teacher_of", -1)),
+        (np.array([0.0, 1.0]), refused("teacher_of.dtype", "float64")),
+        (np.zeros((2, 2), np.int64), refused("teacher_of.shape", (2, 2))),
+        (np.zeros(0, np.int64), refused("teacher_of.shape", (0,))),
     ):
-        with pytest.raises(InvalidValue, match=message):
+        with refusal:
             Partition(teachers, 2)  # type: ignore[arg-type]
 
 
@@ -118,36 +118,36 @@ def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None
 
 
 @pytest.mark.parametrize(
-    ("tamper", "message"),
+    ("tamper", "refusal"),
     [
         (
             set_item("teachers", 0, 2),
-            r"^manifest\.sha256=another: expected the digest of its content$",
+            refused("manifest.sha256", "another"),
         ),
-        (lambda content: content.update(num_teachers=4), r"^manifest\.sha256="),
-        (set_item("record_ids", 0, 101), r"^manifest\.sha256="),
+        (lambda content: content.update(num_teachers=4), refused("manifest.sha256", "another")),
+        (set_item("record_ids", 0, 101), refused("manifest.sha256", "another")),
         (
             set_item("teachers", 0, 0.5),
-            r"^manifest=TypeError: expected the JSON that to_json writes$",
+            refused("manifest", "TypeError"),
         ),
         (
             set_item("teachers", 0, 2**70),
-            r"^manifest=OverflowError: expected the JSON that to_json writes$",
+            refused("manifest", "OverflowError"),
         ),
         (
             lambda content: content.pop("group_ids"),
-            r"^manifest=KeyError: expected the JSON that to_json writes$",
+            refused("manifest", "KeyError"),
         ),
-        (lambda content: content["teachers"].pop(), r"^manifest\.sha256="),
+        (lambda content: content["teachers"].pop(), refused("manifest.sha256", "another")),
     ],
 )
 def test_a_tampered_manifest_is_refused(
-    tamper: Callable[[dict[str, Any]], None], message: str
+    tamper: Callable[[dict[str, Any]], None], refusal: Refusal
 ) -> None:
     pool = split([5, 5, 6, 7])
     content = json.loads(partition([0, 0, 1, 2], 3).to_json(pool))
     tamper(content)
-    with pytest.raises(InvalidValue, match=message):
+    with refusal:
         Partition.from_json(json.dumps(content), pool)
 
 

@@ -233,7 +233,7 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
     question(MOMENTS).require_of(opening)
     with refused("question.pool_center", "others"):
         question(MOMENTS, pool_center=np.full(5, 1e4)).require_of(opening)
-    with pytest.raises(InvalidValue, match=r"question\.pool_center=others"):
+    with refused("question.pool_center", "others"):
         question(MOMENTS).require_of(request())
     with refused("question.num_labels", 4):
         question(LENGTHS).require_of(request(label_names=("a", "b", "c")))
@@ -365,7 +365,5 @@ def test_names_that_no_disk_can_tell_apart_are_refused(names: tuple[str, ...]) -
     ("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)]
 )
 def test_a_clip_by_which_all_holders_say_the_same_is_no_question(kind: str, clip: float) -> None:
-    with pytest.raises(
-        InvalidValue, match=r"^question.clip=\S+: expected 1e-12 to 1000 times as long"
-    ):
+    with refused("question.clip", ANY, "1e-12 to 1000"):
         question(kind, clip=np.array(clip))

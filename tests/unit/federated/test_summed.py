@@ -17,7 +17,7 @@ from pate.run.random_streams import RandomStreams
 from pate.run.stages.release import ReleasePlan
 from pate.validation import InvalidValue
 from tests.e2e.small_run import SilentMonitor
-from tests.refusals import refused
+from tests.refusals import ANY, refused
 from tests.unit.federated.holders import (
     NUM_LABELS,
     NUM_QUERIES,
@@ -59,7 +59,7 @@ def labels(folder: Path) -> np.ndarray:
 
 
 def charges(folder: Path) -> int:
-    path = folder / "release" / "ledger.db"
+    path = folder / "ledger.db"
     return len(Ledger.stored(path).entries) if path.exists() else 0
 
 
@@ -84,14 +84,14 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most:
 
 def test_a_sum_that_breaks_the_terms_is_refused() -> None:
     terms = SumTerms(num_holders=4, max_absent=1, most=10)
-    for average, present, message in (
-        (np.array([0.4]), 4, "expected whole numbers within the terms"),
-        (np.array([11.0]), 4, "expected whole numbers within the terms"),
-        (np.array([1.0]), 2, "holders present=2: expected 3 to 4"),
+    for average, present, refusal in (
+        (np.array([0.4]), 4, refused("sum", rule="within the")),
+        (np.array([11.0]), 4, refused("sum", rule="within the")),
+        (np.array([1.0]), 2, refused("holders present", 2)),
     ):
-        with pytest.raises(InvalidValue, match=message):
+        with refusal:
             terms.exact_sum(average, present)
-    with pytest.raises(InvalidValue, match="expected numbers of at most 10"):
+    with refused("counts"):
         terms.require_sendable(np.array([11]))
 
 
@@ -238,26 +238,26 @@ def test_too_few_holders_are_no_release(tmp_path: Path) -> None:
 
 def test_terms_that_do_not_go_together_are_refused_before_anything(tmp_path: Path) -> None:
     plan = replace(released(tmp_path, NOISE).plan, target_epsilon=2.0)
-    for aggregator, given, message in (
+    for aggregator, given, refusal in (
         (
             replace(NOISE, num_holders=5),
             {},
-            r"aggregator\.num_holders=5: expected 4, as the roll says",
+            refused("aggregator.num_holders", 5),
         ),
-        (replace(NOISE, max_dropouts=0), {}, r"aggregator\.max_dropouts=0: expected 1"),
+        (replace(NOISE, max_dropouts=0), {}, refused("aggregator.max_dropouts", 0)),
         (
             replace(NOISE, max_votes=2),
             {},
-            r"vote_clip=None: expected max_votes=2 of the aggregator",
+            refused("vote_clip", None, "max_votes=2 of"),
         ),
         (
             NOISE,
             {"plan": plan},
-            r"target_epsilon=2\.0: expected None: holders have agreed on the noise",
+            refused("target_epsilon", 2.0, "holders have"),
         ),
-        (NOISE, {"shares": 43}, "shares=43: expected None with distributed_votes"),
+        (NOISE, {"shares": 43}, refused("shares", 43)),
     ):
-        with pytest.raises(InvalidValue, match=message):
+        with refusal:
             released(tmp_path, aggregator, **given).run(lambda: pytest.fail("asked"))
     assert charges(tmp_path) == 0
 
@@ -266,14 +266,14 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
     terms = SumTerms(num_holders=400, max_absent=40, most=9, shares=43)
     assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)
     assert SumTerms(num_holders=400, max_absent=40, most=9).threshold == 360
-    for shares, message in (
+    for shares, refusal in (
         (
             41,
-            "shares=41: expected more: with max_absent=40 a sum could not be opened with probability 0.002",
+            refused("shares", 41),
         ),
-        (42, "an odd number below num_holders=400"),
-        (401, "an odd number below num_holders=400"),
-        (5, "shares=5"),
+        (42, refused("shares", ANY, "odd number")),
+        (401, refused("shares", ANY, "odd number")),
+        (5, refused("shares", 5)),
     ):
-        with pytest.raises(InvalidValue, match=message):
+        with refusal:
             SumTerms(num_holders=400, max_absent=40, most=9, shares=shares)

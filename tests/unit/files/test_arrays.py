@@ -66,7 +66,7 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     whole = written(tmp_path).read_bytes()
     right = read_arrays(tmp_path / "summary.npz", FORMS)
     path = tmp_path / "flipped.npz"
-    refused = 0
+    failures = 0
     for place in range(0, len(whole), 3):
         content = bytearray(whole)
         content[place] ^= 1 << place % 8
@@ -74,10 +74,10 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
         try:
             found = read_arrays(path, FORMS)
         except DamagedFile:
-            refused += 1
+            failures += 1
         else:
             assert all(np.array_equal(found[name], right[name]) for name in right), place
-    assert refused > len(whole) / 6
+    assert failures > len(whole) / 6
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
 def test_json_without_end_is_one_line_and_text_that_is_no_text_says_where(tmp_path: Path) -> None:
     for text in ("[" * 100_000, "9" * 5_000, '{"a": '):
         (tmp_path / "run.json").write_text(text)
-        with pytest.raises(DamagedFile, match=r"expected JSON \(\w"):
+        with refused("file", ANY, "JSON ", kind=DamagedFile):
             read_json(tmp_path / "run.json", remedy="none")
     (tmp_path / "data.sha256").write_bytes(b"abc\xff")
-    with pytest.raises(DamagedFile, match=r"\(byte 3 is not UTF-8\); restore$"):
+    with refused("file", ANY, "restore", kind=DamagedFile):
         read_text(tmp_path / "data.sha256", remedy="restore")
 
 
@@ -109,27 +109,30 @@ def test_headers_that_promise_more_and_compressed_arrays_are_refused_or_bounded(
     np.lib.format.write_array_header_1_0(start, promised)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("summary.npy", start.getvalue() + b"few")
-    with pytest.raises(DamagedFile, match=r"bytes where the header promises \(1000000, 1000000\)"):
+    with refused("file", ANY, "bytes where", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz")
     np.savez_compressed(tmp_path / "a.npz", summary=np.zeros(10**6))
-    with pytest.raises(DamagedFile, match="a compressed array"):
+    with refused("file", ANY, "compressed array", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz")
-    with pytest.raises(DamagedFile, match="8,000,128 bytes once it is expanded, at most 1,000"):
+    with refused("file", ANY, "8,000,128 bytes", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz", most=1000)
     assert len(read_arrays(tmp_path / "a.npz", most=10**7)["summary"]) == 10**6
 
 
 def test_arrays_of_another_form_are_named(tmp_path: Path) -> None:
     path = written(tmp_path)
-    for forms, said in (
-        ({"summary": FORMS["summary"]}, r"expected the arrays summary \(not so: scale\)"),
-        (FORMS | {"summary": ArrayForm("f")}, r"expected summary as floats \(dtype int64\)"),
+    for forms, refusal in (
+        ({"summary": FORMS["summary"]}, refused("file", ANY, "arrays summary", kind=DamagedFile)),
+        (
+            FORMS | {"summary": ArrayForm("f")},
+            refused("file", ANY, "summary as floats", kind=DamagedFile),
+        ),
         (
             FORMS | {"summary": ArrayForm("i", (4, 2))},
-            r"expected summary as integers \[4, 2\] \(shape \(4, 3\)\)",
+            refused("file", ANY, "summary as integers", kind=DamagedFile),
         ),
     ):
-        with pytest.raises(DamagedFile, match=said):
+        with refusal:
             read_arrays(path, forms)
 
 

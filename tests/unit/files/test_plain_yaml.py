@@ -11,6 +11,7 @@ from pate.config.published import release_settings, with_student
 from pate.data import TableSchema
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue
+from tests.refusals import refused
 
 TENFOLD = {
     one: f"[{', '.join([f'*{before}'] * 10)}]\n"
@@ -66,16 +67,16 @@ def test_it_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
             "settings.teac",
         ),
     ):
-        with pytest.raises(InvalidValue, match=rf"^{name}.*: expected YAML") as refused:
+        with pytest.raises(InvalidValue, match=rf"^{name}.*: expected YAML") as caught:
             read()
-        assert len(str(refused.value)) < 300
+        assert len(str(caught.value)) < 300
     assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("name", ["laughs", "merges", "deep mappings"])
 def test_it_takes_little_memory(name: str) -> None:
     tracemalloc.start()
-    with pytest.raises(InvalidValue, match=r"line \d: (an alias|values within values)"):
+    with refused("file", rule="line"):
         read_yaml(HOSTILE[name], "file", "YAML")
     assert tracemalloc.get_traced_memory()[1] < 20e6
     tracemalloc.stop()

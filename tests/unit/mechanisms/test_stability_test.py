@@ -160,9 +160,7 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
     with refused("rdp", ANY, "at least 0.0015"):
         replace(table, rdp=0.9 * table.rdp)
     for change in ({"order": 8.0}, {"rdp": float(np.nextafter(table.rdp, 0.0))}):
-        with pytest.raises(
-            InvalidValue, match=r"expected at least .*, what the table costs at order [78]"
-        ):
+        with refused("rdp", ANY, "what the table costs at order"):
             replace(table, **change)
     table.save(tmp_path / "table.json")
     text = (tmp_path / "table.json").read_text()

@@ -17,7 +17,6 @@ from pate.mechanisms import (
     SparseVector,
     SweepTopK,
 )
-from pate.validation import InvalidValue
 from tests.refusals import refused
 from tests.statistical.chi_square import p_value
 
@@ -81,12 +80,12 @@ def test_impossible_values_are_refused() -> None:
     with refused("upper", 3, "more than lower=3"):
         BetweenThresholds(lower=3, upper=3, epsilon=1.0)
     test = AboveThreshold(threshold=3, epsilon=1.0)
-    for values, message in (
-        (np.array([0.5]), r"values.dtype=float64: expected integers"),
-        (np.zeros((2, 2), dtype=int), r"values.shape=\(2, 2\): expected \[\] or \[num_queries\]"),
-        (np.array([2**60]), r"values=1152921504606846976: expected at most 2\*\*53 in size"),
+    for values, refusal in (
+        (np.array([0.5]), refused("values.dtype", "float64")),
+        (np.zeros((2, 2), dtype=int), refused("values.shape", (2, 2))),
+        (np.array([2**60]), refused("values", 1152921504606846976)),
     ):
-        with pytest.raises(InvalidValue, match=message):
+        with refusal:
             test(values, rng=np.random.default_rng(0))
     with refused("largest", 2, "a whole number >= 3"):
         test.probabilities(3, largest=2)

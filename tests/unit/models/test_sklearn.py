@@ -11,7 +11,6 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pate.teachers import Shard, SklearnTeacher
-from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 
 
@@ -76,8 +75,5 @@ def test_what_is_no_estimator_and_one_that_fails_on_a_part_are_named_with_the_la
     labels[0, 1] = True
     part = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
-    with pytest.raises(
-        InvalidValue,
-        match=r"^teacher.estimator=Calib.*teacher's part.*label 1, which 1 of 12 records",
-    ):
+    with refused("teacher.estimator", "CalibratedClassifierCV"):
         SklearnTeacher(estimator).fit_many([part], [0])

@@ -74,28 +74,33 @@ def test_few_answers(student, rows, held_out, size):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "labels", "seed", "message"),
+    ("inputs", "labels", "seed", "refusal"),
     [
-        (np.zeros((3, 2)), np.zeros((3, 2)), 0, r"labels\.dtype=float64: expected bool"),
+        (np.zeros((3, 2)), np.zeros((3, 2)), 0, refused("labels.dtype", "float64")),
         (
             np.zeros((3, 2)),
             np.zeros((2, 2), bool),
             0,
-            r"labels\.shape=\(2, 2\): expected \[3, num_labels\]",
+            refused("labels.shape", (2, 2)),
         ),
         (
             np.zeros((3, 2)),
             np.zeros(3, bool),
             0,
-            r"labels\.shape=\(3,\): expected \[3, num_labels\]",
+            refused("labels.shape", (3,)),
         ),
-        (np.zeros(3), np.zeros((3, 2), bool), 0, r"inputs\.shape=\(3,\): expected \[n, …\]"),
-        (np.full((3, 2), np.inf), np.zeros((3, 2), bool), 0, r"inputs\[0, 0\]: expected finite"),
-        (np.zeros((3, 2)), np.zeros((3, 2), bool), -1, "seed=-1: expected a whole number >= 0"),
+        (np.zeros(3), np.zeros((3, 2), bool), 0, refused("inputs.shape", (3,))),
+        (
+            np.full((3, 2), np.inf),
+            np.zeros((3, 2), bool),
+            0,
+            refused("inputs[0, 0]", rule="finite"),
+        ),
+        (np.zeros((3, 2)), np.zeros((3, 2), bool), -1, refused("seed", -1)),
     ],
 )
-def test_refuses_impossible_rows(student, inputs, labels, seed, message):
-    with pytest.raises(InvalidValue, match=message):
+def test_refuses_impossible_rows(student, inputs, labels, seed, refusal):
+    with refusal:
         student.fit(inputs.astype(np.float32), labels, seed=seed)
 
 

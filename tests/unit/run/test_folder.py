@@ -24,7 +24,7 @@ def test_a_folder_that_was_not_claimed_is_left_as_it_was(tmp_path: Path) -> None
     wide.mkdir()
     wide.chmod(0o777)
     for path in (wide, tmp_path / "new" / "run"):
-        with pytest.raises(InvalidValue, match="refused"), RunFolder(path).opened(SETTINGS):
+        with refused("plan", rule="refused"), RunFolder(path).opened(SETTINGS):
             raise InvalidValue("plan", rule="refused")
     assert wide.stat().st_mode & 0o777 == 0o777
     assert list(wide.iterdir()) == []
@@ -81,7 +81,7 @@ def test_no_message_holds_a_digest_and_other_settings_are_named_in_a_short_line(
     with folder.opened(long):
         folder.claim(long, **BEGAN)
     with (
-        pytest.raises(InvalidValue, match="found a run with name_0=x") as caught,
+        refused("output_dir", ANY, "found a run with name_0=x") as caught,
         folder.opened(SETTINGS),
     ):
         pass
@@ -100,7 +100,7 @@ def test_a_run_goes_on_where_a_later_version_has_more_settings_that_are_null(
         {"seed": None, "data": {"name": "x"}},
     ):
         with (
-            pytest.raises(InvalidValue, match="expected a new folder or this run's own"),
+            refused("output_dir", ANY, "new folder or this run's own"),
             RunFolder(tmp_path).opened(other),
         ):
             pass

@@ -160,10 +160,7 @@ def test_lists_of_bits_name_no_labels(tmp_path: Path) -> None:
 
 
 def test_lists_without_a_separator_tell_the_setting(tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidValue,
-        match=r"data\.private\.dx: .*; 'data\.label_separator=\S+' reads lists of labels$",
-    ):
+    with refused("data.private.dx", rule="'data.label_separator="):
         table(tmp_path, list, "parquet", label_separator=None).load()
 
 

@@ -14,8 +14,7 @@ from pate.data.table.cells import Spelling, as_numbers, as_texts, one_spelling
 from pate.data.table.files import TableFile
 from pate.data.table.schema import CategoryColumn, NumberColumn
 from pate.run.plan_warnings import uneven_records_warnings
-from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import ANY, Refusal, refused
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -84,10 +83,9 @@ def test_a_person_is_one_however_it_is_spelled(tmp_path: Path, case: str, ending
     tables["private"]["person"] = private
     tables["test"]["person"] = test
     tables["public"]["person"] = [f"p{number}" for number in NUMBERS]
-    line = r"^data\.group=person: expected each person in one split, \d+ are in private and test$"
-    with pytest.raises(InvalidValue, match=line):
+    with refused("data.group", "person", "person in one split"):
         written(tmp_path, tables, {"private": ending}, **settings).load()
-    with pytest.raises(InvalidValue, match=r"^data\.id=person: expected (another id|each person)"):
+    with refused("data.id", "person"):
         written(
             tmp_path, tables, {"test": ending}, **settings | {"group": None, "id": "person"}
         ).load()
@@ -113,7 +111,7 @@ def test_types_of_pandas_are_values(tmp_path: Path, column: Any) -> None:
     tables = frames()
     tables["private"]["person"] = column
     tables["test"]["person"] = [f"{number}.00" for number in NUMBERS]
-    with pytest.raises(InvalidValue, match="60 are in private and test"):
+    with refused("data.group", "person", "60 are in"):
         written(tmp_path, tables, {"private": "feather"}).load()
 
 
@@ -179,49 +177,59 @@ def test_thousands(
 
 
 @pytest.mark.parametrize(
-    ("cells", "settings", "line"),
+    ("cells", "settings", "refusal"),
     [
-        (["950", "1.234"], {"decimal": "comma"}, r"'data\.thousands=\"\.\"' reads it as 1234[,;]"),
+        (
+            ["950", "1.234"],
+            {"decimal": "comma"},
+            refused("data.public.weight", rule="'data.thousands=\".\"' reads it as 1234"),
+        ),
         (
             ["950,5", "1.234,5"],
             {"decimal": "comma"},
-            r"is 1\.234,5: 'data\.thousands=\"\.\"' reads it as 1234\.5;",
+            refused("data.public.weight", rule="1.234,5: 'data.thousands=\".\"'"),
         ),
         (
             ["1,234"],
             {},
-            r"'data\.thousands=\",\"' reads it as 1234, data\.decimal=comma reads it as 1\.234;",
+            refused("data.public.weight", rule="'data.thousands=\",\"' reads it as 1234"),
         ),
-        (["1,234.5"], {}, r"'data\.thousands=\",\"' reads it as 1234\.5;"),
-        (["1,5", "1,234"], {}, r"there is 1,5: data\.decimal=comma reads it as 1\.5;"),
+        (
+            ["1,234.5"],
+            {},
+            refused("data.public.weight", rule="'data.thousands=\",\"' reads it as 1234.5"),
+        ),
+        (["1,5", "1,234"], {}, refused("data.public.weight", rule="there is 1,5")),
     ],
 )
 def test_numbers_in_another_spelling_are_refused_with_the_setting(
-    tmp_path: Path, cells: list[str], settings: dict[str, Any], line: str
+    tmp_path: Path, cells: list[str], settings: dict[str, Any], refusal: Refusal
 ) -> None:
-    with pytest.raises(InvalidValue, match=rf"^data\.public\.weight: expected numbers .*{line}"):
+    with refusal:
         numbers(tmp_path, cells, **settings)
 
 
 @pytest.mark.parametrize(
-    ("settings", "line"),
+    ("settings", "refusal"),
     [
-        ({"thousands": ";"}, r"data\.thousands=;: expected one of \. , ' _ or a blank"),
+        ({"thousands": ";"}, refused("data.thousands", ";")),
         (
             {"thousands": ",", "decimal": "comma"},
-            r"data\.thousands=,: expected .* not the decimal comma",
+            refused("data.thousands", ","),
         ),
-        ({"missing": "?"}, r"data\.missing=\?: expected a list of words: 'data\.missing=\[\?,-\]'"),
+        ({"missing": "?"}, refused("data.missing", "?")),
         (
             {"true": "ja", "label_separator": ";"},
-            r"data\.true=ja: expected nothing beside data\.label_separator",
+            refused("data.true", "ja", "nothing beside"),
         ),
-        ({"label_separator": ""}, r"data\.label_separator=: expected a name"),
-        ({"private": ""}, r"data\.private=: expected a name"),
+        ({"label_separator": ""}, refused("data.label_separator", "")),
+        ({"private": ""}, refused("data.private", "")),
     ],
 )
-def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], line: str) -> None:
-    with pytest.raises(InvalidValue, match=f"^{line}"):
+def test_settings_that_cannot_be(
+    tmp_path: Path, settings: dict[str, Any], refusal: Refusal
+) -> None:
+    with refusal:
         written(tmp_path, frames(), **settings).load()
 
 
@@ -294,24 +302,20 @@ def test_labels_are_two_words_of_any_language(tmp_path: Path, yes: str) -> None:
     wanted = [tables[split]["flu"].astype(bool).tolist() for split in ("private", "test")]
     for frame in tables.values():
         frame["flu"] = np.where(frame["flu"] == 1, yes, no)
-    with pytest.raises(
-        InvalidValue, match=r"its row out; data\.true=WORD names another word for yes$"
-    ):
+    with refused("data.private.flu", rule="data.true=WORD names another"):
         written(tmp_path, tables).load()
     dataset = written(tmp_path, tables, true=yes.capitalize()).load()
     assert [dataset.private.labels[:, 0].tolist(), dataset.test.labels[:, 0].tolist()] == wanted
     assert f"data.labels=flu: {yes.casefold()} is 1, {no} is 0" in dataset.notes
     tables["test"].loc[0, "flu"] = None
-    with pytest.raises(
-        InvalidValue, match=r"test\.flu: .* an empty cell is not: leave its row out$"
-    ):
+    with refused("data.test.flu", rule="empty cell is not: leave its row out"):
         written(tmp_path, tables, true=yes).load()
     tables["test"].loc[0, "flu"] = "?"
-    for word, line in (
-        (yes, "and one other word in flu, it has 2 others"),
-        ("yep", "a word of some label's .*"),
+    for word, refusal in (
+        (yes, refused("data.true", ANY, "other word")),
+        ("yep", refused("data.true", "yep")),
     ):
-        with pytest.raises(InvalidValue, match=rf"^data\.true=\S+: expected .*{line}$"):
+        with refusal:
             written(tmp_path, tables, true=word).load()
 
 
@@ -341,10 +345,7 @@ def test_cells_of_labels_are_numbers_as_the_file_spells_them(tmp_path: Path, cas
     assert dataset.private.labels[: len(good), 0].tolist() == says_yes
     for cell in wrong:
         tables["private"].loc[3, "flu"] = cell
-        with pytest.raises(
-            InvalidValue,
-            match=r"private\.flu: expected 0 or 1 .* 1 of 60 rows .* row 4 is the first",
-        ):
+        with refused("data.private.flu", rule="row 4 is the first"):
             written(tmp_path, tables, **settings).load()
 
 
@@ -386,8 +387,7 @@ def test_one_column_names_all_labels(tmp_path: Path, labels: list[str]) -> None:
 
 def test_names_of_labels_are_never_those_of_private_rows(tmp_path: Path) -> None:
     tables = with_sets({**SETS, "public": [None]})
-    line = r"^data\.labels=\[diagnoses\]: expected the labels too, \[diagnoses,NAME,NAME\]: the public file names none"
-    with pytest.raises(InvalidValue, match=line):
+    with refused("data.labels", "[diagnoses]", "the public file names none"):
         written(tmp_path, tables, labels=["diagnoses"], label_separator=";").load()
     tables["public"] = tables["public"].drop(columns="diagnoses")
     dataset = written(tmp_path, tables, labels=["diagnoses", "flu"], label_separator=";").load()
@@ -462,9 +462,9 @@ REFUSED: dict[str, tuple[Change, str]] = {
         lambda text: text.replace(b"\n", b",\n", 1),
         "cells in every row, as in",
     ),
-    "NUL": (lambda text: text.replace(b"\n", b"\n\0", 3), "text without NUL bytes$"),
-    "NUL in a name": (lambda text: b"\0" + text, "text without NUL bytes$"),
-    "an open quote": (lambda text: b'"' + text, "a closing quote for each opening one$"),
+    "NUL": (lambda text: text.replace(b"\n", b"\n\0", 3), "text without NUL bytes"),
+    "NUL in a name": (lambda text: b"\0" + text, "text without NUL bytes"),
+    "an open quote": (lambda text: b'"' + text, "a closing quote for each opening one"),
     "cells without a name": (
         lambda text: text.replace(b"\n", b",1\n").replace(b",1\n", b",\n", 1),
         "has cells and no",
@@ -478,7 +478,7 @@ def test_openings_that_cannot_be_read_are_said(tmp_path: Path, case: str) -> Non
     change, line = REFUSED[case]
     path = tmp_path / "public.csv"
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(InvalidValue, match=rf"^data\.public=\S+: expected .*{line}"):
+    with refused("data.public", path, line):
         table.load()
 
 
@@ -594,22 +594,17 @@ def test_a_setting_makes_numbers_and_dates_categories(tmp_path: Path) -> None:
         "day=other",
     )
     for wrong, line in (
-        ("wart", r"expected a column of .*did you mean ward"),
+        ("wart", "did you mean ward"),
         ("ill", "that is a feature"),
     ):
-        with pytest.raises(InvalidValue, match=rf"^data\.category={wrong}: .*{line}"):
+        with refused("data.category", wrong, line):
             Table(**given, category=[wrong]).load()
     Table(**given).public_schema().write(tmp_path / "schema.yaml")
-    with pytest.raises(
-        InvalidValue, match=r"^data\.category=.*: expected none beside data\.schema"
-    ):
+    with refused("data.category", "['ward']"):
         Table(**given, category=["ward"], schema=str(tmp_path / "schema.yaml")).load()
     text = (tmp_path / "schema.yaml").read_text()
     (tmp_path / "schema.yaml").write_text(text.replace("kind: number", "kind: category"))
-    with pytest.raises(
-        InvalidValue,
-        match=r"columns\.ward: expected categories, missing as pate-schema writes them for kind: cat",
-    ):
+    with refused(f"data.schema={tmp_path}/schema.yaml.columns.ward", rule="for kind: cat"):
         Table(**given, schema=str(tmp_path / "schema.yaml")).load()
 
 
@@ -626,10 +621,7 @@ def test_zeros_in_front_are_said_to_be_codes_and_useless_columns_named_at_once(
 ) -> None:
     words = [f"name {row},{row},note {row * 7},1" for row in range(200)]
     given = files(tmp_path, "name,age,note,ill", words)
-    with pytest.raises(
-        InvalidValue,
-        match=r"public\.name: .*'data\.drop=\[name,note\]' leaves all such columns out",
-    ):
+    with refused("data.public.name", rule="'data.drop=[name,note]' leaves"):
         Table(**given).load()
     given = files(tmp_path, "zip,age,ill", ["01067,3,1", "53111,4,0"])
     zeros, *_ = Table(**given).public_remarks()
