@@ -275,13 +275,16 @@ class RunCharge:
         """Commits the digest of the release's file, writes the file where it is missing, and says the total.
 
         In this order, a file that is there was committed: a ledger that does not know of it is an older copy. Raises
-        where nothing of it was committed, so nothing of it was paid for, or the file is not that of the draw.
+        where nothing of it was committed, so nothing of it was paid for, where its price is not the one that was
+        charged, or the file is not that of the draw.
         """
         key = self.keys.last
         parts = self.account.parts(key)
         kind = type(self.priced.aggregator).__name__
         rule = "one that draws by its `ReleaseRecord`, which pays for it"
         require(bool(parts), "aggregator", kind, rule)
+        rule = "one whose release has the price that was charged for it"
+        require(release.event == self.priced.event, "aggregator", kind, rule)
         content = npz_bytes(**release.arrays(), **names.arrays())
         if _WRITTEN not in parts:
             digest = hashlib.sha256(content).hexdigest()

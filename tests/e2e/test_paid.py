@@ -423,9 +423,23 @@ class Unpaid(GaussianVotes):
         return super().release(votes, rng, MemoryRecord())
 
 
-def test_an_aggregator_that_draws_past_the_ledger_releases_nothing(tmp_path: Path) -> None:
+class Underpaid(GaussianVotes):
+    def release(
+        self, votes: VoteSource, rng: np.random.Generator, record: ReleaseRecord
+    ) -> Release:
+        return GaussianVotes(noise_std=1.0).release(votes, rng, record)
+
+
+@pytest.mark.parametrize("kind", [Unpaid, Underpaid])
+def test_an_aggregator_that_draws_past_its_charge_releases_nothing(
+    kind: type[GaussianVotes], tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
-    refuse(small_plan(aggregator=Unpaid(noise_std=20.0)), folder, r"^aggregator=Unpaid: expected")
+    refuse(
+        small_plan(aggregator=kind(noise_std=20.0)),
+        folder,
+        rf"^aggregator={kind.__name__}: expected",
+    )
     assert not (folder / "release" / "release.npz").exists()
 
 
