@@ -264,9 +264,7 @@ def test_stray_blanks_and_line_ends_are_no_values(text_copy: Path, blanks: str) 
     ("name", "value"), [("image_size", 0), ("limit", 0), ("crop", -1), ("missing", "warn")]
 )
 def test_impossible_parameters_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(
-        InvalidValue, match=rf"^{name}={value}: expected (a whole number >= 1|one of skip, error)$"
-    ):
+    with refused(name, value):
         CelebA(root="celeba", **{name: value})
 
 

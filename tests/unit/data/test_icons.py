@@ -11,7 +11,6 @@ import pytest
 
 from pate.data import Icons, Pixels
 from pate.files.disk import write_arrays
-from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 
 Write = Callable[..., Path]
@@ -95,7 +94,7 @@ def test_a_file_that_is_not_there_or_of_another_size_is_one_line(
 
 def test_settings_out_of_range() -> None:
     for name, value in {"image_size": 0, "channels": 2, "limit": 0, "root": 3}.items():
-        with pytest.raises(InvalidValue, match=f"data.{name}={value}: expected"):
+        with refused(f"data.{name}", value):
             Icons(**{"root": "somewhere", name: value})  # type: ignore[arg-type]
 
 
