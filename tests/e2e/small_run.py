@@ -25,7 +25,7 @@ NUM_QUERIES = 40
 NUM_LABELS = 5
 
 
-def dealt(inputs: np.ndarray, labels: np.ndarray, *stops: int, **about: Any) -> Dataset:
+def dataset_cut_at(inputs: np.ndarray, labels: np.ndarray, *stops: int, **about: Any) -> Dataset:
     """A data set of these records: private ones as far as the first stop, then public ones, then those of the test."""
     ids = np.arange(len(inputs))
     private, public, test = (
@@ -43,7 +43,9 @@ def small_dataset() -> Dataset:
     )
     labels = scores > np.array([0.0, 0.5, 1.0, 2.0, -0.5])
     names = tuple(f"label_{index}" for index in range(NUM_LABELS))
-    return dealt(inputs, labels, 960, 1100, 1400, name="small", kind="features", label_names=names)
+    return dataset_cut_at(
+        inputs, labels, 960, 1100, 1400, name="small", kind="features", label_names=names
+    )
 
 
 def ledger_of(folder: Path) -> Path:
@@ -94,25 +96,28 @@ class SilentMonitor(Monitor):
         self.lines.append(line)
 
 
-def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
+def run_until(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
+    """Trains until a stage begins, at which the run is killed, and returns the monitor."""
     monitor = SilentMonitor(stage)
     with pytest.raises(KeyboardInterrupt):
         train(plan, folder, monitor)
     return monitor
 
 
-def refuse(plan: Plan, folder: Path, rule: str) -> None:
+def require_refusal(plan: Plan, folder: Path, rule: str) -> None:
+    """Fails unless training is refused with a line that matches a pattern."""
     with pytest.raises(InvalidValue, match=rule):
         train(plan, folder)
 
 
-def release_of(plan: Plan, folder: Path) -> bytes:
-    """What a run releases, which is stopped before its student."""
-    stopped(plan, folder, "training the student")
-    return released(folder)
+def run_until_released(plan: Plan, folder: Path) -> bytes:
+    """Trains until the release is written, and returns its bytes."""
+    run_until(plan, folder, "training the student")
+    return release_bytes(folder)
 
 
-def released(folder: Path) -> bytes:
+def release_bytes(folder: Path) -> bytes:
+    """Returns the bytes of the release in a run's folder."""
     return (folder / "release" / "release.npz").read_bytes()
 
 

@@ -28,10 +28,10 @@ from tests.e2e.small_run import (
     SilentMonitor,
     charges,
     parts,
-    refuse,
+    require_refusal,
+    run_until,
     small_dataset,
     small_plan,
-    stopped,
 )
 from tests.refusals import refused
 
@@ -126,7 +126,7 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     monkeypatch.setattr(
         MomentVotes, "total", lambda *arguments: (asked.append(0), total(*arguments))[1]
     )
-    stopped(centered_plan(), tmp_path / "run", "training the majority")
+    run_until(centered_plan(), tmp_path / "run", "training the majority")
     assert len(asked) - before == 17 + 20  # the twenty of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
@@ -155,7 +155,7 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
     plan = centered_plan(
         aggregator=votes(prevalence_share=0.0, center=0.4), student=LinearStudent()
     )
-    stopped(plan, tmp_path / "run", "training the majority")
+    run_until(plan, tmp_path / "run", "training the majority")
     said = StudentModel.load(tmp_path / "run" / "release" / "student")
     test = small_dataset().test
     assert micro_f1(said.predict(test.inputs), test.labels) > 0.6
@@ -175,7 +175,7 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(
         return aggregate(self, votes, **options)
 
     monkeypatch.setattr(GNMax, "aggregate", watched)
-    stopped(small_plan(aggregator=GNMax(noise_std=5.0)), tmp_path / "run", "training the student")
+    run_until(small_plan(aggregator=GNMax(noise_std=5.0)), tmp_path / "run", "training the student")
     cast = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
     assert cast.sum(axis=2).max() > 1
     # the others are made up, for the plan
@@ -281,7 +281,7 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
         "one value of the column patient, or one of the column doctor"
     )
     plan = small_plan(load_dataset=lambda: given)
-    refuse(
+    require_refusal(
         plan,
         tmp_path / "other",
         r"data.group=\[patient,doctor\]: expected teacher=kernel .* 1 groups",

@@ -8,7 +8,7 @@ import pytest
 from pate.run.train import train
 from pate.student import MLPStudent
 from pate.teachers import LinearTeacher, SequentialEngine
-from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, released, small_plan, stopped
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, release_bytes, run_until, small_plan
 
 FOUND = "continues a run that was stopped; "
 
@@ -45,7 +45,7 @@ def test_a_new_run_has_found_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_there_is_said_and_not_done_again(tmp_path: Path, stage: str, found: str) -> None:
-    stopped(small_plan(), tmp_path / "run", stage)
+    run_until(small_plan(), tmp_path / "run", stage)
     monitor, lines = continued(tmp_path / "run")
     assert lines == [found]
     assert "training teachers" not in monitor.stages
@@ -60,10 +60,10 @@ def test_a_student_that_was_read_back_leaves_the_same_bytes_and_the_same_curve(
     tmp_path: Path,
 ) -> None:
     plan = small_plan(student=MLPStudent(hidden=4, epochs=3))
-    stopped(plan, tmp_path / "run", "writing the report")
+    run_until(plan, tmp_path / "run", "writing the report")
     report = train(plan, tmp_path / "run")
     whole = train(plan, tmp_path / "whole")
-    assert released(tmp_path / "run") == released(tmp_path / "whole")
+    assert release_bytes(tmp_path / "run") == release_bytes(tmp_path / "whole")
     for name in ("student.safetensors", "student.json"):
         path = Path("release/student", name)
         assert (tmp_path / "run" / path).read_bytes() == (tmp_path / "whole" / path).read_bytes()
@@ -75,7 +75,7 @@ def test_a_student_that_was_read_back_leaves_the_same_bytes_and_the_same_curve(
 def test_a_kept_student_that_is_not_as_it_was_left_is_trained_again(
     tmp_path: Path, name: str
 ) -> None:
-    stopped(small_plan(), tmp_path / "run", "training the majority")
+    run_until(small_plan(), tmp_path / "run", "training the majority")
     path = tmp_path / "run/models/student" / name
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

@@ -22,7 +22,14 @@ from pate.student import LinearStudent
 from pate.validation import InvalidValue
 from tests.e2e.commands import SMALL, call, refused, succeeded
 from tests.e2e.damage import WAYS, Way, flipped, flipped_once
-from tests.e2e.small_run import SilentMonitor, charges, refuse, released, small_plan, stopped
+from tests.e2e.small_run import (
+    SilentMonitor,
+    charges,
+    release_bytes,
+    require_refusal,
+    run_until,
+    small_plan,
+)
 from tests.e2e.stages_of_run import contents
 
 STATES = ("casting", "releasing", "writing", None)
@@ -48,7 +55,7 @@ def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param is None:
         train(plan(), folder)
     else:
-        stopped(plan(), folder, request.param)
+        run_until(plan(), folder, request.param)
     return folder
 
 
@@ -74,7 +81,7 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
     finished = (state / "report.json").exists()
     tried = 0
     turned_down = 0
-    drawn = released(state) if (state / "release" / "release.npz").exists() else None
+    drawn = release_bytes(state) if (state / "release" / "release.npz").exists() else None
     for case, name in damaged(state, tmp_path / "copy"):
         if finished and name.name not in SHOWN_AGAIN:
             continue  # read by whoever checks a finished run as a whole
@@ -91,14 +98,14 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
                 f"{case}: {said}"
             )
             continue
-        assert drawn is None or released(tmp_path / "copy") == drawn, case
+        assert drawn is None or release_bytes(tmp_path / "copy") == drawn, case
         assert len(charges(tmp_path / "copy")) == 1, case
     assert tried >= 5 and turned_down >= 3
 
 
 @pytest.mark.slow
 def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_path: Path) -> None:
-    stopped(plan(), tmp_path / "run", "training the student")
+    run_until(plan(), tmp_path / "run", "training the student")
     charged = (tmp_path / "run/ledger.db").read_bytes()
     name = Path("release/release.npz")
     copy = tmp_path / "copy"
@@ -106,20 +113,20 @@ def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_pat
         damaged_copy(tmp_path / "run", copy, name, way)
         if way.__name__ == "gone":
             train(plan(), copy)
-            assert released(copy) == released(tmp_path / "run")
+            assert release_bytes(copy) == release_bytes(tmp_path / "run")
         else:
-            refuse(plan(), copy, r"release\.npz.*; (restore it from a backup|remove)")
+            require_refusal(plan(), copy, r"release\.npz.*; (restore it from a backup|remove)")
         assert (copy / "ledger.db").read_bytes() == charged
 
 
 def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    stopped(plan(), folder, "releasing")
+    run_until(plan(), folder, "releasing")
     with np.load(folder / "votes.npz") as votes:
         packed = votes["packed"]
         num_labels = votes["num_labels"]
     np.savez(folder / "votes.npz", packed=packed[:, :5], num_labels=num_labels)
-    refuse(plan(), folder, r"^num_queries=5: expected 12 in \S+votes\.npz; remove it")
+    require_refusal(plan(), folder, r"^num_queries=5: expected 12 in \S+votes\.npz; remove it")
 
 
 def test_a_folder_that_vanishes_is_not_made_anew(
@@ -173,7 +180,7 @@ def test_a_file_that_is_changed_gone_or_not_of_the_run_is_named(folder: Path) ->
 
     def named(line: str) -> None:
         found = contents(folder)
-        refuse(small_plan(), folder, rf"^manifest=\S*{line}")
+        require_refusal(small_plan(), folder, rf"^manifest=\S*{line}")
         assert contents(folder) == found
 
     for name in FILES:
@@ -195,7 +202,7 @@ def test_a_finished_folder_without_its_manifests_says_what_to_do_and_that_works(
     before = contents(folder)
     for name in ("manifest.json", "release/manifest.json"):
         (folder / name).unlink()
-    refuse(small_plan(), folder, r"^manifest=\S*: expected .* remove report\.json")
+    require_refusal(small_plan(), folder, r"^manifest=\S*: expected .* remove report\.json")
     (folder / "report.json").unlink()
     for _ in range(2):
         train(small_plan(), folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.deployment import Deployment, connected
-from tests.e2e.small_run import charges, release_of, released
+from tests.e2e.small_run import charges, release_bytes, run_until_released
 from tests.e2e.stages_of_run import deployed_plan
 
 pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
@@ -32,7 +32,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return release_of(deployed_plan(HOLDERS), tmp_path_factory.mktemp("train") / "train")
+    return run_until_released(deployed_plan(HOLDERS), tmp_path_factory.mktemp("train") / "train")
 
 
 def send(federation: Deployment, folder: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_deployment_releases_what_train_does(federation: Deployment, expected:
     folder = federation.folder / "whole"
     send(federation, folder)
     assert finished(federation, folder, 240), federation.log("link")[-3000:]
-    assert released(folder / "release") == expected
+    assert release_bytes(folder / "release") == expected
     assert len(charges(folder / "release")) == 1
 
 
@@ -100,5 +100,5 @@ def test_a_killed_app_ends_with_the_same_and_one_charge(
         federation.run(folder)
         done = finished(federation, folder, 2 * federation.seconds + 60)
     assert done, federation.log("link")[-3000:]
-    assert released(folder / "release") == expected
+    assert release_bytes(folder / "release") == expected
     assert len(charges(folder / "release")) == 1

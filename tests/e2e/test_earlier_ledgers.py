@@ -18,12 +18,12 @@ from pate.run.train import train
 from tests.e2e.small_run import (
     SilentMonitor,
     ledger_of,
-    refuse,
-    release_of,
-    released,
+    release_bytes,
+    require_refusal,
+    run_until,
+    run_until_released,
     small_dataset,
     small_plan,
-    stopped,
 )
 
 DIGEST = small_dataset().private_digest()
@@ -85,7 +85,7 @@ def test_a_finished_run_is_shown_as_it_is_and_charged_to_a_ledger_on_request(
     monitor = SilentMonitor()
     assert train(plan_of(), folder, monitor) == report
     assert "this run is finished" in monitor.lines[-1] and not ledger_of(folder).exists()
-    refuse(
+    require_refusal(
         plan_of(ledger=tmp_path / "all.db"), folder, r"^ledger=.*: expected the ledger that this"
     )
     (folder / "report.json").unlink()
@@ -100,16 +100,16 @@ def test_a_finished_run_is_shown_as_it_is_and_charged_to_a_ledger_on_request(
 @pytest.mark.parametrize("named", [False, True])
 def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    stopped(plan_of(), folder, stage)
-    drawn = released(folder) if stage == "training the student" else None
+    run_until(plan_of(), folder, stage)
+    drawn = release_bytes(folder) if stage == "training the student" else None
     as_of_a_version_before(folder)
     before = RunFolder(folder).own_ledger.read_bytes()
     path = tmp_path / "all.db" if named else ledger_of(folder)
-    release_of(plan_of(), tmp_path / "another") if not named else None
+    run_until_released(plan_of(), tmp_path / "another") if not named else None
     earlier = entries(path) if path.exists() else []
     plan = plan_of(ledger=path if named else None)
     report = train(plan, folder)
-    assert drawn in (None, released(folder))
+    assert drawn in (None, release_bytes(folder))
     run = DrawKeys.read(RunFolder(folder)).run
     assert entries(path) == [*earlier, f"{run}:release"]
     assert train(plan, folder) == report
@@ -120,24 +120,24 @@ def test_a_redraw_after_it_costs_both_draws(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     one = train(plan_of(), folder).privacy.epsilon
     as_of_a_version_before(folder)
-    drawn = released(folder)
+    drawn = release_bytes(folder)
     for name in ("report.json", "release/release.npz"):
         (folder / name).unlink()
     report = train(plan_of(redraw=True), folder)
-    assert released(folder) != drawn
+    assert release_bytes(folder) != drawn
     assert one < report.privacy.epsilon < 2.001 * one
     assert [entry.draw for entry in SharedLedger.stored(ledger_of(folder)).entries] == [1, 2]
 
 
 def test_copies_that_drew_in_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
     """And a second call charges neither again."""
-    stopped(plan_of(), tmp_path / "a" / "run", "releasing labels")
+    run_until(plan_of(), tmp_path / "a" / "run", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / name / "run" for name in "ab"]
     for folder in folders:
-        release_of(plan_of(ledger=ledger_of(folder)), folder)
+        run_until_released(plan_of(ledger=ledger_of(folder)), folder)
         as_of_a_version_before(folder)
-    drawn = [released(folder) for folder in folders]
+    drawn = [release_bytes(folder) for folder in folders]
     assert drawn[0] != drawn[1]
     beside = tmp_path / "outputs"
     beside.mkdir()
@@ -146,16 +146,16 @@ def test_copies_that_drew_in_ledgers_of_their_own_are_two_charges(tmp_path: Path
         train(plan_of(), folder)
         (folder / "report.json").unlink()
     assert len(entries(beside / "ledger.db")) == 2
-    assert [released(folder) for folder in moved] == drawn
+    assert [release_bytes(folder) for folder in moved] == drawn
 
 
 def test_a_cap_counts_what_is_taken_over(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    release_of(plan_of(), folder)
+    run_until_released(plan_of(), folder)
     as_of_a_version_before(folder)
     price = plan_of(accountant=RdpAccountant)
     rule = r"^max_total_epsilon=.*: expected room for this release of epsilon"
-    refuse(replace(price, max_total_epsilon=0.1), folder, rule)
+    require_refusal(replace(price, max_total_epsilon=0.1), folder, rule)
     assert not ledger_of(folder).exists()
 
 
@@ -165,7 +165,7 @@ def charged_more(folder: Path) -> None:
 
 def of_another_run(folder: Path) -> None:
     other = folder.parent / "other" / "run"
-    release_of(plan_of(), other)
+    run_until_released(plan_of(), other)
     as_of_a_version_before(other)
     shutil.copy(other / "ledger.db", folder / "ledger.db")
 
@@ -182,9 +182,9 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_ledger_that_is_not_that_of_the_run_is_refused(damage: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    release_of(plan_of(), folder)
+    run_until_released(plan_of(), folder)
     as_of_a_version_before(folder)
     DAMAGES[damage](folder)
-    drawn = released(folder)
-    refuse(plan_of(), folder, r"^ledger=\S+ledger\.db: expected [^\n]+$")
-    assert released(folder) == drawn and not (folder / "report.json").exists()
+    drawn = release_bytes(folder)
+    require_refusal(plan_of(), folder, r"^ledger=\S+ledger\.db: expected [^\n]+$")
+    assert release_bytes(folder) == drawn and not (folder / "report.json").exists()

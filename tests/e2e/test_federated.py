@@ -17,7 +17,13 @@ from tests.e2e.federated_run import (
     small_rounds,
     summed_release,
 )
-from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, release_of, released
+from tests.e2e.small_run import (
+    NUM_TEACHERS,
+    SilentMonitor,
+    charges,
+    release_bytes,
+    run_until_released,
+)
 from tests.e2e.stages_of_run import deployed_plan, seeded_plan
 
 pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
@@ -37,7 +43,7 @@ def test_the_release_is_that_of_train_with_the_same_seed(tmp_path: Path) -> None
     monitor = SilentMonitor()
     app = flower.release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
     simulate(app, flower.holder_app(SmallHolders(tmp_path / "holders", HOLDERS, plan)), HOLDERS)
-    assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
+    assert release_bytes(tmp_path / "release") == run_until_released(plan, tmp_path / "train")
     assert len(charges(tmp_path / "release")) == 1
 
 
@@ -64,7 +70,7 @@ def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
         SmallHolders(tmp_path / "holders", 4, plan), HolderSum(made.terms)
     )
     simulate(flower.summed_app(made, seconds=120), holders, 4)
-    assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
+    assert release_bytes(tmp_path / "release") == run_until_released(plan, tmp_path / "train")
 
 
 def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path) -> None:
@@ -109,5 +115,5 @@ def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
     plans = SmallHolders(tmp_path / "holders", 4, plan)
     app = flower.secure_holder_app(plans, made.roll) if secure else flower.holder_app(plans)
     simulate(flower.rounds_app(made, secure=secure, seconds=300), app, 4)
-    assert released(tmp_path / "release") == release_of(plan, tmp_path / "train")
+    assert release_bytes(tmp_path / "release") == run_until_released(plan, tmp_path / "train")
     assert len(charges(tmp_path / "release")) == 1

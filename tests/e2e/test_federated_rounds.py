@@ -33,10 +33,10 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
     charges,
-    release_of,
-    released,
+    release_bytes,
+    run_until,
+    run_until_released,
     small_dataset,
-    stopped,
 )
 from tests.e2e.stages_of_run import (
     HOLDERS,
@@ -54,7 +54,7 @@ from tests.refusals import Refusal, refused
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("train") / "train"
-    stopped(rounds_plan(), folder, "training the majority")
+    run_until(rounds_plan(), folder, "training the majority")
     return folder
 
 
@@ -78,7 +78,7 @@ def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_pa
     made, exchange = rounds_in(tmp_path / "kernel", kernel)
     made.run(exchange)
     train = tmp_path / "whole" / "train"
-    assert released(tmp_path / "kernel" / "release") == release_of(kernel, train)
+    assert release_bytes(tmp_path / "kernel" / "release") == run_until_released(kernel, train)
 
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(
         made, _ = rounds_in(tmp_path / str(number))
         killed += killed_at(number, lambda made=made: made.run(exchange), after=bool(number % 2))
         made.run(exchange)
-        assert released(made.output_dir) == released(whole)
+        assert release_bytes(made.output_dir) == release_bytes(whole)
         assert len(charges(made.output_dir)) == 1
     assert killed >= 3
 
@@ -179,7 +179,7 @@ def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(
     ]
     assert sorted(present) == [["1", "2", "3", "4"], ["1", "2", "4"]]
     # the second round had fewer teachers in it
-    assert released(tmp_path / "release") != released(whole)
+    assert release_bytes(tmp_path / "release") != release_bytes(whole)
     assert (
         charges(tmp_path / "release")[0]["epsilon"]
         == charges(whole)[0]["epsilon"]
@@ -216,7 +216,7 @@ def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(
     _, again = rounds_in(tmp_path)
     made.run(again)
     assert again.asked == ["moments"]
-    assert released(tmp_path / "release") == released(whole)
+    assert release_bytes(tmp_path / "release") == release_bytes(whole)
     assert len(charges(tmp_path / "release")) == 1
     (tmp_path / "release" / "manifest.json").unlink()
     shutil.rmtree(made.inbox)
@@ -247,7 +247,7 @@ def answers(homes: Path) -> list[Contribution]:
 @pytest.fixture(scope="module")
 def expected(homes: Path) -> bytes:
     small_release(PLAN, homes.parent / "whole").run(lambda: answers(homes))
-    return released(homes.parent / "whole" / "release")
+    return release_bytes(homes.parent / "whole" / "release")
 
 
 def test_a_server_killed_at_any_file_goes_on_to_the_same(
@@ -260,7 +260,10 @@ def test_a_server_killed_at_any_file_goes_on_to_the_same(
         killed = [killed_at(number, go, after=after) for after in (False, True)]
         kills += sum(killed)
         go()
-        assert (released(folder / "release"), len(charges(folder / "release"))) == (expected, 1)
+        assert (release_bytes(folder / "release"), len(charges(folder / "release"))) == (
+            expected,
+            1,
+        )
         shutil.rmtree(folder)
         if not killed[0]:
             break
@@ -279,7 +282,7 @@ def test_once_votes_are_complete_nobody_is_asked_again(
             break
     assert not (folder / "release" / "release" / "release.npz").exists()
     made.run(lambda: pytest.fail("holders were asked again"))
-    assert (released(folder / "release"), len(charges(folder / "release"))) == (expected, 1)
+    assert (release_bytes(folder / "release"), len(charges(folder / "release"))) == (expected, 1)
 
 
 def test_noise_of_holders_is_released_once_or_refused_and_charged_once(

@@ -36,12 +36,12 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
     ledger_of,
-    refuse,
-    release_of,
-    released,
+    release_bytes,
+    require_refusal,
+    run_until,
+    run_until_released,
     small_dataset,
     small_plan,
-    stopped,
 )
 from tests.e2e.stages_of_run import contents
 from tests.refusals import ANY, refused
@@ -239,17 +239,17 @@ def test_copies_are_one_release_in_one_ledger_and_those_that_draw_again_are_char
 ) -> None:
     ledger = tmp_path / "all.db"
     plan = plan_of(name, ledger=ledger)
-    stopped(plan, tmp_path / "a", "releasing labels")
+    run_until(plan, tmp_path / "a", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
         train(plan, tmp_path / each)
-    assert released(tmp_path / "a") == released(tmp_path / "b")
+    assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
     assert charges(ledger) == 1
     for each in "cd":
         folder = without_report(tmp_path / "a", tmp_path / each)
         shutil.rmtree(folder / "release")
         train(replace(plan, redraw=True), folder)
-    assert len({released(tmp_path / each) for each in "acd"}) == 3
+    assert len({release_bytes(tmp_path / each) for each in "acd"}) == 3
     assert [entry.draw for entry in SharedLedger.stored(ledger).entries] == [1, 2, 3]
 
 
@@ -257,18 +257,18 @@ def test_copies_are_one_release_in_one_ledger_and_those_that_draw_again_are_char
 def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     name: str, tmp_path: Path
 ) -> None:
-    stopped(plan_of(name), tmp_path / "a" / "run", "releasing labels")
+    run_until(plan_of(name), tmp_path / "a" / "run", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / each / "run" for each in "ab"]
     for folder in folders:
-        release_of(plan_of(name, ledger=ledger_of(folder)), folder)
-    drawn = [released(folder) for folder in folders]
+        run_until_released(plan_of(name, ledger=ledger_of(folder)), folder)
+    drawn = [release_bytes(folder) for folder in folders]
     assert drawn[0] != drawn[1]
     for folder in (*folders, *folders):
         train(plan_of(name, ledger=tmp_path / "all.db"), folder)
         (folder / "report.json").unlink()
     assert charges(tmp_path / "all.db") == 2
-    assert [released(folder) for folder in folders] == drawn
+    assert [release_bytes(folder) for folder in folders] == drawn
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -293,9 +293,9 @@ def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: P
     plan = plan_of(name, redraw=True)
     later = replace(plan, redraw=False)
     shutil.rmtree(folder / "release")
-    asked = stopped(plan, folder, "releasing labels")
-    drawn = stopped(later, folder, "training the student")  # which was asked for once
-    assert released(folder) != released(whole), "the noise is fresh"
+    asked = run_until(plan, folder, "releasing labels")
+    drawn = run_until(later, folder, "training the student")  # which was asked for once
+    assert release_bytes(folder) != release_bytes(whole), "the noise is fresh"
     assert any("redraw=true" in line for line in (*asked.lines, *drawn.lines))
     report = train(later, folder)
     if name == "labels":
@@ -310,7 +310,7 @@ def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: P
     )
     twice = without_report(folder, tmp_path / "twice")
     ledger.write_bytes(once)
-    refuse(
+    require_refusal(
         later,
         twice,
         r"^ledger=\S+ledger\.db: expected the one that \S+release\.npz came from",
@@ -324,7 +324,7 @@ def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path:
     for name in ("report.json", "release/release.npz"):
         (tmp_path / "b" / name).unlink()
     assert train(plan, tmp_path / "b").privacy == report.privacy
-    assert released(tmp_path / "a") == released(tmp_path / "b")
+    assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
     assert charges(tmp_path / "ledger.db") == 1, "they are one release"
 
 
@@ -345,7 +345,7 @@ def exchanged(**changes: Any) -> Callable[[Path, str], None]:
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"
-        release_of(plan_of(name, **changes), other)
+        run_until_released(plan_of(name, **changes), other)
         shutil.copy(ledger_of(other), ledger_of(folder))
 
     return damage
@@ -382,7 +382,7 @@ def test_a_run_goes_on_with_no_ledger_but_its_own(run: Run, damage: str, tmp_pat
     folder = unfinished(whole, tmp_path / "copy")
     DAMAGES[damage](folder, name)
     before = contents(folder / "release")
-    refuse(plan_of(name), folder, r"^ledger=\S+/ledger\.db.*: expected [^\n]+$")
+    require_refusal(plan_of(name), folder, r"^ledger=\S+/ledger\.db.*: expected [^\n]+$")
     assert not (folder / "report.json").exists()
     assert not (folder / "report.html").exists()
     assert contents(folder / "release") == before
@@ -413,7 +413,9 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
     with np.load(path) as arrays:
         values = dict(arrays)
     np.savez(path, **values | {"labels": ~values["labels"]})
-    refuse(plan_of(name), folder, r"^release=.*release\.npz: expected the file as it was when")
+    require_refusal(
+        plan_of(name), folder, r"^release=.*release\.npz: expected the file as it was when"
+    )
 
 
 class Unpaid(GaussianVotes):
@@ -435,7 +437,7 @@ def test_an_aggregator_that_draws_past_its_charge_releases_nothing(
     kind: type[GaussianVotes], tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    refuse(
+    require_refusal(
         small_plan(aggregator=kind(noise_std=20.0)),
         folder,
         rf"^aggregator={kind.__name__}: expected",
@@ -445,6 +447,8 @@ def test_an_aggregator_that_draws_past_its_charge_releases_nothing(
 
 def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: Path) -> None:
     plan = small_plan(aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
-    stopped(plan, tmp_path / "run", "releasing")
+    run_until(plan, tmp_path / "run", "releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
-    refuse(other, tmp_path / "run", r"release=.*expected the release that this run began with")
+    require_refusal(
+        other, tmp_path / "run", r"release=.*expected the release that this run began with"
+    )

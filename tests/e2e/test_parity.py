@@ -45,9 +45,9 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
     charges,
-    dealt,
+    dataset_cut_at,
+    run_until,
     small_dataset,
-    stopped,
 )
 from tests.e2e.stages_of_run import (
     SEED,
@@ -73,7 +73,7 @@ def small_images() -> Dataset:
     labels = rng.random((400, 2)) < 0.5
     inputs[labels[:, 0], :, 2:6, 2:6] += 0.5
     inputs[labels[:, 1], :, 10, :] += 0.5
-    return dealt(
+    return dataset_cut_at(
         inputs, labels, 200, 300, 400, name="images", kind="images", label_names=("square", "bar")
     )
 
@@ -107,7 +107,7 @@ def names_in(data: Dataset, num_queries: int) -> PublicNames:
 
 
 def require_parity(plan: Plan, folder: Path) -> None:
-    stopped(plan, folder / "train", "training the majority")
+    run_until(plan, folder / "train", "training the majority")
     release, student = compared(plan, folder / "compare")
     assert release == (folder / "train" / "release" / "release.npz").read_bytes()
     trained = StudentModel.load(folder / "train" / "release" / "student")
@@ -217,7 +217,7 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
     data = small_dataset()
     aggregator = shipped(name)
     plan = seeded_plan(aggregator, holders=None, teacher=SklearnTeacher(GaussianNB()))
-    stopped(plan, folder, "training the student")
+    run_until(plan, folder, "training the student")
     model = PATEClassifier(
         GaussianNB(),
         aggregator=aggregator,

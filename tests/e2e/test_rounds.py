@@ -22,7 +22,7 @@ from tests.e2e.small_run import (
     SilentMonitor,
     charges,
     ledger_of,
-    released,
+    release_bytes,
     small_plan,
 )
 
@@ -132,7 +132,7 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     assert len(rounds_of(own)) == ROUNDS
     assert not (own / "release" / "release.npz").exists()
     train(plan_of(name), own)
-    assert released(own) == released(folder)
+    assert release_bytes(own) == release_bytes(folder)
     assert charges(own) == charges(folder)
 
 

@@ -34,11 +34,11 @@ from tests.e2e.small_run import (
     SilentMonitor,
     charges,
     ledger_of,
-    refuse,
-    released,
+    release_bytes,
+    require_refusal,
+    run_until,
     small_dataset,
     small_plan,
-    stopped,
 )
 from tests.refusals import ANY, refused
 
@@ -196,10 +196,10 @@ def test_interrupted_run_ends_with_the_same_release(
     finished: Path, tmp_path: Path, stage: str
 ) -> None:
     folder = tmp_path / "run"
-    stopped(small_plan(), folder, stage)
+    run_until(small_plan(), folder, stage)
     assert not (folder / "report.json").exists()
     train(small_plan(), folder)
-    assert released(folder) == released(finished)
+    assert release_bytes(folder) == release_bytes(finished)
     assert charges(folder) == charges(finished)
 
 
@@ -217,7 +217,9 @@ def test_a_name_is_not_yet_the_object() -> None:
 def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     tmp_path.chmod(0o755)
-    refuse(small_plan(), tmp_path, r"expected a new folder or a run's own, found mine\.txt in it")
+    require_refusal(
+        small_plan(), tmp_path, r"expected a new folder or a run's own, found mine\.txt in it"
+    )
     assert stat.S_IMODE(os.stat(tmp_path).st_mode) == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -228,8 +230,8 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
     labels = data.private.labels.copy()
     labels[0] ^= True
     other = replace(data, private=replace(data.private, labels=labels))
-    stopped(small_plan(), folder, "casting")
-    refuse(
+    run_until(small_plan(), folder, "casting")
+    require_refusal(
         small_plan(load_dataset=lambda: other),
         folder,
         r"data=\w+: expected the data that this run began with",
@@ -248,16 +250,18 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     other = tmp_path / "other"
     for path in (folder, other):
-        stopped(small_plan(seed=None), path, "casting votes")
+        run_until(small_plan(seed=None), path, "casting votes")
     (folder / "partition.json").write_bytes((other / "partition.json").read_bytes())
-    refuse(
+    require_refusal(
         small_plan(seed=None),
         folder,
         r"file=.*partition\.json: expected the partition of this run's private",
     )
     (folder / "training.secret").write_bytes((other / "training.secret").read_bytes())
     (folder / "run.json").write_bytes((other / "run.json").read_bytes())
-    refuse(small_plan(seed=None), folder, r"file=.*: expected teachers that this run signed")
+    require_refusal(
+        small_plan(seed=None), folder, r"file=.*: expected teachers that this run signed"
+    )
 
 
 def test_budget_stops_the_queries(tmp_path: Path) -> None:
@@ -309,7 +313,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_nothing_is_spent_before_a_refusal(message: str, tmp_path: Path) -> None:
-    refuse(small_plan(**REFUSED[message]), tmp_path / "run", message)
+    require_refusal(small_plan(**REFUSED[message]), tmp_path / "run", message)
     assert not list(tmp_path.rglob("ledger.db"))
 
 

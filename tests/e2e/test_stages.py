@@ -18,7 +18,7 @@ from pate.run.train import train
 from pate.teachers import ConvexTeacher, KernelTeacher
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteFile
-from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, released, small_dataset
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, release_bytes, small_dataset
 from tests.e2e.stages_of_run import (
     HOLDERS,
     SEED,
@@ -132,9 +132,9 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
         return release(release_plan(plan, ledger=folder.with_suffix(".db")), votes["bits"], folder)
 
     for folder in after_kills(tmp_path, ours):
-        before = released(folder) if (folder / "release" / "release.npz").exists() else None
+        before = release_bytes(folder) if (folder / "release" / "release.npz").exists() else None
         ours(folder)
-        results.append(released(folder))
+        results.append(release_bytes(folder))
         assert before in (None, results[-1])
         assert len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
         student(plan, folder)

@@ -34,11 +34,11 @@ from tests.e2e.small_run import (
     NUM_QUERIES,
     NUM_TEACHERS,
     SilentMonitor,
-    refuse,
-    release_of,
+    require_refusal,
+    run_until,
+    run_until_released,
     small_dataset,
     small_plan,
-    stopped,
 )
 from tests.refusals import ANY, refused
 
@@ -66,9 +66,9 @@ def account(path: Path, **terms: Any) -> Ledger:
 
 def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path: Path) -> None:
     ledger = tmp_path / "budget" / "ledger.db"
-    first = stopped(plan_of(ledger), tmp_path / "a", "training the student")
+    first = run_until(plan_of(ledger), tmp_path / "a", "training the student")
     assert not any("earlier" in line for line in first.lines)
-    second = stopped(plan_of(ledger), tmp_path / "b", "training the student")
+    second = run_until(plan_of(ledger), tmp_path / "b", "training the student")
     each, both = (format_epsilon(epsilon_of(count)) for count in (1, 2))
     terms = (
         "at delta 1e-5, replace_one, for one group of records, those with one number in group_ids"
@@ -87,14 +87,14 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     cap = 1.2 * epsilon_of(1)
     monitor = SilentMonitor()
     plan = plan_of(ledger, max_total_epsilon=cap)
-    release_of(plan, tmp_path / "a")
+    run_until_released(plan, tmp_path / "a")
     spent = ledger.read_bytes()
     with refused("max_epsilon", ANY, "beside epsilon"):
         train(plan_of(ledger), tmp_path / "b", monitor)  # the file has kept the cap
     assert "training teachers" not in monitor.stages
     assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
-    refuse(
+    require_refusal(
         replace(plan, max_total_epsilon=2 * cap),
         tmp_path / "c",
         r"^max_total_epsilon=[\d.]+: expected at most",
@@ -131,13 +131,13 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     first: PrivacyUnit, second: PrivacyUnit, ledger: Path, tmp_path: Path
 ) -> None:
     """Also not where the price of a patient bounds that of a visit: an account has one unit."""
-    release_of(plan_of(ledger, load_dataset=protecting(first)), tmp_path / "a" / "run")
+    run_until_released(plan_of(ledger, load_dataset=protecting(first)), tmp_path / "a" / "run")
     spent = ledger.read_bytes()
     monitor = SilentMonitor()
     with refused("unit", second.words, "take the same data.group="):
         train(plan_of(ledger, load_dataset=protecting(second)), tmp_path / "b" / "run", monitor)
     assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
-    again = stopped(
+    again = run_until(
         plan_of(ledger, load_dataset=protecting(first)),
         tmp_path / "c" / "run",
         "training the student",
@@ -154,7 +154,7 @@ def test_charges_of_earlier_versions_are_counted_for_the_unit_of_the_run_which_i
     plan = plan_of(ledger, load_dataset=protecting(PATIENT))
     first, last = [
         line
-        for line in stopped(plan, tmp_path / "run", "training the student").lines
+        for line in run_until(plan, tmp_path / "run", "training the student").lines
         if line.startswith("ledger=")
     ]
     assumed = ", provided that the 1 charge that names no unit is for the same"
@@ -170,9 +170,9 @@ def test_charges_of_earlier_versions_are_counted_for_the_unit_of_the_run_which_i
 
 def test_runs_beside_each_other_add_up_by_themselves(tmp_path: Path) -> None:
     """Each may have an accountant of its own: that of the ledger, which nobody named, counts the total."""
-    release_of(plan_of(None), tmp_path / "a")
-    stopped(plan_of(None), tmp_path / "b", "training teachers")  # which released nothing
-    lines = stopped(
+    run_until_released(plan_of(None), tmp_path / "a")
+    run_until(plan_of(None), tmp_path / "b", "training teachers")  # which released nothing
+    lines = run_until(
         plan_of(None, accountant=ExactAccountant), tmp_path / "c", "training the student"
     ).lines
     one, both = (
@@ -184,9 +184,9 @@ def test_runs_beside_each_other_add_up_by_themselves(tmp_path: Path) -> None:
     assert earlier.endswith(", by accountant=auto") and total.endswith(", by accountant=auto")
     assert not list(tmp_path.glob("*/ledger.db"))
     other = tmp_path / "elsewhere" / "d"
-    assert "this first release" in stopped(plan_of(None), other, "training the student").lines[-1]
+    assert "this first release" in run_until(plan_of(None), other, "training the student").lines[-1]
     rule = r"^unit=one row: expected one group of records"
-    refuse(plan_of(None, load_dataset=protecting(VISIT)), tmp_path / "e", rule)
+    require_refusal(plan_of(None, load_dataset=protecting(VISIT)), tmp_path / "e", rule)
     assert not (tmp_path / "e").exists()
     assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 2
 
@@ -207,19 +207,19 @@ def test_a_run_under_other_terms_has_a_ledger_of_its_own_beside_the_usual_one(
 ) -> None:
     changes = OTHER_TERMS[name]
     usual, other = tmp_path / "ledger.db", tmp_path / name
-    assert not lines_of_two_sums(stopped(plan_of(None), tmp_path / "a", "training the student"))
-    begun = stopped(plan_of(None, **changes), tmp_path / "b", "training teachers")
+    assert not lines_of_two_sums(run_until(plan_of(None), tmp_path / "a", "training the student"))
+    begun = run_until(plan_of(None, **changes), tmp_path / "b", "training teachers")
     (line,) = lines_of_two_sums(begun)
     assert line.startswith(f"ledger={other} counts for adjacency=") and f"{usual} for adj" in line
     for run in ("b", "c"):  # one that goes on, and one more
-        continued = stopped(plan_of(None, **changes), tmp_path / run, "training the student")
+        continued = run_until(plan_of(None, **changes), tmp_path / run, "training the student")
         assert lines_of_two_sums(continued) == [line]
-    (line,) = lines_of_two_sums(stopped(plan_of(None), tmp_path / "d", "training the student"))
+    (line,) = lines_of_two_sums(run_until(plan_of(None), tmp_path / "d", "training the student"))
     assert line.startswith(f"ledger={usual} counts for adjacency=replace_one at target_delta=1e-05")
     for path in (usual, other):
         assert len(SharedLedger.stored(path).entries) == 2
         terms = r"^(target_delta=0\.0001|adjacency=add_remove): expected .*, as ledger="
-        refuse(plan_of(usual, **changes), tmp_path / "e", terms)
+        require_refusal(plan_of(usual, **changes), tmp_path / "e", terms)
     # the usual one gone, as well as both moved
     train(plan_of(None, **changes), tmp_path / "b")
     (tmp_path / "new").mkdir()
@@ -227,7 +227,7 @@ def test_a_run_under_other_terms_has_a_ledger_of_its_own_beside_the_usual_one(
         (tmp_path / moved).rename(tmp_path / "new" / moved)
     train(plan_of(None, **changes), tmp_path / "new" / "b")
     train(plan_of(None, **changes), tmp_path / "new" / "c")
-    release_of(plan_of(None, **changes), tmp_path / "new" / "d")
+    run_until_released(plan_of(None, **changes), tmp_path / "new" / "d")
     assert len(SharedLedger.stored(tmp_path / "new" / name).entries) == 3
     assert not (tmp_path / "new" / "ledger.db").exists()
 
@@ -237,21 +237,21 @@ def test_a_cap_is_not_passed_by_in_a_ledger_of_other_terms(
     first_cap: float | None, tmp_path: Path
 ) -> None:
     changes = OTHER_TERMS["ledger-add_remove-1e-05.db"]
-    release_of(plan_of(None, max_total_epsilon=first_cap), tmp_path / "a")
+    run_until_released(plan_of(None, max_total_epsilon=first_cap), tmp_path / "a")
     cap = None if first_cap else 100.0
     rule = r"^adjacency=add_remove: expected replace_one, as ledger="
-    refuse(plan_of(None, max_total_epsilon=cap, **changes), tmp_path / "b", rule)
+    require_refusal(plan_of(None, max_total_epsilon=cap, **changes), tmp_path / "b", rule)
     assert [path.name for path in tmp_path.glob("*.db")] == ["ledger.db"]
     if first_cap is None:
-        release_of(plan_of(None, **changes), tmp_path / "b")
+        run_until_released(plan_of(None, **changes), tmp_path / "b")
         rule = (
             r"^max_total_epsilon=100\.0: expected no cap, which would not count 1 charge for these"
         )
-        refuse(plan_of(None, max_total_epsilon=100.0), tmp_path / "c", rule)
+        require_refusal(plan_of(None, max_total_epsilon=100.0), tmp_path / "c", rule)
 
 
 def _release(folder: Path, target_delta: float) -> None:
-    release_of(plan_of(None, target_delta=target_delta), folder)
+    run_until_released(plan_of(None, target_delta=target_delta), folder)
 
 
 def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
@@ -267,7 +267,7 @@ def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
         return make_folder(path, **options)
 
     monkeypatch.setattr(charging, "make_folder", faster)
-    monitor = stopped(plan_of(None), tmp_path / "run", "training the student")
+    monitor = run_until(plan_of(None), tmp_path / "run", "training the student")
     other = tmp_path / "ledger-replace_one-1e-05.db"
     assert len(lines_of_two_sums(monitor)) == 1
     assert len(SharedLedger.stored(other).entries) == 1
@@ -285,11 +285,11 @@ def test_a_run_stays_with_the_ledger_that_it_began_with_wherever_both_are_moved(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "a" / "run"
-    stopped(plan_of(None), folder, "training teachers")
+    run_until(plan_of(None), folder, "training teachers")
     moved = tmp_path / "b" / "run"
     moved.parent.mkdir()
     folder.rename(moved)
-    release_of(plan_of(None), moved)
+    run_until_released(plan_of(None), moved)
     assert len(SharedLedger.stored(tmp_path / "a" / "ledger.db").entries) == 1
     (tmp_path / "a").rename(tmp_path / "c")
     moved.rename(tmp_path / "c" / "run")
@@ -300,9 +300,9 @@ def test_a_run_stays_with_the_ledger_that_it_began_with_wherever_both_are_moved(
     assert train(plan_of(None), moved) == report, "a finished run is shown where its ledger is"
     (tmp_path / "c" / "ledger.db").rename(tmp_path / "elsewhere.db")
     rule = rf"^ledger={tmp_path}/b/ledger\.db: expected the ledger .* charged to, {tmp_path}/c/ledger\.db; or"
-    refuse(plan_of(None), moved, rule)
+    require_refusal(plan_of(None), moved, rule)
     (moved / "report.json").unlink()
-    refuse(
+    require_refusal(
         plan_of(None), moved, rf"^ledger={tmp_path}/c/ledger\.db: expected the run's ledger, which"
     )
     train(plan_of(tmp_path / "elsewhere.db"), moved)
@@ -312,10 +312,10 @@ def test_a_folder_that_cannot_be_written_has_no_ledger_and_the_way_out_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
-    refuse(
+    require_refusal(
         plan_of(None), tmp_path / "run", r"^ledger=.*: expected a folder that can be .*; ledger=P"
     )
-    release_of(plan_of(tmp_path / "elsewhere" / "ledger.db"), tmp_path / "run")
+    run_until_released(plan_of(tmp_path / "elsewhere" / "ledger.db"), tmp_path / "run")
 
 
 @pytest.mark.parametrize("accountant", [AutoAccountant, RdpAccountant, ExactAccountant])
@@ -343,7 +343,7 @@ def test_a_second_price_of_one_run_has_its_reason(ledger: Path, tmp_path: Path) 
     price = epsilon_of(1)
     tighter = AutoAccountant().compose(EVENT).get_epsilon(1e-5)
     cap = (price + tighter) / 2
-    lines = stopped(
+    lines = run_until(
         plan_of(ledger, max_total_epsilon=cap), tmp_path / "run", "training the student"
     ).lines
     assert f"costs epsilon {format_epsilon(price)} at" in lines[-1]
@@ -367,7 +367,7 @@ def spelled(digest: str, **owners: range) -> Any:
 def test_people_whom_another_account_knows_are_given_no_new_one(
     ledger: Path, tmp_path: Path
 ) -> None:
-    release_of(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a")
+    run_until_released(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a")
     again = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105)))
     monitor = SilentMonitor()
     for _ in range(2):
@@ -375,9 +375,9 @@ def test_people_whom_another_account_knows_are_given_no_new_one(
             train(again, tmp_path / "b", monitor)
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
-    release_of(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "c")
+    run_until_released(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "c")
     for name, changes in (("d", {"new_account": True}), ("e", {})):  # asked once
-        release_of(replace(again, **changes), tmp_path / name)
+        run_until_released(replace(again, **changes), tmp_path / name)
     assert len(SharedLedger.stored(ledger).entries) == 4
     ledger = tmp_path / "of_others.db"  # other people and other kinds of names are let in
     for name, owners in (
@@ -386,7 +386,7 @@ def test_people_whom_another_account_knows_are_given_no_new_one(
         ("c", {"group": range(9)}),
         ("d", {}),
     ):
-        release_of(
+        run_until_released(
             plan_of(ledger, load_dataset=spelled(name, **owners)), tmp_path / "others" / name
         )
     assert len(SharedLedger.stored(ledger).data) == 4
@@ -397,16 +397,16 @@ def test_people_whom_a_ledger_of_other_terms_knows_are_given_no_new_account(tmp_
     """Neither ledger would count what they have spent in the other one, and so would no cap."""
     changes = OTHER_TERMS["ledger-replace_one-0.0001.db"]
     usual = plan_of(None, load_dataset=spelled("a", id=range(100)))
-    release_of(usual, tmp_path / "a")
+    run_until_released(usual, tmp_path / "a")
     again = plan_of(None, load_dataset=spelled("b", id=range(5, 105)), **changes)
     rule = rf"^ledger={tmp_path}/ledger\.db: expected the data of account aaaaaaaaaaaa, which knows 95 of these 100"
-    refuse(again, tmp_path / "b", rule)
-    release_of(replace(again, new_account=True), tmp_path / "c")
-    release_of(again, tmp_path / "d")  # asked once
-    release_of(replace(usual, new_account=True, **changes), tmp_path / "e")
+    require_refusal(again, tmp_path / "b", rule)
+    run_until_released(replace(again, new_account=True), tmp_path / "c")
+    run_until_released(again, tmp_path / "d")  # asked once
+    run_until_released(replace(usual, new_account=True, **changes), tmp_path / "e")
     capped = plan_of(None, load_dataset=spelled("c", id=range(100, 120)), max_total_epsilon=100.0)
     rule = r"^ledger=.*/ledger-replace_one-0\.0001\.db: expected the data of account bbbbbbbbbbbb, which knows 5 of"
-    refuse(capped, tmp_path / "f", rule)
+    require_refusal(capped, tmp_path / "f", rule)
 
 
 @pytest.mark.parametrize("has_cap", [False, True])
@@ -415,7 +415,9 @@ def test_a_second_release_from_a_seed_is_refused_in_a_named_ledger_or_under_a_ca
 ) -> None:
     ledger = tmp_path / "ledger.db"
     name = None if has_cap else ledger
-    release_of(plan_of(name, seed=3, max_total_epsilon=100.0 if has_cap else None), tmp_path / "a")
+    run_until_released(
+        plan_of(name, seed=3, max_total_epsilon=100.0 if has_cap else None), tmp_path / "a"
+    )
     monitor = SilentMonitor()
     for changes in ({"num_queries": 30}, {"load_dataset": spelled("c")}):
         with refused("ledger", ANY, "another seed"):
@@ -423,10 +425,10 @@ def test_a_second_release_from_a_seed_is_refused_in_a_named_ledger_or_under_a_ca
     assert "training teachers" not in monitor.stages
     teacher = LinearTeacher(device="cpu", penalty=100.0)  # whose votes are known late
     rule = r"^noise=seed 3: expected fresh noise, another release drew from this seed"
-    refuse(plan_of(name, seed=3, teacher=teacher), tmp_path / "d", rule)
+    require_refusal(plan_of(name, seed=3, teacher=teacher), tmp_path / "d", rule)
     assert not (tmp_path / "d" / "release").exists()
     assert len(SharedLedger.stored(ledger).entries) == 1
-    release_of(plan_of(name, seed=4, num_queries=30), tmp_path / "c")
+    run_until_released(plan_of(name, seed=4, num_queries=30), tmp_path / "c")
 
 
 @pytest.mark.parametrize(
@@ -448,9 +450,9 @@ def test_releases_that_share_their_noise_have_no_total(
     changes: dict[str, Any], warning: str, tmp_path: Path
 ) -> None:
     """Unless somebody named the ledger or a cap, the second one is let in: then no figure is finite."""
-    release_of(plan_of(None, seed=3), tmp_path / "a")
+    run_until_released(plan_of(None, seed=3), tmp_path / "a")
     plan = plan_of(None, seed=3, **changes)
-    begun = stopped(plan, tmp_path / "b", "training teachers")
+    begun = run_until(plan, tmp_path / "b", "training teachers")
     assert [line for line in begun.lines if line.startswith(warning)], begun.lines
     report = train(plan, tmp_path / "b")
     assert math.isfinite(report.privacy.epsilon), "that of the release alone"
@@ -462,13 +464,13 @@ def test_releases_that_share_their_noise_have_no_total(
         assert len(account["charges"]) == (1 if of_other_records else 2)
     assert share_noise([*releases_of(tmp_path / "a"), *releases_of(tmp_path / "b")])
     assert all(release.shares_noise_in_ledger for release in releases_of(tmp_path / "a"))
-    third = stopped(plan_of(None, seed=4), tmp_path / "c", "training the student")
+    third = run_until(plan_of(None, seed=4), tmp_path / "c", "training the student")
     total = [line for line in third.lines if line.startswith("ledger=")][-1]
     assert " cost epsilon inf at " in total and total.endswith("two share their noise")
     rule = (
         r"^max_total_epsilon=1000\.0: expected no cap, as releases in ledger=.* share their noise"
     )
-    refuse(plan_of(None, max_total_epsilon=1000.0), tmp_path / "e", rule)
+    require_refusal(plan_of(None, max_total_epsilon=1000.0), tmp_path / "e", rule)
 
 
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
@@ -489,7 +491,7 @@ def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(
 ) -> None:
     folder = tmp_path / "runs" / "run"
     train(plan_of(None), folder)
-    refuse(
+    require_refusal(
         plan_of(ledger),
         folder,
         r"^ledger=.*: expected the ledger that this finished run is charged to, .*; or remove",
@@ -502,19 +504,23 @@ def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(
 
 
 def test_a_file_in_a_run_s_folder_is_not_the_ledger_of_other_runs(tmp_path: Path) -> None:
-    release_of(plan_of(None), tmp_path / "a")
+    run_until_released(plan_of(None), tmp_path / "a")
     for folder in (tmp_path / "a", tmp_path / "b"):
         ledger = tmp_path / "a" / "ledger.db"
-        refuse(plan_of(ledger), folder, r"^ledger=.*: expected a file outside of runs' folders")
-    refuse(plan_of(None), tmp_path / "a" / "b", r"^ledger=.*: expected .*; ledger=PATH names one")
+        require_refusal(
+            plan_of(ledger), folder, r"^ledger=.*: expected a file outside of runs' folders"
+        )
+    require_refusal(
+        plan_of(None), tmp_path / "a" / "b", r"^ledger=.*: expected .*; ledger=PATH names one"
+    )
     assert not list(tmp_path.glob("*/ledger.db"))
 
 
 def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
     plan = plan_of(tmp_path / "ledger.db")
-    stopped(plan, tmp_path / "run", "training teachers")
+    run_until(plan, tmp_path / "run", "training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
-    refuse(plan, tmp_path / "run", r"^file=.*run\.id: expected the names of the run")
+    require_refusal(plan, tmp_path / "run", r"^file=.*run\.id: expected the names of the run")
 
 
 def _run(ledger: Path, folder: Path) -> str:
