@@ -18,7 +18,7 @@ COMMAND = Spelling(_SHARED_NAMES)
 """Of a command that has no other names for anything, such as `pate-account`."""
 
 TRAIN = Spelling(_SHARED_NAMES | {"num_teachers": "teacher.num_teachers"})
-"""Of `pate-train`."""
+"""Of `pate-train` and `pate-vote`."""
 
 RELEASE = Spelling(_SHARED_NAMES | {"num_teachers": "{value} teachers in all vote files"})
 """Of `pate-release`, which is given the teachers with their votes."""
@@ -35,7 +35,7 @@ CLASSIFIER = Spelling(
 """Of `pate.PATEClassifier`."""
 
 
-SPELLING_OF_COMMAND = {"train": TRAIN, "release": RELEASE, "attack": TRAIN}
+SPELLING_OF_COMMAND = {"train": TRAIN, "vote": TRAIN, "release": RELEASE}
 """By command, of those that are no `COMMAND`."""
 
 

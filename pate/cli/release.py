@@ -126,6 +126,13 @@ def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort
     is_own = [is_vote_file(path) or is_sum_file(path) for path in paths]
     if all(is_own):
         gathered = GatheredVotes.read(paths)
+        num_teachers = gathered.num_teachers
+        require(
+            config.num_teachers in (None, num_teachers),
+            "num_teachers",
+            config.num_teachers,
+            f"{num_teachers}, which these files hold",
+        )
         return gathered, Cohort.of_files(gathered)
     if any(is_own):
         for path, own in zip(paths, is_own, strict=True):

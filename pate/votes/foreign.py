@@ -97,7 +97,7 @@ def read_sets(path: Path | str) -> NDArray[np.bool_]:
 
 def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
     """The one array that is meant, of finite numbers; nothing that a header promises takes memory unchecked."""
-    require(is_regular(path), name, path, "an existing .npy or .npz file")
+    require(is_regular(path), name, path, "an existing .npy, .npz or .csv file")
     try:
         array = _table(path, name) if path.suffix.lower() == ".csv" else _array_of(path, name)
     except (InvalidValue, PermissionError):

@@ -26,6 +26,7 @@ from pate.config.schema import (
     target_of,
 )
 from pate.mechanisms import FixedKRegularizer
+from pate.setting_names import COMMAND, SPELLING_OF_COMMAND
 from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
 from tests.refusals import refused
@@ -214,3 +215,11 @@ def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Co
     method = build(node, "method", name=name, adjacency="replace_one")
     assert isinstance(method, Method)
     assert method.name == name
+
+
+@pytest.mark.parametrize("command", ["train", "vote", "account", "attack"])
+def test_a_refused_number_of_teachers_is_named_as_the_command_is_given_it(
+    composed: Composed, command: str
+) -> None:
+    setting = SPELLING_OF_COMMAND.get(command, COMMAND).setting("num_teachers")
+    assert OmegaConf.select(composed(app=command), setting) is not None

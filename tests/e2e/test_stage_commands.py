@@ -116,6 +116,9 @@ def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(
 
     assert "no file has this name" in said(f"{tmp_path}/none/*.npz")
     assert "votes=???: expected a vote file of each holder" in said("???")
+    assert "25 teachers in all vote files: expected 24, which these files hold" in said(
+        both, "num_teachers=25"
+    )
     shutil.copy(own / "north.npz", own / "west.npz")
     assert "holder=north: expected each holder once" in said(both)
     (own / "west.npz").write_bytes((own / "north.npz").read_bytes()[:-400])

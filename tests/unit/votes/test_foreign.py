@@ -115,6 +115,11 @@ def test_impossible_files_are_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_that_is_not_there_is_refused_with_all_kinds_that_are_read(tmp_path: Path) -> None:
+    with refused("votes", ANY, "an existing .npy, .npz or .csv file"):
+        ImportedVotes.read(tmp_path / "nowhere.csv")
+
+
 def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "votes.npz", BITS, CLASSES)
     with refused("votes", ANY, "a file with"):
