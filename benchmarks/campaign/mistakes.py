@@ -22,6 +22,7 @@ from benchmarks.campaign.runs import refusal_faults
 from benchmarks.campaign.tally import LOW_PRICE, UNCLEAR, Finding
 from benchmarks.campaign.warm import Child, Ended, command
 from pate.config import CONFIG_FOLDER
+from pate.settings import settings_of
 
 _PATIENCE_S = 30.0
 _MEMORY = 12 * 2**30
@@ -86,7 +87,7 @@ _TARGETS = (
     *(
         "os.system",
         "builtins.eval",
-        "pate.pipeline.train",
+        "pate.run.train.train",
         "pate",
         "pate.none.None",
         "pate.files.disk.write_text",
@@ -190,11 +191,8 @@ def _overrides(kind: str, rng: random.Random, share: float) -> list[str]:
 
 def _keys(kind: str) -> list[str]:
     """Settings of a command, those of its groups' members included, and a few that do not exist."""
-    names = [kind, "shared"] if kind != "audit" else [kind]
     keys = ["", "num_querys", "aggregator.none", "hydra.none"]
-    for path in [CONFIG_FOLDER / f"{name}.yaml" for name in names]:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-        keys += [key for key in loaded if key not in ("defaults", "hydra", "output_dir")]
+    keys += [item.name for item in settings_of(kind) if item.name != "output_dir"]
     groups = {"train": _GROUPS, "account": ("aggregator", "accountant"), "audit": ("aggregator",)}[
         kind
     ]

@@ -285,15 +285,16 @@ def test_noise_is_published_as_it_was_used(case: Any) -> None:
 @pytest.mark.slow
 def test_the_privacy_card_has_no_more_of_an_aggregator(tmp_path: Path) -> None:
     """What stands beside the settings in the published folder and in the report: the same rule."""
-    train(small_plan(aggregator=used("mercy hospital"), target_epsilon=None), tmp_path)
-    card = (tmp_path / "release" / "privacy_card.md").read_text()
+    folder = tmp_path / "run"
+    train(small_plan(aggregator=used("mercy hospital"), target_epsilon=None), folder)
+    card = (folder / "release" / "privacy_card.md").read_text()
     assert (
         "40.0" in card
         and "plain" in card
         and "mercy hospital" not in card
         and str(NUMBER) not in card
     )
-    assert "note" not in json.loads((tmp_path / "report.json").read_text())["privacy"].get(
+    assert "note" not in json.loads((folder / "report.json").read_text())["privacy"].get(
         "parameters", {}
     )
 

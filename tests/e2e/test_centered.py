@@ -168,13 +168,13 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(
 ) -> None:
     """Several labels a sample: each teacher keeps one of its votes, whatever the others say."""
     seen: list[np.ndarray] = []
-    aggregate = GNMax.aggregate
+    draw = GNMax.draw
 
-    def watched(self: GNMax, votes: Any, **options: Any) -> Any:
-        seen.append(np.array(votes))
-        return aggregate(self, votes, **options)
+    def watched(self: GNMax, summary: Any, shape: Any, rng: Any) -> Any:
+        seen.append(np.array(summary))
+        return draw(self, summary, shape, rng)
 
-    monkeypatch.setattr(GNMax, "aggregate", watched)
+    monkeypatch.setattr(GNMax, "draw", watched)
     run_until(small_plan(aggregator=GNMax(noise_std=5.0)), tmp_path / "run", "training the student")
     cast = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
     assert cast.sum(axis=2).max() > 1
