@@ -151,7 +151,9 @@ class RunCharge:
         self._others = other_ledgers(path, data=account.data) if self._is_usual else []
         self._place = LedgerPlace.read(folder)
         self._release_file = folder.release / "release.npz"
-        self._keys = DrawKeys.read(folder) if os.path.lexists(folder.run_id) else None
+        # without its keys a run that has begun would draw again, so it is refused
+        has_keys = folder.has_begun or os.path.lexists(folder.run_id)
+        self._keys = DrawKeys.read(folder) if has_keys else None
 
     @classmethod
     def open(

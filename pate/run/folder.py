@@ -183,6 +183,17 @@ class RunFolder(EnsembleFolder):
                         path.rmdir()
                         path = path.parent
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a run here came as far as to train or to draw, so it has keys of its draws, too."""
+        paths = (
+            self.training_secret,
+            self.partition,
+            self.release / "release.npz",
+            self.own_ledger,
+        )
+        return any(map(os.path.lexists, paths))
+
     def claim(self, settings: dict[str, Any], **began_with: str) -> None:
         """Makes the folder this run's and its owner's alone, once it is clear that the run can work.
 

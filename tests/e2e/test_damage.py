@@ -7,6 +7,7 @@ import pickle
 import shutil
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -21,13 +22,15 @@ from pate.run.train import train
 from pate.student import LinearStudent
 from pate.validation import InvalidValue
 from tests.e2e.commands import SMALL, call, refused, succeeded
-from tests.e2e.damage import WAYS, Way, flipped, flipped_once
+from tests.e2e.damage import WAYS, flipped, flipped_once
 from tests.e2e.small_run import (
     SilentMonitor,
     charges,
+    ledger_of,
     release_bytes,
     require_refusal,
     run_until,
+    run_until_released,
     small_plan,
 )
 from tests.e2e.stages_of_run import contents
@@ -51,7 +54,8 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module", params=STATES, ids=str)
 def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("state") / "run"
+    """The folder of a run in a state; its ledger lies beside it, and nothing else does."""
+    folder = tmp_path_factory.mktemp("state") / "outputs" / "run"
     if request.param is None:
         train(plan(), folder)
     else:
@@ -59,20 +63,23 @@ def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
-def damaged_copy(folder: Path, copy: Path, name: Path, way: Way) -> None:
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(folder, copy)
-    way(copy / name)
+def restored(folder: Path, backup: Path) -> None:
+    """Puts a run and the ledger beside it back as they were; the first call takes the backup."""
+    if not backup.exists():
+        shutil.copytree(folder.parent, backup)
+    shutil.rmtree(folder.parent)
+    shutil.copytree(backup, folder.parent)
 
 
-def damaged(folder: Path, copy: Path) -> Iterator[tuple[str, Path]]:
+def damaged(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
     """Each way once for each file, turn by turn, so that all states together try all of them."""
-    names = [name for name in map(Path, sorted(contents(folder))) if name.name not in OTHERS]
+    names = [name for name in map(Path, sorted(contents(folder.parent))) if name.name not in OTHERS]
     for turn, name in enumerate(names, len(names)):
         for way in WAYS[turn % _APART :: _APART]:
             if name.suffix == ".lock" and way in (flipped, flipped_once):
                 continue  # it is empty
-            damaged_copy(folder, copy, name, way)
+            restored(folder, backup)
+            way(folder.parent / name)
             yield f"{name}, {way.__name__}", name
 
 
@@ -82,41 +89,67 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
     tried = 0
     turned_down = 0
     drawn = release_bytes(state) if (state / "release" / "release.npz").exists() else None
-    for case, name in damaged(state, tmp_path / "copy"):
+    for case, name in damaged(state, tmp_path / "backup"):
         if finished and name.name not in SHOWN_AGAIN:
             continue  # read by whoever checks a finished run as a whole
         if drawn is not None and name.name == "release.npz":
             continue  # below
         tried += 1
         try:
-            train(plan(), tmp_path / "copy")
+            train(plan(), state)
         except (InvalidValue, OSError) as error:
             turned_down = turned_down + 1
             said = str(error)
             assert "\n" not in said and len(said) < 600 and "pickle" not in said, case
-            assert name.name in said or (name.name == "run.id" and "ledger.db" in said), (
-                f"{case}: {said}"
-            )
+            # what the ledger does not know may be its fault as well as that of the key or the place
+            is_of_ledger = name.name in ("run.id", "ledger.json") and "ledger.db" in said
+            assert name.name in said or is_of_ledger, f"{case}: {said}"
             continue
-        assert drawn is None or release_bytes(tmp_path / "copy") == drawn, case
-        assert len(charges(tmp_path / "copy")) == 1, case
+        assert drawn is None or release_bytes(state) == drawn, case
+        assert len(charges(state)) == 1, case
     assert tried >= 5 and turned_down >= 3
 
 
 @pytest.mark.slow
 def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_path: Path) -> None:
-    run_until(plan(), tmp_path / "run", "training the student")
-    charged = (tmp_path / "run/ledger.db").read_bytes()
-    name = Path("release/release.npz")
-    copy = tmp_path / "copy"
+    folder = tmp_path / "outputs" / "run"
+    drawn = run_until_released(plan(), folder)
+    charged = ledger_of(folder).read_bytes()
     for way in WAYS:
-        damaged_copy(tmp_path / "run", copy, name, way)
+        restored(folder, tmp_path / "backup")
+        way(folder / "release" / "release.npz")
         if way.__name__ == "gone":
-            train(plan(), copy)
-            assert release_bytes(copy) == release_bytes(tmp_path / "run")
+            train(plan(), folder)
+            assert release_bytes(folder) == drawn
         else:
-            require_refusal(plan(), copy, r"release\.npz.*; (restore it from a backup|remove)")
-        assert (copy / "ledger.db").read_bytes() == charged
+            require_refusal(plan(), folder, r"release\.npz.*; (restore it from a backup|remove)")
+        assert ledger_of(folder).read_bytes() == charged
+
+
+@pytest.mark.parametrize("stage", ["training the student", "releasing"])
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_run_without_its_keys_never_draws_again(
+    stage: str, seed: int | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    asked = replace(plan(), seed=seed)
+    run_until(asked, folder, stage)
+    # as a kill between the charge and the file of the release leaves it
+    (folder / "release" / "release.npz").unlink(missing_ok=True)
+    num_charges = len(charges(folder))
+    id_of_run = (folder / "run.id").read_bytes()
+    for lost in (("run.id",), ("run.id", "ledger.json")):
+        for name in lost:
+            (folder / name).unlink(missing_ok=True)
+        require_refusal(asked, folder, r"run\.id: expected the names of the run")
+        assert len(charges(folder)) == num_charges
+    # the ledger that lies there has the charge, or this run has none in it
+    (folder / "run.id").write_bytes(id_of_run)
+    if num_charges:
+        train(asked, folder)
+    else:
+        require_refusal(asked, folder, r"ledger\.db: expected the run's ledger, which is gone")
+    assert len(charges(folder)) == num_charges
 
 
 def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
