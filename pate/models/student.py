@@ -150,6 +150,7 @@ class StudentModel(ABC):
             )
             num_rows = require_count("num_rows", card["num_rows"], minimum=0)
             kind = str(card["kind"])
+            choices = dict(card["choices"])
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
         if kind in KINDS:
@@ -166,7 +167,7 @@ class StudentModel(ABC):
             if array.dtype != np.float32 or not array.size or np.isnan(array).any():
                 raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
         model = StudentModel._kinds[kind](
-            arrays, values if per_label else values[0], shape, num_rows, dict(card["choices"])
+            arrays, values if per_label else values[0], shape, num_rows, choices
         )
         model._require_usable(path)
         return model
