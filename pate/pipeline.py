@@ -1,3 +1,7 @@
 """`pate.pipeline.train` is `pate.run.train.train`."""
 
+from pate.validation import require_extra
+
+require_extra(__name__, "train")
+
 from pate.run.train import train as train
