@@ -354,6 +354,6 @@ def load(folder: str | PathLike[str]) -> Bundle:
     >>> load("nowhere")
     Traceback (most recent call last):
         ...
-    pate.validation.InvalidValue: release=nowhere: expected the folder release/ of a finished run, or a copy of it
+    pate.errors.InvalidValue: release=nowhere: expected the folder release/ of a finished run, or a copy of it
     """
     return Bundle.load(folder)
