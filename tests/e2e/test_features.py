@@ -180,6 +180,7 @@ def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_quer
     words = [
         "aggregators=[centered_votes]",
         "num_queries=51",
+        "fewer_queries=false",
         f"output_dir={tmp_path / 'none' / 'comparison'}",
     ]
     said = refused("compare", *FACES, "features=patches", *words)
@@ -191,7 +192,7 @@ def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_quer
     ("words", "said"),
     [
         (
-            ["num_queries=51", "teacher.num_teachers=6"],
+            ["num_queries=51", "fewer_queries=false", "teacher.num_teachers=6"],
             "num_queries=51: expected at most 50, the public pool",
         ),
         (["teacher=linear", "teacher.num_teachers=121"], "num_teachers=121: expected at most 120"),

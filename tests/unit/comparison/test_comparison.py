@@ -143,7 +143,7 @@ def test_a_second_call_trains_and_releases_nothing(
     first = run(tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     monkeypatch.setattr(StackedEngine, "train", None)
-    monkeypatch.setattr(GaussianVotes, "_draw", None)
+    monkeypatch.setattr(GaussianVotes, "draw", None)
     assert run(tmp_path).runs == first.runs
     assert run(tmp_path, epsilons=(50.0,), seeds=(1,)).runs == tuple(
         item for item in first.runs if item.is_baseline or (item.epsilon, item.seed) == (50.0, 1)
