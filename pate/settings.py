@@ -116,7 +116,7 @@ class ReleaseSettings(GuardedSettings):
 
     target_epsilon: float | None = setting(
         8.0,
-        "what the release may cost: the noise follows from it; 36.0 for stable_top_k_boundary",
+        "what the release may cost: the noise follows from it; in pate-train 36.0 for stable_top_k_boundary",
         published=True,
     )
     ledger: Path | str | None = setting(

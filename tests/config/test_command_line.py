@@ -205,6 +205,17 @@ def test_noise_is_solved_for_unless_it_is_said_to_be_given(composed: Composed) -
 
 
 @pytest.mark.parametrize(
+    ("app", "target"), [("train", 36.0), ("account", None), ("attack", 2.0), ("release", 8.0)]
+)
+def test_the_budget_of_an_aggregator_is_for_runs_alone(
+    composed: Composed, app: str, target: float | None
+) -> None:
+    boundary = "aggregator=stable_top_k_boundary"
+    assert composed(boundary, app=app).target_epsilon == target
+    assert composed(boundary, "target_epsilon=5", app=app).target_epsilon == 5.0
+
+
+@pytest.mark.parametrize(
     ("words", "refusal"),
     [
         ("noise=loud", refused("noise", "loud")),
