@@ -252,7 +252,7 @@ class RunCharge:
         if self.account.path is None:
             make_folder(self._path.parent)
             self._make_ledger()
-        self._introduce()
+        self._introduce(monitor)
         if self._keys is None:
             self._enter_place()  # before the key: a folder with a key and no ledger has lost it
             self._keys = DrawKeys.new()
@@ -370,23 +370,38 @@ class RunCharge:
         noise = seed_name(self.seed)
         return self.account.has_noise(noise, but=self._run, unlike=self.priced.event)
 
-    def _introduce(self) -> None:
-        """Makes the owners of the records known; raises where another account knows some of them."""
+    def _introduce(self, monitor: Monitor) -> None:
+        """Makes the owners of the records known; raises where another account knows some of them.
+
+        In the usual ledger, without a cap, that is said in a line: all runs of a folder of outputs share it, and two
+        unrelated tables may both number their rows from 1.
+        """
         if not self._owners:
             return
         is_introduced = self._ledger.store.is_introduced(self.account.data)
         if not (is_introduced or self._terms.new_account):
             for other in self._others:
-                known = other.accounts_that_know(self._owners, but=self.account.data)
-                self._require_unknown(known, other.path)
-        known = self.account.introduce(self._owners, anyway=self._terms.new_account)
-        self._require_unknown(known, self.account.path)
+                num_known = other.accounts_that_know(self._owners, but=self.account.data)
+                self._judge_acquaintance(num_known, other.path, monitor)
+        num_known = self.account.introduce(self._owners, anyway=self._terms.new_account)
+        if num_known:
+            self._judge_acquaintance(num_known, self.account.path, monitor)
+            self.account.introduce(self._owners, anyway=True)
 
-    def _require_unknown(self, known: Mapping[str, int], path: Path | None) -> None:
-        """Raises where accounts of a ledger know some of the owners of the records."""
-        for other, count in known.items():
-            total = sum(map(len, self._owners.values()))
-            rule = f"the data of account {other[:12]}, which knows {count} of these {total} ids and groups"
+    def _judge_acquaintance(
+        self, num_known: Mapping[str, int], path: Path | None, monitor: Monitor
+    ) -> None:
+        """Says, or raises with a named ledger or a cap, that other accounts know some of the owners of the records."""
+        total = sum(map(len, self._owners.values()))
+        for other, count in num_known.items():
+            knows = f"which knows {count} of these {total} ids and groups"
+            if self._is_usual and self.account.max_epsilon is None:
+                monitor.say(
+                    f"ledger={path}: these are not the data of account {other[:12]}, {knows}: if they are the same "
+                    "people, no total counts what both have cost them; ledger=PATH refuses such records"
+                )
+                continue
+            rule = f"the data of account {other[:12]}, {knows}"
             rule += "; or new_account=true, whose epsilons do not count what these people have spent there"
             raise InvalidValue("ledger", path, rule=rule)
 

@@ -393,16 +393,24 @@ def test_people_whom_another_account_knows_are_given_no_new_one(
     assert b"b'11'" not in ledger.read_bytes()
 
 
-def test_people_whom_a_ledger_of_other_terms_knows_are_given_no_new_account(tmp_path: Path) -> None:
-    """Neither ledger would count what they have spent in the other one, and so would no cap."""
+def test_people_whom_another_usual_account_knows_are_said_and_under_a_cap_refused(
+    tmp_path: Path,
+) -> None:
+    """No total counts what the same people have cost in two accounts; two tables may both count rows from 1."""
     changes = OTHER_TERMS["ledger-replace_one-0.0001.db"]
     usual = plan_of(None, load_dataset=spelled("a", id=range(100)))
     run_until_released(usual, tmp_path / "a")
     again = plan_of(None, load_dataset=spelled("b", id=range(5, 105)), **changes)
     rule = rf"^ledger={tmp_path}/ledger\.db: expected the data of account aaaaaaaaaaaa, which knows 95 of these 100"
-    require_refusal(again, tmp_path / "b", rule)
-    run_until_released(replace(again, new_account=True), tmp_path / "c")
-    run_until_released(again, tmp_path / "d")  # asked once
+    capped = plan_of(None, load_dataset=spelled("b", id=range(5, 105)), max_total_epsilon=100.0)
+    require_refusal(capped, tmp_path / "b", rule)
+    knows = "not the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups"
+    monitor = SilentMonitor()
+    train(again, tmp_path / "c", monitor)
+    assert [knows in line for line in monitor.lines].count(True) == 1
+    monitor = SilentMonitor()
+    train(again, tmp_path / "d", monitor)  # asked once
+    assert not any("which knows" in line for line in monitor.lines)
     run_until_released(replace(usual, new_account=True, **changes), tmp_path / "e")
     capped = plan_of(None, load_dataset=spelled("c", id=range(100, 120)), max_total_epsilon=100.0)
     rule = r"^ledger=.*/ledger-replace_one-0\.0001\.db: expected the data of account bbbbbbbbbbbb, which knows 5 of"

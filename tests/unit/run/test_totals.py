@@ -16,6 +16,7 @@ RELEASE = PaidRelease(
     target_delta=1e-6,
     unit=PATIENT,
     noise="",
+    shares_noise_in_ledger=False,
     accountant=RdpAccountant,
 )
 
