@@ -58,21 +58,17 @@ class _LargeRun:
         shape = VoteShape(
             num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS
         )
-        bits = SimpleNamespace(
-            gives_bits=True,
+        bits: Any = SimpleNamespace(
             counts=lambda: votes.astype(np.int64),
             accuracies=lambda true: np.full(_NUM_TEACHERS, 0.8),
         )
         priced = PricedRelease(aggregator, shape, release.event, 100.0)
         budget = Budget(delta=1e-6)
-        made: dict[str, Any] = {  # what stands for a plan, a charge, votes and models
-            "teacher": LinearTeacher(),
-            "charge": SimpleNamespace(
-                priced=priced, budget=budget, epsilon=100.0, seed=0, unit=PrivacyUnit.of_teacher()
-            ),
-            "votes": bits,
-            "models": {name: self._model(rng, test) for name in _MODELS},
-        }
+        # what stands for a charge and models
+        charge: Any = SimpleNamespace(
+            priced=priced, budget=budget, epsilon=100.0, seed=0, unit=PrivacyUnit.of_teacher()
+        )
+        models: Any = {name: self._model(rng, test) for name in _MODELS}
         data = Dataset(
             name="large",
             real=False,
@@ -89,7 +85,10 @@ class _LargeRun:
             release=release,
             curve=(),
             membership=None,
-            **made,
+            teacher=LinearTeacher(),
+            charge=charge,
+            votes=bits,
+            models=models,
         )
 
     def _model(self, rng: np.random.Generator, test: Split) -> SimpleNamespace:

@@ -122,6 +122,18 @@ def _engine() -> ProcessesEngine:
     return ProcessesEngine(chunk_size=32)
 
 
+@dataclass(frozen=True)
+class Round:
+    """Seconds for each teacher, and floating-point operations a second, of one round of a race."""
+
+    engine: float  # by the engine, on all cores
+    loop: float  # by the user's loop
+    loop_core: float  # by the loop, of one core
+    core: float  # by the engine's own fit, of one core
+    rate: float  # of large products on all cores
+    core_rate: float  # of large products on one core
+
+
 def _result(race: Race) -> Result:
     looped = race.parts[: race.num_looped]
     chunk = race.parts[: 1 if race.teacher.is_isolated else race.engine.chunk_size]
@@ -132,19 +144,25 @@ def _result(race: Race) -> Result:
         engine, _ = _seconds(lambda: _train(race.engine, race, race.parts))
         loop, loop_core = _seconds(lambda: race.loop(looped))
         _, core = _seconds(lambda: race.teacher.fit_many(chunk, range(len(chunk))))
-        rates = _all_cores_rate(), _core_rate((_SQUARE,) * 3, time.thread_time)
-        times = (
-            engine / len(race.parts),
-            loop / len(looped),
-            loop_core / len(looped),
-            core / len(chunk),
+        rounds.append(
+            Round(
+                engine=engine / len(race.parts),
+                loop=loop / len(looped),
+                loop_core=loop_core / len(looped),
+                core=core / len(chunk),
+                rate=_all_cores_rate(),
+                core_rate=_core_rate((_SQUARE,) * 3, time.thread_time),
+            )
         )
-        rounds.append((*times, *rates))
-    engine, loop, loop_core, core, rate, core_rate = (
-        median(column) for column in zip(*rounds, strict=True)
-    )
-    shares = race.flops / engine / rate, race.flops / core / core_rate
-    return Result(race.name, 1 / engine, 1 / loop, shares[0], loop_core / core, shares[1])
+    engine = median(timing.engine for timing in rounds)
+    loop = median(timing.loop for timing in rounds)
+    loop_core = median(timing.loop_core for timing in rounds)
+    core = median(timing.core for timing in rounds)
+    rate = median(timing.rate for timing in rounds)
+    core_rate = median(timing.core_rate for timing in rounds)
+    sgemm_share = race.flops / engine / rate
+    core_sgemm_share = race.flops / core / core_rate
+    return Result(race.name, 1 / engine, 1 / loop, sgemm_share, loop_core / core, core_sgemm_share)
 
 
 def _all_cores_rate() -> float:

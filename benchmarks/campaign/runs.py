@@ -146,7 +146,8 @@ def rows_of(folder: Path) -> list[Row]:
                 "SELECT key, under, event, release FROM line ORDER BY number"
             ).fetchall()
             rows: list[Row] = [
-                (*said, drawn if isinstance(drawn, bytes) else b"") for *said, drawn in found
+                (key, under, event, drawn if isinstance(drawn, bytes) else b"")
+                for key, under, event, drawn in found
             ]
         except (sqlite3.Error, UnicodeDecodeError):
             rows = []

@@ -161,14 +161,15 @@ def one_bit_cost(
             curves, (low, logits[levels]), (logits[levels], high), strict=True
         ):
             moved = first != second
-            one, two = (
-                (log_expit(odds), log_expit(-odds))
-                for odds in (first[moved, None], second[moved, None])
-            )
-            made[0, moved], made[1, moved] = (
-                bernoulli_rdp(*one, *two, array),
-                bernoulli_rdp(*two, *one, array),
-            )
+            first_odds = first[moved, None]
+            second_odds = second[moved, None]
+            # logarithms of the probabilities of 1 and 0 of either bit
+            p = log_expit(first_odds)
+            not_p = log_expit(-first_odds)
+            q = log_expit(second_odds)
+            not_q = log_expit(-second_odds)
+            made[0, moved] = bernoulli_rdp(p, not_p, q, not_q, array)
+            made[1, moved] = bernoulli_rdp(q, not_q, p, not_p, array)
         (rising_here, falling_here), (rising, falling) = curves
         return np.maximum(falling_here, rising), np.maximum(rising_here, falling)
 

@@ -133,10 +133,8 @@ class PrivacyFilter(ABC):
             require(failures < self.target_delta, "max_failure_prob", failures, rule)
 
     def for_cap(self, max_epsilon: float) -> Self:
-        """The same rule for another cap; an order that was the default for this cap is chosen anew."""
-        usual = getattr(self, "order", None) == best_order(self.max_epsilon, self.target_delta)
-        order_of_cap: dict[str, Any] = {"order": None} if usual else {}
-        return replace(self, max_epsilon=max_epsilon, **order_of_cap)
+        """Returns the same rule for another cap."""
+        return replace(self, max_epsilon=max_epsilon)
 
     def to_json(self) -> dict[str, Any]:
         """Its name and parameters, without cap and delta."""
@@ -258,6 +256,12 @@ class RenyiFilter(PrivacyFilter):
     name: ClassVar[str] = "renyi"
     _unit: ClassVar[str] = "Renyi divergence at order {0.order:g}"
     prices_hits: ClassVar[bool] = True
+
+    def for_cap(self, max_epsilon: float) -> Self:
+        """Returns the same rule for another cap; an order that was the default for this cap is chosen anew."""
+        is_default = self.order == best_order(self.max_epsilon, self.target_delta)
+        order = None if is_default else self.order
+        return replace(self, max_epsilon=max_epsilon, order=order)
 
     def __post_init__(self) -> None:
         super().__post_init__()
