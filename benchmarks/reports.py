@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.jobs import Job
 from pate.accounting import Budget, PrivacyUnit
@@ -18,10 +19,18 @@ from pate.report.page import render_html
 from pate.run.results import Results
 from pate.teachers import LinearTeacher
 from pate.votes import VoteShape
+from pate.votes.source import CountedVotes
 
 _MODELS = ("student", "majority_vote_student", "true_label_student", "all_records_model")
 _NUM_TEACHERS = 400
 LEFT_OUT = "metrics, intervals from 200 resamples, pictures, the page"
+
+
+class _VotesOfGoodTeachers(CountedVotes):
+    """Counts of votes, and an accuracy for each teacher, which counts do not tell."""
+
+    def accuracies(self, true: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.full(self.num_teachers, 0.8)
 
 
 class _LargeRun:
@@ -58,10 +67,7 @@ class _LargeRun:
         shape = VoteShape(
             num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS
         )
-        bits: Any = SimpleNamespace(
-            counts=lambda: votes.astype(np.int64),
-            accuracies=lambda true: np.full(_NUM_TEACHERS, 0.8),
-        )
+        counted = _VotesOfGoodTeachers(votes, num_teachers=_NUM_TEACHERS)
         priced = PricedRelease(aggregator, shape, release.event, 100.0)
         budget = Budget(delta=1e-6)
         # what stands for a charge and models
@@ -87,7 +93,7 @@ class _LargeRun:
             membership=None,
             teacher=LinearTeacher(),
             charge=charge,
-            votes=bits,
+            votes=counted,
             models=models,
         )
 
