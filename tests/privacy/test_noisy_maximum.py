@@ -1,0 +1,48 @@
+"""The exact accountant's figure for a selection by noisy gaps, against the exact law on all small neighbors."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, ExactAccountant
+from pate.accounting.events import Event
+from pate.mechanisms import GapSelection
+from pate.verification.divergences import hockey_stick
+from tests.privacy.histograms import neighbors
+
+EPSILONS = np.array([0.1, 0.3, 0.6, 1.0, 1.6, 2.4])
+ROUNDING = 1e-9  # of the integrals that the exact probabilities are
+
+
+def largest_deltas(selection: GapSelection) -> np.ndarray:
+    """Returns the largest delta of any two neighbors, at every epsilon, by the exact law of k."""
+    histograms = neighbors(selection.num_labels, selection.num_teachers, selection.adjacency)
+    first, second = (
+        np.stack([selection.probabilities(histogram) for histogram in side]) for side in histograms
+    )
+    return hockey_stick(first, second, EPSILONS).max(axis=0)
+
+
+def priced_deltas(event: Event) -> np.ndarray:
+    accountant = ExactAccountant().compose(event)
+    return np.array([accountant.get_delta(float(epsilon)) for epsilon in EPSILONS])
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("noise_scale", [0.7, 1.5, 4.0])
+def test_no_two_small_neighbors_are_farther_apart_than_is_priced(
+    adjacency: Adjacency, noise_scale: float
+) -> None:
+    selection = GapSelection(
+        noise_scale=noise_scale,
+        noise="gaussian",
+        num_labels=4,
+        num_teachers=3,
+        adjacency=adjacency,
+    )
+    exact = largest_deltas(selection)
+    assert (exact <= priced_deltas(selection.event) + ROUNDING).all()
+    # The control: a price for twice the noise is refuted by the same law.
+    cheaper = replace(selection, noise_scale=2 * noise_scale).event
+    assert (exact > priced_deltas(cheaper) + ROUNDING).any()
