@@ -45,6 +45,7 @@ def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, An
 def settings_from(config: DictConfig, kind: type[S]) -> S:
     """Returns the settings of a class from a composed configuration, lists and mappings as plain values."""
     plain: Any = OmegaConf.to_container(config, resolve=True)
+    # mypy does not know that S is a dataclass
     return kind(**{item.name: plain[item.name] for item in fields(kind)})  # type: ignore[arg-type]
 
 

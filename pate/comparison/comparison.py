@@ -250,7 +250,7 @@ def _check(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
 class Calibration:
     """Parameters that were solved for, for a method at a budget; or why there are none."""
 
-    parameters: Mapping[str, int | float | str | bool | list | None]  # type: ignore[type-arg]
+    parameters: Mapping[str, int | float | str | bool | list[Any] | None]
     epsilon: float | None  # the price, at most the budget's; None where nothing reaches the budget
     reason: str = ""  # why nothing does
     refusal: str | None = None  # see `Contender.refusal`; None where nobody asked
