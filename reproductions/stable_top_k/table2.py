@@ -281,12 +281,18 @@ def aligned(
             low, best = middle, found
         else:
             high = middle
-    shape = {"num_queries": experiment.votes.num_queries, "num_labels": experiment.votes.num_labels}
     event = family.make(low, adjacency).event_for(
-        **shape, num_teachers=experiment.votes.num_teachers
+        num_queries=experiment.votes.num_queries,
+        num_labels=experiment.votes.num_labels,
+        num_teachers=experiment.votes.num_teachers,
     )
     epsilon = RdpAccountant().compose(event).get_epsilon(experiment.target_delta)
-    paper = family.paper_epsilon(low, **shape, target_delta=experiment.target_delta)
+    paper = family.paper_epsilon(
+        low,
+        num_queries=experiment.votes.num_queries,
+        num_labels=experiment.votes.num_labels,
+        target_delta=experiment.target_delta,
+    )
     return Aligned(family.name, adjacency, low, family.unit, best, epsilon, paper)
 
 

@@ -100,8 +100,9 @@ def _pure(
 
 def _limited_domain(task: SelectionTask, precision: float) -> Contender:
     """The whole failure probability goes to the bottom."""
-    parts = {"domain_size": task.domain_size, "failure_prob": task.failure_prob}
-    return _pure(LimitedDomainTopK, **parts)(task, precision)
+    return _pure(LimitedDomainTopK, domain_size=task.domain_size, failure_prob=task.failure_prob)(
+        task, precision
+    )
 
 
 def _stable(*, near: bool) -> Callable[[SelectionTask, float], Contender]:

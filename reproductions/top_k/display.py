@@ -30,8 +30,14 @@ def recall_table(rows: Sequence[RecallRow], title: str) -> Table:
         found = [cells[(*line, epsilon)] for epsilon in epsilons]
         last = found[-1]
         shown = [f"{row.recall_mean:.3f} ± {row.recall_std:.3f}" for row in found]
-        tail = (f"{last.precision_mean:.3f}", format_epsilon(last.sound_epsilon))
-        table.add_row(line[0], str(line[1]), line[2], *shown, *tail)
+        table.add_row(
+            line[0],
+            str(line[1]),
+            line[2],
+            *shown,
+            f"{last.precision_mean:.3f}",
+            format_epsilon(last.sound_epsilon),
+        )
     return table
 
 
@@ -48,8 +54,14 @@ def price_table(rows: Sequence[PriceRow], title: str) -> Table:
     for row in rows:
         paper = "-" if row.paper is None else f"{row.paper:.3f}"
         style = "red" if row.paper_is == "false" else None
-        sound = (format_epsilon(row.add_remove), format_epsilon(row.replace_one))
-        table.add_row(row.mechanism, paper, row.paper_is, *sound, style=style)
+        table.add_row(
+            row.mechanism,
+            paper,
+            row.paper_is,
+            format_epsilon(row.add_remove),
+            format_epsilon(row.replace_one),
+            style=style,
+        )
     return table
 
 

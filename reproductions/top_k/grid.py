@@ -90,9 +90,17 @@ class SelectionGrid:
             )
             for day in days
         ]
-        price = (epsilon, found.epsilon, self.delta)
         return Cell(
-            data.name, data.kind, k, where, family.label, *price, len(days), self.repeats
+            data.name,
+            data.kind,
+            k,
+            where,
+            family.label,
+            epsilon,
+            found.epsilon,
+            self.delta,
+            len(days),
+            self.repeats,
         ), scores
 
     def _rng(self, *cell: object) -> np.random.Generator:

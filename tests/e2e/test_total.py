@@ -206,7 +206,8 @@ def test_a_run_under_other_terms_has_a_ledger_of_its_own_beside_the_usual_one(
     name: str, tmp_path: Path
 ) -> None:
     changes = OTHER_TERMS[name]
-    usual, other = tmp_path / "ledger.db", tmp_path / name
+    usual = tmp_path / "ledger.db"
+    other = tmp_path / name
     assert not lines_of_two_sums(run_until(plan_of(None), tmp_path / "a", "training the student"))
     begun = run_until(plan_of(None, **changes), tmp_path / "b", "training teachers")
     (line,) = lines_of_two_sums(begun)

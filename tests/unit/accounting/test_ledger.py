@@ -167,7 +167,8 @@ def test_what_is_drawn_later_is_under_a_charge(ledger: Ledger) -> None:
 
 def test_one_seed_draws_one_release_in_whichever_run_and_nothing_else(ledger: Ledger) -> None:
     """The difference of two sums with one noise has none."""
-    first, second = (b"1", b"2")
+    first = b"1"
+    second = b"2"
     part(ledger, "a:first", first, noise="seed 3")
     assert part(ledger, "b:first", first, noise="seed 3") == first
     part(ledger, "b:second", second, noise="seed 3")
@@ -210,26 +211,27 @@ def test_one_seed_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
 
 def test_releases_that_share_their_noise_have_no_total(ledger: Ledger, path: Path) -> None:
     """No caller can leave it out: the account's sum is infinite, and a cap has no room."""
-    noise: dict[str, Any] = {"noise": "seed 3", "may_share_noise": True}
-    part(ledger, "a:first", b"1", **noise)
-    part(ledger, "twin:first", b"1", **noise)
+    part(ledger, "a:first", b"1", noise="seed 3", may_share_noise=True)
+    part(ledger, "twin:first", b"1", noise="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.noise_is_shared) == (ONE, False)
-    assert part(ledger, "b:first", b"1", BIT, **noise) == b"1"  # at another price
+    assert (
+        part(ledger, "b:first", b"1", BIT, noise="seed 3", may_share_noise=True) == b"1"
+    )  # at another price
     for account in (ledger, Ledger(path, target_delta=DELTA)):
         assert account.noise_is_shared and account.statement().noise_is_shared
         assert account.epsilon == account.spent_epsilon == account.statement().epsilon == math.inf
     assert [entry.epsilon for entry in ledger.entries] == [ONE, math.inf]
     part(ledger, "c:first", b"1")
     assert (ledger.epsilon, ledger.affords(GAUSSIAN)) == (math.inf, math.inf)
-    part(ledger, "twin:second", b"2", **noise)
-    part(ledger, "a:second", b"2", **noise)
+    part(ledger, "twin:second", b"2", noise="seed 3", may_share_noise=True)
+    part(ledger, "a:second", b"2", noise="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 3
-    part(ledger, "late:first", b"1", **noise)
-    part(ledger, "late:second", b"something else", **noise)
+    part(ledger, "late:first", b"1", noise="seed 3", may_share_noise=True)
+    part(ledger, "late:second", b"something else", noise="seed 3", may_share_noise=True)
     assert keys(ledger) == ["a:first", "b:first", "c:first", "late:second"]
     assert [entry.key for entry in ledger.charges_of("late")] == ["a:first", "late:second"]
-    part(ledger, "twin of late:first", b"1", **noise)
-    part(ledger, "twin of late:second", b"something else", **noise)
+    part(ledger, "twin of late:first", b"1", noise="seed 3", may_share_noise=True)
+    part(ledger, "twin of late:second", b"something else", noise="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 4
     capped = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
     assert (capped.affords(GAUSSIAN), capped.left) == (0, 0.0)
@@ -241,7 +243,7 @@ def test_releases_that_share_their_noise_have_no_total(ledger: Ledger, path: Pat
         with refused("max_epsilon", 1000.0, "no epsilon", kind=BudgetExceeded):
             attempt()
     with refused("noise", "seed 3"):
-        part(capped, "e:first", b"3", **noise)
+        part(capped, "e:first", b"3", noise="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 4
 
 
