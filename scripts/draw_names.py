@@ -1,0 +1,103 @@
+"""The rows of docs/names.md, from the files in `conf/`: python scripts/draw_names.py [--check].
+
+Each group of the command line has a table on the page, between the lines `<!-- names: GROUP -->` and `<!-- end -->`. A
+row has the name of a choice and the Python call that builds the same object. The call names those arguments whose value
+in the choice's file is not the default of its class. With `--check` nothing is written: a stale page is an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, ListConfig
+
+from pate.config import CONFIG_FOLDER, register_configs
+from pate.config.schema import members
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "names.md"
+BLOCK = re.compile(r"(?<=<!-- names: )(?P<group>\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
+FOLDER = "FOLDER"  # stands for a folder that the reader has to name
+NO_ARGUMENTS = ("num_teachers",)  # settings beside a part, which its class does not take
+UNCALLED = ("accountant",)  # arguments called `accountant` take the class itself
+
+
+def class_of(target: str) -> type:
+    """Returns the class that a `_target_` names."""
+    module, _, name = target.rpartition(".")
+    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+
+
+def written(value: Any) -> str:
+    """Returns a value of a configuration as Python source."""
+    if isinstance(value, DictConfig) and "_target_" in value:
+        return call_of(value)
+    if isinstance(value, ListConfig):
+        return repr(tuple(value))
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def call_of(node: DictConfig) -> str:
+    """Returns the Python call that builds what a node of the configuration builds."""
+    parameters = inspect.signature(class_of(node._target_)).parameters
+    arguments = []
+    for name, parameter in parameters.items():
+        default = parameter.default
+        if name not in node and default is inspect.Parameter.empty:
+            arguments.append(f'{name}="{FOLDER}"')
+        if name not in node or name in NO_ARGUMENTS:
+            continue
+        value = tuple(node[name]) if isinstance(node[name], ListConfig) else node[name]
+        if value != (tuple(default) if isinstance(default, list) else default):
+            arguments.append(f"{name}={written(node[name])}")
+    return f"{node._target_.rpartition('.')[2]}({', '.join(arguments)})"
+
+
+def rows_of(group: str) -> list[tuple[str, str]]:
+    """Returns name and Python call of each choice of a group, sorted by name."""
+    rows = []
+    for name in sorted(members(group)):
+        node = compose("train", [f"{group}={name}"])[group]
+        call = node._target_.rpartition(".")[2] if group in UNCALLED else call_of(node)
+        rows.append((name, call))
+    return rows
+
+
+@cache
+def table_of(group: str) -> str:
+    """Returns the table of a group in Markdown."""
+    lines = ["| name | Python |", "|---|---|"]
+    lines += [f"| `{name}` | `{call}` |" for name, call in rows_of(group)]
+    return "\n".join(lines)
+
+
+def page_with_names(text: str) -> str:
+    """Returns the page with the tables that the configuration has now."""
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        return BLOCK.sub(
+            lambda block: f"{block['group']} -->\n\n{table_of(block['group'])}\n\n", text
+        )
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the page, or with `--check` names it if it is stale; returns the exit code."""
+    text = PAGE.read_text(encoding="utf-8")
+    current = page_with_names(text)
+    if current == text:
+        return 0
+    sys.stdout.write(f"{PAGE}\n")
+    if "--check" in arguments:
+        return 1
+    PAGE.write_text(current, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,19 @@
+"""The rows of the page of names are those that the configuration has."""
+
+from scripts import draw_names
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert draw_names.main(["--check"]) == 0
+
+
+def test_a_row_with_another_value_makes_the_page_stale() -> None:
+    page = draw_names.PAGE.read_text(encoding="utf-8")
+    changed = page.replace("GNMax(noise_std=40.0)", "GNMax(noise_std=41.0)")
+    assert changed != page
+    assert draw_names.page_with_names(changed) == page
+
+
+def test_text_beside_the_tables_stays() -> None:
+    page = draw_names.PAGE.read_text(encoding="utf-8") + "\nOne line more.\n"
+    assert draw_names.page_with_names(page) == page
