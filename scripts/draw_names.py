@@ -11,15 +11,12 @@ import importlib
 import inspect
 import re
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.schema import members
+from pate.config import CONFIG_FOLDER
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "names.md"
 BLOCK = re.compile(r"(?<=<!-- names: )(?P<group>\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
@@ -62,14 +59,14 @@ def call_of(node: DictConfig) -> str:
 def rows_of(group: str) -> list[tuple[str, str]]:
     """Returns name and Python call of each choice of a group, sorted by name."""
     rows = []
-    for name in sorted(members(group)):
-        node = compose("train", [f"{group}={name}"])[group]
+    for file in sorted((CONFIG_FOLDER / group).glob("*.yaml")):
+        name = file.stem
+        node = OmegaConf.load(file)
         call = node._target_.rpartition(".")[2] if group in UNCALLED else call_of(node)
         rows.append((name, call))
     return rows
 
 
-@cache
 def table_of(group: str) -> str:
     """Returns the table of a group in Markdown."""
     lines = ["| name | Python |", "|---|---|"]
@@ -79,11 +76,7 @@ def table_of(group: str) -> str:
 
 def page_with_names(text: str) -> str:
     """Returns the page with the tables that the configuration has now."""
-    register_configs()
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        return BLOCK.sub(
-            lambda block: f"{block['group']} -->\n\n{table_of(block['group'])}\n\n", text
-        )
+    return BLOCK.sub(lambda block: f"{block['group']} -->\n\n{table_of(block['group'])}\n\n", text)
 
 
 def main(arguments: list[str]) -> int:
