@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from pate.config import CONFIG_FOLDER
 
@@ -31,29 +31,39 @@ def class_of(target: str) -> type:
     return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
 
 
+def name_of(target: str) -> str:
+    """Returns the name of a class without its module."""
+    return target.rpartition(".")[2]
+
+
+def is_reference(value: Any) -> bool:
+    """Says whether a value is taken from another setting, as in `${seed}`."""
+    return isinstance(value, str) and value.startswith("${")
+
+
 def written(value: Any) -> str:
     """Returns a value of a configuration as Python source."""
-    if isinstance(value, DictConfig) and "_target_" in value:
+    if isinstance(value, dict) and "_target_" in value:
         return call_of(value)
-    if isinstance(value, ListConfig):
+    if isinstance(value, list):
         return repr(tuple(value))
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def call_of(node: DictConfig) -> str:
-    """Returns the Python call that builds what a node of the configuration builds."""
-    parameters = inspect.signature(class_of(node._target_)).parameters
+def call_of(part: dict[str, Any]) -> str:
+    """Returns the Python call that builds a part: an object of `_target_` with the other keys as arguments."""
+    target = part["_target_"]
+    parameters = inspect.signature(class_of(target)).parameters
     arguments = []
     for name, parameter in parameters.items():
         default = parameter.default
-        if name not in node and default is inspect.Parameter.empty:
+        if name not in part and default is inspect.Parameter.empty:
             arguments.append(f'{name}="{FOLDER}"')
-        if name not in node or name in NO_ARGUMENTS:
+        if name not in part or name in NO_ARGUMENTS or is_reference(part[name]):
             continue
-        value = tuple(node[name]) if isinstance(node[name], ListConfig) else node[name]
-        if value != (tuple(default) if isinstance(default, list) else default):
-            arguments.append(f"{name}={written(node[name])}")
-    return f"{node._target_.rpartition('.')[2]}({', '.join(arguments)})"
+        if part[name] != (list(default) if isinstance(default, tuple) else default):
+            arguments.append(f"{name}={written(part[name])}")
+    return f"{name_of(target)}({', '.join(arguments)})"
 
 
 def rows_of(group: str) -> list[tuple[str, str]]:
@@ -61,8 +71,8 @@ def rows_of(group: str) -> list[tuple[str, str]]:
     rows = []
     for file in sorted((CONFIG_FOLDER / group).glob("*.yaml")):
         name = file.stem
-        node = OmegaConf.load(file)
-        call = node._target_.rpartition(".")[2] if group in UNCALLED else call_of(node)
+        part: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        call = name_of(part["_target_"]) if group in UNCALLED else call_of(part)
         rows.append((name, call))
     return rows
 
