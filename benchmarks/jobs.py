@@ -28,7 +28,7 @@ from pate.accounting.data_dependent import (
     gnmax_smooth_sensitivity,
     one_bit_cost,
 )
-from pate.accounting.events import leaves
+from pate.accounting.event_tree import leaves
 from pate.accounting.exact import composed
 from pate.accounting.joint_law import joint_rdp
 from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from pate.accounting.adjacency import Adjacency
 from pate.accounting.events import (
-    Adjacency,
     ApproximateEvent,
     BoundarySessionEvent,
     BoundedRangeEvent,

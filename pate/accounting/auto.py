@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Self
 
-from pate.accounting import events
+from pate.accounting import event_json, event_tree, events
 from pate.accounting.events import Event
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
@@ -16,7 +16,7 @@ _OTHERS = (
     events.SmoothSensitivityEvent,
     events.SessionEvent,
 )
-_STEPS = {kind for kind in events.KINDS.values() if not issubclass(kind, _OTHERS)}
+_STEPS = {kind for kind in event_json.EVENT_KINDS.values() if not issubclass(kind, _OTHERS)}
 _MOST_DIFFERENT = 64  # events
 _MOST_STEPS = 200_000
 _MOST_WORK = 3000  # of `ExactAccountant.work`: half a second or so
@@ -106,7 +106,7 @@ class AutoAccountant(AccountantBesideRenyi):
             accountants.append(JointLawAccountant().compose_all(self._composed))
         different = Counter[Event]()
         for event, count in self._composed:
-            for leaf, times in events.leaves(events.by_accesses(event), count=count):
+            for leaf, times in event_tree.leaves(event_tree.by_accesses(event), count=count):
                 if times > 0 and not isinstance(leaf, events.GaussianEvent):
                     different[leaf] += times
         few = len(different) <= _MOST_DIFFERENT and different.total() <= _MOST_STEPS

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import validation
+from pate.accounting.adjacency import Adjacency
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.events import (
-    Adjacency,
     BitEvent,
     BoundedRangeEvent,
     GaussianEvent,

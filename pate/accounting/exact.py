@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import events
 from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
-from pate.accounting.events import Event, LeafEvent, by_accesses
+from pate.accounting.event_tree import by_accesses
+from pate.accounting.events import Event, LeafEvent
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, discretized_loss
 from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
 from pate.accounting.rdp import LossAccountant

@@ -21,14 +21,8 @@ from pate.accounting.conversion import (
     rdp_to_epsilons,
     zcdp_to_epsilon,
 )
-from pate.accounting.events import (
-    Event,
-    LeafEvent,
-    by_accesses,
-    count_leaves,
-    failure_probability,
-    leaves,
-)
+from pate.accounting.event_tree import by_accesses, count_leaves, failure_probability, leaves
+from pate.accounting.events import Event, LeafEvent
 from pate.accounting.rdp import DEFAULT_ORDERS, Accountant, rdp_curve, total_rho
 from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import log_expit

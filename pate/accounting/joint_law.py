@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.conversion import rdp_to_epsilons
-from pate.accounting.events import Event, SelectThenTestEvent, count_leaves, nodes
+from pate.accounting.event_tree import count_leaves, nodes
+from pate.accounting.events import Event, SelectThenTestEvent
 from pate.accounting.rdp import AccountantBesideRenyi, rdp_curve
 from pate.accounting.special import Array, expit
 

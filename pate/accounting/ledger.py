@@ -22,16 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from pate import validation
+from pate.accounting.adjacency import Adjacency
 from pate.accounting.auto import AutoAccountant
-from pate.accounting.events import (
-    Adjacency,
-    Event,
-    SampledGaussianEvent,
-    count_leaves,
-    event_from_json,
-    event_to_json,
-    failure_probability,
-)
+from pate.accounting.event_json import event_from_json, event_to_json
+from pate.accounting.event_tree import count_leaves, failure_probability
+from pate.accounting.events import Event, SampledGaussianEvent
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.filters import (
     FilterMaker,

@@ -16,7 +16,8 @@ from typing import Any, Self
 import numpy as np
 
 from pate.accounting import events
-from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
+from pate.accounting.event_tree import by_accesses, leaves
+from pate.accounting.events import Event, LeafEvent
 from pate.accounting.gaussian_pairs import sampled_gaussian_profiles
 from pate.accounting.noisy_maximum import noisy_maximum_profile
 from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve

@@ -14,7 +14,8 @@ from typing import Self
 
 import numpy as np
 
-from pate.accounting.events import Event, PureDpEvent, by_accesses, failure_probability, leaves
+from pate.accounting.event_tree import by_accesses, failure_probability, leaves
+from pate.accounting.events import Event, PureDpEvent
 from pate.accounting.rdp import AccountantBesideRenyi
 from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import Array, log_choices, log_expit

@@ -18,15 +18,14 @@ from pate.accounting.conversion import (
     zcdp_to_delta,
     zcdp_to_epsilon,
 )
-from pate.accounting.events import (
-    Event,
+from pate.accounting.event_tree import (
     LeafCounts,
-    LeafEvent,
     by_accesses,
     count_leaves,
     failure_probability,
     leaves,
 )
+from pate.accounting.events import Event, LeafEvent
 from pate.accounting.gaussian_pairs import sampled_gaussian_rdp
 from pate.accounting.special import Array
 from pate.accounting.winner import winner_rdp

@@ -7,15 +7,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from pate.accounting.auto import AutoAccountant
-from pate.accounting.events import (
-    Event,
-    GaussianEvent,
-    NoOpEvent,
-    SessionEvent,
-    by_accesses,
-    leaves,
-    nodes,
-)
+from pate.accounting.event_tree import by_accesses, leaves, nodes
+from pate.accounting.events import Event, GaussianEvent, NoOpEvent, SessionEvent
 from pate.accounting.rdp import Accountant, RdpAccountant
 
 AccountantMaker = Callable[[], Accountant]

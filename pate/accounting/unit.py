@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from pate.accounting.events import Adjacency
+from pate.accounting.adjacency import Adjacency
 from pate.validation import printable
 
 __all__ = ["PrivacyUnit"]

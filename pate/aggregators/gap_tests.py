@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from pate.accounting import Adjacency, Event
-from pate.accounting.events import count_leaves
+from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY, Parameters
 from pate.mechanisms.stability_test import (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Budget, ComposedEvent, Event, NoOpEvent, SelfComposedEvent
-from pate.accounting.events import count_leaves
+from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators.aggregator import Bits, Counts, Rng
 from pate.aggregators.failures import with_failure_prob_for

@@ -18,7 +18,7 @@ from pate.accounting import (
     SelfComposedEvent,
     target_charging,
 )
-from pate.accounting.events import failure_probability, leaves
+from pate.accounting.event_tree import failure_probability, leaves
 from pate.accounting.target_charging import HeldBudget, QTarget, TargetCharging
 from pate.mechanisms.noise.uniforms import (
     Array,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pate.accounting import Adjacency, Budget, NoOpEvent
-from pate.accounting.events import leaves
+from pate.accounting.event_tree import leaves
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator, expected_release
 from pate.errors import Doubt, Remedy

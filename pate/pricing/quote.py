@@ -24,7 +24,7 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.accounting.data_dependent import DataDependentEpsilon
-from pate.accounting.events import count_leaves, failure_probability
+from pate.accounting.event_tree import count_leaves, failure_probability
 from pate.aggregators.failures import with_failure_prob_at_most, with_failure_prob_for
 from pate.files.values import plain
 from pate.pricing.expectations import Expectation, expectation

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from pate.accounting import PrivacyUnit, SelfComposedEvent
-from pate.accounting.events import failure_probability
+from pate.accounting.event_tree import failure_probability
 from pate.accounting.ledger import (
     BudgetExceeded,
     ChargeNote,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.events import failure_probability
+from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Release, ReleaseRecord
 from pate.aggregators.record import Arrays
 from pate.aggregators.release import ChargedRelease

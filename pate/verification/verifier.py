@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from pate.accounting import Accountant, Adjacency, Event, RdpAccountant, SelfComposedEvent
-from pate.accounting.events import count_leaves, failure_probability
+from pate.accounting.event_tree import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.accounting.special import gauss_legendre
 from pate.validation import (

@@ -13,7 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from pate.accounting import RdpAccountant
-from pate.accounting.events import event_to_json
+from pate.accounting.event_json import event_to_json
 from pate.aggregators import Aggregator, StableFixedTopK, StableTopK
 from pate.aggregators.record import MemoryRecord
 from pate.config.build import maker

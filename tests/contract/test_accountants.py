@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.events import LeafEvent, leaves
+from pate.accounting.event_tree import leaves
+from pate.accounting.events import LeafEvent
 from pate.validation import InvalidValue
 from tests.refusals import refused
 

@@ -12,7 +12,7 @@ import pytest
 
 import pate.aggregators
 from pate.accounting import Adjacency, AutoAccountant, Ledger, RdpAccountant
-from pate.accounting.events import event_from_json, event_to_json
+from pate.accounting.event_json import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.aggregators.aggregator import declared
 from pate.validation import InvalidValue

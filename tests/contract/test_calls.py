@@ -17,7 +17,7 @@ from pate.accounting import (
     RdpAccountant,
     SelfComposedEvent,
 )
-from pate.accounting.events import event_from_json, event_to_json
+from pate.accounting.event_json import event_from_json, event_to_json
 from pate.accounting.target_charging import TargetCharging
 from pate.mechanisms import (
     AboveThreshold,

@@ -25,7 +25,7 @@ from safetensors.numpy import load_file
 
 from pate import PATEClassifier
 from pate.accounting import Ledger
-from pate.accounting.events import event_to_json
+from pate.accounting.event_json import event_to_json
 from pate.aggregators import GaussianVotes
 from tests.e2e.commands import rows_of, succeeded
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Ledger, RdpAccountant
-from pate.accounting.events import event_to_json
+from pate.accounting.event_json import event_to_json
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
 from pate.run.plan import Plan

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.events import KINDS, event_from_json, event_to_json
+from pate.accounting.event_json import EVENT_KINDS, event_from_json, event_to_json
 from tests.refusals import ANY, refused
 
 FOLDER = Path(__file__).parent / "ledgers"
@@ -108,6 +108,9 @@ def test_the_kept_ledgers_hold_every_kind_an_infinity_and_both_adjacencies() -> 
 
 def test_every_kind_and_field_is_in_the_kept_list_and_none_has_disappeared() -> None:
     """A new event is added to kinds.json with the commit that brings it: from then on it may be in a ledger."""
-    now = {name: [field.name for field in dataclasses.fields(kind)] for name, kind in KINDS.items()}  # type: ignore[arg-type]
+    now = {
+        name: [field.name for field in dataclasses.fields(kind)]
+        for name, kind in EVENT_KINDS.items()
+    }  # type: ignore[arg-type]
     assert now == KEPT_KINDS
     assert event_from_json(charges("infinite")[1]["event"]).rho == math.inf  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from pate.accounting import Adjacency, Event
-from pate.accounting.events import count_leaves
+from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.verification import Claim, Verdict, verify_densities, verify_distributions
 from pate.verification.divergences import RELATIVE_SLACK, SLACK, hockey_stick, logs, renyi

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from pate.accounting import Adjacency, PureDpEvent, RdpAccountant, SessionEvent
-from pate.accounting.events import by_accesses, failure_probability, leaves
+from pate.accounting.event_tree import by_accesses, failure_probability, leaves
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.not_prior import margins

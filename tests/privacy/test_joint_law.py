@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.events import count_leaves
+from pate.accounting.event_tree import count_leaves
 from pate.accounting.joint_law import joint_rdp
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK

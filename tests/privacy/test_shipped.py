@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate import aggregators, mechanisms
 from pate.accounting import Accountant, Adjacency, BoundedRangeEvent, ExactAccountant, PldAccountant
-from pate.accounting.events import failure_probability
+from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Aggregator, GaussianVotes, StableFixedTopK
 from pate.mechanisms import (
     CanonicalTopK,

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, logit
 
 from pate.accounting import Adjacency
-from pate.accounting.events import count_leaves
+from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.mechanisms import StabilityTest, optimal_stability_table
 

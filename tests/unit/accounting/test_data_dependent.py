@@ -27,7 +27,8 @@ from pate.accounting.data_dependent import (
     theorem_6_rdp,
     top_log_odds,
 )
-from pate.accounting.events import Event, event_to_json
+from pate.accounting.event_json import event_to_json
+from pate.accounting.events import Event
 from pate.accounting.rdp import curve_of
 from pate.accounting.rounding import format_epsilon
 from pate.files.values import to_json

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.events import KINDS, by_accesses, event_from_json, event_to_json, leaves
+from pate.accounting.event_json import EVENT_KINDS, event_from_json, event_to_json
+from pate.accounting.event_tree import by_accesses, leaves
 from pate.accounting.filters import RenyiFilter, Spent, ZCdpFilter
 from pate.accounting.renyi import hit_cost
 from pate.accounting.target_charging import tight_boundary
@@ -226,7 +227,7 @@ def test_round_trip_through_text(event: pa.Event) -> None:
 
 
 def test_every_kind_of_event_is_covered() -> None:
-    assert {type(event) for event in EVENTS} == set(KINDS.values())
+    assert {type(event) for event in EVENTS} == set(EVENT_KINDS.values())
 
 
 @pytest.mark.parametrize("data", [{}, {"kind": "Free"}, {"kind": "Event"}, {"kind": "LeafEvent"}])

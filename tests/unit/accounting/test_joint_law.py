@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import pate.accounting as pa
-from pate.accounting.events import count_leaves
+from pate.accounting.event_tree import count_leaves
 from pate.accounting.joint_law import LinearPrograms, best_multipliers, joint_rdp, row_prices
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NoOpEvent, WinnerEvent
-from pate.accounting.events import leaves
+from pate.accounting.event_tree import leaves
 from pate.aggregators import (
     Aggregator,
     Answers,

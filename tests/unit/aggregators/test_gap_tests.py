@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency
-from pate.accounting.events import count_leaves
+from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 from pate.aggregators.gap_tests import (

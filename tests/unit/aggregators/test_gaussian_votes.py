@@ -15,7 +15,7 @@ from pate.accounting import (
     ThresholdEvent,
     gaussian_epsilon,
 )
-from pate.accounting.events import count_leaves
+from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import ClippedVotes, DistributedVotes, GaussianVotes
 from pate.votes.arrays import VoteBlocks

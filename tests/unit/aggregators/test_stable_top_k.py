@@ -17,7 +17,7 @@ from pate.accounting import (
     SelfComposedEvent,
 )
 from pate.accounting.conversion import zcdp_to_epsilon_classic
-from pate.accounting.events import count_leaves, failure_probability
+from pate.accounting.event_tree import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import FixedTopK, StableFixedTopK, StableTopK
 from pate.aggregators.failures import failure_prob_of, with_failure_prob_for

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.events import failure_probability, leaves
+from pate.accounting.event_tree import failure_probability, leaves
 from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.record import MemoryRecord, ReleaseRecord

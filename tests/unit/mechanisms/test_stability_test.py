@@ -15,7 +15,8 @@ import pytest
 from scipy.stats import laplace, norm
 
 from pate.accounting import Adjacency
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.event_tree import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 from pate.mechanisms import CertifiedTable, StabilityTest, optimal_stability_table
 from pate.validation import InvalidValue

@@ -1,0 +1,85 @@
+"""Events as JSON, the form in which ledgers and releases keep them.
+
+A ledger stores class names and field names, and is read for years. So no kind of event is renamed or removed, and
+`tests/oracle/ledgers/` holds files of earlier versions that every version has to read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any, cast
+
+import numpy as np
+
+from pate import validation
+from pate.accounting import events
+from pate.accounting.events import Event
+from pate.validation import require
+
+EVENT_KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        events.ApproximateEvent,
+        events.BoundarySessionEvent,
+        events.BoundedRangeEvent,
+        events.ComposedEvent,
+        events.GaussianEvent,
+        events.NoOpEvent,
+        events.NoisyMaxGaussianEvent,
+        events.NonPrivateEvent,
+        events.OneBitEvent,
+        events.OpposedMaximaEvent,
+        events.PureDpEvent,
+        events.SampledGaussianEvent,
+        events.SelectThenTestEvent,
+        events.SelfComposedEvent,
+        events.SessionEvent,
+        events.SmoothSensitivityEvent,
+        events.ThresholdEvent,
+        events.WinnerEvent,
+        events.ZCdpEvent,
+    )
+}
+"""Every kind of event that a ledger may hold, by its class name."""
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """Returns an event as plain values, with the name of its class under `kind`.
+
+    A field that has its default is left out, because earlier versions, which lacked the field, wrote the event so. An
+    infinity becomes the string `inf` or `-inf`, because JSON has no number for an infinity.
+    """
+    validation.require_kind("event", event, Event, events.EVENT_RULE)
+    written_fields = [
+        item for item in fields(cast(Any, event)) if getattr(event, item.name) != item.default
+    ]
+    values = {item.name: _to_json(getattr(event, item.name)) for item in written_fields}
+    return {"kind": type(event).__name__} | values
+
+
+def event_from_json(data: dict[str, Any]) -> Event:
+    """Returns the event that `event_to_json` wrote; raises `InvalidValue` for a kind that does not exist."""
+    values = dict(data)
+    kind = values.pop("kind", None)
+    require(kind in EVENT_KINDS, "kind", kind, f"one of {', '.join(sorted(EVENT_KINDS))}")
+    return EVENT_KINDS[kind](**{name: _from_json(value) for name, value in values.items()})
+
+
+def _to_json(value: Any) -> Any:
+    """Returns the value of a field as plain values."""
+    if isinstance(value, Event):
+        return event_to_json(value)
+    if isinstance(value, tuple):
+        return [_to_json(part) for part in value]
+    number = value.item() if isinstance(value, np.generic) else value
+    return str(number) if isinstance(number, float) and math.isinf(number) else number
+
+
+def _from_json(value: Any) -> Any:
+    """Returns the value of a field that `_to_json` wrote."""
+    if isinstance(value, list):
+        return tuple(map(_from_json, value))
+    if isinstance(value, dict):
+        return event_from_json(value)
+    return float(value) if value in ("inf", "-inf") else value
