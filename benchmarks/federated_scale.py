@@ -18,9 +18,9 @@ from pate.federated import Request, Roll
 from pate.federated.collection import FederatedRelease
 from pate.federated.flower import holder_app, release_app, secure_holder_app, summed_app
 from pate.federated.summed_release import HolderSum, SummedRelease
+from pate.models import LinearTeacher, SequentialEngine
 from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan
-from pate.teachers import LinearTeacher, SequentialEngine
 
 LABELS = 40
 RECORDS = 50

@@ -26,12 +26,11 @@ from pate.federated import Request, Roll, RoundsOfHolders
 from pate.federated.collection import FederatedRelease
 from pate.federated.flower import holder_app, release_app, rounds_app, secure_holder_app, summed_app
 from pate.federated.summed_release import HolderSum, SummedRelease
+from pate.models import LinearTeacher, LowRankStudent, SequentialEngine
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan
 from pate.run.train import train
-from pate.student import LowRankStudent
-from pate.teachers import LinearTeacher, SequentialEngine
 from tests.e2e.small_run import SilentMonitor
 from tests.e2e.stages_of_run import cast, release
 

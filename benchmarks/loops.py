@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 from torch.nn import functional
 
-from pate.networks.convnet import ConvNet
-from pate.teachers import CNNTeacher, MLPTeacher, Shard
+from pate.models import CNNTeacher, MLPTeacher, Shard
+from pate.models.networks.convnet import ConvNet
 
 
 def cnn_loop(teacher: CNNTeacher, parts: Sequence[Shard], device: str = "cpu") -> None:

@@ -14,10 +14,10 @@ from benchmarks.jobs import Job
 from pate.accounting import Budget, PrivacyUnit
 from pate.aggregators import GaussianVotes, Release
 from pate.data import Dataset, Split
+from pate.models import LinearTeacher
 from pate.pricing import PricedRelease
 from pate.report.page import render_html
 from pate.run.results import Results
-from pate.teachers import LinearTeacher
 from pate.votes import VoteShape
 from pate.votes.source import CountedVotes
 

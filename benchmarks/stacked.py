@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 
 from benchmarks.loops import cnn_loop
-from pate.teachers import CNNTeacher, Shard
+from pate.models import CNNTeacher, Shard
 
 _ROUNDS = 3
 

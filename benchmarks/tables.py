@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pate.data import Partition, Split, Table
-from pate.teachers import LinearTeacher, Shard
+from pate.models import LinearTeacher, Shard
 
 NUM_ROWS = 1_000_000
 _COLUMNS = 100

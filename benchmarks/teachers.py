@@ -20,8 +20,7 @@ import torch
 from joblib import cpu_count
 
 from benchmarks.loops import cnn_loop, logistic_loop, mlp_loop, network_of
-from pate.networks.device import one_thread
-from pate.teachers import (
+from pate.models import (
     CheckpointStore,
     CNNTeacher,
     Engine,
@@ -32,6 +31,7 @@ from pate.teachers import (
     Teacher,
     TrainingJob,
 )
+from pate.threads import one_thread
 
 NUM_LABELS = 40
 _SQUARE = 1024

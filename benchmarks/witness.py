@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pate.models import CNNTeacher, Shard
 from pate.models.teacher import State
-from pate.teachers import CNNTeacher, Shard
 
 
 @dataclass(frozen=True)

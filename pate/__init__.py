@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pate.bundle import load
     from pate.classifier import PATEClassifier
-    from pate.run.bundle import load
 
-_MODULE_OF = {"PATEClassifier": "pate.classifier", "load": "pate.run.bundle"}
+_MODULE_OF = {"PATEClassifier": "pate.classifier", "load": "pate.bundle"}
 _EXTRA_OF = {"PATEClassifier": "train", "load": "predict"}
 
 __all__ = ["PATEClassifier", "load"]

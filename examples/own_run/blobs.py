@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data import Dataset, Split
-from pate.teachers import Shard, State, Teacher
+from pate.models import Shard, State, Teacher
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from pate.aggregators.record import MemoryRecord
 from pate.data import Dataset, Split
 from pate.data.dataset import require_dataset
 from pate.models.kernel import KernelVotes
-from pate.networks.device import all_cores
 from pate.pricing import PricedRelease, plan_release
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
+from pate.threads import all_cores
 from pate.validation import (
     InvalidValue,
     require,

@@ -38,7 +38,6 @@ from pate.classifier.samples import LabelSets, Model, OneClass, Pools, Task, den
 from pate.data.partition import Partition
 from pate.errors import shown_as
 from pate.models.sklearn import minds_scale, takes_nan
-from pate.networks.device import one_blas_thread
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.priced_release import require_achievable_delta
 from pate.run.charging import require_room, seed_name
@@ -51,6 +50,7 @@ from pate.run.plan_warnings import (
 from pate.run.random_streams import RandomStreams
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import CLASSIFIER
+from pate.threads import one_blas_thread
 from pate.validation import (
     InvalidValue,
     printable,

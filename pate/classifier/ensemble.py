@@ -13,7 +13,7 @@ from pate.classifier.samples import Bits, Model, Pools, Rows, Task, taken
 from pate.data.partition import Partition
 from pate.models.sklearn import of_a_part
 from pate.models.student import OnEpoch
-from pate.networks.device import one_blas_thread
+from pate.threads import one_blas_thread
 from pate.validation import InvalidValue
 from pate.votes.source import Array, TeacherVotes, mean_labels
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
+from pate.bundle import Bundle
 from pate.cli.app import command_of
 from pate.cli.run import require_named
 from pate.data import ImageForm, TableSchema
@@ -26,7 +27,6 @@ from pate.files.arrays import read_arrays
 from pate.files.disk import replacing
 from pate.files.values import row_writer
 from pate.report.console import print_lines
-from pate.run.bundle import Bundle
 from pate.validation import InvalidValue, require
 
 _RULES = {

@@ -35,8 +35,8 @@ from pate.aggregators.prevalence import Prevalence
 from pate.comparison.method import AllRecords, Bench, Contender, Method, Trained, require_plain_name
 from pate.files.values import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
-from pate.networks.device import one_thread
 from pate.run.random_streams import RandomStreams
+from pate.threads import one_thread
 from pate.validation import (
     InvalidValue,
     require,

@@ -19,14 +19,13 @@ from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.files.disk import damaged, make_folder, read_value, write_text
 from pate.files.values import digest, full_text, to_json, to_json_line
-from pate.networks.device import all_cores, one_thread
+from pate.models import Engine, Student
 from pate.pricing.priced_release import require_achievable_delta
 from pate.report import metric_intervals, multilabel_metrics
 from pate.report.metrics import CONSTANTS
 from pate.run.folder import EnsembleFolder, OwnFile, OwnFiles, RunFolder
 from pate.run.progress import Monitor
-from pate.student import Student
-from pate.teachers import Engine
+from pate.threads import all_cores, one_thread
 from pate.validation import (
     VERSION,
     InvalidValue,

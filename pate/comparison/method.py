@@ -19,6 +19,7 @@ from pate.aggregators import Aggregator, MemoryRecord, Release, TrainingSet
 from pate.data import Dataset, Partition, Split
 from pate.files.disk import make_folder
 from pate.files.values import digest, full_text
+from pate.models import Engine, Student, Voter
 from pate.models.student import Predictor
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch
@@ -31,8 +32,6 @@ from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import comparison_of
-from pate.student import Student
-from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.shape import VoteShape
 from pate.votes.source import CountableVotes, VoteSource

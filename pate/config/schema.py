@@ -172,7 +172,7 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
         return {}
     extra: list[Field] = []
     if group == "teacher":
-        from pate.teachers import KernelTeacher  # by default one for each private group
+        from pate.models import KernelTeacher  # by default one for each private group
 
         kind, number = (int | None, None) if cls is KernelTeacher else (int, 400)
         extra = [("num_teachers", kind, number)]

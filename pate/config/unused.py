@@ -148,7 +148,7 @@ def _of_stable_top_k(aggregator: StableAggregator, *, is_solved: bool) -> Reason
 def of_teacher(teacher: Any, aggregator: Aggregator | None) -> Reasons:
     """Returns which fields of a recipe for teachers change nothing, and why."""
     from pate.aggregators import CenteredVotes
-    from pate.teachers import KernelTeacher, ResNet50Teacher
+    from pate.models import KernelTeacher, ResNet50Teacher
 
     if isinstance(teacher, ResNet50Teacher):
         if teacher.frozen:
@@ -165,7 +165,7 @@ def of_teacher(teacher: Any, aggregator: Aggregator | None) -> Reasons:
 
 def of_engine(teacher: Any, given: Mapping[str, str]) -> Reasons:
     """Returns which settings of the engine change nothing beside these teachers, and why."""
-    from pate.teachers import Teacher
+    from pate.models import Teacher
 
     if not isinstance(teacher, Teacher):
         why = f"no engine trains the teachers of {type(teacher).__name__}"
@@ -177,8 +177,8 @@ def of_engine(teacher: Any, given: Mapping[str, str]) -> Reasons:
 
 def of_student(student: Any) -> Reasons:
     """Returns which fields of a recipe for a student change nothing, and why."""
+    from pate.models import LinearStudent
     from pate.models.student import ThresholdedStudent
-    from pate.student import LinearStudent
 
     reasons: Reasons = {}
     if isinstance(student, LinearStudent) and student.labels_per_sample is not None:

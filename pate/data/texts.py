@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import WRONG, Fitted, Stage, unwatched
 from pate.files.disk import DamagedFile, damaged, file_digest, read_json, replacing
-from pate.networks.device import one_blas_thread
+from pate.threads import one_blas_thread
 from pate.validation import (
     InvalidValue,
     MissingPackage,

@@ -18,10 +18,11 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from pate.data.dataset import Stage
+from pate.device import require_device
 from pate.features.features import Extractor, Features, PublicPictures
 from pate.files.disk import file_digest
-from pate.networks.device import one_thread, require_device
-from pate.networks.resnet import torchvision_models
+from pate.models.networks.resnet import torchvision_models
+from pate.threads import one_thread
 from pate.validation import (
     InvalidValue,
     how_to_install,

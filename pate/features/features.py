@@ -102,7 +102,7 @@ def on_all_cores(make: Callable[[int], Array], items: Sequence[int]) -> Iterator
     import torch
     from joblib import cpu_count
 
-    from pate.networks.device import one_thread
+    from pate.threads import one_thread
 
     workers = 1 if torch.cuda.is_available() else max(1, min(cpu_count(), len(items)))
     ahead = 2 * workers  # items in memory

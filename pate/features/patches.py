@@ -14,8 +14,9 @@ from scipy import sparse
 from torch.nn import functional
 
 from pate.data.dataset import Stage
+from pate.device import require_device
 from pate.features.features import Extractor, Features, PublicPictures
-from pate.networks.device import one_thread, require_device
+from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_count, require_kind, require_non_negative
 
 Array = NDArray[np.float32]

@@ -14,13 +14,13 @@ from pate.data.dataset import require_dataset
 from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question, Request, SumAnswer
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import make_folder, replacing, write_arrays
-from pate.networks.device import all_cores
+from pate.models import Teacher
 from pate.run.ensemble import Ensemble
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
 from pate.run.stages.holder import HolderPlan, HolderShare, cast_vote_file, manifest_of
 from pate.run.stages.queries import AskedData
-from pate.teachers import Teacher
+from pate.threads import all_cores
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.moment_votes import PoolAnswers

@@ -43,13 +43,13 @@ from pate.files.disk import (
 )
 from pate.files.values import to_json
 from pate.mechanisms import secret_generator
-from pate.networks.device import all_cores
 from pate.run.ensemble import NUM_ASKED
 from pate.run.places import Places
 from pate.run.progress import Monitor
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan, Terms, release_votes
+from pate.threads import all_cores
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
 from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes

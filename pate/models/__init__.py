@@ -1,5 +1,73 @@
-"""Models, a family a file: what teachers learn, what students learn, and how an ensemble is trained."""
+"""Teachers and students, a family a file; the engines that train an ensemble, and its checkpoints.
 
-from pate.validation import require_extra
+A name is loaded when it is first read: torch takes seconds, and a page of help needs none of its models.
+"""
+
+from typing import TYPE_CHECKING
+
+from pate.validation import lazily, require_extra
+
+if TYPE_CHECKING:
+    from pate.models.checkpoint import CheckpointStore, cast_votes
+    from pate.models.engines import (
+        Engine,
+        ProcessesEngine,
+        RayEngine,
+        SequentialEngine,
+        StackedEngine,
+        TrainingJob,
+    )
+    from pate.models.image import CNNStudent, CNNTeacher, ResNet50Student, ResNet50Teacher
+    from pate.models.kernel import ConvexTeacher, KernelTeacher, LowRankStudent
+    from pate.models.linear import LinearStudent, LinearTeacher, LogisticStudent
+    from pate.models.mlp import MLPStudent, MLPTeacher
+    from pate.models.sklearn import SklearnTeacher
+    from pate.models.student import Student, StudentModel
+    from pate.models.teacher import Shard, State, Teacher, Voter
 
 require_extra(__name__, "predict")
+
+__all__ = [
+    "CNNStudent",
+    "CNNTeacher",
+    "CheckpointStore",
+    "ConvexTeacher",
+    "Engine",
+    "KernelTeacher",
+    "LinearStudent",
+    "LinearTeacher",
+    "LogisticStudent",
+    "LowRankStudent",
+    "MLPStudent",
+    "MLPTeacher",
+    "ProcessesEngine",
+    "RayEngine",
+    "ResNet50Student",
+    "ResNet50Teacher",
+    "SequentialEngine",
+    "Shard",
+    "SklearnTeacher",
+    "StackedEngine",
+    "State",
+    "Student",
+    "StudentModel",
+    "Teacher",
+    "TrainingJob",
+    "Voter",
+    "cast_votes",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "checkpoint": "CheckpointStore cast_votes",
+        "engines": "Engine ProcessesEngine RayEngine SequentialEngine StackedEngine TrainingJob",
+        "image": "CNNStudent CNNTeacher ResNet50Student ResNet50Teacher",
+        "kernel": "ConvexTeacher KernelTeacher LowRankStudent",
+        "linear": "LinearStudent LinearTeacher LogisticStudent",
+        "mlp": "MLPStudent MLPTeacher",
+        "sklearn": "SklearnTeacher",
+        "student": "Student StudentModel",
+        "teacher": "Shard State Teacher Voter",
+    },
+)

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
+from pate.device import device_memory
 from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.models.teacher import State, Teacher
-from pate.networks.device import device_memory, one_thread
+from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_array, require_count
 
 _KEY = re.compile(r"[0-9a-f]{64}\n")

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.device import device_memory
 from pate.models.checkpoint import CheckpointStore
+from pate.models.networks.network import require_settings
 from pate.models.teacher import Shard, Shards, State, Teacher
-from pate.networks.device import device_memory, one_thread
-from pate.networks.network import require_settings
+from pate.threads import one_thread
 from pate.validation import require, require_count, require_extra
 
 # Called in the caller's process with a teacher's index and the losses of its steps, after its checkpoint is on the

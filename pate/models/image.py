@@ -14,7 +14,11 @@ import torch
 from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
+from pate.device import device_memory, require_device
 from pate.models.linear import LinearModel, LinearTeacher
+from pate.models.networks import network as net
+from pate.models.networks.convnet import Architecture, ConvNet, fit_stacked, stacked_logits
+from pate.models.networks.resnet import FrozenBackbone, ResNet50
 from pate.models.student import (
     LARGEST_INPUT,
     Labels,
@@ -25,10 +29,7 @@ from pate.models.student import (
     require_rows,
 )
 from pate.models.teacher import Shard, State, Teacher, require_shards
-from pate.networks import network as net
-from pate.networks.convnet import Architecture, ConvNet, fit_stacked, stacked_logits
-from pate.networks.device import device_memory, one_thread, require_device
-from pate.networks.resnet import FrozenBackbone, ResNet50
+from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_probability
 
 _CURVE = "loss_curve"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import NoisyScores, TrainingSet
 from pate.models.linear import LinearModel, LogisticStudent
+from pate.models.networks.network import require_settings
 from pate.models.student import (
     FlatModel,
     Labels,
@@ -23,7 +24,6 @@ from pate.models.student import (
     require_rows,
 )
 from pate.models.teacher import Voter
-from pate.networks.network import require_settings
 from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_each, require_non_negative
 from pate.votes.clipping import LowRankVotes

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.device import require_device, torch
+from pate.models.networks.network import require_settings
 from pate.models.student import (
     FlatModel,
     Labels,
@@ -20,8 +22,6 @@ from pate.models.student import (
     require_rows,
 )
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
-from pate.networks.device import require_device, torch
-from pate.networks.network import require_settings
 from pate.pool import in_order
 from pate.validation import require, require_positive, require_probability
 

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.device import require_device, torch
 from pate.models.linear import LinearModel
+from pate.models.networks.network import Minibatches, StackedAdamW, require_settings
 from pate.models.student import (
     FlatModel,
     Labels,
@@ -22,8 +24,7 @@ from pate.models.student import (
     require_rows,
 )
 from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
-from pate.networks.device import one_thread, require_device, torch
-from pate.networks.network import Minibatches, StackedAdamW, require_settings
+from pate.threads import one_thread
 from pate.validation import require_probability
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")

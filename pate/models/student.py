@@ -19,8 +19,8 @@ from safetensors.numpy import load_file, save
 
 from pate.aggregators.release import TrainingSet
 from pate.files.disk import damaged, make_folder, read_json, reading, replacing, write_text
-from pate.networks.device import one_blas_thread
-from pate.networks.network import require_settings
+from pate.models.networks.network import require_settings
+from pate.threads import one_blas_thread
 from pate.validation import (
     nearest,
     normalize_field,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.device import torch
 from pate.files.arrays import taken
-from pate.networks.device import torch
 from pate.validation import require, require_array, require_features
 from pate.votes.source import GroupVotes, TeacherVotesInRounds, VoteSource
 

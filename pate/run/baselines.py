@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
+from pate.models import StudentModel
 from pate.run.ceiling import train_on_all_records
 from pate.run.students import StudentTraining
-from pate.student import StudentModel
 
 # the most values of all private inputs together for which a model of all private records is trained unasked
 _CHEAP = {"features": 2 * 10**8, "images": 2 * 10**7}

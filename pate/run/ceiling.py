@@ -4,8 +4,8 @@ import numpy as np
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset
+from pate.models import LogisticStudent, MLPStudent, Student, StudentModel
 from pate.report.metrics import average_precisions
-from pate.student import LogisticStudent, MLPStudent, Student, StudentModel
 
 _NETWORK = MLPStudent(hidden=128, folds=2, epochs=80, learning_rate=0.02)
 _MOST_NUMBERS = 2**24  # of private inputs

@@ -11,8 +11,7 @@ from pate.votes.source import FunctionVotes, GroupVotes
 if TYPE_CHECKING:
     from pate.aggregators import Aggregator
     from pate.data import Dataset
-    from pate.student import Student
-    from pate.teachers import Voter
+    from pate.models import Student, Voter
 
 
 def can_read(aggregator: Aggregator, teacher: Voter) -> bool:

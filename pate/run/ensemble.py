@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
 from pate.files.disk import damaged, make_folder, read_text, write_text
+from pate.models import CheckpointStore, Engine, Teacher, TrainingJob, Voter, cast_votes
 from pate.models.teacher import PartitionedRecords, isolated
 from pate.run.folder import EnsembleFolder
 from pate.run.progress import Advance, Monitor
-from pate.teachers import CheckpointStore, Engine, Teacher, TrainingJob, Voter, cast_votes
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes, PoolAnswers, beyond_own

@@ -4,8 +4,8 @@ import numpy as np
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset
+from pate.models import LogisticStudent, StudentModel
 from pate.report.metrics import Membership, label_losses, log_odds, unusual
-from pate.student import LogisticStudent, StudentModel
 
 _MOST_TRIED = 10_000  # records of a split
 _REFERENCE = LogisticStudent(penalties=(1e-3,))

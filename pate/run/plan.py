@@ -11,6 +11,7 @@ import numpy as np
 from pate.accounting import Budget, PrivacyUnit
 from pate.aggregators import Aggregator
 from pate.data import Dataset
+from pate.models import Engine, Student, Voter
 from pate.pricing import (
     PersonBudgets,
     PricedRelease,
@@ -32,8 +33,6 @@ from pate.run.progress import Monitor
 from pate.run.release_terms import ReleaseTerms
 from pate.setting_names import TRAIN
 from pate.settings import RunSettings
-from pate.student import Student
-from pate.teachers import Engine, Voter
 from pate.validation import require, require_count, require_positive
 from pate.votes.shape import VoteShape
 

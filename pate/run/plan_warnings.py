@@ -8,10 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.errors import UNSAID, Doubt
+from pate.models import Student, Voter
 from pate.models.student import Predictor
 from pate.setting_names import TRAIN
-from pate.student import Student
-from pate.teachers import Voter
 
 _FEW_RECORDS = 10
 _LOOKS_AT_PICTURES = "teacher=cnn student=cnn, which look at pictures"

@@ -14,8 +14,10 @@ from pate.accounting import ExactAccountant, JointLawAccountant, PldAccountant, 
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.aggregators import CenteredVotes, Release
 from pate.aggregators.aggregator import UnknownCost
+from pate.bundle.model_card import publish
 from pate.data import Dataset, Split
 from pate.files.disk import write_text
+from pate.models import StudentModel, Voter
 from pate.pricing import PricedRelease
 from pate.pricing.guard import group_votes_tell_more
 from pate.pricing.priced_release import epsilon_on
@@ -38,15 +40,12 @@ from pate.report.report import (
 )
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import BaselineModels
-from pate.run.bundle.model_card import publish
 from pate.run.charging import RunCharge
 from pate.run.folder import RunFolder
 from pate.run.places import Places
 from pate.run.plan_warnings import remedies_of
 from pate.run.release import privacy_of, summary_of, write_price
 from pate.run.students import TrainedStudent
-from pate.student import StudentModel
-from pate.teachers import Voter
 from pate.validation import VERSION
 from pate.votes.source import CountableVotes, VoteSource
 

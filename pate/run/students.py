@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pate.aggregators import TrainingSet
 from pate.files.disk import file_digest, make_folder, read_json, write_text
 from pate.files.values import to_json
+from pate.models import Student, StudentModel
 from pate.report.tensorboard import RunWriter
 from pate.run.progress import Advance, Monitor
-from pate.student import Student, StudentModel
 from pate.validation import InvalidValue
 
 _FILES = ("student.json", "student.safetensors")

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from pate.data.dataset import require_dataset
 from pate.errors import shown_as
-from pate.networks.device import all_cores
 from pate.report import Report
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import has_all_records_model, train_baselines
@@ -34,6 +33,7 @@ from pate.run.sources import Sources, require_same_data
 from pate.run.student_prior import StudentPrior
 from pate.run.students import KeptModels, StudentTraining
 from pate.setting_names import TRAIN
+from pate.threads import all_cores
 
 
 @all_cores()

@@ -39,8 +39,8 @@ from pate.aggregators import (
 from pate.config import build
 from pate.data import Dataset, Split
 from pate.files.disk import write_text
+from pate.models import LinearStudent, Student
 from pate.report import format_epsilon
-from pate.student import LinearStudent, Student
 from pate.validation import InvalidValue, require_count, require_probability
 from pate.votes import StoredVotes, VoteStore
 from pate.votes.public_pca import PublicPCA

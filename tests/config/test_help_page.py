@@ -12,7 +12,7 @@ from pate.config.build import located
 from pate.config.help_page import comments_of, folded, page_width, settings_of_parts
 from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, members, target_of
 from pate.data import Table
-from pate.teachers import CNNTeacher
+from pate.models import CNNTeacher
 
 PAGE = """\
 A paragraph that is written in lines of some length, and that goes on in the

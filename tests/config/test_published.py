@@ -16,8 +16,8 @@ from pate.config import build, build_aggregator
 from pate.config.published import public_settings, release_settings, told_settings
 from pate.config.schema import members
 from pate.mechanisms import CertifiedTable
+from pate.models import SklearnTeacher
 from pate.run.train import train
-from pate.teachers import SklearnTeacher
 from pate.validation import InvalidValue
 from tests.contract.aggregator_cases import CASES
 from tests.e2e.small_run import small_plan

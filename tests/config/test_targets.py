@@ -53,10 +53,9 @@ from pate.data import (
 )
 from pate.features.features import FeaturedData
 from pate.mechanisms import FixedKRegularizer
+from pate.models import Engine, SklearnTeacher, Student, Teacher, Voter
 from pate.models.teacher import IsolatedTeacher
 from pate.run.stages.queries import AskedData
-from pate.student import Student
-from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
 from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused
 
@@ -91,7 +90,7 @@ REAL: dict[str, Any] = {
 
 ATTACKS: dict[str, Any] = REAL | {
     "a module that is not there": node_of("pate.durable.np.testing.runstring", CODE, {}),
-    "torch through a module of ours": node_of("pate.networks.device.torch.load", f="{mark}"),
+    "torch through a module of ours": node_of("pate.device.torch.load", f="{mark}"),
     "a method of a class of ours": node_of("pate.teachers.CheckpointStore.save", 1, 2, 3),
     "os": node_of("pate.files.disk.os.system", "touch {mark}"),
     "pickle": node_of("pate.models.sklearn.pickle.loads", "x"),

@@ -26,8 +26,16 @@ from pate.config.unused import (
     of_teacher,
     unused_lines,
 )
-from pate.student import LinearStudent, LogisticStudent, MLPStudent
-from pate.teachers import CNNTeacher, ConvexTeacher, KernelTeacher, LinearTeacher, MLPTeacher
+from pate.models import (
+    CNNTeacher,
+    ConvexTeacher,
+    KernelTeacher,
+    LinearStudent,
+    LinearTeacher,
+    LogisticStudent,
+    MLPStudent,
+    MLPTeacher,
+)
 from pate.validation import InvalidValue
 from pate.votes.source import MadeUpVotes, TeacherVotes
 from tests.e2e.commands import call

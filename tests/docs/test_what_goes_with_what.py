@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from pate.aggregators import Aggregator
+from pate.models import Voter
 from pate.run.compatibility import can_budget_groups, can_read, can_weigh_groups, protects_teachers
-from pate.teachers import Voter
 from pate.votes.source import VotesInRounds
 
 ROOT = Path(__file__).parents[2]

@@ -11,9 +11,9 @@ from pate.aggregators import CenteredVotes
 from pate.federated import Contribution, Question, Request, Roll, RoundsOfHolders, answer_question
 from pate.federated.collection import FederatedRelease
 from pate.federated.summed_release import Gathered, SummedRelease, gathered
+from pate.models import LowRankStudent
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
-from pate.student import LowRankStudent
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, small_dataset
 from tests.e2e.stages_of_run import HOLDERS, holder_plan, release_plan, seeded_plan

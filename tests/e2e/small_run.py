@@ -13,11 +13,10 @@ from pate.accounting import Ledger, RdpAccountant
 from pate.accounting.event_json import event_to_json
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
+from pate.models import LinearStudent, LinearTeacher, StackedEngine
 from pate.run.plan import Plan
 from pate.run.progress import Advance, Monitor
 from pate.run.train import train
-from pate.student import LinearStudent
-from pate.teachers import LinearTeacher, StackedEngine
 from pate.validation import InvalidValue
 
 NUM_TEACHERS = 24

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from pate.aggregators import Aggregator, StableTopK
+from pate.models import SequentialEngine
 from pate.run.plan import Plan
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import Queries
 from pate.run.stages.release import ReleasePlan, Terms, release_votes
 from pate.run.stages.student import StudentPlan, train_on_release
-from pate.teachers import SequentialEngine
 from pate.votes.vote_file import GatheredVotes
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, small_plan
 

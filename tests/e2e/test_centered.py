@@ -13,12 +13,18 @@ import pytest
 from pate.accounting import ExactAccountant, Ledger
 from pate.aggregators import CenteredVotes, GNMax
 from pate.data.dataset import SharedRecords, require_dataset
+from pate.models import (
+    ConvexTeacher,
+    KernelTeacher,
+    LinearStudent,
+    LinearTeacher,
+    LowRankStudent,
+    StudentModel,
+)
 from pate.report import Report
 from pate.report.metrics import micro_f1
 from pate.run.plan import Plan
 from pate.run.train import train
-from pate.student import LinearStudent, LowRankStudent, StudentModel
-from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MomentVotes

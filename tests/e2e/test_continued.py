@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
+from pate.models import LinearTeacher, MLPStudent, SequentialEngine
 from pate.run.train import train
-from pate.student import MLPStudent
-from pate.teachers import LinearTeacher, SequentialEngine
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, release_bytes, run_until, small_plan
 
 FOUND = "continues a run that was stopped; "

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from pate.models import LinearStudent
 from pate.run import ensemble
 from pate.run.plan import Plan
 from pate.run.train import train
-from pate.student import LinearStudent
 from pate.validation import InvalidValue
 from tests.e2e.commands import SMALL, call, refused, succeeded
 from tests.e2e.damage import WAYS, flipped, flipped_once

@@ -14,11 +14,10 @@ import pate
 from pate.aggregators import CenteredVotes
 from pate.features.features import FeaturedData
 from pate.files.disk import Manifest
+from pate.models import KernelTeacher, LowRankStudent
 from pate.report import Report
 from pate.run.plan import Plan
 from pate.run.train import train
-from pate.student import LowRankStudent
-from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue
 from tests.e2e.commands import refused, rows_of, succeeded
 from tests.e2e.small_run import SilentMonitor, small_plan

@@ -16,9 +16,9 @@ from pate.federated import Contribution, Question, Roll, RoundsOfHolders, answer
 from pate.federated.holder import answer, votes_path
 from pate.federated.summed_release import HolderSum, Summed
 from pate.files.disk import make_folder
+from pate.models import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
-from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.validation import InvalidValue
 from tests.e2e.federated_run import (
     Exchanges,

@@ -22,13 +22,12 @@ from pate.aggregators import (
     Release,
     ReleaseRecord,
 )
+from pate.models import KernelTeacher, LowRankStudent
 from pate.run.folder import RunFolder
 from pate.run.ledger_place import LedgerPlace
 from pate.run.plan import Plan
 from pate.run.train import train
 from pate.store import Store
-from pate.student import LowRankStudent
-from pate.teachers import KernelTeacher
 from pate.votes.source import VoteSource
 from tests.e2e.small_run import (
     NUM_LABELS,

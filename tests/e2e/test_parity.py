@@ -20,25 +20,23 @@ from pate.comparison import Bench, PATEMethod
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
 from pate.data import Dataset
-from pate.run.plan import Plan
-from pate.student import (
+from pate.models import (
     CNNStudent,
+    ConvexTeacher,
+    KernelTeacher,
     LinearStudent,
+    LinearTeacher,
     LogisticStudent,
     LowRankStudent,
     MLPStudent,
     ResNet50Student,
-    Student,
-    StudentModel,
-)
-from pate.teachers import (
-    ConvexTeacher,
-    KernelTeacher,
-    LinearTeacher,
     SequentialEngine,
     SklearnTeacher,
+    Student,
+    StudentModel,
     Voter,
 )
+from pate.run.plan import Plan
 from pate.votes.source import CenterableVotes
 from tests.e2e.small_run import (
     NUM_QUERIES,

@@ -11,10 +11,10 @@ import pytest
 from pate.accounting import AutoAccountant, Ledger, RdpAccountant
 from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
 from pate.aggregators.session import Round
+from pate.models import LinearStudent
 from pate.run.plan import Plan
 from pate.run.student_prior import StudentPrior
 from pate.run.train import train
-from pate.student import LinearStudent
 from pate.votes import VoteShape
 from tests.e2e.small_run import (
     NUM_LABELS,

@@ -22,10 +22,9 @@ from pate.aggregators import GaussianVotes
 from pate.classifier import DoubtfulPlan, RepeatedRelease
 from pate.comparison import ComparisonPlan, PATEMethod, compare
 from pate.files.disk import Manifest
+from pate.models import LinearStudent, StackedEngine
 from pate.report.console import PlainConsole, print_report
 from pate.run.train import train
-from pate.student import LinearStudent
-from pate.teachers import StackedEngine
 from pate.validation import InvalidValue
 from tests.e2e.small_run import (
     NUM_LABELS,

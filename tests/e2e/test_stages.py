@@ -12,10 +12,10 @@ import pytest
 import pate
 from pate.accounting import Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import CenteredVotes, GaussianVotes
+from pate.models import ConvexTeacher, KernelTeacher
 from pate.run.stages.holder import cast_vote_file
 from pate.run.stages.release import Terms
 from pate.run.train import train
-from pate.teachers import ConvexTeacher, KernelTeacher
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteFile
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, release_bytes, small_dataset

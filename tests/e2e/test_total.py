@@ -18,6 +18,7 @@ from pate.accounting import (
 )
 from pate.aggregators import GaussianVotes
 from pate.files.values import plain
+from pate.models import LinearStudent, LinearTeacher
 from pate.pricing.quote import charges_of, ledgers_in
 from pate.report import format_epsilon
 from pate.run import charging
@@ -26,8 +27,6 @@ from pate.run.ledger_place import LedgerPlace
 from pate.run.plan import Plan
 from pate.run.totals import releases_of, share_noise, totals_of
 from pate.run.train import train
-from pate.student import LinearStudent
-from pate.teachers import LinearTeacher
 from pate.validation import InvalidValue, rounded_up
 from tests.e2e.small_run import (
     NUM_LABELS,

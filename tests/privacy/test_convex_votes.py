@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
-from pate.teachers import ConvexTeacher
+from pate.models import ConvexTeacher
 from pate.votes import moment_votes as convex_votes
 from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import ConvexVotes

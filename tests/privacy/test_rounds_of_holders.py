@@ -10,8 +10,8 @@ from pate.data import Dataset, Split
 from pate.federated import Contribution, Question, Request, Roll, answer_question
 from pate.federated.question import LENGTHS, MOMENTS, SHARES
 from pate.federated.summed_release import gathered
+from pate.models import KernelTeacher, LinearTeacher, SequentialEngine, Voter
 from pate.run.stages.holder import HolderPlan
-from pate.teachers import KernelTeacher, LinearTeacher, SequentialEngine, Voter
 from pate.votes.public_pca import PublicPCA
 
 POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)

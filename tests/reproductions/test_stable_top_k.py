@@ -13,7 +13,7 @@ import pytest
 
 from pate.accounting import Adjacency, RdpAccountant
 from pate.data import DigitsGrid, Split
-from pate.student import LinearStudent
+from pate.models import LinearStudent
 from pate.votes import VoteStore
 from reproductions.stable_top_k import exp3, table2
 from reproductions.stable_top_k.celeba_prices import BOUND, FALSE, PricedAccounting

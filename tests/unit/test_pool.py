@@ -10,8 +10,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pate.models.linear import LogisticStudent
-from pate.networks.device import all_cores, one_blas_thread
 from pate.pool import in_order, pool_of
+from pate.threads import all_cores, one_blas_thread
 from pate.votes.clipping import ClippedMoments
 from pate.votes.moment_votes import ConvexVotes, MomentVotes
 from pate.votes.public_pca import PublicKernel, PublicPCA

@@ -34,8 +34,7 @@ from pate.aggregators import (
 from pate.data import Dataset, Partition, Split
 from pate.mechanisms import ConditionalRelease, PeelingTopK, RunTwice, StabilityTest, SubsetPeeling
 from pate.mechanisms.calls import SparseVectorSession
-from pate.student import LinearStudent, StudentModel
-from pate.teachers import Shard
+from pate.models import LinearStudent, Shard, StudentModel
 from pate.validation import InvalidValue
 from pate.votes import histogram
 from tests.refusals import ANY, Refusal, refused

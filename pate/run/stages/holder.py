@@ -19,14 +19,14 @@ from pate.files.disk import (
     remove_partials,
     write_text,
 )
+from pate.models import Engine, Teacher, Voter
 from pate.models.teacher import isolated
-from pate.networks.device import all_cores
 from pate.run.ensemble import Ensemble, deal, training_progress
 from pate.run.folder import EnsembleFolder, RunFolder
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.run.sources import Sources, require_same_data
-from pate.teachers import Engine, Teacher, Voter
+from pate.threads import all_cores
 from pate.validation import require, require_choice, require_count, require_text
 from pate.votes.clipping import limited
 from pate.votes.source import TeacherVotes

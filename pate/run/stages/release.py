@@ -21,7 +21,6 @@ from pate.files.disk import (
 )
 from pate.files.values import to_json
 from pate.models.student import Learner
-from pate.networks.device import all_cores
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import watched_search
 from pate.report import Privacy
@@ -38,6 +37,7 @@ from pate.run.stages.cohort import Cohort
 from pate.run.stages.queries import Queries, require_queries
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import RELEASE
+from pate.threads import all_cores
 from pate.validation import InvalidValue, require
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource

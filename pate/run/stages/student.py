@@ -13,18 +13,18 @@ from pate.accounting import Adjacency, NoOpEvent
 from pate.aggregators.centered_rounds import RoundsRelease
 from pate.aggregators.centered_votes import CenteredRelease
 from pate.aggregators.release import PublicNames, Release
+from pate.bundle.bundle import SCHEMA, Bundle
+from pate.bundle.model_card import publish
 from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.networks.device import all_cores
+from pate.models import Student, StudentModel
 from pate.report.card import PRIVACY
-from pate.run.bundle.bundle import SCHEMA, Bundle
-from pate.run.bundle.model_card import publish
 from pate.run.plan_warnings import constant_student_warnings
 from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.run.stages.queries import Queries, require_queries
 from pate.run.stages.release import ANEW, TERMS, Terms
-from pate.student import Student, StudentModel
+from pate.threads import all_cores
 from pate.validation import InvalidValue, require
 
 _GIVEN = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")

@@ -13,8 +13,8 @@ from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence
 from pate.aggregators.centered_rounds import RoundsRelease
 from pate.aggregators.record import MemoryRecord
 from pate.data import Split
+from pate.models import LowRankStudent
 from pate.models.kernel import KernelVotes
-from pate.student import LowRankStudent
 from pate.votes.arrays import VoteBlocks
 from tests.contract.case import charging
 from tests.refusals import ANY, Refusal, refused

@@ -15,13 +15,13 @@ import pytest
 from omegaconf import OmegaConf
 
 import pate
+from pate.bundle import Bundle, ModelForm
+from pate.bundle.bundle import SCHEMA
 from pate.cli.predict import predict
 from pate.data import TableSchema
 from pate.data.table.schema import UnlikePublic
 from pate.files.disk import Manifest
-from pate.run.bundle import Bundle, ModelForm
-from pate.run.bundle.bundle import SCHEMA
-from pate.student import LinearStudent, LogisticStudent, LowRankStudent, MLPStudent, Student
+from pate.models import LinearStudent, LogisticStudent, LowRankStudent, MLPStudent, Student
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 

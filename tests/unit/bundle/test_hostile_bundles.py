@@ -14,15 +14,15 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import pate
+from pate.bundle import ModelForm
+from pate.bundle.bundle import SCHEMA
 from pate.data import ImageForm, Preprocessing
 from pate.features.features import ExtractedForm
 from pate.features.patches import PatchExtractor
 from pate.files.disk import MANIFEST, Manifest
 from pate.files.values import to_json
+from pate.models import CNNStudent, LinearStudent
 from pate.models.student import StudentModel
-from pate.run.bundle import ModelForm
-from pate.run.bundle.bundle import SCHEMA
-from pate.student import CNNStudent, LinearStudent
 from pate.validation import InvalidValue
 from tests.unit.bundle.test_bundle import bundle_of
 

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pate.bundle import Bundle, ModelForm
 from pate.config.schema import members
 from pate.data import ImageForm
-from pate.models.kernel import ReleasedModel
-from pate.run.bundle import Bundle, ModelForm
-from pate.student import (
+from pate.models import (
     CNNStudent,
     LinearStudent,
     LogisticStudent,
@@ -20,6 +19,7 @@ from pate.student import (
     Student,
     StudentModel,
 )
+from pate.models.kernel import ReleasedModel
 from tests.unit.bundle.test_bundle import listed
 
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -12,8 +12,8 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from pate.cli import app
+from pate.device import DeviceFull
 from pate.models.engines import WorkersLost
-from pate.networks.device import DeviceFull
 from pate.setting_names import COMMAND
 from tests.e2e.commands import succeeded
 

@@ -28,10 +28,9 @@ from pate.cli.run import (
 )
 from pate.cli.train import SweepTable, enter_folder
 from pate.data import SynthFaces, Yeast
+from pate.models import KernelTeacher, LinearTeacher, LowRankStudent
 from pate.run.charging import seed_name
 from pate.settings import names_with
-from pate.student import LowRankStudent
-from pate.teachers import KernelTeacher, LinearTeacher
 from tests.e2e.commands import rows_of
 from tests.refusals import ANY, refused
 

@@ -9,8 +9,7 @@ from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, GaussianVotes
 from pate.comparison import Bench, ComparisonPlan, Frontier, Method, PATEMethod, Run
 from pate.data import Dataset
-from pate.student import LinearStudent
-from pate.teachers import LinearTeacher, StackedEngine
+from pate.models import LinearStudent, LinearTeacher, StackedEngine
 from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, small_dataset
 
 VOTES = GaussianVotes(noise_std=1.0)

@@ -17,9 +17,8 @@ from pate.aggregators import (
 )
 from pate.comparison import Frontier, PATEMethod, compare, read_runs
 from pate.comparison.comparison import Trial
+from pate.models import ConvexTeacher, KernelTeacher, LowRankStudent, StackedEngine, Voter
 from pate.run.train import train
-from pate.student import LowRankStudent
-from pate.teachers import ConvexTeacher, KernelTeacher, StackedEngine, Voter
 from tests.e2e.small_run import (
     NUM_LABELS,
     NUM_QUERIES,

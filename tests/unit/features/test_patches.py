@@ -18,7 +18,7 @@ from pate.features.patches import (
     region_weights,
     spherical_k_means,
 )
-from pate.student import LinearStudent
+from pate.models import LinearStudent
 from tests.refusals import ANY, Refusal, refused
 from tests.unit.features.pictures import NAMES, SIDE, SMALL, dataset, drawn, with_unreadable
 

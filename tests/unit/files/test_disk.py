@@ -19,8 +19,8 @@ from pate.files.disk import (
     write_arrays,
     write_text,
 )
+from pate.models import CheckpointStore
 from pate.report.tensorboard import RunWriter
-from pate.teachers import CheckpointStore
 from pate.validation import InvalidValue
 from pate.votes import VoteStore
 from tests.refusals import ANY, refused

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pate.teachers import Shard
+from pate.models import Shard
 
 
 def draw_parts(sizes, num_features=12, num_labels=5, seed=0):

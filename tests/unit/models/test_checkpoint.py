@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from sklearn.tree import DecisionTreeClassifier
 
-from pate.teachers import (
+from pate.models import (
     CheckpointStore,
     LinearTeacher,
     MLPTeacher,

@@ -15,10 +15,8 @@ import pytest
 import torch
 from joblib import Parallel, delayed
 
-from pate.models import engines
-from pate.models.engines import WorkersLost
-from pate.networks.device import DeviceFull
-from pate.teachers import (
+from pate.device import DeviceFull
+from pate.models import (
     CheckpointStore,
     LinearTeacher,
     MLPTeacher,
@@ -28,7 +26,9 @@ from pate.teachers import (
     Shard,
     StackedEngine,
     TrainingJob,
+    engines,
 )
+from pate.models.engines import WorkersLost
 from tests.refusals import refused
 
 LINEAR = LinearTeacher(device="cpu")
@@ -201,7 +201,7 @@ def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
 SCRIPT = """
 import os, sys, time
 import numpy as np
-from pate.teachers import CheckpointStore, LinearTeacher, Shard, ProcessesEngine, TrainingJob
+from pate.models import CheckpointStore, LinearTeacher, Shard, ProcessesEngine, TrainingJob
 from pathlib import Path
 
 folder = Path(sys.argv[1])

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from pate.aggregators import TrainingSet
+from pate.models import CNNStudent, CNNTeacher, LinearTeacher, ResNet50Teacher, Shard, StudentModel
 from pate.models.image import CNNModel, _frozen_backbone
-from pate.networks.resnet import torchvision_models
-from pate.student import CNNStudent, StudentModel
-from pate.teachers import CNNTeacher, LinearTeacher, ResNet50Teacher, Shard
+from pate.models.networks.resnet import torchvision_models
 
 SMALL = {"width": 8, "blocks": 1, "epochs": 3, "batch_size": 8, "device": "cpu"}
 

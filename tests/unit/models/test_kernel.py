@@ -8,9 +8,7 @@ from sklearn.metrics import f1_score
 
 from pate.aggregators.release import NoisyScores
 from pate.data import Partition, Split
-from pate.models import kernel
-from pate.student import LowRankStudent, StudentModel
-from pate.teachers import KernelTeacher
+from pate.models import KernelTeacher, LowRankStudent, StudentModel, kernel
 from pate.validation import InvalidValue
 from pate.votes.public_pca import PublicPCA
 from tests.refusals import refused

@@ -8,11 +8,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score
 
 from pate.data import Split
-from pate.models import linear
+from pate.models import LinearStudent, LinearTeacher, LogisticStudent, LowRankStudent, Shard, linear
 from pate.models.linear import _White
 from pate.run.ceiling import train_on_all_records
-from pate.student import LinearStudent, LogisticStudent, LowRankStudent
-from pate.teachers import LinearTeacher, Shard
 
 
 def reference(inputs, labels, penalty, kept=slice(None)):

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from pate.student import MLPStudent
-from pate.teachers import MLPTeacher
+from pate.models import MLPStudent, MLPTeacher
 
 
 def train_with_autograd(teacher, part, seed):

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from pate.teachers import Shard, SklearnTeacher
+from pate.models import Shard, SklearnTeacher
 from tests.refusals import ANY, refused
 
 

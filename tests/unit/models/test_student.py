@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
+from pate.models import LinearStudent, LogisticStudent, MLPStudent, StudentModel
 from pate.models import student as module
 from pate.models.student import best_threshold
-from pate.student import LinearStudent, LogisticStudent, MLPStudent, StudentModel
 from pate.validation import InvalidValue
 from tests.refusals import refused
 

@@ -8,9 +8,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from pate.data import Split
-from pate.models.teacher import IsolatedTeacher, isolated
-from pate.run.train import train
-from pate.teachers import (
+from pate.models import (
     CNNTeacher,
     LinearTeacher,
     MLPTeacher,
@@ -18,6 +16,8 @@ from pate.teachers import (
     Shard,
     SklearnTeacher,
 )
+from pate.models.teacher import IsolatedTeacher, isolated
+from pate.run.train import train
 from tests.e2e.small_run import small_dataset, small_plan
 from tests.refusals import refused
 

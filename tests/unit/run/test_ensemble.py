@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from pate.data import Dataset, Partition
+from pate.models import Engine, KernelTeacher, LinearTeacher, StackedEngine, TrainingJob, Voter
 from pate.models.kernel import KernelVotes
 from pate.models.teacher import PartitionedRecords
 from pate.run.ensemble import Ensemble, deal, training_progress
 from pate.run.folder import EnsembleFolder
 from pate.run.random_streams import RandomStreams
-from pate.teachers import Engine, KernelTeacher, LinearTeacher, StackedEngine, TrainingJob, Voter
 from pate.validation import InvalidValue
 from pate.votes.source import VoteSource
 from tests.e2e.small_run import SilentMonitor, small_dataset

@@ -11,12 +11,19 @@ from sklearn.tree import DecisionTreeClassifier
 from pate.accounting import Adjacency, Budget, GaussianEvent
 from pate.aggregators import BoundaryMax, ConfidentGNMax, GaussianVotes, GNMax, Release
 from pate.data import Dataset
+from pate.models import (
+    CNNStudent,
+    CNNTeacher,
+    KernelTeacher,
+    LinearStudent,
+    LinearTeacher,
+    LowRankStudent,
+    SklearnTeacher,
+)
 from pate.report import format_epsilon
 from pate.run.places import Places, group_epsilon
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings, remedies_of
 from pate.run.total_in_words import fitting_in_words
-from pate.student import CNNStudent, LinearStudent, LowRankStudent
-from pate.teachers import CNNTeacher, KernelTeacher, LinearTeacher, SklearnTeacher
 from tests.e2e.small_run import small_dataset
 from tests.refusals import refused
 

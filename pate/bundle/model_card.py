@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pate.bundle.bundle import ModelForm
 from pate.data import Preprocessing, TableSchema
 from pate.features.features import ExtractedForm
 from pate.files.disk import write_text
@@ -14,14 +15,13 @@ from pate.models.student import StudentModel
 from pate.report import Privacy
 from pate.report.card import cell, features_origin
 from pate.report.report import SEEDED_WARNING, ReleaseSummary
-from pate.run.bundle.bundle import ModelForm
 from pate.validation import PUBLISHED, how_to_install
 
 _LONGEST_WORD = 60
 _SHOWN = 10  # words of a column
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
 _PAGES = Environment(
-    loader=PackageLoader("pate.run.bundle", ""),
+    loader=PackageLoader("pate.bundle", ""),
     undefined=StrictUndefined,
     trim_blocks=True,
     keep_trailing_newline=True,

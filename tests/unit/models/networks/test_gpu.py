@@ -8,11 +8,9 @@ import pytest
 import torch
 
 from pate.aggregators import TrainingSet
-from pate.models.checkpoint import cast_votes
-from pate.networks.network import Recipe
-from pate.student import CNNStudent
-from pate.teachers import (
+from pate.models import (
     CheckpointStore,
+    CNNStudent,
     CNNTeacher,
     LinearTeacher,
     MLPTeacher,
@@ -21,7 +19,9 @@ from pate.teachers import (
     StackedEngine,
     TrainingJob,
 )
-from tests.unit.networks.pretended_gpu import OnGpu, pretended_gpu
+from pate.models.checkpoint import cast_votes
+from pate.models.networks.network import Recipe
+from tests.unit.models.networks.pretended_gpu import OnGpu, pretended_gpu
 
 REAL = torch.cuda.is_available()
 pretended = pytest.mark.skipif(REAL, reason="there is a GPU, and nothing to pretend")

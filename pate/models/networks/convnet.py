@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from pate.networks import network as net
-from pate.networks.network import Network, Recipe, Tensors
+from pate.models.networks import network as net
+from pate.models.networks.network import Network, Recipe, Tensors
 from pate.validation import require
 
 GROUP = 8  # channels that are normalized together

@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from pate.networks.convnet import ConvNet, fit_stacked
-from pate.networks.device import DeviceFull, device_memory, one_thread, require_device
-from pate.networks.network import Recipe, StackedAdamW, fit, require_images
+from pate.device import DeviceFull, device_memory, require_device
+from pate.models.networks.convnet import ConvNet, fit_stacked
+from pate.models.networks.network import Recipe, StackedAdamW, fit, require_images
+from pate.threads import one_thread
 from tests.refusals import refused
 
 CPU = torch.device("cpu")

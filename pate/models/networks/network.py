@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.networks.device import require_device, torch
+from pate.device import require_device, torch
 from pate.validation import (
     require,
     require_choice,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from pate.networks.network import Network, Tensors, blocks_of, require_settings
+from pate.models.networks.network import Network, Tensors, blocks_of, require_settings
 from pate.validation import InvalidValue, require, require_extra
 
 _SCHEMA = "{}nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"

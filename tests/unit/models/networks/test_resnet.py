@@ -5,15 +5,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pate.networks import resnet as resnet_module
-from pate.networks.resnet import (
+from pate.models import ResNet50Student, ResNet50Teacher
+from pate.models.networks import resnet as resnet_module
+from pate.models.networks.resnet import (
     FrozenBackbone,
     ResNet50,
     read_weights,
     torchvision_models,
 )
-from pate.student import ResNet50Student
-from pate.teachers import ResNet50Teacher
 from pate.validation import InvalidValue
 from tests.refusals import refused
 

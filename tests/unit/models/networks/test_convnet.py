@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from pate.networks.convnet import ConvNet, stacked_logits
+from pate.models.networks.convnet import ConvNet, stacked_logits
 from pate.validation import InvalidValue
 
 SHAPE = (3, 16, 16)

@@ -63,6 +63,7 @@ class ModelForm:
     )
 
     def write(self, folder: Path | str) -> None:
+        """Writes `schema.json`, and the files of the preprocessing, to a bundle's folder."""
         said = {"format": _VERSION, **vars(self)}
         if self.preprocessing is not None:
             said["preprocessing"] = self.preprocessing.plain()
@@ -257,7 +258,7 @@ class Bundle:
         Raises `InvalidValue` where onnx is not installed, or for a kind of student that has no graph.
         """
         require_extra("to_onnx", "onnx")
-        from pate.run.bundle.onnx_export import write_onnx  # loads torch and onnx
+        from pate.bundle.onnx_export import write_onnx  # loads torch and onnx
 
         write_onnx(self.model, Path(path), labels=self.form.labels, features=self.form.features)
 

@@ -3,6 +3,6 @@
 Nothing here knows teachers, votes or ledgers.
 """
 
-from pate.run.bundle.bundle import Bundle, ModelForm, load
+from pate.bundle.bundle import Bundle, ModelForm, load
 
 __all__ = ["Bundle", "ModelForm", "load"]

@@ -1,0 +1,50 @@
+"""Students of `pate.models`, by the name that configurations write.
+
+`_target_: pate.student.LinearStudent` stands in `conf/`, in people's own YAML, and in the `release/config.yaml`
+of published models: so these names stay importable. Code of the package imports them from `pate.models`.
+"""
+
+from typing import TYPE_CHECKING
+
+from pate.validation import lazily, require_extra
+
+if TYPE_CHECKING:
+    from pate.models import (
+        CNNStudent as CNNStudent,
+    )
+    from pate.models import (
+        LinearStudent as LinearStudent,
+    )
+    from pate.models import (
+        LogisticStudent as LogisticStudent,
+    )
+    from pate.models import (
+        LowRankStudent as LowRankStudent,
+    )
+    from pate.models import (
+        MLPStudent as MLPStudent,
+    )
+    from pate.models import (
+        ResNet50Student as ResNet50Student,
+    )
+    from pate.models import (
+        Student as Student,
+    )
+    from pate.models import (
+        StudentModel as StudentModel,
+    )
+
+require_extra(__name__, "train")
+
+__all__ = [
+    "CNNStudent",
+    "LinearStudent",
+    "LogisticStudent",
+    "LowRankStudent",
+    "MLPStudent",
+    "ResNet50Student",
+    "Student",
+    "StudentModel",
+]
+
+__getattr__ = lazily(__name__, {".models": " ".join(__all__)})
