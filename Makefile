@@ -14,7 +14,7 @@ export OMP_NUM_THREADS ?= 2
 unexport PYTHONDONTWRITEBYTECODE # tests start some hundred interpreters, each of which would compile all of pate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run compare test-fast test check lowest bench audit attack icons docs notebooks wheel clean
+.PHONY: help setup run compare test-fast test check lowest bench audit attack icons docs site notebooks wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -81,6 +81,10 @@ icons: $(STAMP) ## fetches 104 MB of icons with npm and draws them into data/ico
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/build_icons.py data/icons/$(ICONS_FILE) --output data/icons
 
 docs: $(STAMP) ## the documentation, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+site: $(STAMP) ## the documentation with the outputs of all notebooks, as it is deployed; minutes
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/run_notebooks.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 notebooks: $(STAMP) ## takes outputs and counts out of the notebooks, as they are kept in git

@@ -7,7 +7,9 @@ from typing import Any
 
 _LONGEST = 24  # characters that fit into a line of a phone in any case
 # Code in a block keeps its lines; code within a line, and headings, are looked at.
-_PIECE = re.compile(r"<pre.*?</pre>|<code>(?P<code>[^<]*)</code>|<h1[^>]*>(?P<heading>[^<]*)", re.DOTALL)
+_PIECE = re.compile(
+    r"<pre.*?</pre>|<code>(?P<code>[^<]*)</code>|<h1[^>]*>(?P<heading>[^<]*)", re.DOTALL
+)
 _SIGN = re.compile(r"(?:[./_(),=\[\]:]|-(?=\w))(?=[^\s./_(),=\[\]:&;])")
 
 

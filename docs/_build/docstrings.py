@@ -35,7 +35,9 @@ def with_fields(text: str, lines: list[str], numbers: dict[str, int]) -> str:
     """
     told = []
     for name, number in numbers.items():
-        above = takewhile(lambda line: line.startswith("#"), map(str.strip, reversed(lines[:number])))
+        above = takewhile(
+            lambda line: line.startswith("#"), map(str.strip, reversed(lines[:number]))
+        )
         said = " ".join(line.lstrip("# ") for line in reversed([*above]))
         if found := _BEHIND.search(lines[number]):
             said = found[1]
@@ -55,8 +57,16 @@ class Docstrings(griffe.Extension):
             return
         obj.docstring.value = fenced(obj.docstring.value)
         if isinstance(obj, griffe.Class) and obj.lineno is not None:
-            known = {name: each for name, each in obj.members.items() if each.is_attribute and not each.is_alias}
-            placed = {name: each.lineno for name, each in known.items() if each.lineno and each.annotation}
-            numbers = {name: line - obj.lineno for name, line in placed.items() if not name.startswith("_")}
+            known = {
+                name: each
+                for name, each in obj.members.items()
+                if each.is_attribute and not each.is_alias
+            }
+            placed = {
+                name: each.lineno for name, each in known.items() if each.lineno and each.annotation
+            }
+            numbers = {
+                name: line - obj.lineno for name, line in placed.items() if not name.startswith("_")
+            }
             obj.docstring.value = with_fields(obj.docstring.value, obj.lines, numbers)
         obj.docstring.value = escaped(obj.docstring.value)
