@@ -21,14 +21,14 @@ def __getattr__(name: str) -> Any:
     """Loads a name when it is first asked for (PEP 562)."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_module("pate.validation").require_extra(f"pate.{name}", _EXTRA_OF[name])
+    import_module("pate.extras").require_extra(f"pate.{name}", _EXTRA_OF[name])
     globals()[name] = value = getattr(import_module(_MODULE_OF[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
     try:
-        import_module("pate.validation").require_extra("pate", "train")
+        import_module("pate.extras").require_extra("pate", "train")
     except ImportError:  # `help(pate)` asks for whatever stands here
         return sorted(globals())
     return sorted({*globals(), *__all__})

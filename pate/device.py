@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pate.validation import InvalidValue, require_choice, require_extra
+from pate.extras import require_extra
+from pate.validation import InvalidValue, require_choice
 
 if TYPE_CHECKING:
     import torch as torch  # which other modules import from here

@@ -1,6 +1,6 @@
 """`pate.pipeline.train` is `pate.run.train.train`."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra(__name__, "train")
 

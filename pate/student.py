@@ -6,7 +6,7 @@ of published models: so these names stay importable. Code of the package imports
 
 from typing import TYPE_CHECKING
 
-from pate.validation import lazily, require_extra
+from pate.extras import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.models import (

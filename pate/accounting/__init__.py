@@ -26,7 +26,7 @@ from pate.accounting.events import (
     ZCdpEvent,
 )
 from pate.accounting.unit import PrivacyUnit
-from pate.validation import lazily
+from pate.extras import lazily
 
 if TYPE_CHECKING:
     from pate.accounting.auto import AutoAccountant

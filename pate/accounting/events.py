@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from pate import validation
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.special import few_log_ndtr
+from pate.extras import require_extra
 from pate.validation import (
     InvalidValue,
     normalize_field,
@@ -51,7 +52,7 @@ class Event:
 
         Raises `InvalidValue` where dp-accounting has no such event.
         """
-        validation.require_extra("to_dp_event", "pld")
+        require_extra("to_dp_event", "pld")
         import dp_accounting as dp  # loads slowly, and is optional
 
         match self:

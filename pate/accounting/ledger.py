@@ -42,7 +42,7 @@ from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import Accountant, RdpAccountant, ZCdpAccountant, require_maker
 from pate.accounting.total import have_one_order, in_any_order, is_session
 from pate.accounting.unit import PrivacyUnit
-from pate.files.values import number, plain, to_json_line
+from pate.files.strict_json import number, plain, to_json_line
 from pate.store import DamagedLedger, Line, LineText, Store, damaged
 from pate.validation import (
     InvalidValue,

@@ -23,7 +23,8 @@ from pate.accounting.noisy_maximum import noisy_maximum_profile
 from pate.accounting.rdp import DEFAULT_ORDERS, LossAccountant, RdpAccountant, rdp_curve
 from pate.accounting.renyi import bit_pairs
 from pate.accounting.special import Array, log_ndtr, lower_hull, ndtr
-from pate.validation import require_count, require_extra
+from pate.extras import require_extra
+from pate.validation import require_count
 
 # no grid is made for epsilons outside this range
 _SMALLEST_EPSILON = 1e-9

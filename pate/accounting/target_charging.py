@@ -28,7 +28,7 @@ from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.special import Array, betaincc
 from pate.files.disk import read_json, write_text
-from pate.files.values import plain, to_json_line
+from pate.files.strict_json import plain, to_json_line
 from pate.validation import (
     InvalidValue,
     require,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pate.validation import lazily
+from pate.extras import lazily
 
 if TYPE_CHECKING:
     from pate.aggregators.aggregator import (

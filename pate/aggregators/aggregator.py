@@ -32,7 +32,7 @@ from pate.aggregators.failures import (
 )
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.aggregators.release import Answers, Release
-from pate.files.values import full_text
+from pate.files.digests import full_text
 from pate.mechanisms.parameters import Parameters
 from pate.validation import (
     InvalidValue,

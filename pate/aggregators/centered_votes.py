@@ -26,7 +26,7 @@ from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Answers, NoisyScores, Release, TrainingSet
 from pate.files.arrays import ArrayForm
-from pate.files.values import full_text
+from pate.files.digests import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import normalize_field, require, require_generator, require_positive

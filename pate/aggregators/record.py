@@ -16,7 +16,7 @@ class ReleaseRecord(Protocol):
     The first part is committed together with the charge for the whole release. A part that was committed is read back,
     and never drawn again: later parts were drawn for what it says.
 
-    `pate.run.charging.LedgerRecord` outlives a crash; `MemoryRecord` is for tests, and for callers who keep none.
+    `pate.run.ledger_record.LedgerRecord` outlives a crash; `MemoryRecord` is for tests, and for callers who keep none.
     """
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:

@@ -29,7 +29,7 @@ from pate.aggregators.gap_tests import (
 )
 from pate.aggregators.release import Answers
 from pate.aggregators.stable_split import EVEN_SHARE, split_budget
-from pate.files.values import full_text
+from pate.files.digests import full_text
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.parameters import NOISE, OPTIONAL, PROBABILITY, is_hashable, one_of

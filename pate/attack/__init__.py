@@ -1,6 +1,6 @@
 """Attacks on one's own release: what guesses of planted canaries refute, beside the price that is printed."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra(__name__, "train")
 

@@ -24,7 +24,7 @@ from pate.data import Dataset, Split
 from pate.data.dataset import require_dataset
 from pate.models.kernel import KernelVotes
 from pate.pricing import PricedRelease, plan_release
-from pate.run.progress import Monitor
+from pate.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.threads import all_cores
 from pate.validation import (

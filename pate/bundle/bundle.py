@@ -16,19 +16,19 @@ from pate.data import ImageForm, Preprocessing, TableSchema
 from pate.data.pictures import require_image_levels
 from pate.data.table.files import TableFile
 from pate.data.table.schema import UnlikePublic, as_table
+from pate.extras import VERSION, require_extra
 from pate.features.features import ExtractedForm
 from pate.files import disk
-from pate.files.values import plain
+from pate.files.manifest import MANIFEST, Manifest
+from pate.files.strict_json import plain
 from pate.models.student import StudentModel
 from pate.report.card import PRIVACY, PrivacyStatement
 from pate.validation import (
-    VERSION,
     InvalidValue,
     as_setting,
     printable,
     require,
     require_array,
-    require_extra,
     require_text,
 )
 
@@ -175,17 +175,17 @@ class Bundle:
         if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
             raise InvalidValue("release", path, rule=f"the folder {path / 'release'} within it")
         # as pate-release leaves it
-        if not (path / disk.MANIFEST).exists() and (path / "terms.json").exists():
+        if not (path / MANIFEST).exists() and (path / "terms.json").exists():
             command = f"pate-student {as_setting('release', path)} queries=FILE"
             rule = f"a student in it: {command} trains one"
             raise InvalidValue("release", path, rule=rule)
         rule = "the digests of a published model"
-        listed = disk.Manifest.read(path, rule=rule, remedy=_REMEDY).sha256
+        listed = Manifest.read(path, rule=rule, remedy=_REMEDY).sha256
         stated = PRIVACY in listed
         for name in (*_NEEDED, *[PRIVACY] * stated):  # the files that are used
             if name not in listed:
                 raise disk.damaged(
-                    path / disk.MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY
+                    path / MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY
                 )
             if (
                 disk.file_digest(path / name, rule="a file of a published model", remedy=_REMEDY)
@@ -276,13 +276,9 @@ class Bundle:
         if self.folder is None:
             raise InvalidValue("folder", None, rule="a bundle that pate.load read from a folder")
         disk.require_no_links(folder := Path(self.folder), "release")
-        content = {
-            disk.MANIFEST: disk.read_bytes(
-                folder / disk.MANIFEST, rule="a manifest", remedy=_REMEDY
-            )
-        }
+        content = {MANIFEST: disk.read_bytes(folder / MANIFEST, rule="a manifest", remedy=_REMEDY)}
         api = HfApi()
-        listed = disk.Manifest.read(
+        listed = Manifest.read(
             folder, rule="the digests of a published model", remedy=_REMEDY
         ).sha256
         for name, digest in listed.items():

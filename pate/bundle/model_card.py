@@ -9,13 +9,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pate.bundle.bundle import ModelForm
 from pate.data import Preprocessing, TableSchema
+from pate.extras import PUBLISHED, how_to_install
 from pate.features.features import ExtractedForm
 from pate.files.disk import write_text
 from pate.models.student import StudentModel
 from pate.report import Privacy
 from pate.report.card import cell, features_origin
 from pate.report.report import SEEDED_WARNING, ReleaseSummary
-from pate.validation import PUBLISHED, how_to_install
 
 _LONGEST_WORD = 60
 _SHOWN = 10  # words of a column

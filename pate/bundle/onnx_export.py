@@ -11,10 +11,11 @@ import onnx
 import onnx.helper
 import torch
 
+from pate.extras import VERSION
 from pate.files.disk import replacing
 from pate.models.image import ImageModel
 from pate.models.student import KINDS, FlatModel, StudentModel
-from pate.validation import VERSION, InvalidValue, require
+from pate.validation import InvalidValue, require
 
 _OPSET = 17
 # the names of what goes in and what comes out

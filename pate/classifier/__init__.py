@@ -1,6 +1,6 @@
 """PATE as a scikit-learn estimator: `from pate import PATEClassifier`."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra(__name__, "train")
 

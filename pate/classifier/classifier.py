@@ -39,15 +39,15 @@ from pate.data.partition import Partition
 from pate.errors import shown_as
 from pate.models.sklearn import minds_scale, takes_nan
 from pate.pricing import PricedRelease, plan_release, require_useful
-from pate.pricing.priced_release import require_achievable_delta
-from pate.run.charging import require_room, seed_name
+from pate.pricing.affordable_queries import require_achievable_delta
+from pate.run.ledger_record import require_room
 from pate.run.plan_warnings import (
     constant_student_warnings,
     few_records_doubts,
     one_label_warning,
     uneven_inputs_doubts,
 )
-from pate.run.random_streams import RandomStreams
+from pate.run.random_streams import RandomStreams, seed_name
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import CLASSIFIER
 from pate.threads import one_blas_thread

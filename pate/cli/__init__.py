@@ -1,8 +1,8 @@
 """The commands, each a Hydra app: they need POSIX and the extra `cli`, most of them `train`."""
 
 from pate.cli.process import tell_shortages
+from pate.extras import require_extra
 from pate.files.disk import require_posix
-from pate.validation import require_extra
 
 tell_shortages()
 require_posix("pate.cli")

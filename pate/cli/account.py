@@ -195,7 +195,7 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget
 
 def _print_ledger(path: str, form: str) -> None:
     """Who was charged for what and when, and the price: tables, an object on a line, or a line for each charge."""
-    from pate.pricing.quote import charges_of, ledgers_in  # which a price alone does not need
+    from pate.pricing.ledger_accounts import charges_of, ledgers_in
 
     ledgers = ledgers_in(path)
     accounts = [charges_of(ledger) for ledger in ledgers]

@@ -37,10 +37,11 @@ from pate.config.build import maker
 from pate.config.schema import command_schema
 from pate.config.unused import unused_lines
 from pate.errors import Spelling
+from pate.extras import DISTRIBUTION, VERSION
 from pate.files.disk import make_folder, owners_umask, read_json, write_text
-from pate.files.values import to_json_line
+from pate.files.strict_json import to_json_line
 from pate.setting_names import COMMAND, SPELLING_OF_COMMAND
-from pate.validation import DISTRIBUTION, VERSION, InvalidValue, printable
+from pate.validation import InvalidValue, printable
 
 # characters of a line
 _LONGEST = 1000

@@ -1,6 +1,6 @@
 """pate-attack: plants canaries in a rehearsal of a release, and says which price their guesses refute."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra("pate-attack", "train")
 

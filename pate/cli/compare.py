@@ -1,6 +1,6 @@
 """pate-compare: several aggregators on the same votes, at several epsilons, with the same seeds; and its table."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra("pate-compare", "train")
 

@@ -1,6 +1,6 @@
 """pate-predict: what a published model says of new records, by the names of its labels."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra("pate-predict", "predict")
 
@@ -25,7 +25,7 @@ from pate.data.table.files import TableFile
 from pate.features.features import ExtractedForm
 from pate.files.arrays import read_arrays
 from pate.files.disk import replacing
-from pate.files.values import row_writer
+from pate.files.spreadsheet import row_writer
 from pate.report.console import print_lines
 from pate.validation import InvalidValue, require
 

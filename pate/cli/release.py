@@ -1,6 +1,6 @@
 """pate-release: at the aggregator, from vote files to a release that may be published."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra("pate-release", "train")
 

@@ -15,9 +15,9 @@ from pate.data import Dataset
 from pate.data.dataset import read
 from pate.features import Features, NoFeatures, Text
 from pate.features.features import FeaturedData
-from pate.files.values import digest
+from pate.files.digests import digest
+from pate.progress import Monitor
 from pate.report.report import Heading
-from pate.run.progress import Monitor
 from pate.validation import InvalidValue
 
 S = TypeVar("S")

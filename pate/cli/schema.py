@@ -1,6 +1,6 @@
 """pate-schema: what a public table says of its columns, as a file that people may change."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra("pate-schema", "train")
 

@@ -1,6 +1,6 @@
 """pate-student: from a release and the public samples to a model that may be published with it."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra("pate-student", "train")
 

@@ -1,6 +1,6 @@
 """pate-train: from private records to a private student, or onwards from where a run stopped, and sweeps of runs."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra("pate-train", "train")
 
@@ -24,18 +24,20 @@ from pate.cli.app import command_of
 from pate.config.build import maker
 from pate.config.command_line import given_settings
 from pate.config.published import public_settings, told_settings
+from pate.extras import require_extra
 from pate.files.disk import make_folder, read_json, read_text, write_text
-from pate.files.values import number, row_writer, to_json_line
+from pate.files.spreadsheet import row_writer
+from pate.files.strict_json import number, to_json_line
+from pate.progress import Monitor
 from pate.report import Report
 from pate.report.console import PlainConsole, print_page, print_report
 from pate.report.mlflow import log_release
 from pate.report.report import MODEL_NAMES
 from pate.run.plan import Plan, price
-from pate.run.progress import Monitor
 from pate.run.totals import PaidRelease, releases_of, share_noise, totals_of
 from pate.run.train import train
 from pate.settings import RunSettings, TrainSettings, names_with, values_of
-from pate.validation import InvalidValue, require_choice, require_extra
+from pate.validation import InvalidValue, require_choice
 
 _BESIDE_RELEASE = names_with("beside_release", "train")
 _SCORES = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy")

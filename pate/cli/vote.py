@@ -1,7 +1,7 @@
 """pate-vote: at a holder of records, from these to a file of its teachers' votes."""
 
+from pate.extras import require_extra
 from pate.settings import names_with
-from pate.validation import require_extra
 
 require_extra("pate-vote", "train")
 

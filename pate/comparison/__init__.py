@@ -1,6 +1,6 @@
 """Comparing methods: the same votes, queries and seeds, several epsilons, one table, one frontier."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra(__name__, "train")
 

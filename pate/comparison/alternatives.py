@@ -33,7 +33,8 @@ from pate.accounting import (
 )
 from pate.aggregators.prevalence import Prevalence
 from pate.comparison.method import AllRecords, Bench, Contender, Method, Trained, require_plain_name
-from pate.files.values import full_text
+from pate.extras import require_extra
+from pate.files.digests import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.run.random_streams import RandomStreams
 from pate.threads import one_thread
@@ -42,7 +43,6 @@ from pate.validation import (
     require,
     require_choice,
     require_count,
-    require_extra,
     require_features,
     require_non_negative,
     require_positive,

@@ -17,17 +17,19 @@ from pate.comparison.frontier import METRICS, Frontier, Run, read_runs, write_ru
 from pate.comparison.method import Bench, Contender, Method, Reference, kind
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
+from pate.extras import VERSION
+from pate.files.digests import digest, full_text
 from pate.files.disk import damaged, make_folder, read_value, write_text
-from pate.files.values import digest, full_text, to_json, to_json_line
+from pate.files.strict_json import to_json, to_json_line
 from pate.models import Engine, Student
-from pate.pricing.priced_release import require_achievable_delta
+from pate.pricing.affordable_queries import require_achievable_delta
+from pate.progress import Monitor
 from pate.report import metric_intervals, multilabel_metrics
 from pate.report.metrics import CONSTANTS
-from pate.run.folder import EnsembleFolder, OwnFile, OwnFiles, RunFolder
-from pate.run.progress import Monitor
+from pate.run.folder import EnsembleFolder, RunFolder
+from pate.run.owned_folder import OwnFile, OwnFiles
 from pate.threads import all_cores, one_thread
 from pate.validation import (
-    VERSION,
     InvalidValue,
     require,
     require_choice,

@@ -14,7 +14,7 @@ from typing import Any, Self, get_args, get_type_hints
 import numpy as np
 
 from pate.files.disk import write_text
-from pate.files.values import row_writer
+from pate.files.spreadsheet import row_writer
 from pate.report.metrics import CONSTANTS
 from pate.report.report import DASH, METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require

@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 from pate.accounting import Budget
 from pate.aggregators import Aggregator, MemoryRecord, Release, TrainingSet
 from pate.data import Dataset, Partition, Split
+from pate.files.digests import digest, full_text
 from pate.files.disk import make_folder
-from pate.files.values import digest, full_text
 from pate.models import Engine, Student, Voter
 from pate.models.student import Predictor
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch
+from pate.progress import Monitor
 from pate.run.ceiling import ceilings, train_on_all_records
 from pate.run.compatibility import require_compatible, require_suitable
-from pate.run.ensemble import Ensemble, deal, training_progress
+from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import EnsembleFolder
+from pate.run.partition_manifest import deal
 from pate.run.plan_warnings import plan_warnings
-from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import comparison_of

@@ -1,6 +1,6 @@
 """Configuration: dataclass schemas, where the YAML lies, and how objects are built from it."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra(__name__, "cli")
 

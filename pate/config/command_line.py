@@ -25,12 +25,12 @@ from pate.config import papers_words
 from pate.config.application import OPTIONS
 from pate.config.build import GROUPS_OF_CLASSES, located
 from pate.config.schema import CONFIG_FOLDER, PATHS, members
+from pate.extras import how_to_install
 from pate.files.plain_yaml import read_yaml
 from pate.settings import names_with
 from pate.validation import (
     InvalidValue,
     as_setting,
-    how_to_install,
     nearest,
     require,
 )

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.aggregators import Aggregator
 from pate.config.build import TRUSTED_PREFIXES, is_within, located
 from pate.files.plain_yaml import read_yaml
-from pate.files.values import is_scalar, is_seed, published_fields
+from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
 from pate.settings import settings_of
 from pate.validation import InvalidValue

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 if TYPE_CHECKING:
     from pate.data.arrays_file import Arrays

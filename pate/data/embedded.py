@@ -13,12 +13,11 @@ from pate.accounting import PrivacyUnit
 from pate.data.dataset import Dataset, Split, Stage, unwatched
 from pate.data.table.schema import TableSchema, TextColumn
 from pate.data.texts import TextReader
+from pate.extras import how_to_install, require_extra
 from pate.validation import (
     InvalidValue,
-    how_to_install,
     require,
     require_count,
-    require_extra,
     require_path,
 )
 

@@ -27,6 +27,7 @@ from pate.data.table.table import (
     private_cells,
 )
 from pate.data.texts import TextReader, TfidfVectors
+from pate.extras import require_extra
 from pate.files.disk import at_home
 from pate.validation import (
     InvalidValue,
@@ -35,7 +36,6 @@ from pate.validation import (
     require,
     require_choice,
     require_count,
-    require_extra,
     require_text,
 )
 

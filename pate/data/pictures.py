@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.extras import require_extra
 from pate.files.disk import at_home
-from pate.validation import InvalidValue, require, require_extra
+from pate.validation import InvalidValue, require
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -21,15 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import WRONG, Fitted, Stage, unwatched
+from pate.extras import how_to_install, require_extra
 from pate.files.disk import DamagedFile, damaged, file_digest, read_json, replacing
 from pate.threads import one_blas_thread
-from pate.validation import (
-    InvalidValue,
-    MissingPackage,
-    how_to_install,
-    normalize_field,
-    require_extra,
-)
+from pate.validation import InvalidValue, MissingPackage, normalize_field
 
 T = TypeVar("T")
 Array = NDArray[np.float32]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pate.validation import lazily, require_extra
+from pate.extras import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.features.backbone import Backbone

@@ -19,17 +19,16 @@ from torch.nn import functional
 
 from pate.data.dataset import Stage
 from pate.device import require_device
+from pate.extras import how_to_install, require_extra
 from pate.features.features import Extractor, Features, PublicPictures
 from pate.files.disk import file_digest
 from pate.models.networks.resnet import torchvision_models
 from pate.threads import one_thread
 from pate.validation import (
     InvalidValue,
-    how_to_install,
     nearest,
     require,
     require_count,
-    require_extra,
     require_kind,
     require_text,
 )

@@ -30,6 +30,7 @@ from pate.data.dataset import (
 from pate.data.pictures import require_image_levels
 from pate.data.texts import TEXT_KINDS, WEIGHTS, TextReader, TextVectors, Weights, digest_of, spread
 from pate.files.arrays import Spilled
+from pate.files.digests import full_text
 from pate.files.disk import (
     DamagedFile,
     file_digest,
@@ -39,7 +40,6 @@ from pate.files.disk import (
     remove_partials,
     write_text,
 )
-from pate.files.values import full_text
 from pate.validation import InvalidValue, require, require_choice, require_count, require_kind
 
 Array = NDArray[np.float32]

@@ -3,7 +3,7 @@
 `pate.federated.flower` has the apps that Flower runs (extra `flower`); the rest does without it.
 """
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra(__name__, "train")
 

@@ -23,9 +23,9 @@ from pate.federated.question import (
     require_head,
 )
 from pate.files.disk import damaged, file_digest, make_folder, read_value, replacing, write_text
-from pate.files.values import to_json
+from pate.files.strict_json import to_json
+from pate.progress import Monitor
 from pate.run.places import Places
-from pate.run.progress import Monitor
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.release import ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require

@@ -8,7 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pate.validation import InvalidValue, require, require_extra
+from pate.extras import require_extra
+from pate.validation import InvalidValue, require
 
 require_extra(__name__, "flower")
 
@@ -55,7 +56,7 @@ from pate.federated.summed_release import (
     first_note,
     gathered,
 )
-from pate.run.progress import Monitor
+from pate.progress import Monitor
 from pate.run.stages.holder import HolderPlan
 
 __all__ = [

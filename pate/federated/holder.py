@@ -15,9 +15,9 @@ from pate.federated.question import LENGTHS, MOMENTS, SHARES, Question, Request,
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import make_folder, replacing, write_arrays
 from pate.models import Teacher
+from pate.progress import Monitor
 from pate.run.ensemble import Ensemble
 from pate.run.folder import RunFolder
-from pate.run.progress import Monitor
 from pate.run.stages.holder import HolderPlan, HolderShare, cast_vote_file, manifest_of
 from pate.run.stages.queries import AskedData
 from pate.threads import all_cores

@@ -41,14 +41,14 @@ from pate.files.disk import (
     write_arrays,
     write_text,
 )
-from pate.files.values import to_json
+from pate.files.strict_json import to_json
 from pate.mechanisms import secret_generator
-from pate.run.ensemble import NUM_ASKED
+from pate.progress import Monitor
 from pate.run.places import Places
-from pate.run.progress import Monitor
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan, Terms, release_votes
+from pate.run.trained_votes import NUM_ASKED
 from pate.threads import all_cores
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.clipping import ClippedMoments, ClippedSum, Integers

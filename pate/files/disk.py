@@ -10,15 +10,14 @@ import threading
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.errors import UNSAID
-from pate.files.values import from_json, to_json
+from pate.files.strict_json import from_json
 from pate.validation import InvalidValue
 
 try:
@@ -30,7 +29,6 @@ except ImportError:  # no POSIX, as on Windows
 OWNERS_FILE = 0o600
 OWNERS_FOLDER = 0o700
 FROM_BACKUP = "restore it from a backup"  # the remedy for what cannot be made again
-MANIFEST = "manifest.json"
 # for `os.open`: neither through a link nor waiting for a pipe, where the system knows how
 PLAIN_FILE: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 T = TypeVar("T")
@@ -337,30 +335,6 @@ def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this ru
     require_file(path, rule=rule, remedy=remedy)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """SHA-256 of files, by their paths below the folder that the manifest lies in."""
-
-    manifest: int  # the version of the form
-    sha256: Mapping[str, str]  # in hexadecimal
-
-    @classmethod
-    def of(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:
-        """Makes the manifest of a folder from the digests of its files."""
-        return cls(
-            1, {name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)}
-        )
-
-    def write(self, folder: Path | str) -> None:
-        """Writes the manifest into its folder, as the last of its files."""
-        write_text(Path(folder, MANIFEST), to_json(self) + "\n")
-
-    @classmethod
-    def read(cls, folder: Path | str, *, rule: str, remedy: str) -> Self:
-        """That of a folder; raises `DamagedFile`."""
-        return read_value(cls, Path(folder, MANIFEST), name="manifest", rule=rule, remedy=remedy)
 
 
 def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: str) -> T:

@@ -5,7 +5,7 @@ A name is loaded when it is first read: torch takes seconds, and a page of help 
 
 from typing import TYPE_CHECKING
 
-from pate.validation import lazily, require_extra
+from pate.extras import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.models.checkpoint import CheckpointStore, cast_votes

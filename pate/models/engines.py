@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.device import device_memory
+from pate.extras import require_extra
 from pate.models.checkpoint import CheckpointStore
 from pate.models.networks.network import require_settings
 from pate.models.teacher import Shard, Shards, State, Teacher
 from pate.threads import one_thread
-from pate.validation import require, require_count, require_extra
+from pate.validation import require, require_count
 
 # Called in the caller's process with a teacher's index and the losses of its steps, after its checkpoint is on the
 # disk.

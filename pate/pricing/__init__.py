@@ -3,30 +3,23 @@
 from typing import TYPE_CHECKING
 
 from pate.aggregators.expectation import expected_release
+from pate.extras import lazily
+from pate.pricing.affordable_queries import largest_num_queries
 from pate.pricing.budgets import QueryBudget, budget_from_settings
 from pate.pricing.expectations import expectation
 from pate.pricing.guard import require_useful
 from pate.pricing.person_budgets import BudgetClass, PersonBudgets, budgets_of, named_budgets
-from pate.pricing.priced_release import (
-    PricedRelease,
-    certify_stability_test,
-    largest_num_queries,
-    plan_release,
-)
+from pate.pricing.priced_release import PricedRelease, certify_stability_test, plan_release
 from pate.pricing.suggestion import suggest
-from pate.validation import lazily
 from pate.votes.shape import VoteShape
 
 if TYPE_CHECKING:
+    from pate.pricing.accountant_prices import cheapest_accountant
     from pate.pricing.audit import ReleaseParameters, audit_votes
+    from pate.pricing.hit_plan import plan_hits
+    from pate.pricing.ledger_accounts import accounts_left
     from pate.pricing.lower_bound import lower_bound_of
-    from pate.pricing.quote import (
-        Quote,
-        accounts_left,
-        cheapest_accountant,
-        plan_hits,
-        quote_release,
-    )
+    from pate.pricing.quote import Quote, quote_release
 
 __all__ = [
     "BudgetClass",
@@ -60,6 +53,9 @@ Budget = budget_from_settings
 _LATER = {
     "audit": "ReleaseParameters audit_votes",
     "lower_bound": "lower_bound_of",
-    "quote": "Quote accounts_left cheapest_accountant plan_hits quote_release",
+    "accountant_prices": "cheapest_accountant",
+    "hit_plan": "plan_hits",
+    "ledger_accounts": "accounts_left",
+    "quote": "Quote quote_release",
 }
 __getattr__ = lazily(__name__, _LATER)

@@ -26,7 +26,7 @@ from pate.accounting.special import Array, ndtr
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import UnknownCost
 from pate.aggregators.failures import with_failure_prob_for
-from pate.files.values import plain
+from pate.files.strict_json import plain
 from pate.pricing.priced_release import epsilon_on
 from pate.validation import require, require_non_negative
 from pate.votes.foreign import ImportedVotes

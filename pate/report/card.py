@@ -8,10 +8,11 @@ from string import Template
 from typing import Self
 
 from pate.accounting.rounding import format_delta, format_epsilon
+from pate.extras import VERSION
 from pate.files.disk import read_value, write_text
-from pate.files.values import to_json
+from pate.files.strict_json import to_json
 from pate.report.report import PAPER_LABEL, Privacy, Scalar
-from pate.validation import VERSION, require, require_count
+from pate.validation import require, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
 

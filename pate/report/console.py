@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from pate.files.values import to_json_line
+from pate.files.strict_json import to_json_line
 from pate.report.report import Report, add_words
 from pate.validation import printable, rounded_down, rounded_up
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.files.disk import read_value, write_text
-from pate.files.values import from_json, to_json
+from pate.files.strict_json import from_json, to_json
 from pate.pricing.guard import WEAK_EPSILON
 from pate.report.metrics import Bits, Floats, Interval, Membership, PrecisionRecall, Scores
 from pate.validation import require, require_count

@@ -1,5 +1,5 @@
 """One run: its plan, its folder, its randomness, and its stages."""
 
-from pate.validation import require_extra
+from pate.extras import require_extra
 
 require_extra(__name__, "predict")

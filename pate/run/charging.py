@@ -10,23 +10,19 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
 from pate.accounting import PrivacyUnit, SelfComposedEvent
-from pate.accounting.event_tree import failure_probability
 from pate.accounting.ledger import (
-    BudgetExceeded,
     ChargeNote,
     Ledger,
     SharedLedger,
 )
 from pate.aggregators import Release
-from pate.aggregators.record import Arrays
 from pate.aggregators.release import PublicNames
-from pate.errors import Remedy
-from pate.files.arrays import arrays_of_npz, npz_bytes
+from pate.files.arrays import npz_bytes
 from pate.files.disk import (
     FROM_BACKUP,
     file_digest,
@@ -35,7 +31,9 @@ from pate.files.disk import (
     replacing,
 )
 from pate.pricing import PricedRelease
+from pate.progress import Monitor
 from pate.report import format_epsilon
+from pate.run.account_words import fitting_in_words, total_in_words
 from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
 from pate.run.ledger_place import (
@@ -46,15 +44,14 @@ from pate.run.ledger_place import (
     ledger_path,
     other_ledgers,
 )
-from pate.run.progress import Monitor
+from pate.run.ledger_record import LedgerRecord, require_room
+from pate.run.random_streams import seed_name
 from pate.run.release_terms import ReleaseTerms
-from pate.run.total_in_words import fitting_in_words, total_in_words
 from pate.store import Store
-from pate.validation import InvalidValue, require, rounded_down
+from pate.validation import InvalidValue, require
 
 Owners = Mapping[str, frozenset[bytes]]
 _WRITTEN = "written"  # the part that is the digest of the release's file
-_LATER_FAILURES = 0.5  # of the failures that a ledger has left, so that later releases have some
 _GONE = (
     "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
 )
@@ -62,60 +59,6 @@ _OTHER_SEED = (
     "another seed, as an earlier release drew its noise from this one; or none, seed=null; "
     "or the output_dir of that run"
 )
-
-
-class LedgerRecord:
-    """The record of one release in a ledger: its first part is committed in one transaction with the charge.
-
-    A part that was committed is read back, whoever asks: the same run after a kill, or a copy of its folder. What was
-    drawn and not committed was shown to nobody, and is drawn afresh.
-
-    `key` names the draw: keys of its parts begin with it.
-    """
-
-    def __init__(
-        self, account: Ledger, priced: PricedRelease, *, key: str, note: ChargeNote | None = None
-    ) -> None:
-        self.account = account
-        self.priced = priced
-        self.key = key
-        self.note = note or ChargeNote(run=key)
-        self._parts: dict[str, Arrays] = {}
-
-    def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part once they, and the charge, are on disk; drawn unless they were there before.
-
-        Raises where the ledger's cap has no room for the release; nothing is charged then.
-        """
-        arrays = self.committed(name)
-        if arrays is None:
-            # what is drawn may have parts of its own; the first of them carries the charge
-            content = npz_bytes(**draw())
-            arrays = self._parts[name] = arrays_of_npz(self.commit(name, content))
-        return arrays
-
-    def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was committed before, or None."""
-        if name not in self._parts:
-            content = self.account.read(f"{self.key}:{name}")
-            if content is None:
-                return None
-            self._parts[name] = arrays_of_npz(content)
-        return self._parts[name]
-
-    def commit(self, name: str, content: bytes) -> bytes:
-        """Commits the bytes of a part; returns what the ledger has of it. Errors are those of `part`."""
-        try:
-            return self.account.commit(
-                f"{self.key}:{name}",
-                self.priced.event,
-                content,
-                self.note,
-                adjacency=self.priced.aggregator.adjacency,
-                release=self.key,
-            )
-        except BudgetExceeded as error:
-            raise refusal(self.account, self.priced) from error
 
 
 class RunCharge:
@@ -593,45 +536,3 @@ def _opened(terms: ReleaseTerms, priced: PricedRelease, path: Path | None) -> Sh
 def _parts_in(ledger: Ledger, key: str) -> dict[str, bytes]:
     """Returns all that a ledger has of a draw, by the names of its parts, the first one first."""
     return {name: ledger.read(f"{key}:{name}") or b"" for name in ledger.parts(key)}
-
-
-def require_room(account: Ledger, priced: PricedRelease) -> None:
-    """Raises where the cap of a ledger has no room for a release; nothing is charged."""
-    if account.affords(priced.event) < 1:
-        raise refusal(account, priced)
-
-
-def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
-    """What is said of a release that the cap of a ledger does not allow: what is spent, the price, and the cap."""
-    failures = failure_probability(priced.event)
-    if failures > account.failures_left:
-        left = account.failures_left
-        rule = f"failures of at most {rounded_down(left, 3)} of delta in all, which ledger={account.path} has left for"
-        aggregator = priced.aggregator
-        tests = aggregator.num_tests(priced.shape.num_queries)
-        fitting = float(rounded_down(left * _LATER_FAILURES / max(tests, 1), 2))
-        setting = vars(aggregator).get("failure_prob")
-        rule = f"{rule} these records; nothing is spent"
-        if setting is None:
-            return InvalidValue("failure_prob", rule=rule)
-        remedies = (Remedy("failure_prob", fitting, owner="aggregator"),) if fitting > 0 else ()
-        return InvalidValue(
-            "failure_prob", setting, rule=rule, remedies=remedies, owner="aggregator"
-        )
-    if account.noise_is_shared:
-        rule = f"no cap, as releases in ledger={account.path} share their noise and no epsilon covers them"
-        return BudgetExceeded(
-            "max_epsilon", account.max_epsilon, rule=f"{rule}; nothing is spent", owner="ledger"
-        )
-    price = format_epsilon(priced.epsilon)
-    spent = format_epsilon(account.spent_epsilon)
-    rule = (
-        f"room for this release of epsilon {price} beside epsilon {spent}, which these records "
-        f"have cost by ledger={account.path}; nothing is spent"
-    )
-    return BudgetExceeded("max_epsilon", account.max_epsilon, rule=rule, owner="ledger")
-
-
-def seed_name(seed: int | None) -> str:
-    """What a ledger says of a seed, which no two releases may have; nothing of noise that nothing repeats."""
-    return "" if seed is None else f"seed {seed}"

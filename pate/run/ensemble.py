@@ -3,8 +3,6 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
@@ -13,20 +11,17 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
-from pate.files.disk import damaged, make_folder, read_text, write_text
+from pate.files.disk import make_folder
 from pate.models import CheckpointStore, Engine, Teacher, TrainingJob, Voter, cast_votes
 from pate.models.teacher import PartitionedRecords, isolated
+from pate.progress import Advance, Monitor
 from pate.run.folder import EnsembleFolder
-from pate.run.progress import Advance, Monitor
+from pate.run.trained_votes import TrainedVotes
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
-from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes, PoolAnswers, beyond_own
-from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
-from pate.votes.source import Array, Bits, TeacherVotes, VotesInRounds, VoteSource, mean_labels
-
-NUM_ASKED = 2048  # rows of the public pool that trained teachers are asked of in rounds
-_MANIFEST = "the partition of this run's private records"
-_DEAL_AGAIN = "remove it, and the same command deals the same partition again"
+from pate.votes.moment_votes import MomentVotes, PoolAnswers, beyond_own
+from pate.votes.public_pca import PublicPCA
+from pate.votes.source import Array, VoteSource, mean_labels
 
 # called with the mean loss of a teacher that was trained in each of its epochs, `[E]`
 OnLosses = Callable[[NDArray[np.float64]], None]
@@ -265,50 +260,6 @@ class _Progress:
         self.advance(self.done)
 
 
-class TrainedVotes(TeacherVotes):
-    """Votes of trained teachers, whose bits are in a file; what is finer than bits the teachers are asked again."""
-
-    def __init__(self, ensemble: Ensemble, store: VoteStore) -> None:
-        self.ensemble = ensemble
-        self.store = store
-        self.num_teachers = store.num_teachers
-        self.num_queries = store.num_queries
-        self.num_labels = store.num_labels
-        self.num_groups = ensemble.dataset.private.num_groups
-        self.records_per_teacher = self.num_groups / store.num_teachers
-
-    def bits(self) -> Iterator[Bits]:
-        return self.store.blocks()
-
-    def confidences(self) -> Iterator[NDArray[np.float32]]:
-        return self.ensemble.confidences()
-
-    def label_shares(self) -> Array:
-        return self.ensemble.label_shares()
-
-    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
-        ensemble = self.ensemble
-        public = ensemble.dataset.public.inputs
-        if not issubclass(ensemble.teacher.gives, VotesInRounds) or len(public.shape) != 2:
-            return None  # a student of images is more than linear
-        count = affordable_directions(
-            noise_multiplier=noise_multiplier,
-            noise_share=SHARE_IN_ROUNDS,
-            num_teachers=self.num_teachers,
-            num_records=self.num_groups,
-            num_labels=self.num_labels,
-        )
-        votes: MomentVotes = self.remembered(("moments", count), partial(self._moments, count))
-        return votes
-
-    def _moments(self, num_directions: int) -> MomentVotes:
-        public = self.ensemble.dataset.public.inputs
-        directions = PublicPCA.of(np.asarray(public), num_directions, ridge=RIDGE_IN_ROUNDS)
-        ask = partial(self.ensemble.pool_answers, directions, public[:NUM_ASKED])
-        rows = public[: max(MOST_PUBLIC, self.num_queries)]
-        return self.ensemble.moment_votes(directions, rows, self.records_per_teacher, ask)
-
-
 def training_progress(teacher: Voter, partition: Partition, folder: EnsembleFolder) -> str:
     """Returns what an earlier call has left of teachers that are trained; empty where that is nothing."""
     num_teachers = partition.num_teachers
@@ -325,25 +276,3 @@ def by_epoch(losses: NDArray[Any], epochs: int) -> NDArray[np.float64]:
     """Averages the losses of a teacher's steps over each epoch; a teacher without steps enough has fewer."""
     parts = np.array_split(np.asarray(losses, dtype=np.float64), min(epochs, len(losses)))
     return np.array([part.mean() for part in parts])
-
-
-def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Generator) -> Partition:
-    """Deals the private records to teachers; the partition is kept as a manifest, and checked against it ever after.
-
-    The same generator deals the same partition again. Raises `DamagedFile` for a manifest that is damaged, another
-    run's, or of another number of teachers.
-    """
-    partition = Partition.draw(private.group_ids, num_teachers, rng)
-    expected = partition.to_json(private)
-    if not os.path.lexists(manifest):
-        write_text(manifest, expected)
-    text = read_text(manifest, rule=_MANIFEST, remedy=_DEAL_AGAIN)
-    if text != expected:
-        try:
-            is_same = Partition.from_json(text, private).digest == partition.digest
-        except InvalidValue as error:
-            raise damaged(manifest, _MANIFEST, str(error), _DEAL_AGAIN) from None
-        if not is_same:
-            reason = "training.secret and num_teachers deal another"
-            raise damaged(manifest, _MANIFEST, reason, _DEAL_AGAIN)
-    return partition

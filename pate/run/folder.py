@@ -13,6 +13,8 @@ from textwrap import shorten
 from typing import Any
 
 from pate.files import disk
+from pate.files.manifest import MANIFEST, Manifest
+from pate.run.owned_folder import OwnedFolder, OwnFile, OwnFiles
 from pate.validation import InvalidValue, require
 
 _MOST_SHOWN = 400
@@ -23,54 +25,6 @@ _KEPT = {  # which no run makes again
     "ledger.db": f"{disk.FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
     "release/release.npz": disk.FROM_BACKUP,
 }
-
-
-class OwnFile:
-    """A file under a name that this program alone gives; as an attribute of a folder it is the path in it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, folder: OwnedFolder | None, owner: type[OwnedFolder]) -> Path:
-        return Path(self.name) if folder is None else folder.path / self.name
-
-    def remove_partials(self, folder: Path) -> None:
-        """Removes what a killed process half-wrote of it."""
-        disk.remove_partials(folder, [re.escape(self.name)])
-
-
-class OwnFiles(OwnFile):
-    """A folder within a folder, with the names of all files that this program puts there, as a shell's patterns."""
-
-    def __init__(self, name: str, *patterns: str) -> None:
-        super().__init__(name)
-        self.patterns = patterns
-
-    def remove_partials(self, folder: Path) -> None:
-        """Removes what a killed process half-wrote of its files."""
-        for pattern in self.patterns:
-            within, _, name = pattern.rpartition("/")
-            places = (folder / self.name).glob(within) if within else [folder / self.name]
-            expression = re.escape(name).replace(r"\*", r"[-\w.@+]+")
-            for place in places:
-                disk.remove_partials(place, [expression])
-
-
-class OwnedFolder:
-    """A folder whose files are declared as attributes: whoever writes one asks the folder for its path.
-
-    Anything else in it is somebody else's, and is neither overwritten nor removed.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.expanduser()
-
-    def remove_partials(self) -> None:
-        """Removes what a killed process half-wrote of the declared files."""
-        for kind in type(self).__mro__:
-            for declared in vars(kind).values():
-                if isinstance(declared, OwnFile):
-                    declared.remove_partials(self.path)
 
 
 class EnsembleFolder(OwnedFolder):
@@ -124,7 +78,7 @@ class RunFolder(EnsembleFolder):
     # the report as a page, and as JSON: the last file of a run, so that its presence means completion
     page = OwnFile("report.html")
     report = OwnFile("report.json")
-    manifest = OwnFile(disk.MANIFEST)
+    manifest = OwnFile(MANIFEST)
     # of a release of votes that others cast, and of a holder's votes
     terms = OwnFile("terms.json")
     cast_digest = OwnFile("cast.sha256")
@@ -236,13 +190,11 @@ class RunFolder(EnsembleFolder):
 
         All other files are there; `report.json` comes last and says that the run is complete.
         """
-        disk.Manifest.of(self.release, _names(self.release), remedy=_OR_ANEW).write(self.release)
-        own = disk.Manifest.of(
-            self.path, [self.page.name, *self._released()], remedy=_OR_ANEW
-        ).sha256
-        disk.Manifest(
-            1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}
-        ).write(self.path)
+        Manifest.of(self.release, _names(self.release), remedy=_OR_ANEW).write(self.release)
+        own = Manifest.of(self.path, [self.page.name, *self._released()], remedy=_OR_ANEW).sha256
+        Manifest(1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}).write(
+            self.path
+        )
 
     def require_manifest(self) -> None:
         """Raises unless all files of a finished run are as it left them, and `release/` holds no other."""
@@ -252,7 +204,7 @@ class RunFolder(EnsembleFolder):
             raise InvalidValue(
                 "manifest", path, rule=f"{rule}: the same release, at no cost, is then checked"
             )
-        listed = disk.Manifest.read(
+        listed = Manifest.read(
             self.path, rule="the digests of a finished run", remedy=_OR_AGAIN
         ).sha256
         for name, known in listed.items():
@@ -274,7 +226,7 @@ class RunFolder(EnsembleFolder):
 
     def _released(self) -> list[str]:
         """All files of `release/`, the manifest last."""
-        return [f"{self.release.name}/{name}" for name in (*_names(self.release), disk.MANIFEST)]
+        return [f"{self.release.name}/{name}" for name in (*_names(self.release), MANIFEST)]
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         path = self.settings_file
@@ -301,7 +253,7 @@ def _names(folder: Path) -> list[str]:
     """All files below a folder but its manifest, relative to it."""
     paths = (path for path in folder.rglob("*") if not path.is_dir())
     return sorted(
-        name for path in paths if (name := path.relative_to(folder).as_posix()) != disk.MANIFEST
+        name for path in paths if (name := path.relative_to(folder).as_posix()) != MANIFEST
     )
 
 

@@ -21,6 +21,7 @@ from pate.pricing import (
     require_useful,
 )
 from pate.pricing.remedies import watched_search
+from pate.progress import Monitor
 from pate.report.report import Heading
 from pate.run.budget_classes import num_whole_groups, record_weights
 from pate.run.compatibility import (
@@ -29,7 +30,6 @@ from pate.run.compatibility import (
     require_weighted_groups,
 )
 from pate.run.places import Places
-from pate.run.progress import Monitor
 from pate.run.release_terms import ReleaseTerms
 from pate.setting_names import TRAIN
 from pate.settings import RunSettings

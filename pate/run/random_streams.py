@@ -82,3 +82,8 @@ class RandomStreams:
     @staticmethod
     def _sequence(purpose: str, seed: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(seed, spawn_key=(_PURPOSES.index(purpose),))
+
+
+def seed_name(seed: int | None) -> str:
+    """What a ledger says of a seed, which no two releases may have; nothing of noise that nothing repeats."""
+    return "" if seed is None else f"seed {seed}"

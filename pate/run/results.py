@@ -1,7 +1,6 @@
 """What a finished run knows: its report, its figures, and the files that people read."""
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -14,9 +13,8 @@ from pate.accounting import ExactAccountant, JointLawAccountant, PldAccountant, 
 from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.aggregators import CenteredVotes, Release
 from pate.aggregators.aggregator import UnknownCost
-from pate.bundle.model_card import publish
 from pate.data import Dataset, Split
-from pate.files.disk import write_text
+from pate.extras import VERSION
 from pate.models import StudentModel, Voter
 from pate.pricing import PricedRelease
 from pate.pricing.guard import group_votes_tell_more
@@ -38,15 +36,9 @@ from pate.report.report import (
     TeacherSummary,
     Verdict,
 )
-from pate.report.tensorboard import RunWriter
-from pate.run.baselines import BaselineModels
 from pate.run.charging import RunCharge
-from pate.run.folder import RunFolder
-from pate.run.places import Places
 from pate.run.plan_warnings import remedies_of
-from pate.run.release import privacy_of, summary_of, write_price
-from pate.run.students import TrainedStudent
-from pate.validation import VERSION
+from pate.run.published_price import privacy_of, summary_of
 from pate.votes.source import CountableVotes, VoteSource
 
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
@@ -266,97 +258,3 @@ class Results:
         values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
-
-
-def write_report(
-    folder: RunFolder,
-    *,
-    dataset: Dataset,
-    queries: Split,
-    priced: PricedRelease,
-    charge: RunCharge,
-    votes: VoteSource,
-    release: Release,
-    student: TrainedStudent,
-    baselines: BaselineModels,
-    membership: Membership | None,
-    teacher: Voter,
-    heading: Heading,
-    public_settings: str,
-    places: Places | None,
-    data_dependent: bool,
-    events: RunWriter,
-    started: float,
-) -> Report:
-    """Writes what people read, and closes the events; `report.json`, which says that the run is complete, last.
-
-    Args:
-        folder: the run's.
-        dataset: the data; the report has figures of its private records.
-        queries: the public samples that were asked.
-        priced: the release with the aggregator as it was used.
-        charge: what the ledger holds of it.
-        votes: of the teachers.
-        release: what was released of the votes.
-        student: learned from the release.
-        baselines: the models that it is compared with.
-        membership: an attack on the student.
-        teacher: the recipe for teachers.
-        heading: the name of the run, and what it is compared by.
-        public_settings: the text of `release/config.yaml`.
-        places: how teachers are spread over holders; None where there is one.
-        data_dependent: whether the report says what the release cost on the votes at hand.
-        events: gets the curves of the report.
-        started: when the run began, by `time.monotonic`.
-    """
-    from pate.report.page import render_html  # loads matplotlib
-
-    results = Results(
-        dataset=dataset,
-        queries=queries,
-        charge=charge,
-        priced=priced,
-        votes=votes,
-        release=release,
-        curve=student.curve,
-        models={"student": student.model, **baselines.models},
-        membership=membership,
-        teacher=teacher,
-        heading=heading,
-        data_dependent=data_dependent,
-        left_out=baselines.left_out,
-    )
-    report = results.report(duration_s=time.monotonic() - started)
-    figures = results.figures(report)
-    write_text(folder.release / "config.yaml", public_settings)
-    write_price(
-        release,
-        charge,
-        report.privacy,
-        places,
-        name=report.heading.aggregator if report.heading.is_public else None,
-        data=dataset.name,
-        real=dataset.real,
-        features=report.data.features,
-    )
-    publish(
-        student.model,
-        folder.release,
-        report.privacy,
-        report.release,
-        dataset.preprocessing,
-        name=dataset.name,
-        kind=dataset.kind,
-        labels=dataset.label_names,
-    )
-    write_text(folder.page, render_html(report, figures))
-    if figures.gaps is not None:
-        events.histogram("gap", figures.gaps)
-    if len(results.accuracies):
-        events.histogram("teacher_accuracy", results.accuracies)
-    events.queries(figures.answered, figures.epsilon_after_query)
-    events.report(report)
-    events.close()
-    folder.write_manifests(report.to_json() + "\n")
-    report.write(folder.report)
-    return report

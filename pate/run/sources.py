@@ -12,8 +12,8 @@ from typing import Any
 
 from pate.data import Dataset
 from pate.files import disk
+from pate.progress import Monitor
 from pate.run.folder import RunFolder
-from pate.run.progress import Monitor
 from pate.validation import InvalidValue
 
 _PARTS = ("data", "features", "queries")  # settings that name files of records

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
 from pate.files.disk import file_digest, make_folder, read_json, write_text
-from pate.files.values import to_json
+from pate.files.strict_json import to_json
 from pate.models import Student, StudentModel
+from pate.progress import Advance, Monitor
 from pate.report.tensorboard import RunWriter
-from pate.run.progress import Advance, Monitor
 from pate.validation import InvalidValue
 
 _FILES = ("student.json", "student.safetensors")

@@ -3,7 +3,8 @@
 Each step leaves a file and is skipped where that is there, so the same call continues a run that was stopped.
 """
 
-from pate.validation import require_extra
+from pate.extras import require_extra
+from pate.progress import Monitor
 
 require_extra(__name__, "train")
 
@@ -20,15 +21,15 @@ from pate.report.tensorboard import RunWriter
 from pate.run.baselines import has_all_records_model, train_baselines
 from pate.run.budget_classes import budget_class_remarks, record_weights, repeat_records
 from pate.run.charging import RunCharge, require_entered
-from pate.run.ensemble import Ensemble, deal, training_progress
+from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import RunFolder
 from pate.run.membership import membership
+from pate.run.partition_manifest import deal
 from pate.run.plan import Plan, price
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings
-from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
-from pate.run.release import watched
-from pate.run.results import write_report
+from pate.run.report_files import write_report
+from pate.run.session_progress import watched
 from pate.run.sources import Sources, require_same_data
 from pate.run.student_prior import StudentPrior
 from pate.run.students import KeptModels, StudentTraining

@@ -20,7 +20,7 @@ from pate.accounting import Adjacency, PrivacyUnit
 from pate.files import disk
 from pate.files.arrays import UNREADABLE, check_members, is_array_file, read_array, read_header
 from pate.files.disk import damaged, replacing
-from pate.files.values import from_json, to_json_line
+from pate.files.strict_json import from_json, to_json_line
 from pate.validation import (
     InvalidValue,
     require,

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.extras import require_extra
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import DamagedFile, write_arrays
-from pate.validation import require_extra
 
 MODES = {"grey": "L", "rgb": "RGB"}
 """Of Pillow, by the name of the colors."""

@@ -14,7 +14,8 @@ from omegaconf.errors import MissingMandatoryValue
 from pate.config import build
 from pate.config.command_line import explain, quoted, require_choices, require_sound, require_words
 from pate.config.schema import command_schema
-from pate.validation import InvalidValue, how_to_install
+from pate.extras import how_to_install
+from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
 from tests.refusals import refused
 

@@ -14,8 +14,8 @@ from pate.accounting.event_json import event_to_json
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
 from pate.models import LinearStudent, LinearTeacher, StackedEngine
+from pate.progress import Advance, Monitor
 from pate.run.plan import Plan
-from pate.run.progress import Advance, Monitor
 from pate.run.train import train
 from pate.validation import InvalidValue
 

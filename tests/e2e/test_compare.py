@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.campaign import warm
 from pate.comparison import read_runs
-from pate.validation import how_to_install
+from pate.extras import how_to_install
 from tests.e2e.commands import FEW, refused, succeeded
 
 SMALL = [

@@ -10,7 +10,7 @@ import pytest
 from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.accounting.ledger import ChargeNote
 from pate.aggregators import GaussianVotes
-from pate.files.disk import Manifest
+from pate.files.manifest import Manifest
 from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
 from pate.run.plan import Plan

@@ -13,7 +13,7 @@ from PIL import Image
 import pate
 from pate.aggregators import CenteredVotes
 from pate.features.features import FeaturedData
-from pate.files.disk import Manifest
+from pate.files.manifest import Manifest
 from pate.models import KernelTeacher, LowRankStudent
 from pate.report import Report
 from pate.run.plan import Plan

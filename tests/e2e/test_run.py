@@ -21,7 +21,7 @@ from pate.accounting import Ledger, PrivacyUnit, RdpAccountant
 from pate.aggregators import GaussianVotes
 from pate.classifier import DoubtfulPlan, RepeatedRelease
 from pate.comparison import ComparisonPlan, PATEMethod, compare
-from pate.files.disk import Manifest
+from pate.files.manifest import Manifest
 from pate.models import LinearStudent, StackedEngine
 from pate.report.console import PlainConsole, print_report
 from pate.run.train import train

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import pate
-from pate.validation import DISTRIBUTION, VERSION
+from pate.extras import DISTRIBUTION, VERSION
 from tests.e2e.commands import refused, rows_of, succeeded
 
 pytest.importorskip("pyarrow")

@@ -17,9 +17,9 @@ from pate.accounting import (
     SharedLedger,
 )
 from pate.aggregators import GaussianVotes
-from pate.files.values import plain
+from pate.files.strict_json import plain
 from pate.models import LinearStudent, LinearTeacher
-from pate.pricing.quote import charges_of, ledgers_in
+from pate.pricing.ledger_accounts import charges_of, ledgers_in
 from pate.report import format_epsilon
 from pate.run import charging
 from pate.run.folder import RunFolder

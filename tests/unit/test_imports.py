@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import pate
-from pate.validation import VERSION
+from pate.extras import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pate"

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pate import validation
-from pate.validation import MissingPackage, how_to_install, require_extra
+from pate import extras
+from pate.extras import how_to_install, require_extra
+from pate.validation import MissingPackage
 from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +45,7 @@ TRAINED = [
 ]
 TRAINED += ["run", "student"]
 PREDICTING = ["pate.load", "pate.features", "pate.models", "pate.run"]
-PACKAGES = sorted({name for text in validation._PACKAGES.values() for name in text.split()})
+PACKAGES = sorted({name for text in extras._PACKAGES.values() for name in text.split()})
 DATA = ("Table", "CelebA", "Yeast", "HuggingFace")
 DOORS = ("pate.PATEClassifier", "pate.load", *(f"pate.data.{name}" for name in DATA))
 
@@ -147,9 +148,9 @@ def test_a_command_that_lacks_its_packages_is_one_line_and_exit_code_2() -> None
     assert done.stderr == f"pate.cli: expected the package hydra: {how_to_install('cli')}\n"
 
 
-def hiding(*extras: str) -> str:
-    """A program's beginning that hides all packages of extras but those of these."""
-    kept = {name for extra in extras for name in validation._PACKAGES[extra].split()}
+def hiding(*installed: str) -> str:
+    """A program's beginning that hides the packages of all extras that are not installed."""
+    kept = {name for extra in installed for name in extras._PACKAGES[extra].split()}
     return HIDE.replace(repr(PACKAGES), repr([name for name in PACKAGES if name not in kept]))
 
 
@@ -183,7 +184,7 @@ def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) 
     import numpy as np
 
     from pate.bundle import ModelForm
-    from pate.files.disk import Manifest
+    from pate.files.manifest import Manifest
     from pate.models.linear import LinearModel
 
     weights = np.array([[0.25, -1.0], [0.5, 0.0]], np.float32)
@@ -260,13 +261,13 @@ def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path
 def test_the_line_to_type_names_where_the_package_came_from(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wheel = f"pate_multilabel-{validation.VERSION}-py3-none-any.whl[ray]"
+    wheel = f"pate_multilabel-{extras.VERSION}-py3-none-any.whl[ray]"
     assert how_to_install("ray", anywhere=True) == f"pip install '{wheel}'"
-    monkeypatch.setattr(validation, "_origin", lambda: "/a b/x.whl")
+    monkeypatch.setattr(extras, "_origin", lambda: "/a b/x.whl")
     assert how_to_install("ray") == "pip install '/a b/x.whl[ray]'"
-    monkeypatch.setattr(validation, "_origin", lambda: None)
+    monkeypatch.setattr(extras, "_origin", lambda: None)
     assert how_to_install("ray") == f"pip install '{wheel}'"
-    monkeypatch.setattr(validation, "PUBLISHED", True)
+    monkeypatch.setattr(extras, "PUBLISHED", True)
     assert (
         how_to_install("ray")
         == how_to_install("ray", anywhere=True)

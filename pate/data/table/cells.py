@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.table.dates import DAY_S, ORDERS, days_of
+from pate.extras import require_extra
 from pate.validation import (
     InvalidValue,
     as_setting,
@@ -24,7 +25,6 @@ from pate.validation import (
     nearest_column,
     require,
     require_choice,
-    require_extra,
 )
 
 # by name: pyarrow.types knows views from version 16 on

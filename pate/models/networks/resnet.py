@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch.nn import functional
 
+from pate.extras import require_extra
 from pate.models.networks.network import Network, Tensors, blocks_of, require_settings
-from pate.validation import InvalidValue, require, require_extra
+from pate.validation import InvalidValue, require
 
 _SCHEMA = "{}nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 _declared: list[torch.library.Library] = []  # a library's declarations end with it

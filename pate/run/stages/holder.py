@@ -21,9 +21,10 @@ from pate.files.disk import (
 )
 from pate.models import Engine, Teacher, Voter
 from pate.models.teacher import isolated
-from pate.run.ensemble import Ensemble, deal, training_progress
+from pate.progress import Monitor
+from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import EnsembleFolder, RunFolder
-from pate.run.progress import Monitor
+from pate.run.partition_manifest import deal
 from pate.run.random_streams import RandomStreams
 from pate.run.sources import Sources, require_same_data
 from pate.threads import all_cores

@@ -12,27 +12,27 @@ from pate.aggregators.release import PublicNames
 from pate.errors import shown_as
 from pate.files.disk import (
     FROM_BACKUP,
-    MANIFEST,
-    Manifest,
     damaged,
     file_digest,
     read_value,
     write_text,
 )
-from pate.files.values import to_json
+from pate.files.manifest import MANIFEST, Manifest
+from pate.files.strict_json import to_json
 from pate.models.student import Learner
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import watched_search
+from pate.progress import Monitor
 from pate.report import Privacy
 from pate.report.card import PRIVACY
 from pate.report.report import ReleaseSummary, Scalar
 from pate.report.tensorboard import RunWriter
 from pate.run.charging import RunCharge
 from pate.run.folder import RunFolder
-from pate.run.progress import Monitor
+from pate.run.published_price import privacy_of, summary_of, write_price
 from pate.run.random_streams import RandomStreams
-from pate.run.release import privacy_of, summary_of, watched, write_price
 from pate.run.release_terms import ReleaseTerms
+from pate.run.session_progress import watched
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.queries import Queries, require_queries
 from pate.run.student_prior import StudentPrior

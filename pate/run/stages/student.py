@@ -17,10 +17,11 @@ from pate.bundle.bundle import SCHEMA, Bundle
 from pate.bundle.model_card import publish
 from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.manifest import MANIFEST, Manifest
 from pate.models import Student, StudentModel
+from pate.progress import Monitor
 from pate.report.card import PRIVACY
 from pate.run.plan_warnings import constant_student_warnings
-from pate.run.progress import Monitor
 from pate.run.random_streams import RandomStreams
 from pate.run.stages.queries import Queries, require_queries
 from pate.run.stages.release import ANEW, TERMS, Terms
@@ -71,7 +72,7 @@ def train_on_release(
         monitor.say(f"release={target}: its student is there; nothing was trained again")
         return Bundle.load(target).model
     # what a killed call half-wrote there
-    for path in (target / name for name in (*_GIVEN, *_MADE, disk.MANIFEST)):
+    for path in (target / name for name in (*_GIVEN, *_MADE, MANIFEST)):
         disk.remove_partials(path.parent, [re.escape(path.name)])
     for name, digest in terms.sha256.items():
         if disk.file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
@@ -142,7 +143,7 @@ def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
         disk.write_text(folder / "config.yaml", with_student(text))
     of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
     listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
-    disk.Manifest.of(folder, listed, remedy=ANEW).write(folder)
+    Manifest.of(folder, listed, remedy=ANEW).write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 
 
@@ -167,7 +168,7 @@ def _terms_of(source: Path, release: Path) -> Terms | None:
 
 
 def _is_finished(folder: Path) -> bool:
-    return (folder / disk.MANIFEST).is_file() and not os.path.lexists(folder / TERMS)
+    return (folder / MANIFEST).is_file() and not os.path.lexists(folder / TERMS)
 
 
 def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:

@@ -31,7 +31,7 @@ from pate.accounting.event_json import event_to_json
 from pate.accounting.events import Event
 from pate.accounting.rdp import curve_of
 from pate.accounting.rounding import format_epsilon
-from pate.files.values import to_json
+from pate.files.strict_json import to_json
 from pate.validation import InvalidValue
 from tests.refusals import refused
 

@@ -20,7 +20,7 @@ from pate.bundle.bundle import SCHEMA
 from pate.cli.predict import predict
 from pate.data import TableSchema
 from pate.data.table.schema import UnlikePublic
-from pate.files.disk import Manifest
+from pate.files.manifest import Manifest
 from pate.models import LinearStudent, LogisticStudent, LowRankStudent, MLPStudent, Student
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused

@@ -19,8 +19,8 @@ from pate.bundle.bundle import SCHEMA
 from pate.data import ImageForm, Preprocessing
 from pate.features.features import ExtractedForm
 from pate.features.patches import PatchExtractor
-from pate.files.disk import MANIFEST, Manifest
-from pate.files.values import to_json
+from pate.files.manifest import MANIFEST, Manifest
+from pate.files.strict_json import to_json
 from pate.models import CNNStudent, LinearStudent
 from pate.models.student import StudentModel
 from pate.validation import InvalidValue

@@ -29,7 +29,7 @@ from pate.cli.run import (
 from pate.cli.train import SweepTable, enter_folder
 from pate.data import SynthFaces, Yeast
 from pate.models import KernelTeacher, LinearTeacher, LowRankStudent
-from pate.run.charging import seed_name
+from pate.run.random_streams import seed_name
 from pate.settings import names_with
 from tests.e2e.commands import rows_of
 from tests.refusals import ANY, refused

@@ -13,8 +13,15 @@ import numpy as np
 import pytest
 
 from pate.accounting.target_charging import TargetCharging
-from pate.files.disk import Manifest
-from pate.files.values import from_json, number, plain, row_writer, to_json, to_json_line
+from pate.files.manifest import Manifest
+from pate.files.spreadsheet import row_writer
+from pate.files.strict_json import (
+    from_json,
+    number,
+    plain,
+    to_json,
+    to_json_line,
+)
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 from pate.votes.vote_file import VoteManifest

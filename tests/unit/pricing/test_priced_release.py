@@ -23,7 +23,7 @@ from pate.accounting import (
 )
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.pricing import PricedRelease, budget_from_settings, largest_num_queries, plan_release
-from pate.pricing.priced_release import require_achievable_delta
+from pate.pricing.affordable_queries import require_achievable_delta
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
 from tests.refusals import refused

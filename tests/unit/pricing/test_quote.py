@@ -32,7 +32,7 @@ from pate.pricing import (
     plan_release,
     quote_release,
 )
-from pate.pricing.quote import AccountantPrice
+from pate.pricing.accountant_prices import AccountantPrice
 from pate.report.console import print_page
 from pate.validation import InvalidValue
 from pate.votes import VoteShape

@@ -7,8 +7,8 @@ from pate.accounting import Budget, GaussianEvent, Ledger, RdpAccountant
 from pate.aggregators import StableTopK
 from pate.errors import Remedy
 from pate.pricing import ReleaseShape, plan_release
-from pate.run.charging import require_room
-from pate.run.total_in_words import total_in_words
+from pate.run.account_words import total_in_words
+from pate.run.ledger_record import require_room
 from tests.refusals import refused
 
 SHAPE = ReleaseShape(num_queries=600, num_labels=4, num_teachers=60)

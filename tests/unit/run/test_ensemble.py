@@ -10,8 +10,9 @@ from pate.data import Dataset, Partition
 from pate.models import Engine, KernelTeacher, LinearTeacher, StackedEngine, TrainingJob, Voter
 from pate.models.kernel import KernelVotes
 from pate.models.teacher import PartitionedRecords
-from pate.run.ensemble import Ensemble, deal, training_progress
+from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import EnsembleFolder
+from pate.run.partition_manifest import deal
 from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
 from pate.votes.source import VoteSource

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pate.data import Arrays, Dataset
+from pate.progress import Monitor
 from pate.run.folder import RunFolder
-from pate.run.progress import Monitor
 from pate.run.sources import Sources, require_same_data
 from pate.validation import InvalidValue
 

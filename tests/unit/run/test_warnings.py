@@ -21,9 +21,9 @@ from pate.models import (
     SklearnTeacher,
 )
 from pate.report import format_epsilon
+from pate.run.account_words import fitting_in_words
 from pate.run.places import Places, group_epsilon
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings, remedies_of
-from pate.run.total_in_words import fitting_in_words
 from tests.e2e.small_run import small_dataset
 from tests.refusals import refused
 

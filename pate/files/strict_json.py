@@ -1,14 +1,11 @@
 """Values in files: strict JSON, where NaN is null and infinity "inf"; digests; what of a value may be published."""
 
-import csv
-import hashlib
 import json
 import math
-import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, TextIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -17,9 +14,6 @@ from pate.validation import InvalidValue, require
 T = TypeVar("T")
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
-# the wide forms, too; controls are skipped there
-_FORMULA = re.compile(r"[\t\r\n]|\s*[-=+@\uff1d\uff0b\uff0d\uff20]")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def to_json(value: object) -> str:
@@ -123,66 +117,3 @@ def _read(kind: Any, data: Any, name: str) -> Any:
     exact = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
     require(exact, name, type(data).__name__, f"a value of type {kind.__name__}")
     return data
-
-
-def row_writer(file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[Any]], object]:
-    """Writes rows as CSV to a file that was opened with `newline=""`: what a spreadsheet would run is text there.
-
-    Such a text has an apostrophe in front. A number is written as it is, also a negative one in a text; None is empty.
-    """
-
-    def is_formula(cell: Any) -> bool:
-        return isinstance(cell, str) and bool(_FORMULA.match(cell)) and not _NUMBER.fullmatch(cell)
-
-    writer = csv.writer(file, lineterminator=line_end)
-    return lambda row: writer.writerow([f"'{cell}" if is_formula(cell) else cell for cell in row])
-
-
-def full_text(value: Any) -> str:
-    """Like repr, but all of an array and every field: `repr` elides the middle of a long array."""
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = [f"{item.name}={full_text(getattr(value, item.name))}" for item in fields(value)]
-        return f"{type(value).__module__}.{type(value).__qualname__}({', '.join(parts)})"
-    if isinstance(value, np.ndarray):
-        return f"array({value.dtype.str}, {value.shape}, {full_text(value.tolist())})"
-    if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}({', '.join(map(full_text, value))})"
-    if isinstance(value, dict):
-        return f"dict({', '.join(f'{full_text(key)}: {full_text(item)}' for key, item in value.items())})"
-    return repr(value)
-
-
-def digest(values: Any) -> str:
-    """A short name for plain values, those of a configuration: 16 hexadecimal digits of the SHA-256 of their JSON."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def published_fields(
-    cls: type, values: Mapping[str, Any], *, declared_only: bool = False
-) -> dict[str, Any]:
-    """The values of fields of a dataclass that may be published, in the order of the fields; none of another class.
-
-    `field(metadata={"public": True})` publishes a string, a list or an object, `{"private": True}` holds back a number.
-    Without a word numbers, truth values and None are published, and nothing else; with `declared_only` these neither.
-    """
-    known = (
-        {item.name: item.metadata for item in fields(cls) if item.name in values}
-        if is_dataclass(cls)
-        else {}
-    )
-    return {
-        name: values[name]
-        for name, spelling in known.items()
-        if not (spelling.get("private") or is_seed(name))
-        and (spelling.get("public") or (is_scalar(values[name]) and not declared_only))
-    }
-
-
-def is_scalar(value: Any) -> bool:
-    """Whether it is a number, a truth value or None."""
-    return value is None or isinstance(value, (bool, int, float))
-
-
-def is_seed(name: str) -> bool:
-    """Whether a field of this name is a seed, which is never published: noise can be drawn again with it."""
-    return name.endswith(("seed", "random_state"))

@@ -1,80 +1,21 @@
 """Release of a run: the progress of a session, and the price that is published with the labels."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.event_tree import failure_probability
-from pate.aggregators import Release, ReleaseRecord
-from pate.aggregators.record import Arrays
+from pate.aggregators import Release
 from pate.aggregators.release import ChargedRelease
-from pate.aggregators.session import TargetChargedAggregator
 from pate.files.disk import write_text
-from pate.files.values import published_fields
-from pate.pricing import PricedRelease
-from pate.report import Privacy, PrivacyStatement, format_epsilon, privacy_card
+from pate.files.published_fields import published_fields
+from pate.report import Privacy, PrivacyStatement, privacy_card
 from pate.report.metrics import micro_f1
 from pate.report.report import ReleaseSummary, Scalar
-from pate.report.tensorboard import RunWriter
 from pate.run.charging import RunCharge
 from pate.run.places import Places
-from pate.run.progress import Advance
-
-
-class WatchedSession:
-    """A record of a session that says how far it is, round by round: queries asked, hits among them, and hits left.
-
-    Other releases have no hits, and say nothing.
-    """
-
-    def __init__(
-        self, record: ReleaseRecord, target_hits: int, watch: Callable[[int, int, int], None]
-    ) -> None:
-        self._record = record
-        self._target_hits = target_hits
-        self._watch = watch
-        self._num_asked = 0
-        self._num_hits = 0
-
-    def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part, as the record does; then says how far the session is."""
-        arrays = self._record.part(name, draw)
-        if "hits" in arrays:
-            self._num_asked += len(arrays["hits"])
-            self._num_hits += int(arrays["hits"].sum())
-            hits_left = self._target_hits - self._num_hits
-            self._watch(self._num_asked, self._num_hits, hits_left)
-        return arrays
-
-    def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was committed before, or None."""
-        return self._record.committed(name)
-
-
-@dataclass(frozen=True, eq=False)
-class SessionProgress:
-    """Is told how far a session is, and tells a monitor and the curves of a run."""
-
-    advance: Advance
-    events: RunWriter
-    epsilon: float  # what the whole session costs
-
-    def __call__(self, num_asked: int, num_hits: int, hits_left: int) -> None:
-        self.events.hits(num_asked, hits=num_hits, remaining_hits=hits_left, epsilon=self.epsilon)
-        cost = f"epsilon {format_epsilon(self.epsilon)}"
-        self.advance(num_asked, f"{num_hits} hits, {hits_left} remaining, {cost}")
-
-
-def watched(
-    record: ReleaseRecord, priced: PricedRelease, advance: Advance, events: RunWriter
-) -> ReleaseRecord:
-    """Returns a record that says how far a session is; the record itself, where the aggregator has no session."""
-    if not isinstance(priced.aggregator, TargetChargedAggregator):
-        return record
-    progress = SessionProgress(advance, events, priced.epsilon)
-    return WatchedSession(record, priced.aggregator.target_hits, progress)
 
 
 def privacy_of(release: Release, charge: RunCharge) -> Privacy:

@@ -1,0 +1,27 @@
+"""Digests of plain values, and the texts that they are computed from."""
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+
+def full_text(value: Any) -> str:
+    """Like repr, but all of an array and every field: `repr` elides the middle of a long array."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [f"{item.name}={full_text(getattr(value, item.name))}" for item in fields(value)]
+        return f"{type(value).__module__}.{type(value).__qualname__}({', '.join(parts)})"
+    if isinstance(value, np.ndarray):
+        return f"array({value.dtype.str}, {value.shape}, {full_text(value.tolist())})"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({', '.join(map(full_text, value))})"
+    if isinstance(value, dict):
+        return f"dict({', '.join(f'{full_text(key)}: {full_text(item)}' for key, item in value.items())})"
+    return repr(value)
+
+
+def digest(values: Any) -> str:
+    """A short name for plain values, those of a configuration: 16 hexadecimal digits of the SHA-256 of their JSON."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

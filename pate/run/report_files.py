@@ -1,0 +1,120 @@
+"""The files of a finished run's report."""
+
+import time
+
+from pate.aggregators import Release
+from pate.bundle.model_card import publish
+from pate.data import Dataset, Split
+from pate.files.disk import write_text
+from pate.pricing import PricedRelease
+from pate.report import Report
+from pate.report.metrics import (
+    Membership,
+)
+from pate.report.report import (
+    Heading,
+)
+from pate.report.tensorboard import RunWriter
+from pate.run.baselines import BaselineModels
+from pate.run.charging import RunCharge
+from pate.run.folder import RunFolder
+from pate.run.places import Places
+from pate.run.published_price import write_price
+from pate.run.results import Results
+from pate.run.students import TrainedStudent
+from pate.teachers import Voter
+from pate.votes.source import VoteSource
+
+
+def write_report(
+    folder: RunFolder,
+    *,
+    dataset: Dataset,
+    queries: Split,
+    priced: PricedRelease,
+    charge: RunCharge,
+    votes: VoteSource,
+    release: Release,
+    student: TrainedStudent,
+    baselines: BaselineModels,
+    membership: Membership | None,
+    teacher: Voter,
+    heading: Heading,
+    public_settings: str,
+    places: Places | None,
+    data_dependent: bool,
+    events: RunWriter,
+    started: float,
+) -> Report:
+    """Writes what people read, and closes the events; `report.json`, which says that the run is complete, last.
+
+    Args:
+        folder: the run's.
+        dataset: the data; the report has figures of its private records.
+        queries: the public samples that were asked.
+        priced: the release with the aggregator as it was used.
+        charge: what the ledger holds of it.
+        votes: of the teachers.
+        release: what was released of the votes.
+        student: learned from the release.
+        baselines: the models that it is compared with.
+        membership: an attack on the student.
+        teacher: the recipe for teachers.
+        heading: the name of the run, and what it is compared by.
+        public_settings: the text of `release/config.yaml`.
+        places: how teachers are spread over holders; None where there is one.
+        data_dependent: whether the report says what the release cost on the votes at hand.
+        events: gets the curves of the report.
+        started: when the run began, by `time.monotonic`.
+    """
+    from pate.report.page import render_html  # loads matplotlib
+
+    results = Results(
+        dataset=dataset,
+        queries=queries,
+        charge=charge,
+        priced=priced,
+        votes=votes,
+        release=release,
+        curve=student.curve,
+        models={"student": student.model, **baselines.models},
+        membership=membership,
+        teacher=teacher,
+        heading=heading,
+        data_dependent=data_dependent,
+        left_out=baselines.left_out,
+    )
+    report = results.report(duration_s=time.monotonic() - started)
+    figures = results.figures(report)
+    write_text(folder.release / "config.yaml", public_settings)
+    write_price(
+        release,
+        charge,
+        report.privacy,
+        places,
+        name=report.heading.aggregator if report.heading.is_public else None,
+        data=dataset.name,
+        real=dataset.real,
+        features=report.data.features,
+    )
+    publish(
+        student.model,
+        folder.release,
+        report.privacy,
+        report.release,
+        dataset.preprocessing,
+        name=dataset.name,
+        kind=dataset.kind,
+        labels=dataset.label_names,
+    )
+    write_text(folder.page, render_html(report, figures))
+    if figures.gaps is not None:
+        events.histogram("gap", figures.gaps)
+    if len(results.accuracies):
+        events.histogram("teacher_accuracy", results.accuracies)
+    events.queries(figures.answered, figures.epsilon_after_query)
+    events.report(report)
+    events.close()
+    folder.write_manifests(report.to_json() + "\n")
+    report.write(folder.report)
+    return report

@@ -1,0 +1,64 @@
+"""The votes of trained teachers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.votes import VoteStore
+from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
+from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
+from pate.votes.source import Array, Bits, TeacherVotes, VotesInRounds
+
+if TYPE_CHECKING:
+    from pate.run.ensemble import Ensemble
+
+NUM_ASKED = 2048  # rows of the public pool that trained teachers are asked of in rounds
+
+
+class TrainedVotes(TeacherVotes):
+    """Votes of trained teachers, whose bits are in a file; what is finer than bits the teachers are asked again."""
+
+    def __init__(self, ensemble: Ensemble, store: VoteStore) -> None:
+        self.ensemble = ensemble
+        self.store = store
+        self.num_teachers = store.num_teachers
+        self.num_queries = store.num_queries
+        self.num_labels = store.num_labels
+        self.num_groups = ensemble.dataset.private.num_groups
+        self.records_per_teacher = self.num_groups / store.num_teachers
+
+    def bits(self) -> Iterator[Bits]:
+        return self.store.blocks()
+
+    def confidences(self) -> Iterator[NDArray[np.float32]]:
+        return self.ensemble.confidences()
+
+    def label_shares(self) -> Array:
+        return self.ensemble.label_shares()
+
+    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+        ensemble = self.ensemble
+        public = ensemble.dataset.public.inputs
+        if not issubclass(ensemble.teacher.gives, VotesInRounds) or len(public.shape) != 2:
+            return None  # a student of images is more than linear
+        count = affordable_directions(
+            noise_multiplier=noise_multiplier,
+            noise_share=SHARE_IN_ROUNDS,
+            num_teachers=self.num_teachers,
+            num_records=self.num_groups,
+            num_labels=self.num_labels,
+        )
+        votes: MomentVotes = self.remembered(("moments", count), partial(self._moments, count))
+        return votes
+
+    def _moments(self, num_directions: int) -> MomentVotes:
+        public = self.ensemble.dataset.public.inputs
+        directions = PublicPCA.of(np.asarray(public), num_directions, ridge=RIDGE_IN_ROUNDS)
+        ask = partial(self.ensemble.pool_answers, directions, public[:NUM_ASKED])
+        rows = public[: max(MOST_PUBLIC, self.num_queries)]
+        return self.ensemble.moment_votes(directions, rows, self.records_per_teacher, ask)
