@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from pate.cli.run import ConsoleMonitor
-from pate.data import FaceCopy
 from pate.validation import InvalidValue
+from scripts.synth_faces.face_copy import FaceCopy
 
 
 def main() -> int:
@@ -40,7 +40,7 @@ def main() -> int:
         sys.stderr.write(f"{error}; the same command continues once that is mended\n")
         return 1
     sys.stdout.write(
-        f"{arguments.output}: {copy.count:,} synthetic faces; pate-train data=celeba data.root=…\n"
+        f"{arguments.output}: {copy.count:,} synthetic faces; pate-train data=celeba data.root={arguments.output}\n"
     )
     return 0
 

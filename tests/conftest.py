@@ -35,6 +35,16 @@ def _no_ledger_of_several_tests(request: pytest.FixtureRequest) -> Iterator[None
         pytest.fail("the run of this test lies in tmp_path itself: take tmp_path / 'run'")
 
 
+@pytest.fixture(scope="session")
+def drawn_faces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns CelebA's folder of 510 drawn faces of 12 pixels: 410 for training, 50 for validation, 50 for test."""
+    from scripts.synth_faces.face_copy import FaceCopy  # loads Pillow, which few tests need
+
+    folder = tmp_path_factory.mktemp("faces") / "celeba"
+    FaceCopy(count=510, image_size=12).write(folder)
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Warnings are errors, and a second fit on the same records in one process warns."""

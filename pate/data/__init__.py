@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pate.data.icons import Icons
     from pate.data.image_folder import ImageFolder
     from pate.data.partition import Partition
-    from pate.data.synth_faces import FaceCopy, SynthFaces
     from pate.data.table.schema import TableSchema
     from pate.data.table.table import Table
 
@@ -29,12 +28,11 @@ _MODULE_OF = {
     "TableSchema": "table.schema",
     **dict.fromkeys(("Dataset", "ImageForm", "Pixels", "Preprocessing", "Split"), "dataset"),
     **dict.fromkeys(("DigitsGrid", "WordNet40", "Yeast"), "embedded"),
-    **dict.fromkeys(("FaceCopy", "SynthFaces"), "synth_faces"),
 }
 _OF_ARRAYS = ("arrays_file", "dataset", "icons", "partition")  # all that the core can do
 __all__ = [
-    "Arrays", "CelebA", "Dataset", "DigitsGrid", "FaceCopy", "HuggingFace", "Icons", "ImageFolder", "ImageForm",
-    "Partition", "Pixels", "Preprocessing", "Split", "SynthFaces", "Table", "TableSchema", "WordNet40", "Yeast",
+    "Arrays", "CelebA", "Dataset", "DigitsGrid", "HuggingFace", "Icons", "ImageFolder", "ImageForm",
+    "Partition", "Pixels", "Preprocessing", "Split", "Table", "TableSchema", "WordNet40", "Yeast",
 ]  # fmt: skip
 
 

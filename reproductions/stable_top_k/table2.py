@@ -6,6 +6,7 @@ replace-one. It finds the noise for each adjacency by itself, since thresholds d
 directions of the public pool. Accuracies are measured against true labels: no epsilon covers them, nor the choice of
 the noise.
 
+  python scripts/make_synth_faces.py data/faces
   pate-train experiment=synth_faces_800 seed=0 output_dir=outputs/faces
   python -m reproductions.stable_top_k.table2 outputs/faces
 """

@@ -62,7 +62,7 @@ LEFT_OPEN: dict[str | None, tuple[str, ...]] = {
         *("data=icons", "data=image_folder", "data=celeba features.dimension=64"),
         *(
             "data=celeba data.root=/somewhere target_epsilon=1",
-            "data=synth_faces student=mlp accountant=pld",
+            "data=celeba student=mlp accountant=pld",
         ),
     ),
     "features": (
@@ -89,7 +89,7 @@ LEFT_OPEN: dict[str | None, tuple[str, ...]] = {
             "data=table aggregator=gaussian_votes",
             "data=table teacher=linear",
         ),
-        *("experiment=celeba_zhu_wang", "data=synth_faces experiment=synth_faces_800"),
+        *("experiment=celeba_zhu_wang", "data=celeba experiment=synth_faces_800"),
     ),
 }
 
@@ -163,17 +163,15 @@ def test_the_way_is_what_its_file_says_and_a_choice_of_ones_own_stays(composed: 
 
 
 @pytest.mark.slow
-def test_the_choice_is_said_and_kept_in_the_settings(tmp_path: Path) -> None:
+def test_the_choice_is_said_and_kept_in_the_settings(tmp_path: Path, drawn_faces: Path) -> None:
     small = [
-        "data.num_private=600",
-        "data.num_public=80",
-        "data.num_test=40",
+        f"data.root={drawn_faces}",
         "data.image_size=10",
         "seed=0",
     ]
     small += ["features.num_filters=16", "features.num_patches=2000"]
-    terms = ["num_queries=60", "target_epsilon=1000", "allow_useless=true", "all_records=false"]
-    ended = succeeded("train", "data=synth_faces", *small, *terms, f"output_dir={tmp_path / 'run'}")
+    terms = ["num_queries=40", "target_epsilon=1000", "allow_useless=true", "all_records=false"]
+    ended = succeeded("train", "data=celeba", *small, *terms, f"output_dir={tmp_path / 'run'}")
     (line,) = [line for line in ended.stderr.splitlines() if "no teacher is named" in line]
     assert all(f"{group}={name}" in line for group, name in WAY.items()) and "teacher=cnn" in line
     settings = json.loads((tmp_path / "run" / "run.json").read_text())

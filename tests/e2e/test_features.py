@@ -25,13 +25,6 @@ from tests.unit.features.pictures import SMALL, Given, dataset, drawn
 
 pytestmark = pytest.mark.slow
 Ended = tuple[Path, Report]
-FACES = [
-    "data=synth_faces",
-    "data.num_private=120",
-    "data.num_public=50",
-    "data.num_test=40",
-    "data.image_size=12",
-]
 TERMS = ["num_queries=40", "all_records=false", "allow_useless=true", "accountant=rdp"]
 PATCHES = [
     "features=patches",
@@ -39,6 +32,12 @@ PATCHES = [
     "features.patch_size=4",
     "features.num_patches=500",
 ]
+
+
+@pytest.fixture
+def faces(drawn_faces: Path) -> list[str]:
+    """Returns the settings that read drawn faces: 120 private, 50 public, 50 for test."""
+    return ["data=celeba", f"data.root={drawn_faces}", "data.limit=120", "data.image_size=12"]
 
 
 def plan(cache: Path) -> Plan:
@@ -146,7 +145,9 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_p
 
 
 @pytest.mark.parametrize("teacher", ["mlp", "sklearn"])
-def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path) -> None:
+def test_the_command_gives_features_to_any_teacher(
+    teacher: str, faces: list[str], tmp_path: Path
+) -> None:
     terms = [
         "teacher.num_teachers=6",
         "target_epsilon=500",
@@ -155,7 +156,7 @@ def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path)
         "student=linear",
     ]
     terms += ["aggregator=gaussian_votes", *(["teacher.epochs=3"] if teacher == "mlp" else [])]
-    succeeded("train", *FACES, *PATCHES, *TERMS, *terms, f"output_dir={tmp_path / 'run'}")
+    succeeded("train", *faces, *PATCHES, *TERMS, *terms, f"output_dir={tmp_path / 'run'}")
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["data"]["features"]["dimension"] == 49
     assert report["student"]["mean_average_precision"] > 0
@@ -164,7 +165,7 @@ def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path)
 
 
 def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_queries(
-    tmp_path: Path,
+    faces: list[str], tmp_path: Path
 ) -> None:
     words = [
         "aggregators=[centered_votes]",
@@ -173,7 +174,7 @@ def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_quer
         "seeds=1",
         "num_workers=1",
     ]
-    succeeded("compare", *FACES, *PATCHES, *TERMS, *words, f"output_dir={tmp_path / 'comparison'}")
+    succeeded("compare", *faces, *PATCHES, *TERMS, *words, f"output_dir={tmp_path / 'comparison'}")
     rows = rows_of(tmp_path / "comparison" / "comparison.csv")
     assert {row["aggregator"] for row in rows if row["epsilon"]} == {"centered_votes", "dp_gd"}
     words = [
@@ -182,7 +183,7 @@ def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_quer
         "fewer_queries=false",
         f"output_dir={tmp_path / 'none' / 'comparison'}",
     ]
-    said = refused("compare", *FACES, "features=patches", *words)
+    said = refused("compare", *faces, "features=patches", *words)
     assert "num_queries=51: expected at most 50, the public pool" in said
     assert not (tmp_path / "none").exists()
 
@@ -211,7 +212,7 @@ def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_quer
     ],
 )
 def test_a_mistake_is_one_line_before_anything_is_fitted(
-    words: list[str], said: str, tmp_path: Path
+    words: list[str], said: str, faces: list[str], tmp_path: Path
 ) -> None:
     terms = [
         "num_queries=40",
@@ -221,7 +222,7 @@ def test_a_mistake_is_one_line_before_anything_is_fitted(
     ]
     keys = {word.partition("=")[0] for word in words}
     usual = [
-        word for word in (*FACES, "features=patches", *terms) if word.partition("=")[0] not in keys
+        word for word in (*faces, "features=patches", *terms) if word.partition("=")[0] not in keys
     ]
     if "data=wordnet" in words:
         usual = [word for word in usual if not word.startswith("data.")]

@@ -9,10 +9,9 @@ import pytest
 from PIL import Image
 
 import pate
-from pate.data import FaceCopy, SynthFaces
-from pate.data.dataset import unwatched
-from pate.data.synth_faces import split_sizes
+from pate.data import CelebA
 from pate.run.train import train
+from scripts.synth_faces.face_copy import FaceCopy, split_sizes
 from tests.e2e.commands import refused, rows_of, succeeded
 from tests.e2e.small_run import small_plan
 
@@ -123,11 +122,13 @@ COUNT = 160
 NUM_QUERIES = 15
 
 
-def test_cartoons_run_and_the_report_says_that_they_are_synthetic(tmp_path: Path) -> None:
-    data = SynthFaces(num_private=120, num_public=NUM_QUERIES, num_test=40, image_size=12)
+def test_cartoons_run_and_the_report_says_that_they_are_synthetic(
+    drawn_faces: Path, tmp_path: Path
+) -> None:
+    data = CelebA(drawn_faces, image_size=12, limit=120)
     report = train(small_plan(load_dataset=data.load, num_queries=NUM_QUERIES), tmp_path / "run")
     assert (report.data.name, report.data.real, report.data.num_labels) == (
-        "synth_faces",
+        "celeba",
         False,
         40,
     )
@@ -139,7 +140,7 @@ def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> Non
     root = tmp_path / "private-place"
     cache = tmp_path / "private-cache"
     folder = tmp_path / "run"
-    FaceCopy(count=COUNT, image_size=12, form="csv").write(root, unwatched)
+    FaceCopy(count=COUNT, image_size=12, form="csv").write(root)
     (root / "synth_faces.json").unlink()  # as a genuine copy
     (root / "img_align_celeba" / "img_align_celeba" / "000007.jpg").unlink()
     arguments = [

@@ -27,7 +27,8 @@ from pate.cli.run import (
     watched_load,
 )
 from pate.cli.train import SweepTable, enter_folder
-from pate.data import SynthFaces, Yeast
+from pate.data import Dataset, DigitsGrid
+from pate.data.dataset import Stage, unwatched
 from pate.models import KernelTeacher, LinearTeacher, LowRankStudent
 from pate.run.random_streams import seed_name
 from pate.settings import names_with
@@ -113,17 +114,35 @@ def test_a_stage_inside_another_is_shown_with_it() -> None:
     assert places == sorted(places)
 
 
-def test_data_sets_with_stages_are_watched_and_others_read_as_they_are() -> None:
+DIGITS = DigitsGrid(num_private=120, num_public=3, num_test=2)
+
+
+class StagedDigits:
+    """A reader of a data set that announces a stage."""
+
+    def load(self, stage: Stage = unwatched) -> Dataset:
+        with stage("composing digits", 1) as advance:
+            advance(1)
+        return DIGITS.load()
+
+
+def test_stages_of_a_data_set_are_shown() -> None:
     console = Console(file=io.StringIO(), width=100)
-    faces = SynthFaces(num_private=2, num_public=1, num_test=1, image_size=4)
-    assert watched_load(faces, ConsoleMonitor(console))().digest() == faces.load().digest()
-    assert "drawing faces: " in console.file.getvalue()
-    # as a comparison's workers get it
-    load = pickle.loads(pickle.dumps(watched_load(faces, ConsoleMonitor(console))))
-    assert load().digest() == faces.load().digest()
-    assert console.file.getvalue().count("drawing faces: ") == 1
-    with refused("data.path", "nowhere"):
-        watched_load(Yeast(path="nowhere"), ConsoleMonitor(console))()
+    load = watched_load(StagedDigits(), ConsoleMonitor(console))
+    assert load().digest() == DIGITS.load().digest()
+    assert "composing digits: " in console.file.getvalue()
+
+
+def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    load = pickle.loads(pickle.dumps(watched_load(StagedDigits(), ConsoleMonitor(console))))
+    assert load().digest() == DIGITS.load().digest()
+    assert console.file.getvalue() == ""
+
+
+def test_a_data_set_without_stages_is_read_as_it_is() -> None:
+    load = watched_load(DIGITS, ConsoleMonitor(Console(file=io.StringIO())))
+    assert load().digest() == DIGITS.load().digest()
 
 
 def config(folder: Path, num: int = 0, *words: str) -> Any:

@@ -17,7 +17,6 @@ from pate.data import (
     DigitsGrid,
     HuggingFace,
     ImageFolder,
-    SynthFaces,
     Table,
     Yeast,
 )
@@ -188,16 +187,10 @@ def test_an_error_of_public_rows_counts_no_private_ones(tmp_path: Path) -> None:
     assert lines[0] == lines[1]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (DigitsGrid(200, 20, 20), DigitsGrid(300, 20, 20)),
-        (SynthFaces(20, 10, 5, image_size=8), SynthFaces(30, 10, 5, image_size=8)),
-    ],
-)
-def test_sizes_of_private_parts_move_no_published_id(one: Any, other: Any) -> None:
-    ids = [reader.load().published_ids.tolist() for reader in (one, other)]
-    assert ids[0] == ids[1] == list(range(len(ids[0])))
+@pytest.mark.parametrize("num_private", [200, 300])
+def test_published_ids_of_composed_digits_count_public_ones_alone(num_private: int) -> None:
+    ids = DigitsGrid(num_private, num_public=20, num_test=20).load().published_ids
+    assert ids.tolist() == list(range(20))
 
 
 def test_genes_are_numbered_in_the_pool(tmp_path: Path) -> None:

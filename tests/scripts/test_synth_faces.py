@@ -1,4 +1,4 @@
-"""Cartoon faces: attributes, pictures, the data set, and CelebA's files of them."""
+"""Cartoon faces: attributes, pictures, and the folder of them in CelebA's layout."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import errno
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from pate.data import CelebA, FaceCopy, SynthFaces, synth_faces
-from pate.data.dataset import unwatched
-from pate.data.synth_faces import (
+from pate.data import CelebA
+from scripts.synth_faces import face_copy
+from scripts.synth_faces.attributes import (
+    CORRELATIONS,
     NAMES,
     NUM_PHOTOGRAPHS,
     POSITIVES,
-    Face,
     draw_attributes,
-    split_sizes,
 )
-from pate.validation import InvalidValue
+from scripts.synth_faces.drawing import NUM_WHIMS, Face, draw_faces, picture, shown
+from scripts.synth_faces.face_copy import FaceCopy, split_sizes
 from tests.refusals import ANY, refused
 
 COLUMN = {name: column for column, name in enumerate(NAMES)}
@@ -32,7 +31,6 @@ HAIR = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
 SIZE = 32
 UPRIGHT = [0.0, 0.0, 1.0]
 HIDES = ("Wearing_Hat", "Bald", "Blurry")
-SMALL = {"num_private": 300, "num_public": 50, "num_test": 40, "image_size": 8}
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +46,10 @@ def test_marginals_are_within_002_of_celebas(drawn: np.ndarray) -> None:
     assert np.maximum(wanted, 1 - wanted).mean() == pytest.approx(0.805, abs=0.001)
 
 
-@pytest.mark.parametrize("pair", synth_faces.CORRELATIONS)
+@pytest.mark.parametrize("pair", CORRELATIONS)
 def test_the_main_correlations_are_within_015(drawn: np.ndarray, pair: tuple[str, str]) -> None:
     first, second = (drawn[:, COLUMN[name]] for name in pair)
-    assert np.corrcoef(first, second)[0, 1] == pytest.approx(
-        synth_faces.CORRELATIONS[pair], abs=0.15
-    )
+    assert np.corrcoef(first, second)[0, 1] == pytest.approx(CORRELATIONS[pair], abs=0.15)
 
 
 def test_the_rules_hold(drawn: np.ndarray) -> None:
@@ -70,25 +66,20 @@ def test_the_rules_hold(drawn: np.ndarray) -> None:
     assert has["No_Beard"][~has["Male"]].all()
 
 
-def test_faces_depend_on_seed_number_and_size_alone() -> None:
-    few, more, other = (
-        SynthFaces(**SMALL | change).load().private
-        for change in ({"num_private": 10}, {"num_private": 300}, {"num_private": 10, "seed": 1})
-    )
-    assert (
-        np.asarray(few.inputs).tolist()
-        == more.inputs[:10].tolist()
-        != np.asarray(other.inputs).tolist()
-    )
-    assert few.labels.tolist() == more.labels[:10].tolist() != other.labels.tolist()
+def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
+    face = draw_faces(0, 0, image_size=8)[3]
+    assert np.array_equal(face, draw_faces(0, 0, image_size=8)[3])
+    assert not np.array_equal(face, draw_faces(1, 0, image_size=8)[3])
+    assert not np.array_equal(face, draw_faces(0, 1, image_size=8)[3])
 
 
-@pytest.mark.parametrize("kind", [SynthFaces, FaceCopy])
-def test_impossible_parameters_are_refused(kind: Any) -> None:
-    for name in ("num_private", "num_public", "num_test", "count", "image_size", "seed"):
-        if name in kind.__dataclass_fields__:
-            with pytest.raises(InvalidValue, match=r"^\w+=-1: expected a whole number >= [01]$"):
-                kind(**{name: -1})
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [({"count": -1}, "count"), ({"image_size": -1}, "size"), ({"seed": -1}, "seed")],
+)
+def test_impossible_parameters_are_refused(wrong: dict[str, int], name: str) -> None:
+    with refused(name, -1, "a whole number >="):
+        FaceCopy(**wrong)
 
 
 def changed(name: str, without: tuple[str, ...]) -> float:
@@ -97,9 +88,9 @@ def changed(name: str, without: tuple[str, ...]) -> float:
     counts = []
     for bits in draw_attributes(3, 0)[:15].tolist():
         has = dict(zip(NAMES, bits, strict=True)) | dict.fromkeys(without, False)
-        whims = rng.random(synth_faces.NUM_WHIMS).tolist()
+        whims = rng.random(NUM_WHIMS).tolist()
         pair = (Face(has | {name: held}, whims) for held in (False, True))
-        first, second = (synth_faces.picture(face, UPRIGHT, SIZE).astype(int) for face in pair)
+        first, second = (picture(face, UPRIGHT, SIZE).astype(int) for face in pair)
         counts.append((np.abs(first - second).max(axis=2) > 20).sum())
     return float(np.median(counts))
 
@@ -114,39 +105,12 @@ def test_every_attribute_is_seen(name: str) -> None:
 
 def test_pictures_and_labels_disagree_now_and_then_and_keep_the_marginals() -> None:
     attributes = np.concatenate([draw_attributes(5, block) for block in range(40)])
-    drawn = synth_faces.shown(attributes, np.random.default_rng(0))
+    drawn = shown(attributes, np.random.default_rng(0))
     assert (attributes & ~drawn).sum() / attributes.sum() == pytest.approx(0.1, abs=0.01)
     assert np.abs(drawn.mean(axis=0) - attributes.mean(axis=0)).max() < 0.01
 
 
-def test_three_splits_of_images_that_say_that_they_are_synthetic_cached_or_drawn(
-    tmp_path: Path,
-) -> None:
-    dataset = SynthFaces(**SMALL).load()
-    for _ in range(2):
-        assert SynthFaces(**SMALL, cache=tmp_path).load().digest() == dataset.digest()
-    assert len(list(tmp_path.iterdir())) == 1
-    assert (dataset.name, dataset.real, dataset.kind, dataset.label_names) == (
-        "synth_faces",
-        False,
-        "images",
-        NAMES,
-    )
-    assert [len(split) for split in (dataset.private, dataset.public, dataset.test)] == [
-        300,
-        50,
-        40,
-    ]
-    assert dataset.input_shape == (3, 8, 8)
-    assert dataset.public.record_ids.tolist() == list(range(301, 351))
-    assert dataset.private.labels[256:].tolist() == draw_attributes(0, 1)[:44].tolist()
-    images = np.asarray(dataset.private.inputs)
-    assert images.dtype == np.float32
-    assert (images.min(), images.max()) >= (0, 0.9)
-    assert images.max() <= 1
-
-
-SCRIPT = Path(__file__).parents[3] / "scripts" / "make_synth_faces.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "make_synth_faces.py"
 COUNT = 600
 
 
@@ -161,32 +125,29 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module", params=["text", "csv"])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("copies") / request.param
-    FaceCopy(count=COUNT, image_size=16, form=request.param).write(folder, unwatched)
+    FaceCopy(count=COUNT, image_size=16, form=request.param).write(folder)
     return folder
 
 
 @pytest.mark.slow
-def test_read_as_celeba_they_are_the_faces_drawn_in_memory(written: Path) -> None:
-    read = CelebA(root=written, image_size=16, missing="error").load()
-    sizes = dict(zip(("num_private", "num_public", "num_test"), split_sizes(COUNT), strict=True))
-    drawn = SynthFaces(**sizes, image_size=16).load()
-    assert (read.real, read.label_names, read.input_shape) == (
-        False,
-        drawn.label_names,
-        drawn.input_shape,
-    )
-    for role in ("private", "public", "test"):
-        found = getattr(read, role)
-        wanted = getattr(drawn, role)
-        assert found.labels.tolist() == wanted.labels.tolist()
-        assert found.record_ids.tolist() == wanted.record_ids.tolist()
-        error = np.abs(np.asarray(found.inputs) - np.asarray(wanted.inputs))
+def test_read_as_celeba_they_are_the_faces_that_were_drawn(written: Path) -> None:
+    dataset = CelebA(root=written, image_size=16, missing="error").load()
+    assert (dataset.real, dataset.kind, dataset.label_names) == (False, "images", NAMES)
+    splits = (dataset.private, dataset.public, dataset.test)
+    assert tuple(len(split) for split in splits) == split_sizes(COUNT)
+    blocks = range(3)  # of 256 faces each
+    labels = np.concatenate([draw_attributes(0, block) for block in blocks])[:COUNT]
+    faces = np.concatenate([draw_faces(0, block, image_size=16) for block in blocks])[:COUNT]
+    for split in splits:
+        rows = split.record_ids - 1
+        assert np.array_equal(split.labels, labels[rows])
+        error = np.abs(np.asarray(split.inputs) - faces[rows] / 255)
         assert error.mean() < 0.02  # JPEG
 
 
 def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
     folder = tmp_path / "celeba"
-    FaceCopy(count=50, image_size=20).write(folder, unwatched)
+    FaceCopy(count=50, image_size=20).write(folder)
     lines = {path.stem: path.read_text().split("\n") for path in folder.glob("*.txt")}
     lists = "identity_CelebA list_attr_celeba list_bbox_celeba list_eval_partition list_landmarks_align_celeba"
     assert sorted(lines) == lists.split()
@@ -207,7 +168,7 @@ def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
 def test_as_many_faces_as_celeba_are_in_its_splits_and_people_in_one_with_up_to_20(
     tmp_path: Path,
 ) -> None:
-    FaceCopy(count=300, image_size=8).write(tmp_path / "copy", unwatched)
+    FaceCopy(count=300, image_size=8).write(tmp_path / "copy")
     dataset = CelebA(root=tmp_path / "copy", image_size=8, partition_by_identity=True).load()
     people, sizes = np.unique(dataset.private.group_ids, return_counts=True)
     assert (len(people), sizes.max()) == (-(-len(dataset.private) // 20), 20)
@@ -222,21 +183,20 @@ def test_stopped_by_a_full_disk_and_continued_it_ends_with_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = FaceCopy(count=COUNT, image_size=8)
-    draw = synth_faces.draw_faces
-    copy.write(tmp_path / "whole", unwatched)
+    copy.write(tmp_path / "whole")
     blocks: list[int] = []
 
     def watched(seed: int, block: int, *, image_size: int) -> np.ndarray:
         blocks.append(block)
         if blocks == [0, 1]:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return draw(seed, block, image_size=image_size)
+        return draw_faces(seed, block, image_size=image_size)
 
-    monkeypatch.setattr(synth_faces, "draw_faces", watched)
+    monkeypatch.setattr(face_copy, "draw_faces", watched)
     with pytest.raises(OSError, match="No space left on device"):
-        copy.write(tmp_path / "half", unwatched)
+        copy.write(tmp_path / "half")
     (tmp_path / "half" / ".list_attr_celeba.txt.7.partial").write_text("of a killed call")
-    copy.write(tmp_path / "half", unwatched)
+    copy.write(tmp_path / "half")
     assert blocks == [0, 1, 1, 2]
     assert files(tmp_path / "half") == files(tmp_path / "whole")
 
@@ -245,10 +205,10 @@ def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photographs").mkdir()
     (tmp_path / "photographs" / "a.jpg").write_text("")
     with refused("output", ANY, "a new folder"):
-        FaceCopy(count=10, image_size=8).write(tmp_path / "photographs", unwatched)
-    FaceCopy(count=10, image_size=8).write(tmp_path / "copy", unwatched)
+        FaceCopy(count=10, image_size=8).write(tmp_path / "photographs")
+    FaceCopy(count=10, image_size=8).write(tmp_path / "copy")
     with refused("output", ANY, "a new folder"):
-        FaceCopy(count=11, image_size=8).write(tmp_path / "copy", unwatched)
+        FaceCopy(count=11, image_size=8).write(tmp_path / "copy")
 
 
 @pytest.mark.process
