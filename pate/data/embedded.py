@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.accounting import PrivacyUnit
 from pate.data.dataset import Dataset, Split, Stage, unwatched
 from pate.data.table.schema import TableSchema, TextColumn
-from pate.data.texts import TextReader
+from pate.data.texts.vectors import TextReader
 from pate.extras import how_to_install, require_extra
 from pate.validation import (
     InvalidValue,

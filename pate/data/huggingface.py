@@ -26,7 +26,8 @@ from pate.data.table.table import (
     dataset_of,
     private_cells,
 )
-from pate.data.texts import TextReader, TfidfVectors
+from pate.data.texts.tfidf import TfidfVectors
+from pate.data.texts.vectors import TextReader
 from pate.extras import require_extra
 from pate.files.disk import at_home
 from pate.validation import (

@@ -28,7 +28,10 @@ from pate.data.dataset import (
     unwatched,
 )
 from pate.data.pictures import require_image_levels
-from pate.data.texts import TEXT_KINDS, WEIGHTS, TextReader, TextVectors, Weights, digest_of, spread
+from pate.data.texts.kinds import TEXT_KINDS
+from pate.data.texts.reading import evenly_spaced, texts_digest
+from pate.data.texts.vectors import TextReader, TextVectors
+from pate.data.texts.weights import WEIGHTS_RULES, Weights
 from pate.files.arrays import Spilled
 from pate.files.digests import full_text
 from pate.files.disk import (
@@ -314,7 +317,7 @@ class Text(Features):
 
     def __post_init__(self) -> None:
         require_choice("features.kind", self.kind, tuple(TEXT_KINDS))
-        if (rule := WEIGHTS.get(self.kind)) is None:
+        if (rule := WEIGHTS_RULES.get(self.kind)) is None:
             require(
                 self.weights is None,
                 "features.weights",
@@ -354,7 +357,7 @@ class Text(Features):
             "weights": None if weights is None else weights.sha256,
         }
         name = hashlib.sha256(
-            full_text([_VERSION, description, digest_of(spread(texts))]).encode()
+            full_text([_VERSION, description, texts_digest(evenly_spaced(texts))]).encode()
         ).hexdigest()
         folder = make_folder(cache / f"features-text-{name[:12]}")
         with locked(folder / "lock"):
@@ -366,7 +369,7 @@ class Text(Features):
                 vectors = fit(seed=self.seed) if weights is None else fit(weights=weights)
                 vectors.save(folder / vectors.file)
                 write_text(folder / "name", vectors.file + "\n")
-        return replace(vectors, kept=make_folder(folder / "vectors"))
+        return replace(vectors, cache=make_folder(folder / "vectors"))
 
     @cached_property
     def _weights(self) -> Weights | None:

@@ -28,7 +28,8 @@ from pate.data.table.cells import (
 )
 from pate.data.table.dates import ORDERS, absent_dates, days_as_text, days_of
 from pate.data.table.encoding import UTF_8
-from pate.data.texts import MOST_TEXTS, TextFit, TextVectors, spread, texts_of
+from pate.data.texts.reading import MOST_FITTED_TEXTS, as_strings, evenly_spaced
+from pate.data.texts.vectors import TextFit, TextVectors
 from pate.files.disk import DamagedFile, write_text
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, as_setting, require
@@ -141,7 +142,7 @@ class TextColumn(Column):
         values = super().encode(array, spelling)
         if self.vectors is None:
             return values
-        block = self.vectors.vectors(texts_of(as_texts(array))) * np.float32(self.weight)
+        block = self.vectors.vectors(as_strings(as_texts(array))) * np.float32(self.weight)
         # a missing one says nothing, either
         unknown = int((~block.any(axis=1)).sum()) - int(values.strange[1])
         return Encoded(block, values.wrong, values.strange + np.array([unknown, 0]))
@@ -229,7 +230,7 @@ class NumberColumn(Column):
         scaled = (finite - mean) / std
         if not scipy.stats.kurtosis(scaled) > _LONG_TAIL:
             return column
-        sample = scaled[:: max(1, len(scaled) // MOST_TEXTS)]
+        sample = scaled[:: max(1, len(scaled) // MOST_FITTED_TEXTS)]
         power = round(min(max(float(scipy.stats.yeojohnson_normmax(sample)), 0.0), 2.0), 2)
         bent = _powers(scaled, power)
         return replace(column, power=power, center=float(bent.mean()), unit=float(bent.std()))
@@ -541,14 +542,14 @@ class TableSchema(Preprocessing):
         """
         other_columns = self.without(names)
         budget = 0.0
-        table = table.take(spread(range(table.num_rows)))
+        table = table.take(evenly_spaced(range(table.num_rows)))
         if other_columns.columns:
             budget = float(
                 other_columns.encode(table).features.var(axis=0, dtype=np.float64).sum()
             ) / len(names)
         made: dict[str, Column] = {}
         for name in [column.name for column in self.columns if column.name in names]:
-            texts = texts_of(as_texts(table.column(name)))
+            texts = as_strings(as_texts(table.column(name)))
             vectors = fit(texts, stage)
             spread_of = float(vectors.vectors(texts).var(axis=0, dtype=np.float64).sum())
             weight = (

@@ -39,7 +39,9 @@ from pate.data.table.schema import (
     remarks,
     ways_out,
 )
-from pate.data.texts import TEXTS_ASKED, TextReader, TfidfVectors, remarks_on, texts_of
+from pate.data.texts.reading import as_strings
+from pate.data.texts.tfidf import TfidfVectors
+from pate.data.texts.vectors import NUM_COUNTED_TEXTS, TextReader, remarks_on_texts
 from pate.files.arrays import Spilled
 from pate.files.disk import at_home
 from pate.validation import (
@@ -229,7 +231,7 @@ class Rows:
         self.inputs.append(features)
         self.strange += strange
         for column, texts in self.texts.items():
-            texts += texts_of(as_texts(batch.column(column)[: TEXTS_ASKED - len(texts)]))
+            texts += as_strings(as_texts(batch.column(column)[: NUM_COUNTED_TEXTS - len(texts)]))
         label_columns = [column for column in self._labels.columns if column in batch.column_names]
         batch = self._schema.spelling.known(
             batch.select(list(dict.fromkeys((*label_columns, *self._words))))
@@ -329,7 +331,7 @@ def dataset_of(
     told = [
         line
         for name, vectors in schema.texts.items()
-        for line in remarks_on(name, vectors, private.texts[name])
+        for line in remarks_on_texts(name, vectors, private.texts[name])
     ]
     told += [] if shared is None else [shared.said()]
     told += alike

@@ -16,17 +16,15 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-import pate.data.texts as texts_module
 from pate.data import HuggingFace, Table, TableSchema
-from pate.data.texts import (
-    EncoderVectors,
-    StaticVectors,
-    TextVectors,
-    TfidfVectors,
-    Weights,
-    patterns,
-    plain_text,
-)
+from pate.data.texts import encoder
+from pate.data.texts import vectors as vectors_module
+from pate.data.texts.encoder import EncoderVectors
+from pate.data.texts.reading import plain_text, word_pattern
+from pate.data.texts.tfidf import TfidfVectors
+from pate.data.texts.vectors import TextVectors
+from pate.data.texts.weights import Weights
+from pate.data.texts.word_vectors import StaticVectors
 from pate.features import Text
 from pate.validation import MissingPackage
 from tests.refusals import ANY, Refusal, refused
@@ -90,7 +88,7 @@ def test_a_vector_is_a_function_of_its_text_alone_bit_for_bit_of_length_1_or_0(
     ],
 )
 def test_words_are_those_of_a_reader(text: str, words: list[str]) -> None:
-    assert re.findall(patterns()[0], plain_text(text)) == words
+    assert re.findall(word_pattern(), plain_text(text)) == words
 
 
 @pytest.mark.parametrize(
@@ -420,23 +418,25 @@ def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
     found = vectors.vectors(list(weights)).astype(np.float64)
     # numbers of 16 bits, directions of their own
     np.testing.assert_allclose(found @ found.T, rows @ rows.T, atol=2e-3)
-    assert vectors.known(["a b", "c x x"]) == (3, 5)
+    assert vectors.count_known(["a b", "c x x"]) == (3, 5)
 
 
 def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
     vectors = StaticVectors.fit(PUBLIC, weights=Weights(model2vec(tmp_path / "m")), dimension=8)
     words = vectors.settings["words"]
-    assert [words[place] for place in vectors._parts("baban")] == []
-    assert [words[place] for place in vectors._parts("babar")] == ["ba", "##bar"]
-    assert vectors._parts("b\u00e1bar") == vectors._parts("babar")
-    assert StaticVectors.fit(PUBLIC, weights=Weights(glove(tmp_path / "g.txt")))._parts("zug") != []
+    assert [words[place] for place in vectors.pieces_of("baban")] == []
+    assert [words[place] for place in vectors.pieces_of("babar")] == ["ba", "##bar"]
+    assert vectors.pieces_of("b\u00e1bar") == vectors.pieces_of("babar")
+    assert (
+        StaticVectors.fit(PUBLIC, weights=Weights(glove(tmp_path / "g.txt"))).pieces_of("zug") != []
+    )
 
 
 def test_a_large_encoder_is_named_and_not_carried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = onnx_encoder(tmp_path / "small.onnx")
-    monkeypatch.setattr(texts_module, "_SMALL", 10)
+    monkeypatch.setattr(encoder, "_SMALL_BYTES", 10)
     vectors = EncoderVectors.fit(PUBLIC, weights=Weights(place))
     (tmp_path / "out").mkdir()
     vectors.save(tmp_path / "out" / vectors.file)
@@ -509,7 +509,7 @@ def test_an_encoder_of_tokens_means_what_its_graph_says_of_them(tmp_path: Path) 
         table[[1 + WORDS.index(word) for word in PUBLIC[0].split()]].astype(np.float64).mean(axis=0)
     )
     np.testing.assert_allclose(
-        vectors.measured([PUBLIC[0]])[0], mean / np.linalg.norm(mean), atol=1e-6
+        vectors.encode([PUBLIC[0]])[0], mean / np.linalg.norm(mean), atol=1e-6
     )
 
 
@@ -579,6 +579,6 @@ def test_many_texts_are_worked_on_in_other_processes(
     texts = some_texts(9000, 4)
     told = list[int]()
     wanted = fitted.vectors(texts)
-    monkeypatch.setattr(texts_module, "_MANY", 1)
+    monkeypatch.setattr(vectors_module, "_MANY_CHARACTERS", 1)
     np.testing.assert_array_equal(fitted.vectors(texts, told.append), wanted)
     assert told == [4096, 8192, 9000]

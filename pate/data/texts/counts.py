@@ -1,0 +1,46 @@
+"""Counts of the words of texts, as sparse matrices."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.texts.blocks import map_blocks
+from pate.data.texts.reading import LONGEST_TEXT, plain_text, word_pattern
+
+# 1 + log(count) for counts from 1: a table, so that equal counts have equal bits wherever they stand in an array
+_DAMPED_COUNTS: NDArray[np.float64] = 1 + np.log(np.arange(1, LONGEST_TEXT + 2))
+
+
+def count_words(texts: Sequence[str]) -> tuple[list[str], Any]:
+    """Returns the different words of some texts, sorted, and how often each occurs in each text.
+
+    The counts are a sparse float64 matrix `[num_texts, num_words]`.
+    """
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer = CountVectorizer(
+        preprocessor=plain_text, token_pattern=word_pattern(), dtype=np.float64
+    )
+    try:
+        counts = vectorizer.fit_transform(texts)
+    except ValueError:  # scikit-learn's word for texts without any word
+        return [], csr_matrix((len(texts), 0), dtype=np.float64)
+    return vectorizer.get_feature_names_out().tolist(), counts
+
+
+def damped(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns 1 + log(count) for counts >= 1 of any shape: the tenth time, a word tells less than the first."""
+    return _DAMPED_COUNTS[counts.astype(np.int64) - 1]
+
+
+def stack_blocks(
+    count: Callable[[Sequence[str]], Any], texts: Sequence[str], *, advance: Callable[[int], object]
+) -> Any:
+    """Returns the sparse rows that a function makes of blocks of texts as one matrix `[num_texts, d]`."""
+    from scipy.sparse import csr_matrix, vstack
+
+    blocks = list(map_blocks(count, texts, advance=advance))
+    return vstack(blocks or [csr_matrix((0, 1))], format="csr")

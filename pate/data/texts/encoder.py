@@ -1,0 +1,282 @@
+"""Vectors of texts by an encoder of sentences: a graph of ONNX, or a folder of sentence-transformers.
+
+A small graph travels with the published model. A large encoder, or one in another format, is published by its name and
+digest, and has to lie beside the model.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import WRONG, Stage, unwatched
+from pate.data.texts.blocks import map_blocks
+from pate.data.texts.directions import fixed_point, from_product, principal_directions
+from pate.data.texts.reading import evenly_spaced, readable
+from pate.data.texts.vectors import TextVectors, origin_of_texts
+from pate.data.texts.weights import WEIGHTS_RULES, Weights
+from pate.extras import how_to_install
+from pate.files.disk import damaged, read_json
+from pate.validation import InvalidValue, MissingPackage
+
+_MOST_FITTED_TEXTS = 2000  # public texts that directions are fitted on: encoders are slow
+_MOST_TOKENS = 512  # where an encoder does not say how many it reads
+_SMALL_BYTES = 100_000_000  # of an encoder that a published model carries
+_BLOCK_ROWS = 32  # texts that one core encodes between two reports
+_LONGEST_REASON = 200
+_MEAN_OF_TOKENS = "pooling_mode_mean_tokens"
+_FIRST_TOKEN = "pooling_mode_cls_token"
+
+Encode = Callable[[str], NDArray[Any]]
+"""A function from one text to its vector `[d]`."""
+
+
+class EncoderVectors(TextVectors):
+    """Vectors that an encoder of sentences gives, less the public mean, in directions of the public texts.
+
+    Each text is encoded by itself. In a batch, other texts would have a part in the last bits of its vector.
+    """
+
+    kind = "encoder"
+    workers = "threads"
+
+    @classmethod
+    def fit(
+        cls,
+        texts: Sequence[str],
+        stage: Stage = unwatched,
+        *,
+        weights: Weights,
+        dimension: int = 128,
+    ) -> Self:
+        """Fits a center and directions to the encoder's vectors of at most 2,000 public texts.
+
+        Raises:
+            InvalidValue: the weights are no encoder, or the texts are all alike.
+            MissingPackage: the encoder's runtime is not installed.
+        """
+        sample = evenly_spaced(texts, _MOST_FITTED_TEXTS)
+        try:
+            arrays, settings = _read_encoder(weights)
+            encoder = cls(arrays, settings, {}, weights=weights)
+            encoder.encode(["a text"])  # raises for a mistake before threads start
+            with stage("encoding public texts", len(sample)) as advance:
+                blocks = list(
+                    map_blocks(
+                        encoder.encode,
+                        sample,
+                        size=_BLOCK_ROWS,
+                        advance=advance,
+                        workers=cls.workers,
+                    )
+                )
+        except InvalidValue:
+            raise
+        except WRONG as error:
+            raise InvalidValue(
+                "features.weights", weights.place, rule=f"{WEIGHTS_RULES['encoder']} ({error})"
+            ) from error
+        rows = np.concatenate(blocks or [np.zeros((0, 1))])
+        center, components = principal_directions(rows, dimension)
+        arrays |= {"center": center, "components": components}
+        return cls(arrays, settings, origin_of_texts(sample, weights), weights=weights)
+
+    def is_usable(self) -> bool:
+        """Returns whether arrays that were read belong together; raises where the encoder is not there."""
+        center = self.arrays["center"]
+        components = self.arrays["components"]
+        if "model" not in self.arrays:
+            self._require_encoder()
+        if components.ndim != 2 or center.shape != components.shape[:1]:
+            return False
+        # vectors and directions are 1 long, but for rounding: longer ones would leave the exact products' range
+        squares = np.square(components).sum(axis=0)
+        have_lengths = bool(np.all(squares < 1.01)) and bool(center @ center < 1.01)
+        has_tokens = 0 < int(self.settings["most_tokens"]) < 2**20
+        return len(squares) > 0 and have_lengths and has_tokens
+
+    def _require_encoder(self) -> None:
+        """Raises `DamagedFile` unless the encoder that was published by name lies where it should."""
+        encoder = self._weights
+        if encoder.place.exists() and encoder.sha256 == self.settings["sha256"]:
+            return
+        rule = f"the encoder of SHA-256 {self.settings['sha256']}"
+        problem = "it is another" if encoder.place.exists() else "it is gone"
+        raise damaged(encoder.place, rule, problem, "it is published by name: copy it there")
+
+    @cached_property
+    def _weights(self) -> Weights:
+        if self.weights is not None:
+            return self.weights
+        folder = (self.path or Path()).parent
+        return Weights(folder / Path(str(self.settings["name"])).name)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Returns the encoder's vectors `[n, d]`, of length 1, or 0 for an empty text.
+
+        Raises:
+            ImportError: the encoder's runtime is not installed.
+            ValueError: the encoder fails, or gives no vector of numbers.
+        """
+        readable_texts = [readable(text).strip() for text in texts]
+        try:
+            # encoders refuse an empty text; its row becomes 0 below
+            rows = np.stack([self._encode(text or "-") for text in readable_texts])
+            rows = rows.astype(np.float64)
+        except ImportError:
+            raise
+        except Exception as error:  # each runtime has errors of its own
+            raise ValueError(f"{type(error).__name__}: {error}"[:_LONGEST_REASON]) from error
+        if rows.ndim != 2 or not np.isfinite(rows).all():
+            raise ValueError("it gives no vector of numbers for a text")
+        rows[[place for place, text in enumerate(readable_texts) if not text]] = 0
+        lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
+        return np.asarray(rows / np.where(lengths > 0, lengths, 1))
+
+    def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        rows = self.encode(texts)
+        # two vectors of length 1 at most differ by 2 at most, and factors of exact products are 1 long at most
+        centered = np.where(rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0)
+        return from_product(fixed_point(centered) @ fixed_point(self.arrays["components"]))
+
+    @cached_property
+    def _encode(self) -> Encode:
+        if self.settings["format"] != "onnx":
+            return _sentence_transformer(self._weights.place)
+        if "model" in self.arrays:
+            tokenizer = self.arrays.get("tokenizer")
+            content = None if tokenizer is None else tokenizer.tobytes()
+            return _onnx_encoder(self.arrays["model"].tobytes(), content, self.settings)
+        graph, tokenizer_path = _onnx_files(self._weights.place)
+        return _onnx_encoder(graph, tokenizer_path, self.settings)
+
+
+def _sentence_transformer(folder: Path) -> Encode:
+    """Returns the encoder of a folder of sentence-transformers; no code of the folder runs."""
+    encoder = _package("sentence_transformers").SentenceTransformer(
+        str(folder),
+        device="cpu",
+        local_files_only=True,
+        model_kwargs={"use_safetensors": True},
+    )
+    lock = Lock()
+
+    def encode(text: str) -> NDArray[Any]:
+        with lock:  # its tokenizers are not made for several threads
+            return np.asarray(encoder.encode([text], show_progress_bar=False)[0])
+
+    return encode
+
+
+def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Returns the files of an encoder that a published model carries, and the settings by which it is used."""
+    place = weights.place
+
+    def read_settings(name: str) -> Any:
+        path = place / name
+        return read_json(path, remedy="copy it again") if path.is_file() else {}
+
+    model, tokenizer = _onnx_files(place)
+    modules = {str(part["type"]).rpartition(".")[2] for part in read_settings("modules.json")}
+    if model is None and not modules:
+        raise InvalidValue("features.weights", place, rule=WEIGHTS_RULES["encoder"])
+    pooling = read_settings("1_Pooling/config.json")
+    modes = {
+        name
+        for name, is_on in pooling.items()
+        if name.startswith("pooling_mode_") and is_on is True
+    }
+    is_plain = modules <= {"Transformer", "Pooling", "Normalize"}
+    is_pooled_here = modes <= {_MEAN_OF_TOKENS} or modes == {_FIRST_TOKEN}
+    is_onnx = model is not None and is_plain and is_pooled_here
+    most_tokens = read_settings("sentence_bert_config.json").get("max_seq_length")
+    settings = {
+        "name": place.resolve().name,
+        "sha256": weights.sha256,
+        "first_token": modes == {_FIRST_TOKEN},
+        "most_tokens": int(most_tokens or _MOST_TOKENS),
+        "format": "onnx" if is_onnx else "sentence_transformers",
+    }
+    files = {
+        name: path
+        for name, path in (("model", model), ("tokenizer", tokenizer))
+        if path is not None
+    }
+    if not is_onnx or model is None or _has_weights_beside(model):
+        return {}, settings
+    if sum(path.stat().st_size for path in files.values()) > _SMALL_BYTES:
+        return {}, settings
+    return {name: np.fromfile(path, np.uint8) for name, path in files.items()}, settings
+
+
+def _has_weights_beside(model: Path) -> bool:
+    """Returns whether a graph of ONNX keeps its weights in further files, which begin with its name."""
+    return any(file != model for file in model.parent.glob(f"{model.name}*"))
+
+
+def _onnx_files(place: Path) -> tuple[Path | None, Path | None]:
+    """Returns the graph and the tokenizer of an encoder; None where there is none."""
+    folder = place if place.is_dir() else place.parent
+    graphs = (folder / "onnx" / "model.onnx", folder / "model.onnx") if place.is_dir() else (place,)
+    tokenizers = (folder / "tokenizer.json", folder.parent / "tokenizer.json")
+    graph = next((path for path in graphs if path.is_file()), None)
+    tokenizer = next((path for path in tokenizers if path.is_file()), None)
+    return graph, tokenizer
+
+
+def _onnx_encoder(
+    model: bytes | Path | None, tokenizer: bytes | Path | None, settings: Mapping[str, Any]
+) -> Encode:
+    """Returns the encoder of a graph that takes a text, or the tokens that a tokenizer makes of it."""
+    runtime = _package("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    source = model if isinstance(model, bytes) else str(model)
+    session = runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    inputs = session.get_inputs()
+    output_names = [output.name for output in session.get_outputs()]
+    has_sentences = "sentence_embedding" in output_names
+    output_name = "sentence_embedding" if has_sentences else output_names[0]
+
+    def encode_text(text: str) -> NDArray[Any]:
+        (vectors,) = session.run([output_name], {inputs[0].name: np.array([text], object)})
+        return np.asarray(vectors[0])
+
+    if inputs[0].type == "tensor(string)":
+        return encode_text
+    if tokenizer is None:
+        raise ValueError("no tokenizer.json beside it")
+    content = tokenizer if isinstance(tokenizer, bytes) else tokenizer.read_bytes()
+    tokens = _package("tokenizers").Tokenizer.from_buffer(content)
+    tokens.no_padding()
+    tokens.enable_truncation(settings["most_tokens"])
+
+    def encode_tokens(text: str) -> NDArray[Any]:
+        encoding = tokens.encode(text)
+        numbers = {
+            "input_ids": encoding.ids,
+            "attention_mask": encoding.attention_mask,
+            "token_type_ids": encoding.type_ids,
+        }
+        batch = {node.name: np.array([numbers[node.name]], np.int64) for node in inputs}
+        vectors = session.run([output_name], batch)[0][0]
+        if vectors.ndim == 1:  # of the text
+            return np.asarray(vectors)
+        return np.asarray(vectors[0] if settings["first_token"] else vectors.mean(axis=0))
+
+    return encode_tokens
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingPackage(
+            "features.kind", "encoder", rule=f"the package {name}: {how_to_install('text')}"
+        ) from error

@@ -1,0 +1,12 @@
+"""Kinds of vectors by the names that settings and files use."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pate.data.texts.encoder import EncoderVectors
+from pate.data.texts.tfidf import TfidfVectors
+from pate.data.texts.word_vectors import StaticVectors
+
+TEXT_KINDS: Mapping[str, Any] = {
+    vectors.kind: vectors for vectors in (TfidfVectors, StaticVectors, EncoderVectors)
+}

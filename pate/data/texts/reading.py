@@ -1,0 +1,99 @@
+"""A text as the words that a reader sees: without markup, composed, in small letters.
+
+All kinds of vectors read texts in this way. A text is cut to 100,000 characters first, and no step takes longer than
+in proportion to them, so that a hostile text costs a moment.
+"""
+
+import hashlib
+import html
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any, TypeVar
+from unicodedata import category, normalize
+
+import numpy as np
+
+T = TypeVar("T")
+
+LONGEST_TEXT = 100_000  # characters that are read of a text
+MOST_FITTED_TEXTS = 10_000  # public texts that vectors are fitted on; more of them add little
+_TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
+_CODE_BEGINS = re.compile(r"<(?:script|style)[^<>]*>", re.IGNORECASE)
+_CODE_ENDS = re.compile(r"</(?:script|style)[^<>]*>", re.IGNORECASE)
+# runs of Chinese and Japanese letters, which no blanks part into words
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}")
+_MOST_MARKS = 8  # on one letter; no script has as many, and composing more takes quadratic time
+
+
+@cache
+def _marks() -> str:
+    """Returns all marks that join the letter before them, such as the vowels of Indian scripts, for a pattern."""
+    return "".join(
+        re.escape(chr(code))
+        for code in range(0x300, 0x10000)
+        if category(chr(code)) in ("Mn", "Mc")
+    )
+
+
+@cache
+def word_pattern() -> str:
+    """Returns the regular expression of a word: letters, digits and the marks on them."""
+    return rf"[\w{_marks()}]+"
+
+
+@cache
+def _too_many_marks() -> re.Pattern[str]:
+    return re.compile(f"[{_marks()}]{{{_MOST_MARKS + 1},}}")
+
+
+def readable(text: str) -> str:
+    """Returns the first 100,000 characters of a text, composed and of one width, without markup.
+
+    Tags of HTML become blanks, scripts and styles vanish with their content, and entities become their characters.
+    """
+    text = text[:LONGEST_TEXT]
+    if "<" in text:
+        before_code, *from_code = _CODE_BEGINS.split(text)
+        after_code = [_CODE_ENDS.split(part, maxsplit=1)[-1] for part in from_code]
+        text = _TAG.sub(" ", " ".join([before_code, *after_code]))
+    if "&" in text:
+        text = html.unescape(text)
+    if text.isascii():
+        return text
+    return normalize("NFKC", _too_many_marks().sub("", text))
+
+
+def plain_text(text: str) -> str:
+    r"""Returns a readable text in small letters, with runs of Chinese and Japanese letters as overlapping pairs.
+
+    >>> plain_text("<p>Z\u00dcRICH &amp; Bern</p>").split()
+    ['zürich', '&', 'bern']
+    """
+    text = readable(text).casefold()
+    return text if text.isascii() else _UNSPACED.sub(_as_pairs, text)
+
+
+def _as_pairs(run: re.Match[str]) -> str:
+    return " ".join(first + second for first, second in pairwise(run[0]))
+
+
+def as_strings(words: Any) -> list[str]:
+    """Returns pyarrow words `[n]` as strings, an empty one for a missing word."""
+    return [word or "" for word in words.to_pylist()]
+
+
+def evenly_spaced(items: Sequence[T], most: int = MOST_FITTED_TEXTS) -> list[T]:
+    """Returns at most `most` items in their order, evenly spaced from the first to the last."""
+    places = np.linspace(0, len(items) - 1, min(most, len(items))).astype(np.int64)
+    return [items[place] for place in places.tolist()]
+
+
+def texts_digest(texts: Sequence[str]) -> str:
+    """Returns the SHA-256 digest of texts in their order, in hexadecimal."""
+    digest = hashlib.sha256()
+    for text in texts:
+        content = text.encode("utf-8", "surrogatepass")
+        digest.update(len(content).to_bytes(8, "big") + content)
+    return digest.hexdigest()

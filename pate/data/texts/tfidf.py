@@ -1,0 +1,210 @@
+"""Vectors of texts by tf-idf of words and parts of words, in directions of the public pool.
+
+Counts, weights and directions are scikit-learn's (`CountVectorizer`, `HashingVectorizer`, `TfidfTransformer`,
+`TruncatedSVD`). Two steps stand here. The vocabulary is chosen by the number of public texts that have a word, a block
+of texts at a time; scikit-learn's `max_features` would take the most frequent words of all texts at once. And parts are
+counted in each different word rather than in each text, which is many times faster. The counts of parts in texts are
+the product of the counts of words in texts and of parts in words.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import Stage, unwatched
+from pate.data.texts.blocks import map_blocks
+from pate.data.texts.counts import count_words, stack_blocks
+from pate.data.texts.directions import ROUNDING, SEVERAL_TEXTS, fixed_point, from_product
+from pate.data.texts.reading import evenly_spaced
+from pate.data.texts.vectors import TextVectors, origin_of_texts
+from pate.threads import one_blas_thread
+from pate.validation import InvalidValue
+
+_MOST_WORDS = 2**14  # those that most public texts have
+_MOST_PARTS = 2**14
+_FEWEST_TEXTS = 2  # public texts with a word or part: what one text alone has would name that text
+_BUCKETS = 2**18  # of hashed parts
+_PART_LETTERS = (3, 4)
+_DTYPE_OF_BUCKETS = np.int32
+
+
+class _Vocabulary(NamedTuple):
+    """Words and parts that enough public texts have."""
+
+    words: list[str]  # sorted
+    buckets: NDArray[np.int32]  # of hashed parts, rising
+    num_texts_with: NDArray[np.float64]  # `[num_words + num_buckets]`
+
+
+class WeightedTexts(NamedTuple):
+    """Texts as tf-idf weights, before they are projected."""
+
+    weights: Any  # sparse `[num_texts, num_words + num_buckets]`, rows of length 1 at most
+    num_known: int  # words of the texts that are in the vocabulary, with repetitions
+    num_words: int  # all words of the texts
+
+
+class TfidfVectors(TextVectors):
+    """Tf-idf weights of words and parts of words, projected on directions of the public texts.
+
+    A weight is (1 + log(count)) times the inverse document frequency of the public texts. Words are those of
+    `settings`; parts of three and four letters are hashed to `buckets`; `idf` belongs to both. The two halves have one
+    length each before `components`, the leading right singular vectors of the public texts, project them.
+    """
+
+    kind = "tfidf"
+
+    @classmethod
+    def fit(
+        cls, texts: Sequence[str], stage: Stage = unwatched, *, dimension: int = 128, seed: int = 0
+    ) -> Self:
+        """Fits the vocabulary, its weights and the directions to public texts.
+
+        Args:
+            texts: public ones; at most 10,000 of them, evenly spaced, are read.
+            stage: announces the two passes over the texts.
+            dimension: the number of directions, at most.
+            seed: of the randomized singular value decomposition.
+
+        Raises:
+            InvalidValue: no word is in two texts, or all texts are alike.
+        """
+        from sklearn.decomposition import TruncatedSVD
+
+        sample = evenly_spaced(texts)
+        with stage("words of the public texts", len(sample)) as advance:
+            vocabulary = _frequent_in(sample, advance)
+        if not vocabulary.words:
+            raise InvalidValue(
+                "data.text", rule="public texts that share words, features are fitted on them"
+            )
+        # scikit-learn's smooth idf: as if one more text had each word
+        idf = np.log((1 + len(sample)) / (1 + vocabulary.num_texts_with)) + 1
+        settings = {"words": vocabulary.words}
+        origin = origin_of_texts(sample)
+        arrays: dict[str, NDArray[Any]] = {"buckets": vocabulary.buckets, "idf": idf}
+        unprojected = cls(arrays, settings, origin)
+        with stage("directions of the public texts", len(sample)) as advance, one_blas_thread():
+            matrix = stack_blocks(
+                lambda block: unprojected.weigh(block).weights, sample, advance=advance
+            )
+            num_directions = min(dimension, min(matrix.shape) - 1)
+            if num_directions < 1:
+                raise InvalidValue("data.text", rule=SEVERAL_TEXTS)
+            with np.errstate(invalid="ignore"):  # of texts that are all alike
+                decomposition = TruncatedSVD(num_directions, n_iter=4, random_state=seed)
+                decomposition.fit(matrix)
+        lengths = decomposition.singular_values_
+        varies = lengths > ROUNDING * lengths[0]
+        arrays["components"] = np.ascontiguousarray(decomposition.components_[varies].T, np.float32)
+        return cls(arrays, settings, origin)
+
+    def is_usable(self) -> bool:
+        """Returns whether arrays and words that were read belong together."""
+        words = self.settings["words"]
+        buckets = self.arrays["buckets"]
+        idf = self.arrays["idf"]
+        components = self.arrays["components"]
+        are_different_words = all(isinstance(word, str) for word in words) and len(
+            set(words)
+        ) == len(words)
+        have_shapes = buckets.ndim == idf.ndim == 1 and components.ndim == 2
+        if not (are_different_words and have_shapes) or buckets.dtype != _DTYPE_OF_BUCKETS:
+            return False
+        are_buckets = bool(np.all((buckets >= 0) & (buckets < _BUCKETS)))
+        belong_together = len(idf) == len(components) == len(words) + len(buckets)
+        squares = np.square(components, dtype=np.float64).sum(axis=0)
+        # a direction is 1 long, but for its rounding to 32 bits: longer ones would leave the exact products' range
+        return are_buckets and belong_together and len(squares) > 0 and bool(np.all(squares < 1.01))
+
+    def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Returns how many words of texts are in the vocabulary, and how many words there are."""
+        weighted = self.weigh(texts)
+        return weighted.num_known, weighted.num_words
+
+    def weigh(self, texts: Sequence[str]) -> WeightedTexts:
+        """Returns the tf-idf weights of texts: of words and of parts, each half of a row of one length or 0."""
+        from scipy.sparse import csr_matrix, hstack
+
+        words, counts = count_words(texts)
+        num_words = len(self.settings["words"])
+        places = np.array([self._place_of.get(word, -1) for word in words], np.int64)
+        is_known = places >= 0
+        rows = np.flatnonzero(is_known)
+        entries = (np.ones(len(rows)), (rows, places[rows]))
+        vocabulary_counts = counts @ csr_matrix(entries, shape=(len(words), num_words))
+        part_counts = counts @ _count_parts(words)[:, self.arrays["buckets"]]
+        idf = self.arrays["idf"]
+        halves = [
+            _weigh_counts(vocabulary_counts, idf[:num_words]),
+            _weigh_counts(part_counts, idf[num_words:]),
+        ]
+        weights = hstack(halves, format="csr")
+        weights.data *= np.sqrt(0.5)  # a row of two halves is 1 long
+        occurrences = np.asarray(counts.sum(axis=0)).ravel()
+        return WeightedTexts(
+            weights,
+            num_known=int(occurrences[is_known].sum()),
+            num_words=int(occurrences.sum()),
+        )
+
+    def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        weights = self.weigh(texts).weights
+        weights.data = fixed_point(weights.data)
+        return from_product(weights @ self._fixed_components)
+
+    @cached_property
+    def _fixed_components(self) -> NDArray[np.float64]:
+        return fixed_point(self.arrays["components"])
+
+
+def _weigh_counts(counts: Any, idf: NDArray[np.float64]) -> Any:
+    """Returns sparse counts `[n, d]` as tf-idf weights, rows of length 1 or 0."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    counts.sort_indices()  # a row's length is a sum in one order, whatever the words of the block
+    transformer = TfidfTransformer(sublinear_tf=True)
+    transformer.idf_ = idf  # of the public texts, not of these
+    return transformer.transform(counts, copy=False)
+
+
+def _count_parts(words: Sequence[str]) -> Any:
+    """Returns how often each part occurs in each word, by the part's bucket, sparse `[num_words, _BUCKETS]`."""
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    if not words:
+        return csr_matrix((0, _BUCKETS), dtype=np.float64)
+    hashing = HashingVectorizer(
+        analyzer="char_wb",
+        ngram_range=_PART_LETTERS,
+        n_features=_BUCKETS,
+        lowercase=False,
+        alternate_sign=False,
+        norm=None,
+    )
+    return hashing.transform(words)
+
+
+def _frequent_in(texts: Sequence[str], advance: Callable[[int], object]) -> _Vocabulary:
+    """Returns the words and parts that most texts have, of those that two texts have at least."""
+    num_texts_with_word = Counter[str]()
+    num_texts_with_part = np.zeros(_BUCKETS)
+    for words, counts in map_blocks(count_words, texts, advance=advance):
+        num_texts = counts.getnnz(axis=0).tolist()
+        num_texts_with_word.update(dict(zip(words, num_texts, strict=True)))
+        num_texts_with_part += (counts @ _count_parts(words)).getnnz(axis=0)
+    frequent = [word for word, count in num_texts_with_word.items() if count >= _FEWEST_TEXTS]
+    frequent.sort(key=lambda word: (-num_texts_with_word[word], word))
+    words = sorted(frequent[:_MOST_WORDS])
+    by_frequency = np.argsort(-num_texts_with_part, kind="stable")[:_MOST_PARTS]
+    is_frequent = num_texts_with_part[by_frequency] >= _FEWEST_TEXTS
+    buckets = np.sort(by_frequency[is_frequent]).astype(_DTYPE_OF_BUCKETS)
+    num_texts_with = np.append(
+        [float(num_texts_with_word[word]) for word in words], num_texts_with_part[buckets]
+    )
+    return _Vocabulary(words, buckets, num_texts_with)

@@ -1,0 +1,191 @@
+"""Vectors of texts: what all kinds promise, how many texts become vectors, and how vectors are kept between runs."""
+
+import hashlib
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import Fitted
+from pate.data.texts.blocks import BLOCK_ROWS, Workers, map_blocks
+from pate.data.texts.directions import ROUNDING
+from pate.data.texts.reading import texts_digest
+from pate.data.texts.weights import FILE_RULE, Weights
+from pate.files.disk import replacing
+from pate.validation import normalize_field
+
+Array = NDArray[np.float32]
+
+NUM_COUNTED_TEXTS = 2000  # private texts whose words are counted for the owner, the first ones
+_TASK_ROWS = 4 * BLOCK_ROWS  # texts that another process is sent at once
+_MANY_CHARACTERS = 10**7  # other processes are worth their start from here on
+_DIGEST_BYTES = 32  # SHA-256
+_FEW_TEXTS = 1000  # a public pool of fewer is remarked on
+
+
+@dataclass(frozen=True, eq=False)
+class TextVectors(Fitted):
+    """A map from a text to a vector of length 1, or to 0 where nothing is known of the text.
+
+    Formal guarantee: a vector is a function of its text, the public pool and public weights, bit for bit, whatever
+    other texts are read with it.
+
+    Attributes:
+        cache: a folder for vectors of blocks of texts, as private as the texts; None keeps none.
+        weights: an encoder that is not among the arrays; None where it lies beside the file.
+    """
+
+    cache: Path | None = None
+    weights: Weights | None = None
+
+    entry = "texts"
+    rule = FILE_RULE
+    workers: ClassVar[Workers] = "processes"  # where the texts are many
+
+    @classmethod
+    def of_kind(cls, kind: str) -> Any:
+        """Returns the class of vectors that a file names."""
+        from pate.data.texts.kinds import TEXT_KINDS  # whose classes derive from this one
+
+        return TEXT_KINDS[kind]
+
+    def tried(self) -> Array:
+        """Returns the vector of a short text; raises where the arrays of a file make none."""
+        if not self.is_usable():
+            raise ValueError("arrays of other shapes")
+        return self.vectors(["a text"])
+
+    @property
+    def dimension(self) -> int:
+        """The number of components of a vector."""
+        return int(self.arrays["components"].shape[1])
+
+    @abstractmethod
+    def is_usable(self) -> bool:
+        """Returns whether arrays and settings that were read belong together; may raise any error where not."""
+
+    @abstractmethod
+    def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Returns vectors `[n, dimension]` of any length."""
+
+    def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Returns how many words of texts the public texts have, and how many words there are.
+
+        Both are 0 for kinds that know no words.
+        """
+        return 0, 0
+
+    def vectors(
+        self, texts: Sequence[str], advance: Callable[[int], object] = lambda done: None
+    ) -> Array:
+        """Returns vectors `[n, dimension]` of any number of texts; many texts are shared among all cores.
+
+        `advance` is called with the number of texts that are done.
+        """
+        is_long = sum(map(len, texts)) > _MANY_CHARACTERS
+        workers = self.workers if is_long or self.workers == "threads" else None
+        size = _TASK_ROWS if workers == "processes" else BLOCK_ROWS
+        # a copy has no cached properties, which other processes would be sent too
+        owner = replace(self) if workers == "processes" else self
+        blocks = map_blocks(owner._blocks, texts, size=size, advance=advance, workers=workers)
+        return np.concatenate([np.empty((0, self.dimension), np.float32), *blocks])
+
+    def _blocks(self, texts: Sequence[str]) -> Array:
+        firsts = range(0, len(texts), BLOCK_ROWS)
+        return np.concatenate([self._block(texts[first : first + BLOCK_ROWS]) for first in firsts])
+
+    def _block(self, texts: Sequence[str]) -> Array:
+        """Returns the vectors of one block, from the cache where a whole file has them."""
+        if self.cache is None:
+            return self._scaled(texts)
+        path = self.cache / f"{texts_digest(texts)[:32]}.f32"
+        content = path.read_bytes() if path.is_file() else b""
+        digest, numbers = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        has_all_rows = len(numbers) == 4 * len(texts) * self.dimension
+        if has_all_rows and hashlib.sha256(numbers).digest() == digest:
+            return np.frombuffer(numbers, np.float32).reshape(len(texts), self.dimension)
+        rows = self._scaled(texts)
+        with replacing(path) as file:
+            file.write(hashlib.sha256(rows.data).digest() + rows.tobytes())
+        return rows
+
+    def _scaled(self, texts: Sequence[str]) -> Array:
+        """Returns vectors of length 1, or 0 where only rounding is left of a text."""
+        vectors = self._unscaled(texts)
+        lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))
+        divisors = np.where(lengths > ROUNDING, lengths, np.inf)
+        return np.ascontiguousarray(vectors / divisors, np.float32)
+
+    @property
+    def file(self) -> str:
+        """The name of the file of these vectors, in a bundle or beside a schema."""
+        return f"text-{self.digest[:12]}.safetensors"
+
+    @cached_property
+    def _place_of(self) -> dict[str, int]:
+        """The place of each word of the settings; a word in small letters stands for itself first."""
+        words: list[str] = self.settings["words"]
+        folded = {word.casefold(): place for place, word in reversed(list(enumerate(words)))}
+        return folded | {word: place for place, word in enumerate(words)}
+
+
+def remarks_on_texts(name: str, vectors: TextVectors, texts: Sequence[str]) -> Iterator[str]:
+    """Yields lines for the owner on a column of texts, with counts and no word.
+
+    The public texts may be too few. The first private `texts` may be empty, or use words that no public text has.
+    """
+    num_public = int(vectors.origin.get("num_texts", _FEW_TEXTS))
+    if num_public < _FEW_TEXTS:
+        yield (
+            f"data.public.{name}: expected {_FEW_TEXTS:,} texts or more, {num_public} say little of words: each "
+            f"becomes {vectors.dimension} numbers"
+        )
+    num_known, num_words = vectors.count_known(texts)
+    num_empty = sum(re.search(r"\w", text) is None for text in texts)
+    losses = []
+    if num_words:
+        share = 1 - num_known / num_words
+        losses.append(f"{share:.0%} of their words are in no public text, and so tell nothing")
+    if num_empty:
+        losses.append(f"{num_empty} have no word")
+    if losses:
+        yield f"data.private.{name}: of the first {len(texts):,} texts {'; '.join(losses)}"
+
+
+TextFit = Callable[..., TextVectors]
+"""A function from public texts and a `Stage` to vectors: `TfidfVectors.fit`, or what `features=text` names."""
+
+
+class TextReader:
+    """A reader of data that may have texts.
+
+    `text_fit` is the function from public texts to vectors, or None where no setting names one.
+    """
+
+    text_fit: ClassVar[TextFit | None] = None
+
+    def with_text(self, fit: TextFit) -> Self:
+        """Returns the same reader with another function from public texts to vectors."""
+        reader = copy(self)
+        normalize_field(reader, "text_fit", fit)
+        return reader
+
+
+def origin_of_texts(texts: Sequence[str], weights: Weights | None = None) -> dict[str, str | int]:
+    """Returns what vectors were fitted on, for their file and the model card: digests, a count, and no text."""
+    origin: dict[str, str | int] = {
+        "fitted_on": "the public pool",
+        "num_texts": len(texts),
+        "texts_sha256": texts_digest(texts),
+    }
+    if weights is not None:
+        origin["model"] = weights.place.resolve().name
+        origin["weights_sha256"] = weights.sha256
+    return origin

@@ -1,0 +1,36 @@
+"""Weights that somebody else has trained on public data: a file of word vectors, or an encoder of sentences."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pate.files.disk import file_digest
+
+WEIGHTS_RULES = {  # what the setting `features.weights` has to name, by the kind of vectors
+    "static": "a file of word vectors such as glove.txt, or a folder with model.safetensors and tokenizer.json",
+    "encoder": "an .onnx file, or a folder with model.onnx and tokenizer.json or of sentence-transformers",
+}
+FILE_RULE = "what makes numbers of texts"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights in a file or folder, known by their digest wherever they lie."""
+
+    place: Path
+
+    @cached_property
+    def sha256(self) -> str:
+        """The SHA-256 digest of a file, or of the names and digests of a folder's files, in hexadecimal."""
+        if self.place.is_file():
+            return self._file_digest(self.place)
+        files = sorted(path for path in self.place.rglob("*") if path.is_file())
+        lines = (
+            f"{path.relative_to(self.place).as_posix()}\0{self._file_digest(path)}\n"
+            for path in files
+        )
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def _file_digest(self, path: Path) -> str:
+        return file_digest(path, rule=FILE_RULE, remedy="copy it again")

@@ -1,0 +1,266 @@
+"""Vectors of texts as means of word vectors from a file, such as GloVe's or a static model's."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+from unicodedata import category, normalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import WRONG, Stage, unwatched
+from pate.data.texts.counts import count_words, damped, stack_blocks
+from pate.data.texts.directions import principal_directions
+from pate.data.texts.reading import evenly_spaced
+from pate.data.texts.vectors import TextVectors, origin_of_texts
+from pate.data.texts.weights import WEIGHTS_RULES, Weights
+from pate.extras import require_extra
+from pate.files.disk import DamagedFile, read_json
+from pate.validation import InvalidValue
+
+# The share of public texts at which a word's vector counts half. Short texts lose by less: they have few rare words.
+_HALF_WEIGHT_SHARE = 0.3
+_MOST_VECTORS = 2**18  # words of a file, the first ones: files begin with the frequent words
+_LONGEST_PIECE = 64  # letters
+_LONGEST_REASON = 200
+
+
+class WordVectors(NamedTuple):
+    """Words of a file and their vectors.
+
+    Attributes:
+        words: different ones, or pieces of words.
+        vectors: `[num_words, d]`.
+        marks: two, which stand before the first piece of a word and before later pieces. The second is None where
+            words have no pieces.
+    """
+
+    words: list[str]
+    vectors: NDArray[Any]
+    marks: list[str | None]
+
+
+class StaticVectors(TextVectors):
+    """Means of the vectors of a text's words, rare words more, less the mean of the public texts.
+
+    A word that a share p of the public texts has counts .3 / (.3 + p), times 1 + the logarithm of how often it occurs
+    in the text. Vectors are in directions of the public texts, as numbers of 16 bits, and belong to `words` of
+    `settings`. For its two `marks` see `WordVectors`.
+
+    Source: S. Arora, Y. Liang and T. Ma, "A simple but tough-to-beat baseline for sentence embeddings", ICLR 2017, with
+    another constant.
+    """
+
+    kind = "static"
+
+    @classmethod
+    def fit(
+        cls,
+        texts: Sequence[str],
+        stage: Stage = unwatched,
+        *,
+        weights: Weights,
+        dimension: int = 128,
+    ) -> Self:
+        """Fits the weights of words, a center and directions to public texts; a file gives the words' vectors.
+
+        Raises:
+            InvalidValue: the file holds no word vectors, or the texts are all alike.
+        """
+        words, table, marks = read_vectors(weights.place)
+        sample = evenly_spaced(texts)
+        settings = {"words": words, "marks": marks}
+        unweighted = cls(
+            {"components": table, "weights": np.ones(len(words)), "center": np.zeros(1)},
+            settings,
+            {},
+        )
+        with stage("words of the public texts", len(sample)) as advance:
+            counts = stack_blocks(
+                lambda block: unweighted.count_pieces(block)[0], sample, advance=advance
+            )
+        share_of_texts = counts.getnnz(axis=0) / max(len(sample), 1)
+        word_weights = _HALF_WEIGHT_SHARE / (_HALF_WEIGHT_SHARE + share_of_texts)
+        weighted = replace(unweighted, arrays={**unweighted.arrays, "weights": word_weights})
+        center, components = principal_directions(weighted.mean_vectors(counts), dimension)
+        projected = table @ components.astype(np.float32)
+        scale = np.abs(projected).max()  # brings numbers into the range of 16 bits
+        arrays = {
+            "components": (projected / scale).astype(np.float16),
+            "weights": word_weights,
+            "center": center @ components / scale,
+        }
+        return cls(arrays, settings, origin_of_texts(sample, weights))
+
+    def is_usable(self) -> bool:
+        """Returns whether arrays and words that were read belong together."""
+        words = self.settings["words"]
+        first_mark, later_mark = self.settings["marks"]
+        table = self.arrays["components"]
+        weights = self.arrays["weights"]
+        center = self.arrays["center"]
+        are_words = all(isinstance(word, str) for word in words)
+        are_marks = isinstance(first_mark, str) and isinstance(later_mark, str | None)
+        have_lengths = len(words) == len(table) == len(weights) and len(center) > 0
+        have_shapes = table.ndim == 2 and weights.ndim == 1 and table.shape[1:] == center.shape
+        return (
+            are_words and are_marks and have_lengths and have_shapes and bool(np.all(weights > 0))
+        )
+
+    def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Returns how many words of texts some public text has, and how many words there are."""
+        counts, num_words = self.count_pieces(texts)
+        is_public = self.arrays["weights"] < 1  # of a share above 0 of the public texts
+        num_known = int(np.asarray(counts.sum(axis=0)).ravel()[is_public].sum())
+        return min(num_words, num_known), num_words  # a word may have several pieces
+
+    def count_pieces(self, texts: Sequence[str]) -> tuple[Any, int]:
+        """Returns how often each word of the file, or piece, is in each text, and how many words the texts have.
+
+        The counts are sparse, `[num_texts, num_words_of_file]`.
+        """
+        from scipy.sparse import csr_matrix
+
+        words, counts = count_words(texts)
+        pieces_of_words = list(map(self.pieces_of, words))
+        ends = np.cumsum([0, *map(len, pieces_of_words)])
+        places = np.array([place for pieces in pieces_of_words for place in pieces], np.int64)
+        shape = (len(words), len(self.settings["words"]))
+        piece_counts = counts @ csr_matrix((np.ones(len(places)), places, ends), shape)
+        piece_counts.sort_indices()  # sums of a row are in one order
+        return piece_counts, int(counts.sum())
+
+    def mean_vectors(self, counts: Any) -> NDArray[np.float64]:
+        """Returns weighted means `[n, d]` of word vectors by sparse counts `[n, num_words]`; 0 without a word."""
+        counts = counts.copy()
+        counts.data = damped(counts.data) * self.arrays["weights"][counts.indices]
+        columns = np.unique(
+            counts.indices
+        )  # 64 bits are needed for the vectors of these words alone
+        totals = counts @ np.ones((counts.shape[1], 1))
+        sums = counts[:, columns] @ self.arrays["components"][columns].astype(np.float64)
+        return np.asarray(sums / np.where(totals > 0, totals, 1))
+
+    def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        rows = self.mean_vectors(self.count_pieces(texts)[0])
+        return np.where(rows.any(axis=1, keepdims=True), rows - self.arrays["center"], 0)
+
+    def pieces_of(self, word: str) -> list[int]:
+        """Returns the places of a word's pieces in the file; none where the file does not have them all.
+
+        A word that the file has is one piece. Else its pieces are the longest ones, from the left. The word itself is
+        looked up first, then the word without accents.
+        """
+        first_mark, later_mark = self.settings["marks"]
+        without_accents = "".join(
+            letter for letter in normalize("NFD", word) if category(letter) != "Mn"
+        )
+        forms = (word, without_accents)
+        for form in forms:
+            if (place := self._place_of.get(first_mark + form)) is not None:
+                return [place]
+        if later_mark is not None:
+            for form in forms:
+                if pieces := self._longest_pieces(form, first_mark, later_mark):
+                    return pieces
+        return []
+
+    def _longest_pieces(self, word: str, first_mark: str, later_mark: str) -> list[int]:
+        places = []
+        start = 0
+        mark = first_mark
+        while start < len(word):
+            ends = range(min(len(word), start + _LONGEST_PIECE), start, -1)
+            end = next((end for end in ends if mark + word[start:end] in self._place_of), None)
+            if end is None:
+                return []
+            places.append(self._place_of[mark + word[start:end]])
+            start = end
+            mark = later_mark
+        return places
+
+
+def read_vectors(place: Path) -> WordVectors:
+    """Reads GloVe's or word2vec's lines of text, or a folder with `model.safetensors` and `tokenizer.json`.
+
+    Raises:
+        InvalidValue: the file holds no word vectors.
+    """
+    try:
+        is_model = place.is_dir() or place.suffix == ".safetensors"
+        vectors = _vectors_of_model(place) if is_model else _vectors_of_lines(place)
+        if not np.isfinite(vectors.vectors).all() or not vectors.vectors.any():
+            raise ValueError("numbers that are none")
+    except DamagedFile:
+        raise
+    except (OSError, *WRONG) as error:
+        reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+        raise InvalidValue(
+            "features.weights", place, rule=f"{WEIGHTS_RULES['static']} ({reason})"
+        ) from error
+    return vectors
+
+
+def _vectors_of_model(place: Path) -> WordVectors:
+    """Reads a table of vectors in safetensors, and the words of its rows from the tokenizer beside it."""
+    from safetensors.numpy import load_file
+
+    path = place / "model.safetensors" if place.is_dir() else place
+    tokenizer = read_json(
+        path.with_name("tokenizer.json"),
+        rule="the tokenizer of word vectors",
+        remedy="copy it again",
+    )["model"]
+    arrays = load_file(path)
+    vocabulary = tokenizer["vocab"]
+    if isinstance(vocabulary, dict):
+        row_of = dict(vocabulary)
+    else:  # Unigram lists words with their probabilities
+        row_of = {word: row for row, (word, _) in enumerate(vocabulary)}
+    table = next(array for array in arrays.values() if array.ndim == 2).astype(np.float32)
+    if "mapping" in arrays:  # rows that words share
+        table = table[arrays["mapping"]]
+    if "weights" in arrays:
+        table = table * arrays["weights"].astype(np.float32)[:, None]
+    words = [word for word, row in row_of.items() if row < len(table)]
+    words = sorted(words, key=row_of.__getitem__)[:_MOST_VECTORS]
+    vectors = table[[row_of[word] for word in words]]
+    return WordVectors(words, vectors, _marks_of(tokenizer, words))
+
+
+def _marks_of(tokenizer: dict[str, Any], words: Sequence[str]) -> list[str | None]:
+    """Returns the marks of a tokenizer's pieces: see `WordVectors`."""
+    if tokenizer["type"] == "WordPiece":
+        return ["", tokenizer.get("continuing_subword_prefix", "##")]
+    if tokenizer["type"] == "WordLevel":
+        return ["", None]
+    # Unigram and BPE mark the blank before a word: with SentencePiece's lower block, or with GPT-2's dotted G
+    first_mark = max("\u2581\u0120", key=lambda mark: sum(word.startswith(mark) for word in words))
+    return [first_mark, ""]
+
+
+def _vectors_of_lines(path: Path) -> WordVectors:
+    """Reads lines of a word and its numbers. A few words of GloVe's have blanks: their lines are left out."""
+    require_extra("features.kind", "table", "static")
+    import pandas
+
+    def read(num_rows: int, *, skip: int = 0, dtype: Any = None) -> Any:
+        return pandas.read_csv(
+            path,
+            nrows=num_rows,
+            skiprows=skip,
+            dtype=dtype,
+            sep=r"\s+",
+            header=None,
+            quoting=csv.QUOTE_NONE,
+            na_filter=False,
+            on_bad_lines="skip",
+        )
+
+    # word2vec's first line has two numbers: how many words follow, and how many numbers each has
+    num_heading_lines = int(read(1).shape[1] == 2)
+    frame = read(_MOST_VECTORS, skip=num_heading_lines, dtype={0: str})
+    vectors = frame.iloc[:, 1:].to_numpy(np.float32)
+    return WordVectors(frame[0].tolist(), vectors, ["", None])
