@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from pate.cli import app
 from pate.device import DeviceFull
-from pate.models.engines import WorkersLost
+from pate.models.training import WorkersLost
 from pate.setting_names import COMMAND
 from tests.e2e.commands import succeeded
 

@@ -26,9 +26,9 @@ from pate.models import (
     Shard,
     StackedEngine,
     TrainingJob,
-    engines,
+    training,
 )
-from pate.models.engines import WorkersLost
+from pate.models.training import WorkersLost
 from tests.refusals import refused
 
 LINEAR = LinearTeacher(device="cpu")
@@ -65,8 +65,8 @@ def all_of(folder):
 @pytest.fixture
 def every_chunk(monkeypatch):
     """A file for each chunk."""
-    monkeypatch.setattr(engines, "_SAVE_S", 0)
-    monkeypatch.setattr(engines, "_SAVE_SHARE", 0)
+    monkeypatch.setattr(training, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(training, "SAVE_SHARE", 0)
 
 
 @pytest.mark.process
@@ -386,8 +386,8 @@ def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_pa
 
 WORKER = """
 import os, sys, time
-from pate.models.engines import _end_without
-_end_without(os.getppid(), int(sys.argv[1]))
+from pate.models.processes_engine import end_with
+end_with(os.getppid(), int(sys.argv[1]))
 print("trains", flush=True)
 time.sleep(120)
 """
