@@ -17,11 +17,13 @@ ROUNDING = 1e-9  # of the integrals that the exact probabilities are
 
 def largest_deltas(selection: GapSelection) -> np.ndarray:
     """Returns the largest delta of any two neighbors, at every epsilon, by the exact law of k."""
-    histograms = neighbors(selection.num_labels, selection.num_teachers, selection.adjacency)
-    first, second = (
-        np.stack([selection.probabilities(histogram) for histogram in side]) for side in histograms
-    )
-    return hockey_stick(first, second, EPSILONS).max(axis=0)
+    first, second = neighbors(selection.num_labels, selection.num_teachers, selection.adjacency)
+    # The law depends on the sorted counts alone, so each sorted histogram is integrated once.
+    histograms = np.sort(np.concatenate([first, second]), axis=1)
+    distinct, places = np.unique(histograms, axis=0, return_inverse=True)
+    laws = np.stack([selection.probabilities(histogram) for histogram in distinct])
+    first_laws, second_laws = np.split(laws[places.reshape(-1)], 2)
+    return hockey_stick(first_laws, second_laws, EPSILONS).max(axis=0)
 
 
 def priced_deltas(event: Event) -> np.ndarray:
