@@ -456,10 +456,19 @@ class GaussianAndRenyi(RenyiFilter):
     @cached_property
     def gaussian_budget(self) -> float:
         """The largest mu squared that the cap allows at half of delta, rounded down."""
-        return GaussianFilter(self.max_epsilon, self.conversion_delta, 0.0).budget
+        return self._gaussian_filter.budget
+
+    @cached_property
+    def _gaussian_filter(self) -> GaussianFilter:
+        """The filter that counts in mu squared, at half of delta."""
+        return GaussianFilter(self.max_epsilon, self.conversion_delta, 0.0)
 
     def _holds(self, spent: Spent) -> bool:
-        by_gaussian = self.allows_failures(spent) and spent.second <= self.gaussian_budget
+        # One conversion of what was spent: the budget, which takes some sixty, is for `left` alone.
+        by_gaussian = (
+            self.allows_failures(spent)
+            and self._gaussian_filter.epsilon(spent.second) <= self.max_epsilon
+        )
         return by_gaussian or super()._holds(spent)
 
 
