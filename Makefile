@@ -71,9 +71,9 @@ audit: $(STAMP) ## every price beside a lower bound by exact laws; fails where o
 attack: $(STAMP) ## every aggregator attacked in a rehearsal: its price, and what the guesses refute; minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.attacks
 
-icons: $(STAMP) ## fetches 104 MB of icons with npm and draws them into data/icons, for data=icons; minutes
+icons: $(STAMP) ## fetches 104 MB of icons with npm and draws them into data/icons, for data=image_folder; minutes
 	@command -v npm >/dev/null || { echo "npm: expected Node.js's client, or the package by hand and scripts/build_icons.py"; exit 2; }
-	@echo "fetches $(ICONS_PACKAGE) from npm's registry, 104 MB, and writes data/icons, 350 MB (meanwhile 850 MB)"
+	@echo "fetches $(ICONS_PACKAGE) from npm's registry, 104 MB, and writes 225,000 pictures to data/icons"
 	mkdir -p data/icons/fetching
 	test -f data/icons/$(ICONS_FILE) || npm pack --silent --pack-destination data/icons/fetching $(ICONS_PACKAGE)
 	test -f data/icons/$(ICONS_FILE) || mv data/icons/fetching/$(ICONS_FILE) data/icons/

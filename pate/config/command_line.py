@@ -36,7 +36,7 @@ from pate.validation import (
 )
 
 _SAID = Path(__file__).with_name("said.yaml")
-_WAYS = dict.fromkeys(("celeba", "icons", "image_folder"), "pictures") | {"table": "table"}
+_WAYS = dict.fromkeys(("celeba", "image_folder"), "pictures") | {"table": "table"}
 _NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
 _OF_PICTURES = ("cnn", "resnet50")  # teachers that look at pictures
 # a value that has one of these is already written for Hydra, or is told how to be

@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     from pate.data.arrays_file import Arrays
     from pate.data.celeba import CelebA
     from pate.data.dataset import Dataset, ImageForm, Pixels, Preprocessing, Split
-    from pate.data.embedded import DigitsGrid, WordNet40, Yeast
+    from pate.data.embedded import DigitsGrid, WordNet40
     from pate.data.huggingface import HuggingFace
-    from pate.data.icons import Icons
     from pate.data.image_folder import ImageFolder
     from pate.data.partition import Partition
     from pate.data.table.schema import TableSchema
@@ -21,18 +20,17 @@ _MODULE_OF = {
     "Arrays": "arrays_file",
     "CelebA": "celeba",
     "HuggingFace": "huggingface",
-    "Icons": "icons",
     "ImageFolder": "image_folder",
     "Partition": "partition",
     "Table": "table.table",
     "TableSchema": "table.schema",
     **dict.fromkeys(("Dataset", "ImageForm", "Pixels", "Preprocessing", "Split"), "dataset"),
-    **dict.fromkeys(("DigitsGrid", "WordNet40", "Yeast"), "embedded"),
+    **dict.fromkeys(("DigitsGrid", "WordNet40"), "embedded"),
 }
-_OF_ARRAYS = ("arrays_file", "dataset", "icons", "partition")  # all that the core can do
+_OF_ARRAYS = ("arrays_file", "dataset", "partition")  # all that the core can do
 __all__ = [
-    "Arrays", "CelebA", "Dataset", "DigitsGrid", "HuggingFace", "Icons", "ImageFolder", "ImageForm",
-    "Partition", "Pixels", "Preprocessing", "Split", "Table", "TableSchema", "WordNet40", "Yeast",
+    "Arrays", "CelebA", "Dataset", "DigitsGrid", "HuggingFace", "ImageFolder", "ImageForm",
+    "Partition", "Pixels", "Preprocessing", "Split", "Table", "TableSchema", "WordNet40",
 ]  # fmt: skip
 
 

@@ -1,24 +1,18 @@
-"""Data sets that come in a package, and need no file of the user's: composed digits, WordNet's glosses, yeast genes."""
+"""Data sets that come in a package, and need no file of the user's: composed digits, WordNet's glosses."""
 
 import bz2
-import gzip
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.data.dataset import Dataset, Split, Stage, unwatched
 from pate.data.table.schema import TableSchema, TextColumn
 from pate.data.texts.vectors import TextReader
-from pate.extras import how_to_install, require_extra
 from pate.validation import (
-    InvalidValue,
     require,
     require_count,
-    require_path,
 )
 
 _CELLS = 4
@@ -32,7 +26,6 @@ _INK_LEVELS = np.float32(16)
 ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"
 GLOSSES = ARCHIVE.with_name("glosses.txt.bz2")  # the texts of all records by id, a line each
 _STEPS = np.float32(127)
-_LABEL_PREFIX = "Class"  # of yeast's columns
 
 
 @dataclass(frozen=True)
@@ -179,77 +172,3 @@ class WordNet40(TextReader):
             public=splits["public"],
             test=splits["test"],
         )
-
-
-@dataclass(frozen=True)
-class Yeast:
-    """2,417 genes, 103 numbers from micro-arrays and phylogenetic profiles, 14 functional classes.
-
-    The file is a copy of MULAN's in the wheel of `river`, which is not imported. Features are taken as they are, of
-    length 1, so nothing is fitted. A gene is a record and a group of its own; no two have the same features.
-
-    Source: A. Elisseeff and J. Weston, "A kernel method for multi-labeled classification", NIPS 2001.
-    """
-
-    # a CSV file of the same form, plain or gzipped; None takes river's
-    path: Path | str | None = None
-    num_public: int = field(default=400, metadata={"public": True})  # genes in the public pool
-    # genes in the test set; the rest are private
-    num_test: int = field(default=400, metadata={"public": True})
-    seed: int = 0  # of the random split; part of the data, not of the noise
-
-    def __post_init__(self) -> None:
-        if self.path is not None:
-            require_path("data.path", self.path)
-        require_count("num_public", self.num_public)
-        require_count("num_test", self.num_test)
-        require_count("seed", self.seed, minimum=0)
-
-    def load(self) -> Dataset:
-        """Reads and splits the table, or raises: features float32 `[n, 103]`; record ids are the file's rows from 0."""
-        paths = [] if self.path is None else [Path(self.path)]
-        if self.path is None:
-            require_extra("data", "yeast", "yeast")
-            folders = getattr(find_spec("river"), "submodule_search_locations", None) or ()
-            paths = [
-                path
-                for folder in folders
-                if (path := Path(folder, "datasets", "yeast.csv.gz")).is_file()
-            ]
-        if not paths:
-            raise InvalidValue(
-                "data", "yeast", rule=f"a file of the package river: {how_to_install('yeast')}"
-            )
-        names, inputs, labels = _read_genes(paths[0])
-        held_out = self.num_public + self.num_test
-        rule = f"fewer than the {len(inputs)} genes of the file"
-        require(held_out < len(inputs), "num_public + num_test", held_out, rule)
-        rows = Split(inputs, labels, np.arange(len(inputs)), np.arange(len(inputs)))
-        order = np.random.default_rng(self.seed).permutation(len(inputs))
-        public, test, private = map(rows.take, np.split(order, [self.num_public, held_out]))
-        unit = PrivacyUnit("one gene")
-        return Dataset("yeast", True, "features", names, private, public, test, group_unit=unit)
-
-
-def _read_genes(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.bool_]]:
-    try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("ascii")
-        header, *lines = text.splitlines()
-        names = header.split(",")
-        table = np.array([line.split(",") for line in lines], dtype=np.float64)
-        is_label = np.array([name.startswith(_LABEL_PREFIX) for name in names])
-        labels = table[:, is_label]  # which raises where rows are of another length
-        if (
-            is_label.all()
-            or not is_label.any()
-            or not np.isfinite(table).all()
-            or not np.isin(labels, (0, 1)).all()
-        ):
-            raise ValueError("other columns")
-    except (OSError, ValueError, LookupError, EOFError) as error:
-        rule = "a readable CSV file, in each row as many finite numbers as the header says"
-        columns = f"columns {_LABEL_PREFIX}1, … are labels of 0 and 1, all others features"
-        raise InvalidValue("data.path", path, rule=f"{rule}; {columns}") from error
-    label_names = tuple(np.array(names)[is_label].tolist())
-    return label_names, table[:, ~is_label].astype(np.float32), labels.astype(np.bool_)

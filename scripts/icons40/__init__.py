@@ -1,1 +1,1 @@
-"""From the package @iconify/json to the file that `pate.data.Icons` reads."""
+"""From the package @iconify/json to a folder of pictures and a table of their labels, for `data=image_folder`."""

@@ -1,4 +1,4 @@
-"""What a build made of which sets, and what it left out and why."""
+"""A build: pictures, the table of their labels, and a manifest of what was left out and why."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Stage
-from pate.data.icons import archive_name
-from pate.files.disk import locked, make_folder, write_arrays, write_text
+from pate.files.disk import locked, make_folder, write_text
 from pate.validation import InvalidValue, require_choice, require_count
 from scripts.icons40.drawing import (
     BLANK,
@@ -27,7 +26,6 @@ from scripts.icons40.drawing import (
     draw_shards,
     read_shard,
     renderer_version,
-    room_for,
 )
 from scripts.icons40.package import NAME, VERSION, IconPackage
 from scripts.icons40.survey import Survey, deal_splits, survey_names
@@ -38,7 +36,7 @@ _OUTCOMES = {DRAWN: "drawn", BLANK: "blank", BROKEN: "broken"}
 def counts_of(
     survey: Survey, outcomes: NDArray[np.uint8], sizes: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """For JSON: labels with their counts, splits, what was left out, and all sets with author and license.
+    """Returns for JSON: labels with their counts, splits, what was left out, and all sets with author and license.
 
     Args:
         survey: the names.
@@ -78,13 +76,16 @@ def counts_of(
 
 
 _LARGEST = 256
+# A label is a word of an icon's name, and such words have no underscore: these columns can be no label.
+_FILE, _SPLIT, _FAMILY = "icon_file", "icon_split", "icon_family"
+_SPLITS = ("public", "test", "private")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How pictures are made of icons; the defaults are those that figures are given for."""
+    """The choices of a build; the defaults are those that figures are given for."""
 
-    pixels: int = 32  # height and width
+    pixels: int = 32  # height and width of the pictures
     color: str = "grey"  # grey or rgb
     styles: bool = True  # whether words for the style of a drawing may be labels
     num_public: int = 10_000  # icons in the public pool
@@ -99,25 +100,20 @@ class Recipe:
             raise InvalidValue("pixels", self.pixels, rule=f"at most {_LARGEST}")
 
     @property
-    def file_name(self) -> str:
-        """What the file is called."""
-        return archive_name(self.pixels, self.channels, styles=self.styles)
-
-    @property
     def channels(self) -> int:
         """1 for grey, 3 for color."""
         return len(MODES[self.color])
 
-    def build(self, package: IconPackage, folder: Path, stage: Stage, *, jobs: int) -> Path:
-        """Writes the file and its manifest into the folder, or finds what a build that was killed has drawn.
+    def build(self, package: IconPackage, folder: Path, stage: Stage, *, jobs: int) -> list[str]:
+        """Writes pictures, labels.csv and manifest.json into the folder; a build that was killed goes on.
 
         Formal guarantees:
             * The labels are chosen from names of the public pool alone.
             * The same package and renderer give the same bytes, whatever `jobs` is and however often it was killed.
-            * The file is whole or not there; the manifest is written before it.
+            * The table is written last: where it is there, all its pictures are.
 
         Returns:
-            The file.
+            The settings that read the folder: `data=image_folder` and others.
 
         Raises:
             InvalidValue: no such package, another version, or too few icons for the splits.
@@ -132,7 +128,7 @@ class Recipe:
             num_labels=self.num_labels,
             styles=self.styles,
         )
-        parts = make_folder(make_folder(folder) / f".{self.file_name}.parts")
+        parts = make_folder(make_folder(folder) / ".parts")
         try:
             with locked(parts / "lock", wait=False):
                 with stage("drawing icons", len(survey.names)) as advance:
@@ -142,10 +138,24 @@ class Recipe:
                 shutil.rmtree(parts)
         except BlockingIOError:
             raise InvalidValue("output", folder, rule="no other build that writes there") from None
-        return folder / self.file_name
+        return self._settings(folder, survey)
+
+    def _settings(self, folder: Path, survey: Survey) -> list[str]:
+        return [
+            "data=image_folder",
+            f"data.root={folder / 'pictures'}",
+            f"data.table={folder / 'labels.csv'}",
+            f"data.file={_FILE}",
+            f"data.split={_SPLIT}",
+            f"data.group={_FAMILY}",
+            f"data.image_size={self.pixels}",
+            f"data.channels={self.channels}",
+            "data.name=icons",
+            f"data.labels=[{','.join(survey.label_names)}]",
+        ]
 
     def _shards(self, package: IconPackage, survey: Survey, renderer: str) -> Iterator[Shard]:
-        """Of the icons with a label, set by set."""
+        """Yields the icons with a label, set by set."""
         rows_of = survey.rows_by_set()
         for icon_set in package.sets():
             rows = rows_of.get(icon_set.prefix, range(0))
@@ -164,46 +174,57 @@ class Recipe:
     ) -> None:
         outcomes = np.full(len(survey.names), BROKEN, np.uint8)
         for first, name in drawn:
-            made = read_shard(parts / name)[1]
-            outcomes[first : first + len(made)] = made
-        rows, sizes = self._order(survey, outcomes)
+            pictures, outcomes_of_shard = read_shard(parts / name)
+            outcomes[first : first + len(pictures)] = outcomes_of_shard
+            for row in np.flatnonzero(outcomes_of_shard == DRAWN).tolist():
+                path = folder / "pictures" / _file_of(survey.names[first + row])
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _save(pictures[row], path)
+        rows, split_of = self._order(survey, outcomes)
+        sizes = np.bincount(split_of, minlength=len(_SPLITS))
         manifest = {
             "package": f"{NAME} {VERSION}",
             "renderer": f"resvg-py {renderer}",
             **asdict(self),
             **counts_of(survey, outcomes, sizes),
         }
-        shape = (len(rows), self.channels, self.pixels, self.pixels)
-        with room_for(parts / "pictures", shape) as pictures:
-            place_of = np.full(len(survey.names), -1)
-            place_of[rows] = np.arange(len(rows))
-            for first, name in drawn:
-                made = read_shard(parts / name)[0]
-                places = place_of[first : first + len(made)]
-                pictures[places[places >= 0]] = made[places >= 0]
-            write_text(
-                (folder / self.file_name).with_suffix(".json"),
-                json.dumps(manifest, indent=1) + "\n",
-            )
-            write_arrays(
-                folder / self.file_name,
-                pictures=pictures,
-                labels=np.packbits(survey.labels[rows], axis=1),
-                record_ids=survey.record_ids[rows],
-                group_ids=survey.group_ids[rows],
-                split_sizes=sizes,
-                label_names=np.array(survey.label_names),
-                public_names=np.array([survey.names[row] for row in rows[: sizes[0]]]),
-            )
+        write_text(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
+        write_text(folder / "labels.csv", _table(survey, rows, split_of))
 
     def _order(
         self, survey: Survey, outcomes: NDArray[np.uint8]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of pictures in the order public, test, private, each by record ids, and the splits' sizes."""
+        """Returns the rows of icons that were drawn, and the split of each, in the order public, test, private."""
         kept = np.flatnonzero(outcomes == DRAWN)
         split_of = deal_splits(survey.group_ids[kept], (self.num_public, self.num_test))
-        sizes = np.bincount(split_of, minlength=3)
+        sizes = np.bincount(split_of, minlength=len(_SPLITS))
         if not (sizes > 0).all():
             rule = f"more than {self.num_public} + {self.num_test} icons with a label, in at least three families"
             raise InvalidValue("package", rule=f"{rule}, found {len(kept)}")
-        return kept[np.lexsort((survey.record_ids[kept], split_of))], sizes
+        order = np.lexsort((survey.record_ids[kept], split_of))
+        return kept[order], split_of[order]
+
+
+def _file_of(name: str) -> str:
+    """Returns the path of an icon's picture below the folder of pictures."""
+    icon_set, _, icon = name.partition(":")
+    return f"{icon_set}/{icon}.png"
+
+
+def _save(levels: NDArray[np.uint8], path: Path) -> None:
+    from PIL import Image  # which is optional
+
+    channels = levels.transpose(1, 2, 0)
+    picture = Image.fromarray(channels[..., 0] if channels.shape[2] == 1 else channels)
+    picture.save(path, format="PNG")
+
+
+def _table(survey: Survey, rows: NDArray[np.int64], split_of: NDArray[np.int64]) -> str:
+    """Returns the table as CSV: file, split and family of each icon, and a 0 or 1 for each label."""
+    family_of_row = np.unique(survey.group_ids, return_inverse=True)[1]
+    lines = [",".join([_FILE, _SPLIT, _FAMILY, *survey.label_names])]
+    for row, split in zip(rows.tolist(), split_of.tolist(), strict=True):
+        labels = survey.labels[row].astype(int).tolist()
+        cells = [_file_of(survey.names[row]), _SPLITS[split], family_of_row[row], *labels]
+        lines.append(",".join(map(str, cells)))
+    return "\n".join(lines) + "\n"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.extras import require_extra
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import DamagedFile, write_arrays
+from pate.validation import InvalidValue
 
 MODES = {"grey": "L", "rgb": "RGB"}
 """Of Pillow, by the name of the colors."""
@@ -73,9 +71,11 @@ def renderer_version() -> str:
 
 
 def _renderer() -> Any:
-    require_extra("renderer", "icons")
-    import resvg_py  # which is optional
-
+    try:
+        import resvg_py  # which is optional
+    except ImportError as error:
+        rule = "the package resvg_py: pip install resvg-py"
+        raise InvalidValue("renderer", rule=rule) from error
     return resvg_py
 
 
@@ -152,20 +152,6 @@ def draw_shards(
     for count in _drawn(missing(), folder, jobs):
         advance(done := done + count)
     return drawn
-
-
-@contextmanager
-def room_for(path: Path, shape: tuple[int, ...]) -> Iterator[NDArray[np.uint8]]:
-    """Bytes in a file, to be filled in any order; removed when the block ends.
-
-    The disk gives the room beforehand: a mapped file could not say that it is full.
-    """
-    try:
-        with path.open("w+b") as file:
-            os.posix_fallocate(file.fileno(), 0, int(np.prod(shape)))
-            yield np.memmap(file, np.uint8, mode="r+", shape=shape)
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def _is_drawn(path: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from pate.data.dataset import Stage
 from pate.validation import InvalidValue
 from scripts.icons40.package import FETCH, IconPackage
 from scripts.icons40.words import family_of, label_words
+
+_SAFE_NAME = re.compile(r"[\w-]+", re.ASCII)
 
 
 def number_of(unit: str, name: str) -> int:
@@ -145,6 +148,10 @@ def survey_names(
                 icons += [(icon_set.prefix, name) for name in icon_set.names]
             advance(len(icons))
     icons.sort()
+    for name in (name for icon in icons for name in icon):
+        if _SAFE_NAME.fullmatch(name) is None:  # names become paths
+            rule = f"names of letters, digits, _ and -, found {name!a}; {FETCH}"
+            raise InvalidValue("package", package.path, rule=rule)
     if len(set(icons)) < len(icons):
         raise InvalidValue("package", package.path, rule=f"each set once; {FETCH}")
     words = [label_words(name, styles=styles) for _, name in icons]

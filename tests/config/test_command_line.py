@@ -59,7 +59,7 @@ def composed(tmp_path: Path) -> Iterator[Composed]:
 
 LEFT_OPEN: dict[str | None, tuple[str, ...]] = {
     "pictures": (
-        *("data=icons", "data=image_folder", "data=celeba features.dimension=64"),
+        *("data=image_folder", "data=celeba features.dimension=64"),
         *(
             "data=celeba data.root=/somewhere target_epsilon=1",
             "data=celeba student=mlp accountant=pld",

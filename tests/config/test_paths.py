@@ -78,7 +78,7 @@ def test_what_is_no_path_of_its_own_stays_what_it_was() -> None:
         "data.private='\"a,b\"' data.private='a' seed=1,2"
     )
     assert all(quoted(word) == word for word in words.split())
-    assert quoted("data=icons,table") == "data=icons,table"  # for which Hydra wants -m
+    assert quoted("data=arrays,table") == "data=arrays,table"  # for which Hydra wants -m
     assert quoted("data.private=a.csv,b.csv", in_sweep=True) == "data.private=a.csv,b.csv"
     assert not is_sweep(["-x", "seed=1", "--cfg", "job"])
     assert all(is_sweep([word]) for word in ("-m", "--multirun", "--multi", "hydra.mode=MULTIRUN"))

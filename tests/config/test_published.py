@@ -222,8 +222,6 @@ def test_an_object_in_a_public_field_is_sifted_like_its_owner_and_a_table_is_pub
 
 FOLDERS = {
     "celeba": ["root", "cache"],
-    "yeast": ["path"],
-    "icons": ["root"],
 }
 
 

@@ -44,11 +44,9 @@ from pate.data import (
     CelebA,
     DigitsGrid,
     HuggingFace,
-    Icons,
     ImageFolder,
     Table,
     WordNet40,
-    Yeast,
 )
 from pate.features.features import FeaturedData
 from pate.mechanisms import FixedKRegularizer
@@ -304,11 +302,9 @@ def test_a_data_set_is_one_that_loads_itself() -> None:
         CelebA,
         DigitsGrid,
         HuggingFace,
-        Icons,
         ImageFolder,
         Table,
         WordNet40,
-        Yeast,
     }
     assert found == public | {AskedData, FeaturedData}  # a holder's, and one of features of another
 

@@ -43,7 +43,7 @@ def hydra_config() -> Iterator[None]:
 def built(group: str, name: str) -> Any:
     """What the commands make of a choice."""
     node = compose(
-        "train", [f"{group}={name}", *(["data.root=FOLDER"] if name in ("celeba", "icons") else [])]
+        "train", [f"{group}={name}", *(["data.root=FOLDER"] if name == "celeba" else [])]
     )[group]
     assert group == "accountant" or OmegaConf.get_type(node).__name__.endswith("Config"), (
         "its values are checked by its class"

@@ -1,17 +1,22 @@
 """Every example runs and prints what it is about."""
 
+import gzip
 import importlib
 import re
 import runpy
+import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_dir
 from sklearn.linear_model import RidgeClassifier
 
 from pate import PATEClassifier
 from pate.aggregators import GaussianVotes
 from pate.classifier import SeededNoise
+from pate.config import CONFIG_FOLDER, build, register_configs
 from tests.e2e.commands import succeeded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -33,9 +38,31 @@ def test_an_example_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_example_is_run_and_listed() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == PRINTED.keys()
+    names = {*PRINTED, "yeast"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == names
     listed = (EXAMPLES / "README.md").read_text()
-    assert all(f"`{name}.py`" in listed for name in PRINTED)
+    assert all(f"`{name}.py`" in listed for name in names)
+
+
+def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    genes = [f"{row / 4096},{-row / 4096},{row % 2},{row % 3 % 2}" for row in range(900)]
+    content = "\n".join(["Att1,Att2,Class1,Class2", *genes]) + "\n"
+    file = tmp_path / "yeast.csv.gz"
+    file.write_bytes(gzip.compress(content.encode()))
+    monkeypatch.setattr(sys, "argv", ["yeast", str(tmp_path / "data"), "--file", str(file)])
+    runpy.run_path(str(EXAMPLES / "yeast.py"), run_name="__main__")
+    command, *settings = shlex.split(capsys.readouterr().out)
+    assert command == "pate-train"
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        data = build(compose("train", settings).data, "data").load()
+    splits = (data.private, data.public, data.test)
+    assert [len(split) for split in splits] == [100, 400, 400]
+    assert data.label_names == ("Class1", "Class2")
+    assert sum(int(split.labels[:, 0].sum()) for split in splits) == 450
 
 
 def own_run(folder: Path, *overrides: str) -> tuple[np.lib.npyio.NpzFile, str]:

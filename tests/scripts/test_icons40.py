@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_dir
 
-from pate.data import Icons
+from pate.config import CONFIG_FOLDER, build, register_configs
 from pate.data.dataset import unwatched
 from scripts.icons40 import drawing
 from scripts.icons40.build import Recipe
 from scripts.icons40.drawing import BLANK, BROKEN, draw_icon, renderer_version
 from scripts.icons40.package import NAME, VERSION, IconPackage, IconSet
-from scripts.icons40.survey import choose_labels, deal_splits, number_of
+from scripts.icons40.survey import choose_labels, deal_splits, number_of, survey_names
 from scripts.icons40.words import family_of
 from tests.refusals import ANY, refused
 
@@ -43,8 +44,8 @@ def icon_set(prefix: str, *, license_: str | None = "MIT", **more: Any) -> dict[
         for shape, body in SHAPES.items()
         for place, style in enumerate(STYLES)
     }
-    license_said = {} if license_ is None else {"license": {"title": license_, "spdx": license_}}
-    info = {"name": prefix.title(), "author": {"name": f"{prefix}'s author"}, **license_said}
+    license_entry = {} if license_ is None else {"license": {"title": license_, "spdx": license_}}
+    info = {"name": prefix.title(), "author": {"name": f"{prefix}'s author"}, **license_entry}
     return {
         "prefix": prefix,
         "info": info,
@@ -225,18 +226,29 @@ def package(make_package: Make, sets: dict[str, Any]) -> IconPackage:
     return IconPackage(make_package(sets))
 
 
-def built(package: IconPackage, folder: Path, recipe: Recipe = RECIPE, jobs: int = 1) -> Path:
+def build_in(
+    folder: Path, package: IconPackage, recipe: Recipe = RECIPE, jobs: int = 1
+) -> list[str]:
     return recipe.build(package, folder, unwatched, jobs=jobs)
 
 
-def left(folder: Path) -> list[str]:
+def entries(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_file_is_what_the_loader_reads(package: IconPackage, tmp_path: Path) -> None:
-    path = built(package, tmp_path / "out")
-    data = Icons(path, image_size=8).load()
-    assert left(tmp_path / "out") == ["icons-8-grey.json", "icons-8-grey.npz"]
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_data_image_folder_reads_what_was_built(package: IconPackage, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    settings = build_in(tmp_path / "out", package)
+    assert entries(tmp_path / "out") == ["labels.csv", "manifest.json", "pictures"]
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        node = compose("train", settings).data
+    data = build(node, "data").load()
     assert (data.name, data.real, data.kind, data.input_shape) == (
         "icons",
         True,
@@ -248,32 +260,47 @@ def test_the_file_is_what_the_loader_reads(package: IconPackage, tmp_path: Path)
     assert data.num_labels == 6
     assert set(data.label_names) < NAMES
     assert data.private.labels.any(axis=1).all()
+    groups = [set(split.group_ids.tolist()) for split in (data.private, data.public, data.test)]
+    assert not groups[0] & groups[1] and not groups[0] & groups[2]
+    assert len(groups[0]) < len(data.private)
+
+
+def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[str, Any]) -> None:
+    sets["alpha"] = icon_set("alpha", **{"../bar": {"body": SHAPES["bar"]}})
+    with refused("package", ANY, "letters, digits, _ and -, found '../bar'"):
+        survey_names(
+            IconPackage(make_package(sets)),
+            unwatched,
+            num_public=20,
+            num_labels=6,
+            styles=True,
+        )
 
 
 def test_the_manifest_counts_what_was_left_out_and_why(
     package: IconPackage, tmp_path: Path
 ) -> None:
-    path = built(package, tmp_path / "out", Recipe(8, "grey", True, 48, 16, 9))
-    said = json.loads(path.with_suffix(".json").read_text())
-    counts = said["counts"]
+    build_in(tmp_path / "out", package, Recipe(8, "grey", True, 48, 16, 9))
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    counts = manifest["counts"]
     assert counts["icons"] == 6 * 24 + 4
     assert (counts["left out: license GPL-3.0"], counts["left out: no license"]) == (24, 24)
     assert (counts["left out: blank"], counts["left out: broken"]) == (1, 3)
-    assert counts["pictures"] == 4 * 24 == sum(said["splits"].values())
-    assert said["left_out"]["nobody"]["reason"] == "no license"
-    assert said["sets"]["gammas"]["license"] == "CC-BY-4.0"
+    assert counts["pictures"] == 4 * 24 == sum(manifest["splits"].values())
+    assert manifest["left_out"]["nobody"]["reason"] == "no license"
+    assert manifest["sets"]["gammas"]["license"] == "CC-BY-4.0"
     assert (
-        said["sets"]["be"] | {"drawn": 24, "blank": 1, "broken": 3, "author": "be's author"}
-        == said["sets"]["be"]
+        manifest["sets"]["be"] | {"drawn": 24, "blank": 1, "broken": 3, "author": "be's author"}
+        == manifest["sets"]["be"]
     )
-    assert said["licenses"] == {"MIT": 48, "CC-BY-4.0": 24, "Apache-2.0": 24}
-    assert said["package"] == "@iconify/json 2.2.535"
+    assert manifest["licenses"] == {"MIT": 48, "CC-BY-4.0": 24, "Apache-2.0": 24}
+    assert manifest["package"] == "@iconify/json 2.2.535"
 
 
 def test_a_build_that_was_killed_goes_on(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = built(package, tmp_path / "whole").read_bytes()
+    build_in(tmp_path / "whole", package)
     drawn = list[int]()
     draw = drawing.Shard.draw
     most = [2]
@@ -286,34 +313,34 @@ def test_a_build_that_was_killed_goes_on(
 
     monkeypatch.setattr(drawing.Shard, "draw", counted)
     with pytest.raises(KeyboardInterrupt):
-        built(package, tmp_path / "out")
-    parts = tmp_path / "out" / ".icons-8-grey.npz.parts"
-    assert left(tmp_path / "out") == [parts.name]
+        build_in(tmp_path / "out", package)
+    parts = tmp_path / "out" / ".parts"
+    assert entries(tmp_path / "out") == [parts.name]
     torn = next(path for path in parts.iterdir() if path.suffix == ".npz")
     torn.write_bytes(torn.read_bytes()[:-100])
     drawn.clear()
     most[0] = 9
-    assert built(package, tmp_path / "out").read_bytes() == whole
+    build_in(tmp_path / "out", package)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert len(drawn) == 3, "of four sets one was whole"
-    assert left(tmp_path / "out") == ["icons-8-grey.json", "icons-8-grey.npz"]
 
 
 @pytest.mark.parametrize(
-    "place", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build.write_arrays"]
+    "place", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build._save"]
 )
-def test_a_full_disk_leaves_no_half_written_file(
+def test_a_full_disk_leaves_no_table(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    def full(path: Path, **arrays: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def full(*_: object, **arrays: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
         patched.setattr(place, full)
         with pytest.raises(OSError, match="No space left"):
-            built(package, tmp_path / "out")
-    assert not list((tmp_path / "out").glob("*.npz"))
-    assert not list((tmp_path / "out").glob(".*/pictures"))
-    assert built(package, tmp_path / "out").is_file()
+            build_in(tmp_path / "out", package)
+    assert not (tmp_path / "out" / "labels.csv").exists()
+    build_in(tmp_path / "out", package)
+    assert (tmp_path / "out" / "labels.csv").is_file()
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -336,5 +363,5 @@ def test_the_command_says_what_is_wrong_in_one_line(
     assert command(monkeypatch, tmp_path, "--jobs", "0") == 2
     assert "jobs=0: expected" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "resvg_py", None)
-    with refused("renderer", rule="pip install"):
+    with refused("renderer", rule="pip install resvg-py"):
         renderer_version()

@@ -27,5 +27,5 @@ def test_what_an_extra_brings_is_written_out_once(tmp_path: Path) -> None:
 
 def test_every_requirement_of_this_project_has_a_lowest_version() -> None:
     project = Path(__file__).parents[2] / "pyproject.toml"
-    for requirement in lowest(project, ["dev", "text", "yeast", "ray", "slurm"]):
+    for requirement in lowest(project, ["dev", "text", "ray", "slurm"]):
         assert ">=" in requirement, requirement

@@ -46,7 +46,7 @@ TRAINED = [
 TRAINED += ["run", "student"]
 PREDICTING = ["pate.load", "pate.features", "pate.models", "pate.run"]
 PACKAGES = sorted({name for text in extras._PACKAGES.values() for name in text.split()})
-DATA = ("Table", "CelebA", "Yeast", "HuggingFace")
+DATA = ("Table", "CelebA", "HuggingFace")
 DOORS = ("pate.PATEClassifier", "pate.load", *(f"pate.data.{name}" for name in DATA))
 
 HIDE = f"""

@@ -1,19 +1,16 @@
-"""Data sets that come in a package: composed digits, WordNet's glosses, yeast genes."""
+"""Data sets that come in a package: composed digits, WordNet's glosses."""
 
 from __future__ import annotations
 
-import gzip
 import subprocess
 import sys
 from collections import defaultdict
-from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from pate.data import Dataset, DigitsGrid, Partition, WordNet40, Yeast, embedded
+from pate.data import Dataset, DigitsGrid, Partition, WordNet40
 from tests.refusals import refused
 
 SMALL = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, seed=3)
@@ -167,105 +164,3 @@ def test_importing_the_data_sets_is_light() -> None:
     code = f"import sys, pate.data; print([name for name in {heavy!r} if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
-
-
-HEADER = "Att1,Att2,Class1,Class2,Class3"
-ROWS = [f"{i / 10},{-i / 10},{i % 2},1,0" for i in range(10)]
-
-
-@pytest.fixture
-def genes(tmp_path: Path) -> Path:
-    path = tmp_path / "genes.csv"
-    path.write_text("\n".join([HEADER, *ROWS]) + "\n")
-    return path
-
-
-def test_a_small_table_by_hand(genes: Path) -> None:
-    packed = genes.with_suffix(".csv.gz")
-    packed.write_bytes(gzip.compress(genes.read_bytes()))
-    dataset, again = (Yeast(path=path, num_public=3, num_test=2).load() for path in (genes, packed))
-    assert (
-        dataset.digest()
-        == again.digest()
-        != Yeast(genes, num_public=3, num_test=2, seed=1).load().digest()
-    )
-    assert (dataset.name, dataset.real, dataset.kind) == ("yeast", True, "features")
-    assert dataset.label_names == ("Class1", "Class2", "Class3")
-    splits = dataset.private, dataset.public, dataset.test
-    assert [len(split) for split in splits] == [5, 3, 2]
-    assert sorted(np.concatenate([split.record_ids for split in splits]).tolist()) == list(
-        range(10)
-    )
-    for split in splits:
-        for record, inputs, labels in zip(
-            split.record_ids, split.inputs, split.labels, strict=True
-        ):
-            assert inputs.tolist() == [np.float32(record / 10), np.float32(-record / 10)]
-            assert labels.tolist() == [record % 2 == 1, True, False]
-
-
-REFUSED = [
-    "",
-    "Att1\n",
-    f"{HEADER}\n0.1,1,0,0\n",
-    f"{HEADER}\n0.1,0.2,0.3,1\n0.1\n",
-    f"{HEADER}\nnan,0.2,1,0,0\n",
-]
-REFUSED += [
-    f"{HEADER}\n0.1,0.2,2,0,0\n",
-    f"{HEADER}\n0.1,x,1,0,0\n",
-    "Att1,Att2\n0.1,0.2\n",
-    "Class1,Class2\n0,1\n",
-]
-REFUSED += ["Ä,Class1\n0.1,1\n"]
-
-
-def test_a_file_that_is_no_such_table_is_refused_in_one_line(tmp_path: Path) -> None:
-    files = [tmp_path / f"{place}.csv" for place in range(len(REFUSED))]
-    for path, content in zip(files, REFUSED, strict=True):
-        path.write_text(content)
-    torn = tmp_path / "torn.csv.gz"
-    torn.write_bytes(gzip.compress(b"Att1,Class1\n0.5,1\n")[:-9])
-    for path in (*files, torn, tmp_path / "absent.csv"):
-        with refused("data.path", path):
-            Yeast(path=path).load()
-
-
-def test_splits_larger_than_the_table_are_refused(genes: Path) -> None:
-    with refused("num_public + num_test", 10):
-        Yeast(path=genes, num_public=5, num_test=5).load()
-    with refused("num_public", 0, "a whole number >= 1"):
-        Yeast(path=genes, num_public=0)
-
-
-def test_without_river_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
-    with refused("data", "yeast"):
-        Yeast().load()
-
-
-@pytest.mark.process
-def test_river_is_found_without_being_imported(
-    genes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "site" / "river" / "datasets"
-    folder.mkdir(parents=True)
-    (folder.parent / "__init__.py").write_text("raise RuntimeError('river was imported')\n")
-    (folder / "yeast.csv.gz").write_bytes(gzip.compress(genes.read_bytes()))
-    code = "from pate.data import Yeast; print(len(Yeast(num_public=3, num_test=2).load().private))"
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'site'}:{Path(__file__).parents[3]}")
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "5"
-
-
-@pytest.mark.skipif(
-    find_spec("river") is None, reason="the optional river package is not installed"
-)
-def test_the_real_file_has_the_published_figures() -> None:
-    """2,417 genes, 103 features, 14 labels, cardinality 4.24 (Tsoumakas et al., MULAN)."""
-    dataset = Yeast().load()
-    splits = dataset.private, dataset.public, dataset.test
-    assert [len(split) for split in splits] == [1617, 400, 400]
-    assert dataset.private.inputs.shape[1] == 103
-    assert dataset.num_labels == 14
-    assert sum(split.labels.sum() for split in splits) / 2417 == pytest.approx(4.237, abs=0.001)

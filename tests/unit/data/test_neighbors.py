@@ -18,7 +18,6 @@ from pate.data import (
     HuggingFace,
     ImageFolder,
     Table,
-    Yeast,
 )
 from tests.refusals import refused
 
@@ -191,17 +190,3 @@ def test_an_error_of_public_rows_counts_no_private_ones(tmp_path: Path) -> None:
 def test_published_ids_of_composed_digits_count_public_ones_alone(num_private: int) -> None:
     ids = DigitsGrid(num_private, num_public=20, num_test=20).load().published_ids
     assert ids.tolist() == list(range(20))
-
-
-def test_genes_are_numbered_in_the_pool(tmp_path: Path) -> None:
-    """Yeast's split is drawn among all genes, so numbers in the file tell how many are private."""
-    ids = []
-    for count in (10, 9):
-        rows = [f"{row / 16},{row / 32},{row % 2}" for row in range(count)]
-        (tmp_path / "yeast.csv").write_text("\n".join(["Att1,Att2,Class1", *rows]))
-        ids.append(
-            Yeast(path=tmp_path / "yeast.csv", num_public=3, num_test=2)
-            .load()
-            .published_ids.tolist()
-        )
-    assert ids == [[0, 1, 2], [0, 1, 2]]
