@@ -21,9 +21,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
-from pate.data.table.cells import one_spelling
 from pate.data.table.files import MISSING_WORDS
 from pate.data.table.people import first_of_each, person_name
+from pate.data.table.spelling import canonical_word
 from pate.models.sklearn import FittedLabels, seeded, stretched
 from pate.validation import (
     InvalidValue,
@@ -119,7 +119,7 @@ def _numbered_groups(group_names: NDArray[Any]) -> NDArray[np.int64]:
         require_entries("groups", ~missing, _GROUPED)
         return _numbered(group_names)
     words, word_of_row = np.unique(group_names, return_inverse=True)
-    spelled = np.array([one_spelling(word) for word in words.tolist()], np.str_)
+    spelled = np.array([canonical_word(word) for word in words.tolist()], np.str_)
     missing |= np.isin(spelled, MISSING_WORDS)[word_of_row]
     require_entries("groups", ~missing, _GROUPED)
     persons = np.array([person_name(word).casefold() for word in spelled.tolist()], np.str_)

@@ -18,7 +18,8 @@ from pate.cli.run import require_named
 from pate.data import Table
 from pate.data.dataset import SPLITS
 from pate.data.table.files import Dealing, TableFile
-from pate.data.table.schema import TableSettings, ways_out
+from pate.data.table.remedies import ways_out
+from pate.data.table.table_settings import TableSettings
 from pate.report.console import print_page
 from pate.validation import InvalidValue, as_setting, require
 

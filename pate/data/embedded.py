@@ -8,7 +8,8 @@ import numpy as np
 
 from pate.accounting import PrivacyUnit
 from pate.data.dataset import Dataset, Split, Stage, unwatched
-from pate.data.table.schema import TableSchema, TextColumn
+from pate.data.table.schema import TableSchema
+from pate.data.table.text_column import TextColumn
 from pate.data.texts.vectors import TextReader
 from pate.validation import (
     require,

@@ -12,17 +12,20 @@ import numpy as np
 from pate.data.dataset import SPLITS, Dataset, ImageForm, Stage, unwatched
 from pate.data.image_folder import PictureColumn
 from pate.data.pictures import is_white
-from pate.data.table.cells import USUAL, Spelling, arrow, missing_in, require_column
-from pate.data.table.schema import Column, DateColumn, Encoded, TableSchema, remarks_on_dates
+from pate.data.table.arrow import arrow, is_missing
+from pate.data.table.column import Column, Encoded
+from pate.data.table.column_names import as_column_names, as_name, require_column
+from pate.data.table.column_remarks import remarks_on_dates
+from pate.data.table.date_column import DateColumn
+from pate.data.table.schema import TableSchema
+from pate.data.table.spelling import USUAL, Spelling
 from pate.data.table.table import (
     UNGROUPED,
     Labels,
     Named,
     Numbered,
     Rows,
-    as_name,
     cell_numbers,
-    column_names,
     dataset_of,
     private_cells,
 )
@@ -110,7 +113,7 @@ class HuggingFace(TextReader):
         normalize_field(self, "path", at_home(self.path))
         self._spelling.require(lambda setting: f"data.{setting}")
         for name in ("inputs", "text", "category", "labels"):
-            normalize_field(self, name, column_names(f"data.{name}", getattr(self, name)))
+            normalize_field(self, name, as_column_names(f"data.{name}", getattr(self, name)))
         normalize_field(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
         for name in ("group", "id"):
             normalize_field(self, name, as_name(getattr(self, name)))
@@ -142,7 +145,7 @@ class HuggingFace(TextReader):
         self.require_settings()
         schema, column = self._schema()
         if self.text:
-            schema = schema.fitted(
+            schema = schema.with_text_vectors(
                 self._public_table(), self.text, self.text_fit or TfidfVectors.fit, stage
             )
         roles = Named(() if self.group is None else (self.group,), self.id)
@@ -250,7 +253,7 @@ class HuggingFace(TextReader):
                 column = ListColumn(self.inputs[0], False, len(first[0].as_py() or ()))
         if column is not None:
             return TableSchema((column,)), column
-        schema = TableSchema.of(
+        schema = TableSchema.fit(
             self._public_table(), codes=self.category, texts=self.text, spelling=self._spelling
         )
         schema.require_usable("data.public", texts=self.text)
@@ -309,7 +312,7 @@ class HuggingFace(TextReader):
             is_class = (classes >= 0) & (classes < len(names))
             bits = np.zeros((len(column), len(names)), np.bool_)
             bits[rows[is_class], classes[is_class]] = True
-            wrong = np.repeat(missing_in(column)[:, None], len(names), axis=1)
+            wrong = np.repeat(is_missing(column)[:, None], len(names), axis=1)
             wrong[rows[~is_class]] = True
         else:
             count = np.bincount(rows, minlength=len(column))

@@ -21,17 +21,17 @@ from pate.data.dataset import (
     unwatched,
 )
 from pate.data.pictures import UNREADABLE, is_white
-from pate.data.table.cells import USUAL, Spelling, one_spelling, require_column, require_columns
+from pate.data.table.column import Column, Encoded
+from pate.data.table.column_names import as_column_names, as_name, require_column, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.people import People, first_of_each, person_name
-from pate.data.table.schema import Column, Encoded, TableSchema
+from pate.data.table.schema import TableSchema
+from pate.data.table.spelling import USUAL, Spelling, canonical_word
 from pate.data.table.table import (
     UNGROUPED,
     Labels,
     Named,
     Rows,
-    as_name,
-    column_names,
     require_apart,
     split_numbers,
 )
@@ -125,7 +125,7 @@ class ImageFolder:
         require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
         for name in ("root", "table"):
             normalize_field(self, name, at_home(getattr(self, name)))
-        normalize_field(self, "labels", column_names("data.labels", self.labels))
+        normalize_field(self, "labels", as_column_names("data.labels", self.labels))
         for name in ("file", "split", "group"):
             normalize_field(self, name, as_name(getattr(self, name)))
 
@@ -176,7 +176,7 @@ class ImageFolder:
             require_apart("group", self.group, list(people.numbers))
             remarks += people.remarks(f"data.group={self.group}")
             words = [word for rows in read.values() for word in rows.groups[0].to_pylist()]
-            whose = np.array([one_spelling(word) for word in words])
+            whose = np.array([canonical_word(word) for word in words])
         in_order = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         if self.group is not None:
             in_order = first_of_each(np.concatenate(people.groups()), in_order)

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import SPLITS
-from pate.data.table import cells
-from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name
+from pate.data.table.arrow import arrow
+from pate.data.table.cells import as_texts, with_missing
+from pate.data.table.column_names import column_name, require_column, require_columns
 from pate.data.table.encoding import (
     UTF_8,
     encoding_of,
@@ -29,6 +30,7 @@ from pate.data.table.encoding import (
     require_encoding,
 )
 from pate.data.table.people import People
+from pate.data.table.spelling import USUAL, Spelling
 from pate.files.disk import replacing
 from pate.validation import InvalidValue, require, require_count
 
@@ -103,7 +105,7 @@ class TableFile:
         rows_read = 0
         rows_meant = 0
         if self.split is not None:
-            cells.require_column("data.split", self.split, self._all_names, self.name)
+            require_column("data.split", self.split, self._all_names, self.name)
             wanted_columns = columns or self.names
             columns = list(dict.fromkeys([*wanted_columns, self.split]))
         for batch in self.batches(columns):
@@ -270,7 +272,7 @@ class TableFile:
         num_names = len(names)
         while num_names > 1 and not names[num_names - 1].strip():
             num_names -= 1
-        cells.require_columns(self.name, names[:num_names])
+        require_columns(self.name, names[:num_names])
         return names[:num_names], separator, skipped, len(names) - num_names
 
     def _json(self, columns: list[str] | None) -> Iterator[Any]:
@@ -281,7 +283,7 @@ class TableFile:
         pa = arrow()
         names = self._json_names
         plain = list(map(column_name, names))
-        cells.require_columns(self.name, plain)
+        require_columns(self.name, plain)
         require(
             len(names) > 0, self.name, self.path, "a line for each record, and the file is empty"
         )
@@ -412,7 +414,7 @@ class TableFile:
                     batches = file = ipc.open_stream(source)
                 schema = file.schema
             plain = list(map(column_name, schema.names))
-            cells.require_columns(self.name, plain)
+            require_columns(self.name, plain)
             wanted_columns = columns or plain
             called = dict(zip(plain, schema.names, strict=True))
             file_names = [called[name] for name in wanted_columns]  # as the file calls them
@@ -480,10 +482,10 @@ class Dealing:
         name = self.group
         spelling = self.file.spelling()
         if name is not None:
-            cells.require_column("group", name, self.file.names, "data")
+            require_column("group", name, self.file.names, "data")
         tables = (table for _, table in self.file.rows([name or self.file.names[0]]))
         column = arrow().chunked_array(
-            [as_texts(spelling.known(table).column(0)) for table in tables]
+            [as_texts(with_missing(table, spelling).column(0)) for table in tables]
         )
         if name is None:
             return np.arange(len(column), dtype=np.int64)

@@ -6,7 +6,7 @@ from ast import literal_eval
 from collections.abc import Iterable
 from typing import Any
 
-from pate.data.table.cells import one_spelling
+from pate.data.table.spelling import canonical_word
 
 # The forms of a list that Python writes: [...], (...), {...}, set(), array([...], dtype=object).
 _AROUND = re.compile(
@@ -36,7 +36,7 @@ def names_in(cell: str, separator: str) -> list[str]:
     """
     listed = _listed(cell.strip())
     words = cell.split(separator) if listed is None else listed
-    return [word for part in words if (word := one_spelling(part))]
+    return [word for part in words if (word := canonical_word(part))]
 
 
 def is_list(cell: str) -> bool:
@@ -50,7 +50,9 @@ def is_list(cell: str) -> bool:
 def are_bits(cells: Iterable[str]) -> bool:
     """Tells whether all lists among cells hold 0 and 1 alone, as if there were one for each label."""
     lists = [listed for cell in cells if is_list(cell) and (listed := _listed(cell.strip()))]
-    return bool(lists) and all({"0", "1"}.issuperset(map(one_spelling, listed)) for listed in lists)
+    return bool(lists) and all(
+        {"0", "1"}.issuperset(map(canonical_word, listed)) for listed in lists
+    )
 
 
 def _listed(cell: str) -> list[str] | None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import SPLITS
-from pate.data.table.cells import USUAL, Spelling, arrow, as_values, one_spelling
+from pate.data.table.arrow import arrow
+from pate.data.table.spelling import USUAL, Spelling, canonical_word, canonical_words
 
 Numbers = NDArray[np.int64]
 
@@ -32,16 +33,16 @@ _LONG_NUMBER = r"^(?:[^0-9]*[0-9]){7}"
 def person_name(word: str) -> str:
     r"""Returns the one name of whoever a word names: two words with one name are one person.
 
-    Values are spelled one way, as `one_spelling` does. Every dash is a hyphen, brackets and quotes around a word are no
-    part of it, a UUID is 32 digits, and an address with @ has small letters, and no name or mailto: before it. 007 is
-    not 7, and a-1 not A-1: these look alike, and a word of it is said.
+    A name is a canonical word, see `canonical_word`. Every dash is a hyphen, brackets and quotes around a word are no
+    part of the name, a UUID is 32 digits, and an address with @ has small letters and no name or mailto: before it. 007
+    is not 7, and a-1 not A-1: they look alike, and `People.remarks` counts such names.
 
     >>> [person_name(word) for word in (" 7.0", "P\u20137", "{x}", "Ann <Ann@Example.org>", "007")]
     ['7', 'P-7', 'x', 'ann@example.org', '007']
     >>> person_name("{6F9619FF-8B86-D011-B42D-00CF4FC964FF}")
     '6f9619ff8b86d011b42d00cf4fc964ff'
     """
-    word = _DASHES.sub("-", one_spelling(word))
+    word = _DASHES.sub("-", canonical_word(word))
     address = _ADDRESS.fullmatch(word)
     inner = word.strip(_AROUND) or word if address is None else address[1]
     uuid = _UUID.fullmatch(inner.lower())
@@ -53,7 +54,7 @@ def person_name(word: str) -> str:
 def names_of(words: Any, spelling: Spelling = USUAL) -> Any:
     """Returns the names of the persons of pyarrow words `[n]`: see `person_name`."""
     pa = arrow()
-    words = as_values(words, spelling)
+    words = canonical_words(words, spelling)
     unusual = pa.compute.match_substring_regex(words, _UNUSUAL).fill_null(False)
     names = pa.array([person_name(word) for word in words.filter(unusual).to_pylist()], words.type)
     return pa.compute.replace_with_mask(words, unusual, names)

@@ -24,21 +24,26 @@ from pate.data.dataset import (
     require_files_apart,
     unwatched,
 )
-from pate.data.table import cells
-from pate.data.table.cells import USUAL, Spelling, arrow, as_texts, column_name, one_spelling
+from pate.data.table.arrow import arrow, is_missing
+from pate.data.table.cells import as_numbers, as_texts, with_missing
+from pate.data.table.column import STRANGERS, Column
+from pate.data.table.column_names import (
+    as_column_names,
+    as_name,
+    column_name,
+    require_column,
+    require_columns,
+)
+from pate.data.table.column_remarks import remarks_on_columns
 from pate.data.table.encoding import UTF_8, require_encoding
 from pate.data.table.files import TableFile
 from pate.data.table.label_cells import NoNames, are_bits, is_list, names_in
+from pate.data.table.number_column import NumberColumn
 from pate.data.table.people import People, names_of
-from pate.data.table.schema import (
-    OTHERS,
-    Column,
-    NumberColumn,
-    TableSchema,
-    TableSettings,
-    remarks,
-    ways_out,
-)
+from pate.data.table.remedies import ways_out
+from pate.data.table.schema import TableSchema, load_settings
+from pate.data.table.spelling import USUAL, Spelling, canonical_word, canonical_words, with_points
+from pate.data.table.table_settings import TableSettings
 from pate.data.texts.reading import as_strings
 from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import NUM_COUNTED_TEXTS, TextReader, remarks_on_texts
@@ -109,7 +114,7 @@ class Labels:
             column = table.column(name)
             words = self.truths.get(name)
             if words is None:
-                numbers = cells.as_numbers(column, spelling)
+                numbers = as_numbers(column, spelling)
                 labels[:, place], wrong[:, place] = numbers == 1, ~np.isin(numbers, (0, 1))
                 if not wrong[:, place].any():
                     continue
@@ -134,7 +139,7 @@ class Labels:
         """Labels that cells name, and which rows have a cell that names none and is not empty."""
         texts = as_texts(table.column(self.column)).dictionary_encode()
         distinct = texts.dictionary.to_pylist()
-        place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
+        place_of = {canonical_word(name): place for place, name in enumerate(self.names)}
         # the last of an empty cell
         has_label = np.zeros((len(distinct) + 1, len(self.names)), np.bool_)
         wrong = np.zeros_like(has_label)
@@ -197,10 +202,10 @@ class Rows:
             [np.zeros(0, np.int64), *(self._add(*batch) for batch in batches)]
         )
         wrong, wrong_labels = np.split(self._wrong, [len(schema.columns)], axis=1)
-        schema.require_right(name, wrong, len(self.numbers))
+        schema.require_right(name, wrong[0], wrong[1], num_rows=len(self.numbers))
         for label, count, row in zip(labels.names, *wrong_labels.tolist(), strict=True):
             if count and self.labeled:
-                strangers = OTHERS.format(count, len(self.numbers), row + 1)
+                strangers = STRANGERS.format(count, len(self.numbers), row + 1)
                 if labels.column is not None:
                     raise InvalidValue(
                         f"{name}.{labels.column}", rule=f"{labels.rule}, {strangers}"
@@ -233,8 +238,8 @@ class Rows:
         for column, texts in self.texts.items():
             texts += as_strings(as_texts(batch.column(column)[: NUM_COUNTED_TEXTS - len(texts)]))
         label_columns = [column for column in self._labels.columns if column in batch.column_names]
-        batch = self._schema.spelling.known(
-            batch.select(list(dict.fromkeys((*label_columns, *self._words))))
+        batch = with_missing(
+            batch.select(list(dict.fromkeys((*label_columns, *self._words)))), self._schema.spelling
         )
         bits = wrong_bits = np.zeros((len(numbers), len(self._labels.names)), np.bool_)
         if len(label_columns) == len(self._labels.columns):
@@ -244,7 +249,7 @@ class Rows:
         self._wrong[0] += wrong.sum(axis=0)
         self.labels.append(bits)
         self.labeled |= any(
-            not cells.missing_in(as_texts(batch.column(column))).all() for column in label_columns
+            not is_missing(as_texts(batch.column(column))).all() for column in label_columns
         )
         for column, words in self._words.items():
             words.append(as_texts(batch.column(column)))
@@ -268,21 +273,6 @@ def gathered(batches: Numbered, size: int, advance: Callable[[int], object]) -> 
     if tables:
         yield np.concatenate(numbers), arrow().concat_tables(tables)
         advance(size)
-
-
-def column_names(name: str, values: Any) -> tuple[str, ...]:
-    """A setting that lists different columns, as a tuple, or raises; whole numbers are names, too, such as 2019."""
-    words = [as_name(value) for value in values] if isinstance(values, (list, tuple)) else []
-    good = isinstance(values, (list, tuple)) and all(isinstance(word, str) for word in words)
-    rule = f"a list of columns, each once: '{name}=[NAME,NAME]'; other numbers that are names stand in quotes: \"1e3\""
-    require(good and len(set(words)) == len(words), name, values, rule)
-    return tuple(map(cells.column_name, words))
-
-
-def as_name(value: Any) -> Any:
-    """Returns a name as text where Hydra made a whole number of it, and any other value as it is."""
-    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return str(value) if is_whole else value
 
 
 def require_apart(role: str, column: str | None, ids: list[Numbers]) -> None:
@@ -349,7 +339,7 @@ def dataset_of(
         for column in columns:
             words = column.unique()
             names = names_of(words, schema.spelling).to_pylist()
-            spellings.update(cells.as_values(words, schema.spelling).to_pylist())
+            spellings.update(canonical_words(words, schema.spelling).to_pylist())
             spellings.update(names)
             spellings.update(map(str.casefold, names))
         return frozenset(word.encode() for word in spellings)
@@ -362,7 +352,7 @@ def dataset_of(
         shared=shared,
         owners={kind: values(columns) for kind, columns in owners.items() if columns},
         budgets=private.budgets
-        and np.array(cells.as_values(private.budgets, schema.spelling).to_pylist(), np.str_),
+        and np.array(canonical_words(private.budgets, schema.spelling).to_pylist(), np.str_),
         notes=(*notes, *told),
         group_unit=named.group_unit,
         **known,
@@ -426,7 +416,7 @@ def _told_apart(id: str, split: str, ids: Numbers, groups: Numbers, free: int) -
 
 def label_word(word: str) -> str:
     """A word of a label's column as words are compared there: one spelling, in small letters."""
-    return one_spelling(word).casefold()
+    return canonical_word(word).casefold()
 
 
 def cell_numbers(batches: Numbered, schema: TableSchema) -> NDArray[np.uint64]:
@@ -455,7 +445,7 @@ def _values_of(array: Any, column: Column, spelling: Spelling) -> Any:
         with np.errstate(over="ignore"):
             values = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
         return arrow().array(values).cast(arrow().string())
-    return cells.as_values(as_texts(array), spelling).fill_null(_GONE)
+    return canonical_words(as_texts(array), spelling).fill_null(_GONE)
 
 
 def private_cells(batches: Numbered, *, of_text: bool = False) -> str:
@@ -471,7 +461,7 @@ def private_cells(batches: Numbered, *, of_text: bool = False) -> str:
         names = sorted(table.column_names)
         texts = [as_texts(table.column(name)).fill_null(_GONE) for name in names]
         if of_text:
-            texts = [cells.with_points(column) for column in texts]
+            texts = [with_points(column) for column in texts]
         lines = arrow().compute.binary_join_element_wise(*texts, _BETWEEN)
         rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
     digest = hashlib.sha256(_BETWEEN.join(names).encode())
@@ -558,13 +548,13 @@ class Table(TextReader):
         for name in (*SPLITS, "path", "schema"):
             keep(name, at_home(getattr(self, name)))
         for name in ("labels", "drop", "category", "text"):
-            keep(name, column_names(f"data.{name}", getattr(self, name)))
+            keep(name, as_column_names(f"data.{name}", getattr(self, name)))
         for name in ("split", "group", "budget", "id", "true", "label_separator"):
             keep(name, as_name(getattr(self, name)))
         is_list = isinstance(self.missing, (list, tuple))
         keep("missing", tuple(map(as_name, self.missing)) if is_list else self.missing)
         if self.group is not None and not isinstance(self.group, str):
-            owners = column_names("data.group", self.group)
+            owners = as_column_names("data.group", self.group)
             require(
                 len(owners) > 0, "data.group", "[]", "null, or the columns that say whose a row is"
             )
@@ -652,7 +642,7 @@ class Table(TextReader):
     @cached_property
     def _said(self) -> TableSettings:
         """The settings that the schema's file holds; none without such a file."""
-        return TableSettings() if self.schema is None else TableSettings.load(self.schema)
+        return TableSettings() if self.schema is None else load_settings(self.schema)
 
     def _load(self, stage: Stage) -> Dataset:
         self.require_settings()
@@ -742,7 +732,7 @@ class Table(TextReader):
     def _with_vectors(self, schema: TableSchema, stage: Stage = unwatched) -> TableSchema:
         if not self.text:
             return schema
-        return schema.fitted(
+        return schema.with_text_vectors(
             self._public.read(list(schema.names)),
             self.text,
             self.text_fit or TfidfVectors.fit,
@@ -774,15 +764,13 @@ class Table(TextReader):
         require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
         for role in ("category", "text"):
             for column in self._named(role):
-                cells.require_column(
-                    f"data.{role}", column, features, f"{file.name} that is a feature"
-                )
+                require_column(f"data.{role}", column, features, f"{file.name} that is a feature")
         table = file.read(features)
         spelling = file.spelling()
-        schema = TableSchema.of(table, codes=self.category, texts=self.text, spelling=spelling)
+        schema = TableSchema.fit(table, codes=self.category, texts=self.text, spelling=spelling)
         features_table = table.select([name for name in features if name not in self.text])
         return schema, tuple(
-            remarks(features_table, schema, codes=self.category, group=self._owners)
+            remarks_on_columns(features_table, schema, codes=self.category, group=self._owners)
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -835,7 +823,7 @@ class Table(TextReader):
         # the public column whose cells name the labels of the setting and no other
         if column not in column_names:
             names = self.labels
-            wanted_labels = {one_spelling(label) for label in names}
+            wanted_labels = {canonical_word(label) for label in names}
             wanted_labels |= {word for label in names for word in names_in(label, separator)}
             column, *other_columns = [
                 name for name, words in named.items() if words and words <= wanted_labels
@@ -987,7 +975,7 @@ class Table(TextReader):
             for column in columns:
                 is_whose = role == "group" and split != "private"
                 remedy = "; each person there needs a number, too" if is_whose else ""
-                cells.require_column(f"data.{role}", column, file.names, file.name, remedy=remedy)
+                require_column(f"data.{role}", column, file.names, file.name, remedy=remedy)
         return [column for columns in named.values() for column in columns]
 
     @property
@@ -1005,7 +993,7 @@ class Table(TextReader):
             dict.fromkeys(name for file in self._files.values() for name in file.names)
         )
         for column in self.drop:
-            cells.require_column("data.drop", column, column_names, "a file")
+            require_column("data.drop", column, column_names, "a file")
         names_of = {split: frozenset(file.names) for split, file in self._files.items()}
         for split, file in self._files.items():
             self._wanted(split)
@@ -1022,7 +1010,7 @@ class Table(TextReader):
         if labels is not None:
             file = replace(file, whole_lists=(labels,))
         columns = list(dict.fromkeys((*schema.names, *self._wanted(split))))
-        cells.require_columns(file.name, file.names, columns)
+        require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
         batches = file.rows(columns)
         size = file.path.stat().st_size // 1000
@@ -1041,7 +1029,7 @@ def _words_in(file: TableFile, names: Iterable[str]) -> dict[str, set[str]]:
     file_columns = frozenset(file.names)
     words = {name: set[str]() for name in names if name in file_columns}
     for _, batch in file.rows([*words]) if words else ():
-        known_cells = file.spelling().known(batch)
+        known_cells = with_missing(batch, file.spelling())
         for name, cell_words in words.items():
             cell_words.update(as_texts(known_cells.column(name)).drop_null().unique().to_pylist())
     return words

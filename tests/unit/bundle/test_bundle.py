@@ -32,7 +32,7 @@ LABELS = ("old", "male")
 
 
 def bundle_of(folder: Path, student: Student | None = None) -> Path:
-    schema = TableSchema.of(pa.table(TABLE))
+    schema = TableSchema.fit(pa.table(TABLE))
     inputs = schema.inputs(TABLE)
     labels = np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1)
     model = (student or LinearStudent()).fit(inputs, labels, seed=0)
@@ -77,7 +77,7 @@ STUDENTS = (
 @pytest.mark.parametrize("student", STUDENTS, ids=lambda student: type(student).__name__)
 def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, student: Student) -> None:
     bundle = pate.load(bundle_of(tmp_path / "release", student))
-    inputs = TableSchema.of(pa.table(TABLE)).inputs(TABLE)
+    inputs = TableSchema.fit(pa.table(TABLE)).inputs(TABLE)
     trained = student.fit(inputs, np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1), seed=0)
     assert np.array_equal(bundle.predict_proba(TABLE), trained.predict_proba(inputs))
     assert np.array_equal(bundle.predict(TABLE), trained.predict(inputs))

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from pate.data import Table, TableSchema
-from pate.data.table.dates import absent_dates, days_as_text, days_of
+from pate.data.table.date_column import DateColumn
+from pate.data.table.dates import days_as_text, days_of
 from pate.data.table.files import TableFile
-from pate.data.table.schema import DateColumn
+from pate.data.table.placeholder_dates import placeholder_dates
 from pate.validation import InvalidValue
 from tests.refusals import Refusal, refused
 
@@ -94,7 +95,8 @@ def test_private_dates_are_read_in_the_order_of_the_public_file(tmp_path: Path) 
     column = column_of(table)
     assert column.order == "dmy"
     assert np.allclose(
-        column.framed(inputs[:, 1:])["when"][10:15], [days(2024, 3, day) for day in range(1, 6)]
+        column.frame_columns(inputs[:, 1:])["when"][10:15],
+        [days(2024, 3, day) for day in range(1, 6)],
     )
     with refused("data.private.when", rule="dates such as 31.01.2025"):
         written(tmp_path, public, [day.strftime("%m/%d/%Y") for day in DAYS]).load()
@@ -252,7 +254,7 @@ def test_a_date_for_none_in_private_rows_alone_is_no_part_of_the_schema(tmp_path
     ],
 )
 def test_dates_that_are_no_farther_apart_than_the_others_are_dates(years: Any) -> None:
-    assert absent_dates(np.array([days(year, 1, 1) for year in years])) == []
+    assert placeholder_dates(np.array([days(year, 1, 1) for year in years])) == []
 
 
 def test_several_dates_for_none_are_all_missing() -> None:
@@ -260,7 +262,7 @@ def test_several_dates_for_none_are_all_missing() -> None:
     dates = np.array(
         [*(days_of(word) for word in words), *(days(2020, 1, day) for day in range(1, 30)), np.nan]
     )
-    assert sorted(map(days_as_text, absent_dates(dates))) == sorted(words[:3])
+    assert sorted(map(days_as_text, placeholder_dates(dates))) == sorted(words[:3])
 
 
 def test_a_frequent_date_that_may_stand_for_none_is_told(tmp_path: Path) -> None:

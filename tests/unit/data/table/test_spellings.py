@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from pate.data import ImageFolder, Table, TableSchema
-from pate.data.table.cells import Spelling, as_numbers, as_texts, one_spelling
+from pate.data.table.category_column import CategoryColumn
+from pate.data.table.cells import as_numbers, as_texts
 from pate.data.table.files import TableFile
-from pate.data.table.schema import CategoryColumn, NumberColumn
+from pate.data.table.number_column import NumberColumn
+from pate.data.table.spelling import Spelling, canonical_word
 from pate.run.plan_warnings import uneven_records_warnings
 from tests.refusals import ANY, Refusal, refused
 
@@ -133,7 +135,7 @@ def test_a_spelling_of_a_spelling_is_itself() -> None:
         "007.0",
         "\uff17",
     ):
-        assert one_spelling(one_spelling(word)) == one_spelling(word)
+        assert canonical_word(canonical_word(word)) == canonical_word(word)
 
 
 def test_pictures_of_a_person_are_compared_alike(tmp_path: Path) -> None:
@@ -483,7 +485,7 @@ def test_openings_that_cannot_be_read_are_said(tmp_path: Path, case: str) -> Non
 
 
 def schema_of(**columns: Any) -> TableSchema:
-    return TableSchema.of(
+    return TableSchema.fit(
         pa.table({name: pa.array(cells) for name, cells in columns.items()}), codes=("ward",)
     )
 

@@ -14,9 +14,10 @@ import pytest
 
 from pate.accounting import PrivacyUnit
 from pate.data import Table, TableSchema
-from pate.data.table.cells import require_columns
+from pate.data.table.column_names import require_columns
 from pate.data.table.files import TableFile
-from pate.data.table.schema import TableSettings
+from pate.data.table.schema import load_settings
+from pate.data.table.table_settings import TableSettings
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused
@@ -778,7 +779,7 @@ def test_settings_that_a_schema_holds_need_not_be_said_again(tmp_path: Path) -> 
     assert dataset.preprocessing.names == ("age",)  # type: ignore[union-attr]
     assert "settings" not in dataset.preprocessing.plain()  # type: ignore[union-attr]
     Table(**files, schema=path).require_settings()
-    assert TableSettings.load(path) == TableSettings(**said)
+    assert load_settings(path) == TableSettings(**said)
     (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJosé,30,F,1\n".encode("cp1252"))
     assert Table(**files, schema=path).load().owners == {
         "group": frozenset({"José".encode(), "josé".encode()})

@@ -1,0 +1,92 @@
+"""Columns of words: a feature for each category of the public file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from pate.data.table.arrow import arrow, codes_among, is_missing
+from pate.data.table.cells import as_texts
+from pate.data.table.column import MISSING, Block, Column, Encoded
+from pate.data.table.spelling import USUAL, Spelling, canonical_words
+from pate.validation import require
+
+OTHER = "other"  # in the name of the feature of all words that are no category
+
+
+@dataclass(frozen=True)
+class CategoryColumn(Column):
+    """Words: a feature of 0 and 1 for each category of the public file, one for all others, one for missing cells.
+
+    A word that is no category, but the same number, date or truth as one, is that category: 3.0 where the public file
+    has 3.
+
+    Attributes:
+        categories: the words that have a feature, in its order.
+    """
+
+    categories: tuple[str, ...]
+
+    kind = "category"
+    keys = ("categories", "missing")
+
+    def __post_init__(self) -> None:
+        are_different = len(set(self.categories)) == len(self.categories)
+        require(are_different, self.name, "a category twice", "each once")
+
+    @property
+    def expects(self) -> str:
+        """The rule for a cell: any word."""
+        return "words"
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for each category, for other words, and for missing cells where public cells are missing."""
+        values = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
+        return tuple(f"{self.name}={value}" for value in values)
+
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        """Encodes words as one feature of 1 among features of 0, `[n, d]`. No word is wrong."""
+        words = as_texts(array)
+        categories = arrow().array(self.categories, arrow().string())
+        codes = codes_among(words, categories)
+        missing = is_missing(words)
+        if ((codes < 0) & ~missing).any():  # spelled otherwise, perhaps
+            canonical_codes = codes_among(
+                canonical_words(words, spelling), canonical_words(categories, spelling)
+            )
+            codes = np.where(codes < 0, canonical_codes, codes)
+        unknown = (codes < 0) & ~missing
+        codes[codes < 0] = len(self.categories)
+        if self.missing:
+            codes[missing] = len(self.categories) + 1
+        features = np.eye(len(self.feature_names), dtype=np.float32)[codes]
+        return Encoded(features, np.zeros_like(missing), np.array([unknown.sum(), missing.sum()]))
+
+    def frame_columns(self, block: Block) -> dict[str, Any]:
+        """Turns features back into words, for estimators that take data frames."""
+        from pandas import Categorical
+
+        other = OTHER if OTHER not in self.categories else f"{OTHER} than {self.name}"
+        codes = block.argmax(axis=1)
+        codes[codes > len(self.categories)] = -1  # missing
+        return {self.name: Categorical.from_codes(codes, categories=[*self.categories, other])}
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the column as JSON can hold it."""
+        return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
+
+    @classmethod
+    def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
+        """Reads the entry that `plain` gave; raises for what is no list of words."""
+        categories = entry["categories"]
+        are_words = isinstance(categories, list) and all(
+            isinstance(category, str) for category in categories
+        )
+        rule = "a list of words, numbers among them in quotes"
+        require(are_words, f"{name}.categories", categories, rule)
+        return cls(name, missing=entry["missing"], categories=tuple(categories))

@@ -1,0 +1,146 @@
+"""Kinds of columns: which kind a public column is, and how a schema's file names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pate.data.table.arrow import arrow, count_values, is_missing
+from pate.data.table.category_column import CategoryColumn
+from pate.data.table.cells import as_dates, as_numbers, as_texts, have_values
+from pate.data.table.column import Column, EmptyColumn
+from pate.data.table.date_column import DateColumn
+from pate.data.table.date_order import UnclearDates, infer_order
+from pate.data.table.dates import NoDate
+from pate.data.table.number_column import NumberColumn
+from pate.data.table.spelling import Spelling, canonical_words
+from pate.data.table.text_column import TextColumn
+from pate.files.disk import DamagedFile
+from pate.validation import InvalidValue, as_setting
+
+_MOST_CATEGORIES = 50
+_SAMPLE_WORDS = 2000  # which another spelling has to read before all words are tried
+_LONGEST_SHOWN = 40
+_COLUMNS: tuple[type[Column], ...] = (
+    NumberColumn,
+    DateColumn,
+    CategoryColumn,
+    TextColumn,
+    EmptyColumn,
+)
+KINDS = {column.kind: column for column in _COLUMNS}
+
+
+def fit_column(name: str, array: Any, *, is_code: bool, spelling: Spelling) -> Column:
+    """Returns the column that public cells make: numbers, dates, or the 50 most frequent words.
+
+    Words that are nearly all different are a `TextColumn`, which can be no feature by itself.
+
+    Args:
+        name: of the column.
+        array: a pyarrow array of its public cells, missing ones null.
+        is_code: whether numbers and dates are words.
+        spelling: of the public file.
+
+    Raises:
+        InvalidValue: the cells are numbers in another spelling, or dates whose order they do not tell.
+    """
+    numbers = as_numbers(array, spelling)
+    if np.isnan(numbers).all():
+        return EmptyColumn(name, missing=True)
+    if have_values(numbers) and not is_code:
+        return NumberColumn.fit(name, numbers)
+    if not is_code:
+        dates = _fit_dates(name, array, spelling)
+        if dates is not None:
+            return dates
+        _require_no_other_spelling(name, array, spelling)
+    words = canonical_words(as_texts(array), spelling) if is_code else as_texts(array)
+    counts = count_values(words)
+    categories = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
+    if 2 * sum(counts[word] for word in categories) < sum(counts.values()):
+        return TextColumn(name, missing=False)
+    has_missing = bool(is_missing(words).any())
+    return CategoryColumn(name, missing=has_missing, categories=tuple(sorted(categories)))
+
+
+def _fit_dates(name: str, array: Any, spelling: Spelling) -> DateColumn | None:
+    """Returns a column of dates, None where a cell is none; raises where the cells do not tell their order."""
+    days = as_dates(array)
+    if have_values(days):
+        return DateColumn.fit_dates(name, days)
+    distinct = as_texts(array).drop_null().unique().to_pylist()
+    try:
+        order = infer_order(distinct, named=spelling.date_order, first_year=spelling.first_year)
+    except NoDate:
+        return None
+    except UnclearDates as error:
+        remedy = f"{as_setting('data.category', [name])} where these are words"
+        raise InvalidValue(f"data.public.{name}", rule=f"{error}; {remedy}") from error
+    return DateColumn.fit_dates(name, as_dates(array, (order,), spelling.first_year), order)
+
+
+def _require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:
+    """Raises where all cells of a column are numbers in another spelling, with the fewest settings that read them."""
+    distinct = as_texts(array).drop_null().unique()
+    sample = distinct.slice(0, _SAMPLE_WORDS)
+    spelling_by = {
+        other.settings: other.spelling
+        for other in spelling.others()
+        if have_values(as_numbers(sample, other.spelling))
+        and have_values(as_numbers(distinct, other.spelling))
+    }
+    if not spelling_by:
+        return
+    is_wrong = arrow().array(np.isinf(as_numbers(distinct, spelling)))
+    word = distinct.filter(is_wrong)[0].as_py()
+    readings = []
+    for settings, other in spelling_by.items():
+        if not any(fewer < settings for fewer in spelling_by):
+            number = as_numbers(arrow().array([word]), other)[0]
+            reading = np.format_float_positional(number, trim="-")
+            readings.append(f"{' '.join(sorted(settings))} reads it as {reading}")
+    mark = spelling.thousands or "nothing"
+    rule = (
+        f"numbers with a decimal {spelling.decimal} and {mark} between thousands, and there is {word}: "
+        f"{', '.join(readings)}; {as_setting('data.category', [name])} where these are words"
+    )
+    raise InvalidValue(f"data.public.{name}", rule=rule)
+
+
+def read_column(name: str, entry: object, *, where: str, folder: Path | None) -> Column:
+    """Returns the column of an entry in a schema's file.
+
+    Args:
+        name: of the column.
+        entry: the content of the file under that name.
+        where: the setting that names the file, for messages.
+        folder: of the file, which may hold vectors of texts; None where there are no further files.
+
+    Raises:
+        InvalidValue: an unknown kind, or values that `pate-schema` does not write.
+        DamagedFile: a file of vectors that is not the one that the entry names.
+    """
+    kind = entry.get("kind") if isinstance(entry, Mapping) else None
+    column = KINDS.get(str(kind))
+    if column is None or not isinstance(entry, Mapping):
+        raise InvalidValue(
+            f"{where}.columns.{name}.kind",
+            str(kind)[:_LONGEST_SHOWN],
+            rule=f"one of {', '.join(KINDS)}",
+        )
+    try:
+        if not isinstance(entry.get("missing", False), bool):
+            raise TypeError("missing: expected true or false")
+        return column.read(name, entry, folder)
+    except DamagedFile:
+        raise
+    except InvalidValue as error:
+        name_within = f"{where}.columns.{error.name}"
+        raise InvalidValue(name_within, error.value, rule=error.rule) from error
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        rule = f"{', '.join(column.keys) or 'values'} as pate-schema writes them for kind: {kind}"
+        raise InvalidValue(f"{where}.columns.{name}", rule=rule) from error

@@ -1,0 +1,100 @@
+"""Names of columns: in one form wherever they are written, each once, and those that settings list."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+from unicodedata import category, normalize
+
+import numpy as np
+
+from pate.validation import InvalidValue, nearest, nearest_column, require
+
+# letters and blanks without a glyph that Unicode counts among letters, marks and blanks
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def visible(text: str) -> str:
+    """Returns a text without characters that nobody sees.
+
+    These are blanks of no width, marks of direction, soft hyphens and controls. Blanks that have a width stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character
+        for character in _INVISIBLE.sub("", text)
+        if character.isspace() or category(character) not in ("Cf", "Cc")
+    )
+
+
+def column_name(text: str) -> str:
+    r"""Returns the name of a column: on one line, its letters composed.
+
+    >>> column_name("age\n(years)")
+    'age (years)'
+    """
+    text = visible(text)
+    has_other_blanks = re.search(r"[^\S ]", text) is not None
+    return normalize("NFC", " ".join(text.split()) if has_other_blanks else text)
+
+
+def require_columns(name: str, columns: Sequence[str], required: Iterable[str] = ()) -> None:
+    """Raises unless each column has a name of its own, and the required ones are among them.
+
+    `name` is of the setting that names the table, for messages.
+    """
+    rule = (
+        "a name for each column, once; an index that pandas wrote is left out by "
+        "to_csv(FILE, index=False)"
+    )
+    occurrences = Counter(columns)
+    for column in columns:
+        is_unique = bool(column.strip()) and occurrences[column] == 1
+        require(is_unique, f"{name}.columns", column or "''", rule)
+    for column in required:
+        if column not in occurrences:
+            raise InvalidValue(
+                name, rule=f"also the column {column}{nearest(column, tuple(columns))}"
+            )
+
+
+def require_column(
+    role: str, column: str, columns: Sequence[str], where: str, *, remedy: str = ""
+) -> None:
+    """Raises unless the column that a setting names is one of a table's.
+
+    Args:
+        role: the setting, such as `data.group`.
+        column: its value.
+        columns: the names of the table's columns.
+        where: the table, for the message.
+        remedy: the end of the message.
+    """
+    if column not in columns:
+        raise InvalidValue(
+            role, column, rule=f"a column of {where}{nearest_column(column, columns)}{remedy}"
+        )
+
+
+def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
+    """Returns the different columns that a setting lists; raises `InvalidValue` for anything else.
+
+    Whole numbers are names too, such as 2019.
+    """
+    words = [as_name(value) for value in values] if isinstance(values, (list, tuple)) else []
+    are_names = isinstance(values, (list, tuple)) and all(isinstance(word, str) for word in words)
+    rule = (
+        f"a list of columns, each once: '{setting}=[NAME,NAME]'; other numbers that are names "
+        'stand in quotes: "1e3"'
+    )
+    require(are_names and len(set(words)) == len(words), setting, values, rule)
+    return tuple(map(column_name, words))
+
+
+def as_name(value: Any) -> Any:
+    """Returns a name as text where Hydra made a whole number of it, and any other value as it is."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return str(value) if is_whole else value

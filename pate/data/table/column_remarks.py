@@ -1,0 +1,341 @@
+"""Remarks for the owner on public columns that may be meant otherwise than they are read.
+
+All are made of the public table and the settings alone, so they may be printed and published.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.table.arrow import arrow, count_values
+from pate.data.table.cells import as_dates, as_numbers, as_texts, have_values, with_missing
+from pate.data.table.column_names import visible
+from pate.data.table.date_column import DateColumn
+from pate.data.table.date_order import telling_date
+from pate.data.table.dates import ORDERS, days_as_text, days_of
+from pate.data.table.placeholder_dates import is_at_years_end
+from pate.data.table.schema import TableSchema
+from pate.data.table.spelling import Spelling
+from pate.validation import as_setting
+
+_FEWEST_ROWS = (
+    20  # rows, or values, that tell numbers of people or records from other whole numbers
+)
+_MOST_ROWS_PER_VALUE = 5.0  # of a key, on average
+_FREQUENT_ROWS = 10  # of one value: a key has fewer, or less than a tenth of all rows
+_WIDE_RANGE = 200  # whole numbers of people's ages, blood pressures or shares lie closer together
+_LARGEST_STEP = 2.0**62
+_SAMPLE_WORDS = 2000  # words that tell which spelling is likely
+_WORDS_SHOWN = 3
+_LONGEST_SHOWN = 20
+_NUMBER_WITH_UNIT = re.compile(
+    r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})"
+)
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_LONGEST_DATE = 40  # characters
+_FEWEST_DATES = 3  # different words
+# days written as whole numbers, such as 20250131
+_FIRST_DAY = 19000101
+_LAST_DAY = 21001231
+_FREQUENT_PLACEHOLDER = 0.02  # of all cells: the share of a date that may stand for none
+_TIMES_THE_MEAN = 5  # and how often it occurs, in units of the mean of all dates
+
+
+def remarks_on_columns(
+    table: Any, schema: TableSchema, *, codes: Collection[str], group: str | None
+) -> Iterator[tuple[str, str]]:
+    """Yields the names of columns with remarks on them.
+
+    Args:
+        table: the public table, without columns of texts.
+        schema: has all of its columns.
+        codes: columns whose numbers are words.
+        group: the columns that say whose a row is, or None where settings name none.
+    """
+    known = with_missing(table, schema.spelling)
+    columns = {column.name: column for column in schema.columns}
+    for name in table.column_names:
+        column = columns[name]
+        cells = known.column(name)
+        is_date = isinstance(column, DateColumn)
+        column_cells = _ColumnCells(
+            name=name,
+            cells=cells,
+            spelling=schema.spelling,
+            is_code=name in codes,
+            is_date=is_date,
+            is_ungrouped=group is None,
+        )
+        lines = list(column_cells.remarks())
+        if isinstance(column, DateColumn):
+            lines += remarks_on_dates(column, cells, schema.spelling)
+        for line in lines:
+            yield name, f"{name}: {line}"
+
+
+def remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iterator[str]:
+    """Yields the order that public dates are read in, and those that stand for none or may do so."""
+    words = as_texts(array)
+    if column.order is not None:
+        sample = words.drop_null().unique().slice(0, _SAMPLE_WORDS).to_pylist()
+        example = telling_date(sample)
+        day = days_as_text(days_of(example, (column.order,), spelling.first_year))
+        yield f"dates in the order {column.order}, {example} is {day}"
+    days = as_dates(array, (column.order,), spelling.first_year)
+    for absent in column.absent:
+        count = int((np.floor(days) == days_of(absent)).sum())
+        yield (
+            f"{absent}, in {count} of {len(days)} cells, is far from all other dates and read as a "
+            "missing cell"
+        )
+    counts = Counter(days[np.isfinite(days)].tolist())
+    for end in (column.min, column.max):
+        is_frequent = counts[end] >= max(_FREQUENT_ROWS, _FREQUENT_PLACEHOLDER * len(days))
+        is_above_mean = counts[end] > len(days) / len(counts) * _TIMES_THE_MEAN
+        if is_frequent and is_above_mean and is_at_years_end(end):
+            word = words.filter(arrow().array(days == end))[0].as_py()
+            setting = as_setting("data.missing", [word])
+            yield (
+                f"{counts[end]} of {len(days)} cells are {word}; {setting} if that means a missing cell"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _ColumnCells:
+    """Public cells of a column, with the remarks on them.
+
+    Attributes:
+        name: of the column.
+        cells: a pyarrow array, missing cells null.
+        spelling: of the public file.
+        is_code: whether settings call the column codes.
+        is_date: whether it becomes a column of dates.
+        is_ungrouped: whether no setting says whose a row is.
+    """
+
+    name: str
+    cells: Any
+    spelling: Spelling
+    is_code: bool
+    is_date: bool
+    is_ungrouped: bool
+
+    def remarks(self) -> Iterator[str]:
+        """Yields all remarks on the column, without its name."""
+        if self._are_whole and _FEWEST_ROWS <= len(self._values) == len(self._numbers):
+            yield self._on_record_numbers()  # as the numbers of contracts and cases are
+        has_zeros = arrow().compute.match_substring_regex(self._words, r"^0\d")
+        if self._is_number and not self.is_code and arrow().compute.any(has_zeros).as_py():
+            setting = as_setting("data.category", [self.name])
+            yield f"numbers with a zero in front; if they are codes, {setting} makes each a category"
+        if not (self._is_number or self.is_date or self.is_code):
+            counts = count_values(self._words)
+            if counts:
+                yield from _remarks_on_words(counts, self.spelling)
+        if self._is_number and not self.is_code and self._are_whole and _are_days(self._values):
+            word = self._words.drop_null()[0]
+            yield (
+                f"whole numbers that may be dates, such as {word}; written as 2025-01-31 they are dates"
+            )
+        if self._may_be_people():
+            yield self._on_people()
+
+    def _on_record_numbers(self) -> str:
+        remark = "another number in each row"
+        if self.is_ungrouped:
+            remark += f"; {self._group} if it is that of a person"
+        away = f"{as_setting('data.id', self.name)} or {self._drop}"
+        return f"{remark}; if it is the number of a record, {away} takes it from the features"
+
+    def _on_people(self) -> str:
+        counts = self._counts_of_values
+        return (
+            f"{len(counts)} values in {counts.sum()} rows, which become features and are published; "
+            f"{self._group} if it says whose row it is, {self._drop} if it is only a name"
+        )
+
+    def _may_be_people(self) -> bool:
+        """Returns whether values occur a few times each, as those of people who have several rows."""
+        if not self.is_ungrouped or self.is_date:
+            return False
+        if self._is_number:
+            num_numbers = int(np.isfinite(self._numbers).sum())
+            if not self._are_whole or len(self._values) == num_numbers:
+                return False
+            steps = np.diff(self._values).clip(max=_LARGEST_STEP).astype(np.int64)
+            step = max(np.gcd.reduce(steps), 1)
+            width = (self._values[-1] - self._values[0]) / step + 1
+            if len(self._values) < width <= _WIDE_RANGE:
+                return False
+        counts = self._counts_of_values
+        if len(counts) < _FEWEST_ROWS or counts.sum() > _MOST_ROWS_PER_VALUE * len(counts):
+            return False
+        return bool(counts.max() <= max(_FREQUENT_ROWS, counts.sum() / 10))
+
+    @property
+    def _group(self) -> str:
+        return as_setting("data.group", self.name)
+
+    @property
+    def _drop(self) -> str:
+        return as_setting("data.drop", [self.name])
+
+    @cached_property
+    def _words(self) -> Any:
+        return as_texts(self.cells)
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.float64]:
+        return as_numbers(self.cells, self.spelling)
+
+    @cached_property
+    def _values(self) -> NDArray[np.float64]:
+        """The different numbers, rising."""
+        return np.unique(self._numbers[np.isfinite(self._numbers)])
+
+    @property
+    def _is_number(self) -> bool:
+        return have_values(self._numbers)
+
+    @property
+    def _are_whole(self) -> bool:
+        return not np.any(self._values % 1)
+
+    @cached_property
+    def _counts_of_values(self) -> NDArray[np.int64]:
+        """How often each value occurs: each number, or each word of a column that is not of numbers or dates."""
+        if self._is_number or self.is_date:
+            finite = self._numbers[np.isfinite(self._numbers)]
+            return np.unique(finite, return_counts=True)[1]
+        return np.array([*count_values(self._words).values()], np.int64)
+
+
+def _are_days(values: NDArray[np.float64]) -> bool:
+    """Returns whether different whole numbers `[n]`, rising, are days such as 20250131, three at least."""
+    if len(values) < _FEWEST_DATES or values[0] < _FIRST_DAY or values[-1] > _LAST_DAY:
+        return False
+    try:
+        for value in values:
+            days_of(f"{value:.0f}")
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A way to read words: as numbers in a spelling, or as dates in an order.
+
+    Attributes:
+        spelling: of the numbers; None for dates.
+        order: of the dates; None for numbers.
+        settings: those that lead to the spelling.
+    """
+
+    spelling: Spelling | None
+    order: str | None = None
+    settings: frozenset[str] = frozenset()
+
+    def fails_on(self, words: Any) -> NDArray[np.bool_]:
+        """Returns which pyarrow words `[n]` are no number or date in this way."""
+        if self.spelling is None:
+            return np.isinf(as_dates(words, (self.order,), first_year=2000))
+        return np.isinf(as_numbers(words, self.spelling))
+
+    @property
+    def kind(self) -> str:
+        """The kind of values, with the settings that read them."""
+        return (
+            "dates" if self.spelling is None else " with ".join(["numbers", *sorted(self.settings)])
+        )
+
+
+def _remarks_on_words(count_of: Mapping[str, int], spelling: Spelling) -> Iterator[str]:
+    """Yields remarks on words most of which are numbers or dates, or have a number in them.
+
+    `count_of` has the number of cells with each word.
+    """
+    counts = np.array([*count_of.values()], np.int64)
+    num_cells = int(counts.sum())
+    words = [" ".join(visible(word).split()) for word in count_of]
+    distinct = arrow().array(list(count_of), arrow().string())
+    likeliest = _likeliest_reading(distinct, counts, spelling)
+    fails = likeliest.fails_on(distinct)
+    num_failing = int(counts[fails].sum())
+    if 2 * num_failing <= num_cells:
+        yield _remark_on_failing_cells(
+            likeliest, _by_frequency(words, counts, fails), num_failing, num_cells
+        )
+        return
+    has_unit = np.array([_NUMBER_WITH_UNIT.fullmatch(word) is not None for word in words])
+    num_with_unit = int(counts[has_unit].sum())
+    if 2 * num_with_unit >= num_cells:
+        example = _by_frequency(words, counts, has_unit)[0]
+        yield (
+            f"{num_with_unit} of {num_cells} cells are numbers with something beside them ({example}), "
+            "so all are words; take it away in the file to make numbers of them"
+        )
+        return
+    has_year = np.array(
+        [len(word) <= _LONGEST_DATE and _YEAR.search(word) is not None for word in words]
+    )
+    num_with_year = int(counts[has_year].sum())
+    if has_year.sum() >= _FEWEST_DATES and 2 * num_with_year >= num_cells:
+        example = _by_frequency(words, counts, has_year)[0]
+        yield (
+            f"{num_with_year} of {num_cells} cells are words with a year in them ({example}); if they "
+            "are dates, write them as 2025-01-31 in all files, or else they stay categories"
+        )
+
+
+def _likeliest_reading(words: Any, counts: NDArray[np.int64], spelling: Spelling) -> _Reading:
+    """Returns the way to read words `[n]` that fails on the fewest cells, by the first words."""
+    readings = [_Reading(spelling)]
+    readings += [_Reading(way.spelling, settings=way.settings) for way in spelling.others()]
+    readings += [_Reading(None, order=order) for order in ORDERS]
+    sample = words.slice(0, _SAMPLE_WORDS)
+    sample_counts = counts[:_SAMPLE_WORDS]
+
+    def num_read(reading: _Reading) -> int:
+        return int(sample_counts[~reading.fails_on(sample)].sum())
+
+    return max(readings, key=num_read)
+
+
+def _by_frequency(
+    words: Sequence[str], counts: NDArray[np.int64], is_shown: NDArray[np.bool_]
+) -> list[str]:
+    """Returns some of the words, shortened, the most frequent first."""
+    chosen = [
+        (-count, word) for word, count, shows in zip(words, counts, is_shown, strict=True) if shows
+    ]
+    return [
+        word if len(word) <= _LONGEST_SHOWN else f"{word[:_LONGEST_SHOWN]}…"
+        for _, word in sorted(chosen)
+    ]
+
+
+def _remark_on_failing_cells(
+    reading: _Reading, failing_words: Sequence[str], num_failing: int, num_cells: int
+) -> str:
+    examples = ", ".join(failing_words[:_WORDS_SHOWN])
+    if len(failing_words) > _WORDS_SHOWN:
+        examples += ", …"
+    verb = "is" if num_failing == 1 else "are"
+    short_words = [word for word in failing_words[:_WORDS_SHOWN] if len(word) <= _LONGEST_SHOWN]
+    remedy = "mend it in the file"
+    if short_words:
+        setting = as_setting("data.missing", short_words)
+        remedy = f"{setting} if that means a missing cell, or {remedy}"
+    return (
+        f"{num_cells - num_failing} of {num_cells} cells are {reading.kind}, {num_failing} {verb} not "
+        f"({examples}), so all are words; {remedy}"
+    )

@@ -1,0 +1,77 @@
+"""Columns of dates: numbers of days, without dates that stand for none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.table.cells import as_dates
+from pate.data.table.dates import ORDERS, days_as_text, days_of
+from pate.data.table.number_column import NumberColumn
+from pate.data.table.placeholder_dates import placeholder_dates
+from pate.data.table.spelling import USUAL, Spelling
+from pate.validation import require
+
+_EXAMPLES = {None: "2025-01-31", "dmy": "31.01.2025", "mdy": "01/31/2025", "ymd": "25-01-31"}
+
+
+@dataclass(frozen=True)
+class DateColumn(NumberColumn):
+    """Dates or moments as days since 1970, which become features as numbers do.
+
+    Attributes:
+        order: of day, month and year, see `dates.ORDERS`; None where the public dates need none, as ISO 8601 does.
+        absent: days in ISO 8601 that stand for no date, see `placeholder_dates`. They are missing cells in all files.
+    """
+
+    order: str | None = None
+    absent: tuple[str, ...] = ()
+
+    kind = "date"
+
+    @classmethod
+    def fit_dates(cls, name: str, days: NDArray[np.float64], order: str | None = None) -> Self:
+        """Fits a column to public days since 1970 `[n]`, NaN for missing ones."""
+        absent = sorted(placeholder_dates(days))
+        column = cls.fit(name, np.where(np.isin(np.floor(days), absent), np.nan, days))
+        return replace(column, order=order, absent=tuple(map(days_as_text, absent)))
+
+    @property
+    def expects(self) -> str:
+        """The rule for a cell, in words for an error."""
+        return f"dates such as {_EXAMPLES[self.order]} as in the public file"
+
+    def numbers(self, array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
+        """Returns cells as days since 1970 `[n]`: NaN for a missing date, infinite for what is no date."""
+        days = as_dates(array, (spelling.date_order, self.order), spelling.first_year)
+        absent = np.isin(np.floor(days), [days_of(day) for day in self.absent])
+        return np.where(absent, np.nan, days)
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the column as JSON can hold it."""
+        entry = super().plain()
+        if self.order is not None:
+            entry["order"] = self.order
+        if self.absent:
+            entry["absent"] = list(self.absent)
+        return entry
+
+    @classmethod
+    def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
+        """Reads the entry that `plain` gave; raises for orders and dates that are none."""
+        column = super().read(name, entry, folder)
+        order = entry.get("order")
+        is_order = order is None or order in ORDERS
+        require(is_order, f"{name}.order", order, f"one of {', '.join(ORDERS)}")
+        absent = entry.get("absent", [])
+        rule = "a list of dates such as 2025-01-31"
+        require(isinstance(absent, list), f"{name}.absent", absent, rule)
+        words = tuple(map(str, absent))
+        for word in words:
+            days_of(word)  # raises for what is no date
+        return replace(column, order=order, absent=words)

@@ -1,0 +1,179 @@
+"""Columns of numbers: cut to the public range, centered and scaled by the public mean and spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from pate.data.table.cells import as_numbers
+from pate.data.table.column import MISSING, Block, Column, Encoded
+from pate.data.table.spelling import USUAL, Spelling
+from pate.data.texts.reading import MOST_FITTED_TEXTS as _MOST_FITTED_NUMBERS
+from pate.validation import require
+
+Numbers = NDArray[np.float64]
+
+_LONG_TAIL = 3.0  # excess kurtosis, as of two exponential tails
+_FLAT = 1e-12  # spread in units of the mean, below which numbers are alike but for rounding
+_SCALE_KEYS = ("power", "center", "unit")  # a schema's file may lack them
+_FRAME_DIGITS = 6  # of the public range, to which features are turned back
+
+
+@dataclass(frozen=True)
+class NumberColumn(Column):
+    """Numbers: cut to the public range, less the public mean, in units of the public spread.
+
+    The unit of two numbers, such as 0 and 1, is what lies between them, as that of a category is. In units of its
+    spread, a rare flag would be longer than all other features of its record. Numbers with a long tail get a power that
+    makes the public ones most like a normal distribution, and then the mean and spread of these powers.
+
+    Attributes:
+        mean: of the public cells that are not missing.
+        std: the standard deviation of them; 1 where they are all alike.
+        min: the smallest of them.
+        max: the largest of them.
+        power: of numbers less the mean in units of the spread, from 0 to 2; 1 leaves numbers as they are.
+        center: of these powers, the 0 of the feature.
+        unit: of these powers, the 1 of the feature.
+
+    Source: I.-K. Yeo and R. Johnson, "A new family of power transformations to improve normality or symmetry",
+    Biometrika 2000.
+    """
+
+    mean: float
+    std: float
+    min: float
+    max: float
+    power: float = 1.0
+    center: float = 0.0
+    unit: float = 1.0
+
+    kind = "number"
+    keys = ("mean", "std", "min", "max", "missing")
+
+    def __post_init__(self) -> None:
+        numbers = (self.mean, self.std, self.min, self.max)
+        are_finite = all(map(np.isfinite, numbers))
+        require(are_finite and self.std > 0, self.name, numbers, "finite numbers, and std > 0")
+        require(self.min <= self.max, self.name, (self.min, self.max), "min <= max")
+        require(
+            0 <= self.power <= 2 and np.isfinite(self.center) and 0 < self.unit < np.inf,
+            self.name,
+            (self.power, self.center, self.unit),
+            "a power from 0 to 2, a finite center, and unit > 0",
+        )
+
+    @classmethod
+    def fit(cls, name: str, numbers: Numbers) -> Self:
+        """Fits a column to public numbers `[n]`, NaN for missing ones: their mean, spread, range and power."""
+        finite = numbers[~np.isnan(numbers)]
+        mean = float(finite.mean())
+        std = float(finite.std())
+        smallest = float(finite.min())
+        largest = float(finite.max())
+        is_flat = not std > _FLAT * max(abs(mean), 1e-300)
+        column = cls(
+            name,
+            missing=len(finite) < len(numbers),
+            mean=mean,
+            std=1.0 if is_flat else std,
+            min=smallest,
+            max=largest,
+        )
+        if is_flat:
+            return column
+        if ((finite == smallest) | (finite == largest)).all():
+            return replace(column, unit=(largest - smallest) / std)
+        scaled = (finite - mean) / std
+        if not scipy.stats.kurtosis(scaled) > _LONG_TAIL:
+            return column
+        sample = scaled[:: max(1, len(scaled) // _MOST_FITTED_NUMBERS)]
+        likeliest = float(scipy.stats.yeojohnson_normmax(sample))
+        power = round(min(max(likeliest, 0.0), 2.0), 2)
+        powers = _yeo_johnson(scaled, power)
+        return replace(column, power=power, center=float(powers.mean()), unit=float(powers.std()))
+
+    @property
+    def expects(self) -> str:
+        """The rule for a cell, in words for an error."""
+        return "numbers as in the public file"
+
+    def numbers(self, array: Any, spelling: Spelling = USUAL) -> Numbers:
+        """Returns cells as numbers `[n]`: NaN for a missing cell, infinite for what is no number."""
+        return as_numbers(array, spelling)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The column's name, and a name for missing cells where public cells are missing."""
+        return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
+
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+        """Encodes numbers as features `[n, 1]` or `[n, 2]`: the scaled number, and whether it is missing.
+
+        A missing number has the feature 0, which is the public mean. Numbers outside the public range are unknown.
+        """
+        numbers = self.numbers(array, spelling)
+        missing = np.isnan(numbers)
+        is_number = np.isfinite(numbers)
+        within = numbers[is_number].clip(self.min, self.max)
+        powers = _yeo_johnson((within - self.mean) / self.std, self.power)
+        features = np.zeros((len(numbers), len(self.feature_names)), np.float32)
+        features[is_number, 0] = (powers - self.center) / self.unit
+        features[:, 1:] = missing[:, None]
+        outside = (numbers < self.min) | (numbers > self.max)
+        return Encoded(features, np.isinf(numbers), np.array([outside.sum(), missing.sum()]))
+
+    def frame_columns(self, block: Block) -> dict[str, Any]:
+        """Turns features back into numbers, to a millionth of the public range."""
+        powers = block[:, 0].astype(np.float64) * self.unit + self.center
+        numbers = _inverse_yeo_johnson(powers, self.power) * self.std + self.mean
+        magnitude = int(np.ceil(np.log10(max(self.max - self.min, 1e-300))))
+        numbers = numbers.round(_FRAME_DIGITS - magnitude)
+        return {self.name: np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers}
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the column as JSON can hold it, without the scale where it has its defaults."""
+        entry: dict[str, Any] = {"kind": self.kind}
+        entry |= {key: getattr(self, key) for key in self.keys if key != "missing"}
+        for key in _SCALE_KEYS:
+            if getattr(self, key) != getattr(NumberColumn, key):
+                entry[key] = getattr(self, key)
+        entry["missing"] = self.missing
+        return entry
+
+    @classmethod
+    def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
+        """Reads the entry that `plain` gave; raises for impossible numbers."""
+        scale = {key: float(entry[key]) for key in _SCALE_KEYS if key in entry}
+        return cls(
+            name,
+            missing=entry["missing"],
+            mean=float(entry["mean"]),
+            std=float(entry["std"]),
+            min=float(entry["min"]),
+            max=float(entry["max"]),
+            **scale,
+        )
+
+
+def _yeo_johnson(numbers: Numbers, power: float) -> Numbers:
+    """Returns Yeo and Johnson's power of numbers: the Box-Cox power of 1 + |x|, by `2 - power` below 0."""
+    return _signed(scipy.special.boxcox1p, numbers, power)
+
+
+def _inverse_yeo_johnson(powers: Numbers, power: float) -> Numbers:
+    """Returns the numbers of which `_yeo_johnson` made these powers; scipy.stats has no inverse."""
+    return _signed(scipy.special.inv_boxcox1p, powers, power)
+
+
+def _signed(function: Callable[..., Numbers], numbers: Numbers, power: float) -> Numbers:
+    if power == 1:
+        return numbers
+    power_of_sign = np.where(numbers >= 0, power, 2 - power)
+    return np.asarray(np.sign(numbers) * function(np.abs(numbers), power_of_sign))

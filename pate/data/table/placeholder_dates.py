@@ -1,0 +1,51 @@
+"""Dates that stand for no date, as 9999-12-31 does among dates of one summer."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FAR_DAYS = (
+    3652.0  # ten years: nearer dates squeeze the others by less than a column of ten years does
+)
+_FAR_WIDTHS = 10.0  # in units of what lies between all other dates
+_FAR_WIDTHS_AT_YEARS_END = (
+    1.5  # for a first or last day of a year, which programs put in place of no date
+)
+_FEWEST_OTHERS = 3  # different dates
+
+
+def placeholder_dates(days: NDArray[np.float64]) -> list[float]:
+    """Returns days since 1970 that stand for no date, by the public file alone.
+
+    Rule: the first or the last of all days stands for none where it is ten years or more from the next one, and that is
+    more than 10 times what lies between all others. For a first or last day of a year 1.5 times is enough. Then the
+    next one is looked at, as long as three different days stay.
+
+    >>> placeholder_dates(np.array([19000.0, 19010.0, 19020.0, 2932896.0]))
+    [2932896.0]
+    """
+    dates = np.unique(np.floor(days[np.isfinite(days)]))
+    placeholders: list[float] = []
+    while len(dates) > _FEWEST_OTHERS:
+        if _is_far(dates[-1], dates[:-1]):
+            placeholders.append(float(dates[-1]))
+            dates = dates[:-1]
+        elif _is_far(dates[0], dates[1:]):
+            placeholders.append(float(dates[0]))
+            dates = dates[1:]
+        else:
+            break
+    return placeholders
+
+
+def is_at_years_end(day: float) -> bool:
+    """Returns whether a day since 1970 is the first day or one of the last two or three days of a year."""
+    date = np.datetime64(int(day // 1), "D")
+    first_of_year = date.astype("datetime64[Y]").astype("datetime64[D]")
+    return bool((date - first_of_year).astype(int) in (0, 363, 364, 365))
+
+
+def _is_far(day: float, others: NDArray[np.float64]) -> bool:
+    gap = float(np.abs(others - day).min())
+    width = float(others[-1] - others[0])
+    widths = _FAR_WIDTHS_AT_YEARS_END if is_at_years_end(day) else _FAR_WIDTHS
+    return gap >= _FAR_DAYS and gap > widths * width

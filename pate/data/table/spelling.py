@@ -1,0 +1,215 @@
+"""Spellings of values: how a file writes its numbers, dates and missing cells, and the one word for each value.
+
+Two files write one value in two ways: 3 and 3.0, 1,5 and 1.5, a day and that day at midnight, an accent as one
+character or two. Categories, groups and ids are compared as canonical words, one for each value, so that a person whose
+number is spelled otherwise is the same person. pandas has no such form, as it reads a column as numbers or as words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import product
+from typing import Any, NamedTuple
+from unicodedata import normalize
+
+from pate.data.table.arrow import arrow, joined
+from pate.data.table.column_names import visible
+from pate.data.table.dates import ORDERS
+from pate.validation import as_setting, require, require_choice
+
+# what may stand between thousands, and the regular expression of it
+GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}
+TRUTHS = {"false": 0.0, "true": 1.0}
+_NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|[+-]\d\d:?\d\d)?")
+# 7,0 is 7 under any setting; 7,000 may be seven thousand
+_COMMA_AND_ZEROS = re.compile(r"([+-]?\d+),0{1,2}")
+# words that are canonical as they are, but for true and false
+_PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"
+
+
+def canonical_word(word: str) -> str:
+    r"""Returns the one word for a value, however it is spelled.
+
+    3.0 is 3, 2.50 is 2.5, 1e+16 its digits, a day at 00:00:00 the day, a moment that of UTC, true is True. Letters and
+    digits are composed and of one width, blanks of any kind are one blank, and what nobody sees is left out. 007 stays
+    what it is, as codes do.
+
+    >>> [canonical_word(word) for word in ("7.0", "7,0", " 7\u200b", "007", "2025-01-31T00:00:00", "TRUE")]
+    ['7', '7', '7', '007', '2025-01-31', 'True']
+    """
+    word = " ".join(normalize("NFKC", visible(word)).split())
+    if word.lower() in TRUTHS:
+        return word.capitalize()
+    number = _NUMBER.fullmatch(word)
+    if number is not None and (number[2] or number[3]):
+        return _canonical_number(word, number)
+    if moment := _MOMENT.fullmatch(word):
+        return _canonical_moment(moment)
+    if comma_and_zeros := _COMMA_AND_ZEROS.fullmatch(word):
+        return canonical_word(comma_and_zeros[1])
+    return word
+
+
+def _canonical_number(word: str, parts: re.Match[str]) -> str:
+    sign, digits, fraction, exponent = parts.groups()
+    if exponent is not None:
+        digits, _, fraction = format(abs(Decimal(word)), "f").partition(".")
+    fraction = (fraction or "").rstrip("0")
+    plain = f"{digits or 0}.{fraction}" if fraction else digits or "0"
+    is_negative = sign in ("-", "\u2212") and plain.strip("0.") != ""  # -0 is 0
+    return f"-{plain}" if is_negative else plain
+
+
+def _canonical_moment(parts: re.Match[str]) -> str:
+    day, time, seconds, fraction, zone = parts.groups()
+    time += seconds or ":00"
+    if zone is not None:
+        try:
+            local = datetime.fromisoformat(f"{day} {time}{zone}")
+            day, time = str(local.astimezone(UTC).replace(tzinfo=None)).split()
+        except (ValueError, OverflowError):  # no moment of the calendar: the word is kept
+            time += zone
+    fraction = (fraction or "").rstrip("0")
+    if fraction:
+        return f"{day} {time}.{fraction}"
+    return day if time == "00:00:00" else f"{day} {time}"
+
+
+def with_points(words: Any) -> Any:
+    """Returns pyarrow words `[n]`, those with a decimal comma with a point."""
+    return arrow().compute.replace_substring_regex(
+        words, r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$", r"\1.\2"
+    )
+
+
+class OtherSpelling(NamedTuple):
+    """Another way to write numbers, and the settings that lead there."""
+
+    spelling: Spelling
+    settings: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """The way in which a file of text writes numbers, dates and missing cells. Public; a schema carries it.
+
+    pandas would read numbers with `decimal=` and `thousands=`, but drops every mark between digits: 1.2.3 is 123 there,
+    and 1.234 is 1234 although it may be 1.234. Here a mark stands before three digits, or the cell is no number.
+
+    Attributes:
+        decimal: `point`, or `comma` where numbers read 3,5.
+        thousands: the mark between thousands, one of . , ' _ or a blank; None for no mark.
+        missing: words that are missing cells; of a number all spellings, as -9 is -9.0.
+        date_order: the order of dates in numbers with the year not in front, see `dates.ORDERS`.
+        first_year: the earliest year that two digits mean; None where two digits are no year.
+    """
+
+    decimal: str = "point"
+    thousands: str | None = None
+    missing: tuple[str, ...] = ()
+    date_order: str | None = None
+    first_year: int | None = None
+
+    def require(self, setting: Callable[[str], str]) -> None:
+        """Raises `InvalidValue` unless the fields are possible; `setting` gives the name of a field's setting."""
+        require_choice(setting("decimal"), self.decimal, ("point", "comma"))
+        require(
+            self.thousands is None
+            or (self.thousands in GROUPING and self.thousands != self.decimal_mark),
+            setting("thousands"),
+            self.thousands,
+            f"one of . , ' _ or a blank, and not the decimal {self.decimal}",
+        )
+        require(
+            isinstance(self.missing, tuple)
+            and all(isinstance(word, str) and word for word in self.missing),
+            setting("missing"),
+            self.missing,
+            f"a list of words: '{setting('missing')}=[?,-]'",
+        )
+        require(
+            self.date_order is None or self.date_order in ORDERS,
+            setting("date_order"),
+            self.date_order,
+            f"one of {', '.join(ORDERS)}: day, month and year",
+        )
+        require(
+            self.first_year is None
+            or (type(self.first_year) is int and 1 <= self.first_year <= 9900),
+            setting("first_year"),
+            self.first_year,
+            "a year from 1 to 9900, the earliest that two digits mean",
+        )
+
+    @property
+    def decimal_mark(self) -> str:
+        """The decimal mark, a comma or a point."""
+        return "," if self.decimal == "comma" else "."
+
+    def without_grouping(self, words: Any) -> Any:
+        """Returns pyarrow words `[n]`, numbers among them without the marks between thousands."""
+        if self.thousands is None:
+            return words
+        compute = arrow().compute
+        mark = GROUPING[self.thousands]
+        # the last group has three digits, the others two or three: 12,34,567 is so written in India
+        grouped = rf"^[+-]?\d{{1,3}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}(?:{re.escape(self.decimal_mark)}\d*)?$"
+        is_grouped = compute.match_substring_regex(words, grouped)
+        return compute.if_else(is_grouped, compute.replace_substring_regex(words, mark, ""), words)
+
+    def number_words(self, words: Any) -> Any:
+        """Returns pyarrow words `[n]` that are to be numbers, with a decimal point.
+
+        With a decimal comma 1.234 becomes no number, as it may be 1234.
+        """
+        compute = arrow().compute
+        words = self.without_grouping(words)
+        if self.decimal_mark == ".":
+            return words
+        is_doubtful = (
+            r"\." if self.thousands == "." else r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
+        )
+        return compute.if_else(
+            compute.match_substring_regex(words, is_doubtful), "no number", with_points(words)
+        )
+
+    def others(self) -> Iterator[OtherSpelling]:
+        """Yields all other ways to write numbers, with the settings that lead there from this one."""
+        marks = (None, *GROUPING) if self.thousands is None else (None, self.thousands)
+        for decimal, thousands in product(("point", "comma"), marks):
+            other = replace(self, decimal=decimal, thousands=thousands)
+            settings = set()
+            if decimal != self.decimal:
+                settings.add(f"data.decimal={decimal}")
+            if thousands != self.thousands:
+                grouping = as_setting("data.thousands", thousands) if thousands else None
+                settings.add(grouping or "no data.thousands")
+            if settings and thousands != other.decimal_mark:
+                yield OtherSpelling(other, frozenset(settings))
+
+
+USUAL = Spelling()
+
+
+def canonical_words(words: Any, spelling: Spelling = USUAL) -> Any:
+    """Returns pyarrow words `[n]` as canonical words, null where nothing of a word is seen.
+
+    Numbers may have the decimal comma and the marks between thousands of the spelling.
+    """
+    compute = arrow().compute
+    coded = joined(words).dictionary_encode()
+    words = spelling.without_grouping(coded.dictionary)
+    if spelling.decimal_mark == ",":
+        words = with_points(words)
+    is_plain = compute.match_substring_regex(words, _PLAIN)
+    is_truth = compute.is_in(compute.utf8_lower(words), arrow().array([*TRUTHS]))
+    is_odd = compute.or_(compute.invert(is_plain), is_truth)
+    canonical = [canonical_word(word) or None for word in words.filter(is_odd).to_pylist()]
+    return compute.replace_with_mask(words, is_odd, arrow().array(canonical, words.type)).take(
+        coded.indices
+    )

@@ -1,0 +1,64 @@
+"""Settings of a table that lie in its schema's file, so that a run does not have to name them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from pate.data.table.encoding import UTF_8
+from pate.validation import require
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """Settings of a table that a schema's file holds beside the columns: those that `pate-schema` was given.
+
+    They are those of `Table` by the same names, and hold where a run names no others. They are public, as the names of
+    columns are, and no part of what is published with a model.
+    """
+
+    labels: tuple[str, ...] = ()
+    group: str | tuple[str, ...] | None = None
+    id: str | None = None
+    drop: tuple[str, ...] = ()
+    label_separator: str | None = None
+    encoding: str = UTF_8
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the settings that differ from their defaults, tuples as lists."""
+        settings = {}
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if value != setting.default:
+                settings[setting.name] = list(value) if isinstance(value, tuple) else value
+        return settings
+
+    @classmethod
+    def read(cls, content: object, *, name: str) -> Self:
+        """Returns the settings of a schema's content; the defaults where it has none.
+
+        `name` is of the setting that names the file, for messages.
+        """
+        settings = content.get("settings") if isinstance(content, Mapping) else None
+        if settings is None:
+            return cls()
+        names = tuple(setting.name for setting in fields(cls))
+        rule = f"settings of pate-schema, some of {', '.join(names)}"
+        require(isinstance(settings, Mapping), f"{name}.settings", settings, rule)
+        for key in settings:
+            require(key in names, f"{name}.settings.{key}", settings[key], rule)
+        drop = _as_tuple(settings.get("drop", ()))
+        require(isinstance(drop, tuple), f"{name}.settings.drop", drop, "a list of columns")
+        return cls(
+            labels=_as_tuple(settings.get("labels", ())),
+            group=_as_tuple(settings.get("group", ())) or None,
+            id=settings.get("id"),
+            drop=drop,
+            label_separator=settings.get("label_separator"),
+            encoding=settings.get("encoding", UTF_8),
+        )
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(str, value)) if isinstance(value, list) else value
