@@ -19,7 +19,7 @@ from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK, UselessRe
 from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models.kernel import KernelVotes
-from pate.votes.clipping import histogram
+from pate.votes.counts import histogram
 
 _MEBIBYTE = 2**20
 _INPUTS = 32

@@ -19,7 +19,7 @@ from pate.pricing import PricedRelease
 from pate.report.page import render_html
 from pate.run.results import Results
 from pate.votes import VoteShape
-from pate.votes.source import CountedVotes
+from pate.votes.arrays import CountedVotes
 
 _MODELS = ("student", "majority_vote_student", "true_label_student", "all_records_model")
 _NUM_TEACHERS = 400

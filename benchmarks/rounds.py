@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.jobs import NUM_LABELS, Job
-from pate.votes.clipping import ClippedMoments
-from pate.votes.moment_votes import ConvexVotes, MomentVotes
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.convex_votes import ConvexVotes
+from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA
 
 _RECORDS = 60_000
@@ -26,7 +27,7 @@ def round_jobs() -> list[Job]:
         "labels": rng.random((_RECORDS, NUM_LABELS)) < 0.1,
         "teacher_of": groups,
         "num_teachers": _RECORDS,
-        "directions": PublicPCA.of(inputs[:10_000], _INPUTS),
+        "directions": PublicPCA.fit(inputs[:10_000], _INPUTS),
         "public_inputs": inputs[:1000],
         "records_per_teacher": 1.0,
     }

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
         counts_for,
     )
     from pate.aggregators.boundary import BoundaryMax, BoundaryTopK
-    from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
+    from pate.aggregators.centered_release import CenteredRelease
+    from pate.aggregators.centered_votes import CenteredVotes
     from pate.aggregators.clipped_votes import ClippedVotes
     from pate.aggregators.confident import ConfidentGNMax, ConfidentVotes
     from pate.aggregators.distributed_votes import DistributedVotes
@@ -70,7 +71,8 @@ def __dir__() -> list[str]:
 
 _LATER = {
     "aggregator": "Aggregator PriorRule counts_for",
-    "centered_votes": "CenteredRelease CenteredVotes",
+    "centered_release": "CenteredRelease",
+    "centered_votes": "CenteredVotes",
     "clipped_votes": "ClippedVotes",
     "confident": "ConfidentGNMax ConfidentVotes",
     "distributed_votes": "DistributedVotes",

@@ -41,10 +41,11 @@ from pate.validation import (
     require_generator,
     require_histogram,
 )
-from pate.votes.arrays import CountTable, VoteBlocks
-from pate.votes.clipping import histogram, limited, vote_blocks
+from pate.votes.arrays import CountedVotes, CountTable, VoteBlocks
+from pate.votes.blocks import vote_blocks
+from pate.votes.counts import histogram, limited
 from pate.votes.shape import VoteShape
-from pate.votes.source import CountableVotes, CountedVotes, VoteSource
+from pate.votes.source import CountableVotes, VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
@@ -207,7 +208,7 @@ class Aggregator(Parameters, ABC):
                 return self.draw_all(summary, shape, rng)._asdict()
 
             arrays = record.part("release", draw)
-        return Release.of_arrays(arrays, event=event, adjacency=self.adjacency)
+        return Release.from_arrays(arrays, event=event, adjacency=self.adjacency)
 
     def draw_all(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
         """Draws the answers to all queries, `queries_at_once` in one call of `draw`.

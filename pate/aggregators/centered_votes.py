@@ -1,4 +1,19 @@
-"""Centered votes: all queries as one Gaussian release around a released center, clipped together; also in rounds."""
+"""Centered votes: the mean of all votes on all queries, around a released center, in one Gaussian release or in rounds.
+
+Most aggregators decide each query by itself, and each decision has a price. Here all Q x L votes of a teacher are one
+vector, and the release is the noisy sum of these vectors. Its price depends neither on Q nor on L, only on how long a
+teacher's vector may be. Three things keep vectors short:
+
+- **The center.** Votes minus the prevalence of each label are short, as most labels are rare: what is left is what a
+  teacher knows beyond frequencies. The prevalence is released first, for a tenth of the budget (`Prevalence`).
+- **The clip.** A vector longer than `clip` is scaled down to it. One replaced teacher moves the sum by two clips, so
+  noise of std `noise_multiplier` x 2 clips is one Gaussian event (`ClippedSum`).
+- **The directions.** Kernel teachers vote along a few directions of the public pool: the noise of all queries then lies
+  in these directions, and a student averages it away (`PublicPCA`).
+
+Teachers that can be asked again vote in rounds, against the student of the rounds before (`CenteredRounds`), at the
+same price. docs/how-centered-votes-work.md goes through both forms; docs/proofs/centered_votes.md has the theorem.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +31,8 @@ from pate import validation
 from pate.accounting.special import few_ndtr
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
-from pate.aggregators.centered_rounds import CenteredRounds, NoisyPrevalence, RoundsRelease
+from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
+from pate.aggregators.centered_rounds import CenteredRounds, NoisyPrevalence
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_from_votes,
@@ -24,62 +40,26 @@ from pate.aggregators.expectation import (
 )
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.record import Arrays, ReleaseRecord
-from pate.aggregators.release import Answers, NoisyScores, Release, TrainingSet
-from pate.files.arrays import ArrayForm
+from pate.aggregators.release import Answers, Release
 from pate.files.digests import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import normalize_field, require, require_generator, require_positive
 from pate.votes.arrays import VoteBlocks
-from pate.votes.clipping import ClippedSum, is_whole, vote_blocks
-from pate.votes.descent import shrink_singular_values
+from pate.votes.blocks import is_whole, vote_blocks
+from pate.votes.clipping import ClippedSum
+from pate.votes.made_up import MadeUpVotes
 from pate.votes.moment_votes import RoundVotes
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shape import VoteShape
-from pate.votes.source import (
-    CenterableVotes,
-    GroupVotes,
-    MadeUpVotes,
-    VoteSource,
-)
+from pate.votes.shrinkage import shrink_singular_values
+from pate.votes.source import CenterableVotes, GroupVotes, VoteSource
 
 Array = NDArray[np.float64]
 
-
-# rounds, and teachers: with 99 one release was better
-_ROUNDS = 20
-_FEWEST_IN_ROUNDS = 200
-_SMALLEST_SHARE = 1e-3
 _HALF = 0.5
-_DIRECTIONS = 128  # that a student reads scores in, as `LowRankStudent`
-
-
-@dataclass(frozen=True, repr=False)
-class CenteredRelease(Release):
-    """A release of real numbers; all of it may be published.
-
-    Attributes:
-        scores: float64 `[Q, L]`, the center plus the noisy mean of clipped votes: on a grid, with independent noise.
-        noise_std: of each score.
-        center: float64 `[Q, L]`.
-        num_directions: of the public basis that the votes lie in; None where they may be anything.
-    """
-
-    scores: Array
-    noise_std: float
-    center: Array
-    num_directions: int | None = None
-
-    _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
-        "scores": ArrayForm("f", (None, None)),
-        "center": ArrayForm("f", (None, None)),
-        "noise_std": ArrayForm("f", ()),
-    }
-
-    def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        values = self.scores - self.center
-        prevalence = self.center.mean(axis=0)
-        scores = NoisyScores(values, self.noise_std, prevalence, self.num_directions)
-        return replace(super().training_set(inputs), scores=scores)
+# Directions that a student reads scores in: the default of `LowRankStudent`. It only serves the expectation.
+_STUDENT_DIRECTIONS = 128
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,6 +92,8 @@ class CenteredVotes(base.Aggregator):
             of its own or there are fewer than 200; 1 for one matrix of votes, as of all other teachers.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
         weights: public, `[N]` in [0, 1], what each teacher counts, for `aggregate`; of a source these are its own.
+        recipe: the tuned constants, a `Recipe` or its fields by name; public, and published where one differs from its
+            default.
 
     In rounds a vote is features(x) (y - p(x))^T, a teacher's mean over its records (`MomentVotes`), p the student's
     probabilities; labels are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones.
@@ -146,16 +128,17 @@ class CenteredVotes(base.Aggregator):
     rounds: int | None = field(default=None, metadata=COUNT)
     span: Any = field(default=None, repr=False)
     weights: Any = field(default=None, repr=False)
+    recipe: Recipe = field(default=DEFAULT_RECIPE, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.recipe, Mapping):
+            normalize_field(self, "recipe", Recipe.from_values(self.recipe))
+        rule = "a Recipe, or fields of one by name"
+        validation.require_kind("recipe", self.recipe, Recipe, rule)
         share = self.prevalence_share
-        require(
-            isinstance(share, (int, float)) and 0 <= share < 1,
-            "prevalence_share",
-            share,
-            "a number in [0, 1)",
-        )
+        is_share = isinstance(share, (int, float)) and 0 <= share < 1
+        require(is_share, "prevalence_share", share, "a number in [0, 1)")
         if self.weights is not None:
             weights = np.asarray(self.weights, dtype=np.float64)
             validation.require_entries(
@@ -170,7 +153,7 @@ class CenteredVotes(base.Aggregator):
         return hash(self._text)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        """Returns one Gaussian event for prevalence and votes; the numbers of queries and labels do not count."""
+        """Returns one Gaussian event for prevalence and votes, whatever the numbers of queries and labels."""
         if shape.num_queries == 0:
             return pa.NoOpEvent()
         if self.prevalence_share == 0:
@@ -181,37 +164,36 @@ class CenteredVotes(base.Aggregator):
 
     @property
     def prevalence(self) -> Prevalence:
-        """The step that releases the center, where there is a share for it."""
-        multiplier = self.noise_multiplier / math.sqrt(
-            require_positive("prevalence_share", self.prevalence_share)
+        """The step that releases the center; raises `InvalidValue` where there is no share for it."""
+        share = require_positive("prevalence_share", self.prevalence_share)
+        return Prevalence(
+            noise_multiplier=self.noise_multiplier / math.sqrt(share),
+            adjacency=self.adjacency,
+            recipe=self.recipe,
         )
-        return Prevalence(noise_multiplier=multiplier, adjacency=self.adjacency)
 
     @property
     def votes_multiplier(self) -> float:
-        """noise_multiplier of the votes alone."""
+        """The noise multiplier of the votes alone, with what the prevalence leaves of the budget."""
         return self.noise_multiplier / math.sqrt(1 - self.prevalence_share)
 
-    def centered_at(self, center: Any, **public: Any) -> CenteredVotes:
-        """Returns what releases the votes once the center is known, at the price of the votes alone.
+    def centered_at(self, center: Any) -> CenteredVotes:
+        """Returns the aggregator of the votes once the center is known, at the price of the votes alone.
 
-        `public` are a `span` and `weights`.
+        The center is `[Q, L]`, `[L]` or a number, released or public.
         """
         return replace(
-            self,
-            noise_multiplier=self.votes_multiplier,
-            prevalence_share=0.0,
-            center=center,
-            **public,
+            self, noise_multiplier=self.votes_multiplier, prevalence_share=0.0, center=center
         )
 
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None
     ) -> CenteredRelease:
-        """See `Aggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1], which is read twice.
+        """Releases scores and labels of all queries of votes that a caller has as an array; see `Aggregator.aggregate`.
 
-        The prevalence is then that of the votes themselves: each teacher's mean over the queries. Where it is that of
-        the teachers' records, or votes depend on it, call `prevalence.release` and `centered_at`.
+        With a `prevalence_share` votes are an array in [0, 1], which is read twice. The prevalence is then that of the
+        votes themselves: each teacher's mean over the queries. Where it is that of the teachers' records, or votes
+        depend on it, call `prevalence.release` and `centered_at`.
         """
         require_generator(rng)
         if self.prevalence_share > 0:
@@ -226,10 +208,11 @@ class CenteredVotes(base.Aggregator):
         return self._release_at_once(source, record, prevalence_rng=rng, votes_rng=rng)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """See `Aggregator.release`; the prevalence is that of the teachers' records.
+        """Releases the prevalence of the teachers' records, and the votes around it; see `Aggregator.release`.
 
-        Its three draws are the parts `lengths`, `mean-1` and `mean-2`, its result is `prevalence`. In rounds, each is a
-        part `step-N`. `release` is the last part; one charge covers all of them.
+        The record gets the three draws of the prevalence as the parts `lengths`, `mean-1` and `mean-2`, and its result
+        as `prevalence`. In rounds, each round is a part `step-N`. `release` is the last part; one charge covers all
+        parts.
         """
         require_generator(rng)
         prevalence_rng, votes_rng = rng.spawn(2)
@@ -249,7 +232,9 @@ class CenteredVotes(base.Aggregator):
             return release.arrays()
 
         arrays = record.part("release", draw)
-        return RoundsRelease.of_arrays(arrays, event=event, adjacency=self.adjacency)
+        return RoundsRelease.from_arrays(
+            arrays, event=event, adjacency=self.adjacency, recipe=self.recipe
+        )
 
     def _release_at_once(
         self,
@@ -262,7 +247,7 @@ class CenteredVotes(base.Aggregator):
         """Releases the prevalence, where there is a share for it, and then all votes around it in one part."""
         shape = votes.shape
         event = self.event(shape)
-        # before the prevalence is paid for
+        # checked before the prevalence is paid for
         most = ClippedSum.most_queries(shape.num_teachers, shape.num_labels)
         rule = f"at most {most}, as one exact sum of {shape.num_teachers:,} teachers holds no more"
         require(shape.num_queries <= most, "num_queries", shape.num_queries, rule)
@@ -270,17 +255,20 @@ class CenteredVotes(base.Aggregator):
         step = self._step_around(center, votes)
         arrays = record.committed("release")
         if arrays is None:
-            summary = self._summary_around(center, votes)  # teachers may fail
-            std = step.noise_multiplier * step._clipped_sum(summary.shape).l2_sensitivity
+            summary = self._summary_around(
+                center, votes
+            )  # outside of the part, as teachers may fail
 
             def draw() -> Arrays:
-                noise = RoundedGaussian(std).sample(summary.shape, votes_rng)
-                return step._released(summary + noise, std, event, shape.num_teachers).arrays()
+                return step._noisy_release(summary, event, shape.num_teachers, votes_rng).arrays()
 
             arrays = record.part("release", draw)
-        num_directions = None if step.span is None else step.span.shape[1]
-        return CenteredRelease.of_arrays(
-            arrays, event=event, adjacency=self.adjacency, num_directions=num_directions
+        return CenteredRelease.from_arrays(
+            arrays,
+            event=event,
+            adjacency=self.adjacency,
+            num_directions=step._num_directions,
+            recipe=self.recipe,
         )
 
     def _released_center(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Any:
@@ -301,7 +289,10 @@ class CenteredVotes(base.Aggregator):
         return record.part("prevalence", draw)["prevalence"]
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """See `Aggregator.noiseless_from`: around the center that was released."""
+        """Returns the release without the noise of the votes, around the center that was released.
+
+        No epsilon covers the result; see `Aggregator.noiseless_from`.
+        """
         released = record.committed("prevalence")
         center = self.center if released is None else released["prevalence"]
         rounds = self._in_rounds(source)
@@ -310,7 +301,9 @@ class CenteredVotes(base.Aggregator):
             return self._rounds.release(rounds, start, num_queries=source.num_queries)
         step = self._step_around(center, source)
         summary = self._summary_around(center, source)
-        return step._released(summary, 0.0, pa.NonPrivateEvent(), source.num_teachers)
+        return step._release_of(
+            summary, std=0.0, event=pa.NonPrivateEvent(), num_teachers=source.num_teachers
+        )
 
     def check_run(self) -> None:
         """Raises under add/remove, where the number of private groups, which a run goes by, would not be public."""
@@ -318,7 +311,10 @@ class CenteredVotes(base.Aggregator):
         require(self.adjacency is pa.Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 
     def require_source(self, votes: VoteSource) -> None:
-        """See `Aggregator.require_source`: rounds need teachers that can be asked again, a prevalence their shares."""
+        """Raises `InvalidValue` for votes that cannot be read, before any charge; see `Aggregator.require_source`.
+
+        Rounds need teachers that can be asked again, a prevalence their label shares.
+        """
         is_in_rounds = self._in_rounds(votes) is not None
         if self.prevalence_share > 0:
             votes.share_sums()
@@ -326,10 +322,12 @@ class CenteredVotes(base.Aggregator):
             deque(votes.confidences(), maxlen=0)
 
     def _step_around(self, center: Any, votes: VoteSource) -> CenteredVotes:
-        """Returns what releases the votes around a center, at the price of the votes alone."""
-        span = votes.span(noise_multiplier=self.votes_multiplier)
-        return self.centered_at(
-            center, span=self.span if span is None else span, weights=votes.weights
+        """Returns the aggregator of the votes around a center, at the price of the votes alone."""
+        span = votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
+        return replace(
+            self.centered_at(center),
+            span=self.span if span is None else span,
+            weights=votes.weights,
         )
 
     def _summary_around(self, center: Any, votes: VoteSource) -> NDArray[np.int64]:
@@ -341,28 +339,21 @@ class CenteredVotes(base.Aggregator):
     @property
     def num_rounds(self) -> int:
         """The number of times that teachers are asked, where they can be asked again."""
-        return self.rounds or _ROUNDS
+        return self.rounds or self.recipe.num_rounds
 
     def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
-        """Returns the votes in rounds, where they are cast so; else None."""
-        once = self.rounds == 1 or (self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS)
-        if isinstance(source, GroupVotes):
-            require(
-                self.clip is None,
-                "clip",
-                self.clip,
-                "no clip, but a clip_factor, for votes in rounds",
-            )
-            require(
-                np.ndim(self.center) < 2,
-                "center.ndim",
-                np.ndim(self.center),
-                "0 or 1 for votes in rounds",
-            )
-        elif once or self.clip is not None or np.ndim(self.center) > 1:
+        """Returns the votes as they are cast in rounds; None where they are cast in one matrix."""
+        has_few_teachers = source.num_teachers < self.recipe.fewest_teachers_in_rounds
+        is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
+        center_axes = np.ndim(self.center)
+        if isinstance(source, GroupVotes):  # which are cast in rounds alone
+            rule = "no clip, but a clip_factor, for votes in rounds"
+            require(self.clip is None, "clip", self.clip, rule)
+            require(center_axes < 2, "center.ndim", center_axes, "0 or 1 for votes in rounds")
+        elif is_once or self.clip is not None or center_axes > 1:
             return None
         self._rounds.require_fits(num_teachers=source.num_teachers, num_labels=source.num_labels)
-        return source.in_rounds(noise_multiplier=self.votes_multiplier)
+        return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
 
     @property
     def _rounds(self) -> CenteredRounds:
@@ -371,16 +362,16 @@ class CenteredVotes(base.Aggregator):
             num_rounds=self.num_rounds,
             clip_factor=self.clip_factor,
             adjacency=self.adjacency,
+            recipe=self.recipe,
         )
 
     def _start(self, votes: RoundVotes, center: Any) -> NoisyPrevalence:
         """Returns the prevalence of each label that the rounds begin with, from a center."""
-        known = np.asarray(_HALF if center is None else center, dtype=np.float64)
-        shares = known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
-        prevalence = np.broadcast_to(shares, votes.num_labels).copy()
+        shares = np.asarray(_HALF if center is None else center, dtype=np.float64)
+        prevalence = np.broadcast_to(self._inside(shares), votes.num_labels).copy()
         if self.prevalence_share == 0:
             return NoisyPrevalence(prevalence, variance=0.0)
-        # about, if the last clip is the length that such labels have
+        # of the prevalence's last mean, about: if its clip is the length that such labels have
         squared_length = float((prevalence * (1 - prevalence)).sum())
         squared_length /= max(votes.records_per_teacher, 1.0)
         multiplier = self.prevalence.last_multiplier
@@ -388,11 +379,16 @@ class CenteredVotes(base.Aggregator):
         return NoisyPrevalence(prevalence, variance=squared_length * noise_of_one**2)
 
     def summarize(self, votes: VoteSource) -> NDArray[np.int64]:
-        """Returns the sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; the center is public."""
+        """Returns the sum of clipped votes minus the center, `[Q, L]`, in steps of the grid.
+
+        The center is public: `summarize` raises `InvalidValue` where a prevalence is still to be released.
+        """
         share = self.prevalence_share
         require(share == 0, "prevalence_share", share, "0 once the center is known")
         shape = (votes.num_queries, votes.num_labels)
-        blocks = votes.votes_around(self._center_as_given, noise_multiplier=self.votes_multiplier)
+        blocks = votes.votes_around(
+            self._center_as_given, noise_multiplier=self.votes_multiplier, recipe=self.recipe
+        )
         return self._clipped_sum(shape).total(
             blocks,
             center=self._center(shape),
@@ -402,47 +398,86 @@ class CenteredVotes(base.Aggregator):
 
     def draw(self, summary: NDArray[np.int64], shape: VoteShape, rng: Rng) -> Answers:
         """Draws labels around a public center; `release` has the scores that they come from, too."""
+        event = self.event(shape)
+        return Answers.to_all(self._noisy_release(summary, event, shape.num_teachers, rng).labels)
+
+    def _noisy_release(
+        self, summary: NDArray[np.int64], event: pa.Event, num_teachers: int, rng: Rng
+    ) -> CenteredRelease:
+        """Draws the noise of a sum in steps, and returns the release of the noisy sum."""
         std = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
         noise = RoundedGaussian(std).sample(summary.shape, rng)
-        event = self.event(shape)
-        return Answers.to_all(
-            self._released(summary + noise, std, event, shape.num_teachers).labels
+        return self._release_of(summary + noise, std=std, event=event, num_teachers=num_teachers)
+
+    def _release_of(
+        self, total: NDArray[np.int64], *, std: float, event: pa.Event, num_teachers: int
+    ) -> CenteredRelease:
+        """Returns the release of a noisy sum: a function of what is public by now.
+
+        Args:
+            total: `[Q, L]`, the sum in steps, with its noise.
+            std: of the noise, in steps; 0 for none.
+            event: the price.
+            num_teachers: N, declared.
+        """
+        total_weight = num_teachers if self.weights is None else float(self.weights.sum())
+        unit = self._clipped_sum(total.shape).step / total_weight
+        center = self._center(total.shape)
+        residual = np.asarray(total * unit, dtype=np.float64)
+        low_rank = self._low_rank_part(residual, noise_std=std * unit)
+        scores = low_rank + center
+        # Of each label as many of the highest scores as the center expects; among equals the residual decides.
+        num_expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
+        is_chosen = np.arange(len(scores))[:, None] < num_expected
+        labels = np.zeros(scores.shape, dtype=np.bool_)
+        np.put_along_axis(labels, np.lexsort((-residual, -scores), axis=0), is_chosen, axis=0)
+        return CenteredRelease(
+            labels=labels,
+            answered=np.ones(len(scores), dtype=np.bool_),
+            event=event,
+            adjacency=self.adjacency,
+            scores=center + residual,
+            noise_std=std * unit,
+            center=center,
+            num_directions=self._num_directions,
+            recipe=self.recipe,
         )
 
-    def _released(
-        self, total: NDArray[np.int64], std: float, event: pa.Event, num_teachers: int
-    ) -> CenteredRelease:
-        """Returns the release of a sum in steps that carries noise of that std."""
-        each = num_teachers if self.weights is None else float(self.weights.sum())
-        unit = self._clipped_sum(total.shape).step / each
-        center = self._center(total.shape)
-        span = self.span
-        residual = np.asarray(total * unit, dtype=np.float64)
-        if span is None:
-            scores = shrink_singular_values(residual, noise_std=std * unit) + center
-        else:
-            scores = span @ shrink_singular_values(span.T @ residual, noise_std=std * unit) + center
-        # of each label as many of the highest scores as the center expects; among equals the residual decides
-        expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-        labels = np.zeros(scores.shape, dtype=np.bool_)
-        answered = np.ones(len(scores), dtype=np.bool_)
-        chosen = np.arange(len(scores))[:, None] < expected
-        np.put_along_axis(labels, np.lexsort((-residual, -scores), axis=0), chosen, axis=0)
-        width = None if span is None else span.shape[1]
-        return CenteredRelease(
-            labels, answered, event, self.adjacency, center + residual, std * unit, center, width
-        )
+    def _low_rank_part(self, residual: Array, *, noise_std: float) -> Array:
+        """Returns what is expected behind the noise of a residual `[Q, L]`: in the span, where there is one."""
+        if self.span is None:
+            return shrink_singular_values(residual, noise_std=noise_std)
+        in_span = shrink_singular_values(self.span.T @ residual, noise_std=noise_std)
+        return np.asarray(self.span @ in_span)
+
+    @property
+    def _num_directions(self) -> int | None:
+        return None if self.span is None else self.span.shape[1]
+
+    def identity(self, shape: VoteShape) -> str:
+        """Returns all public parameters as text; see `Aggregator.identity`."""
+        return self._text
 
     @property
     def _text(self) -> str:
-        return full_text(self)
+        text = full_text(self)
+        if self.recipe == DEFAULT_RECIPE:
+            # releases from before there were recipes are known by the text without one
+            text = text.replace(f", recipe={full_text(DEFAULT_RECIPE)}", "")
+        return text
 
     @property
     def _center_as_given(self) -> Array:
-        """The center of any shape that was given; 1/2 without one."""
+        """The center in the shape in which it was given; 1/2 without one."""
         return np.asarray(_HALF if self.center is None else self.center, dtype=np.float64)
 
+    def _inside(self, shares: Array) -> Array:
+        """Returns shares that the rule of the clip can use: not too near to 0 or 1."""
+        floor = self.recipe.center_floor
+        return shares.clip(floor, 1 - floor)
+
     def _center(self, shape: tuple[int, ...]) -> Array:
+        """Returns the center of each vote, `[Q, L]`; raises where the given one does not fit."""
         center = self._center_as_given
         try:
             return np.broadcast_to(center, shape).copy()
@@ -451,12 +486,15 @@ class CenteredVotes(base.Aggregator):
             raise validation.InvalidValue("center.shape", center.shape, rule=rule) from error
 
     def _clipped_sum(self, shape: tuple[int, ...]) -> ClippedSum:
-        """Returns the clipped sum. A clip of None is `clip_factor` sqrt(sum c (1 - c)): a function of the center."""
+        """Returns the sum that clips votes of a shape (Q, L).
+
+        Without a `clip` the length is `clip_factor` sqrt(sum c (1 - c)) over the center c: that of bits drawn by it.
+        """
         clip = self.clip
         if clip is None:
-            share = self._center(shape).clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
-            clip = self.clip_factor * math.sqrt(float((share * (1 - share)).sum()))
-        return ClippedSum(clip, (shape[0], shape[1]), self.adjacency)
+            shares = self._inside(self._center(shape))
+            clip = self.clip_factor * math.sqrt(float((shares * (1 - shares)).sum()))
+        return ClippedSum(clip=clip, shape=(shape[0], shape[1]), adjacency=self.adjacency)
 
 
 @expected_from_votes.register(CenteredVotes)
@@ -468,13 +506,14 @@ def _expected_from_centered_votes(
     A student with up to 128 directions averages the noise of Q / 128 queries. A bit is right if the noise left is below
     half of the distance between scores of present and absent labels.
     """
-    share = votes.counts() / votes.num_teachers
-    apart = float(share[votes.labels].mean() - share[~votes.labels].mean())
-    likely = float(votes.labels.mean())
-    length = math.sqrt(num_queries * votes.num_labels * likely * (1 - likely))
+    shares = votes.counts() / votes.num_teachers
+    distance = float(shares[votes.labels].mean() - shares[~votes.labels].mean())
+    prevalence = float(votes.labels.mean())
+    length = math.sqrt(num_queries * votes.num_labels * prevalence * (1 - prevalence))
     clip = aggregator.clip or aggregator.clip_factor * length
-    clips_moved = aggregator.adjacency.num_moved * clip
-    noise_of_one = clips_moved * aggregator.votes_multiplier / votes.num_teachers
-    noise = noise_of_one * math.sqrt(min(_DIRECTIONS / num_queries, 1.0))
-    right = float(few_ndtr(min(1.0, clip / length) * apart / 2 / noise))
+    sensitivity = aggregator.adjacency.num_moved * clip
+    noise_of_score = sensitivity * aggregator.votes_multiplier / votes.num_teachers
+    noise = noise_of_score * math.sqrt(min(_STUDENT_DIRECTIONS / num_queries, 1.0))
+    share_left = min(1.0, clip / length)  # of a vote, by the clip
+    right = float(few_ndtr(share_left * distance / 2 / noise))
     return ExpectedRelease(answered=1.0, present=right, absent=right)

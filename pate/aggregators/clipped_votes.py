@@ -21,9 +21,10 @@ from pate.mechanisms.noise.real_numbers import (
 )
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import require
-from pate.votes.clipping import bits_of, limited
+from pate.votes.counts import bits_of, limited
+from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import MadeUpVotes, TeacherVotes, VoteSource
+from pate.votes.source import TeacherVotes, VoteSource
 
 _GRID = 2.0**32
 _MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits

@@ -22,8 +22,8 @@ from pate.aggregators.release import Answers
 from pate.aggregators.thresholds import reach_threshold, threshold_cost, threshold_event
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import require
+from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import MadeUpVotes
 
 Counts = NDArray[np.int64]
 

@@ -20,8 +20,9 @@ from pate.aggregators.thresholds import expected_bits, squared_sensitivity
 from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY
 from pate.validation import require, require_array, require_count
+from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import MadeUpVotes, NoisySum, VoteSource
+from pate.votes.source import NoisySum, VoteSource
 
 Counts = NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.aggregators.failures import USUAL_DELTA, with_failure_prob_for
 from pate.mechanisms.parameters import is_hashable
 from pate.validation import InvalidValue
-from pate.votes.source import USUAL_LABELS, MadeUpVotes
+from pate.votes.made_up import USUAL_LABELS, MadeUpVotes
 
 if TYPE_CHECKING:
     from pate.aggregators.aggregator import Aggregator

@@ -23,8 +23,8 @@ from pate.aggregators.thresholds import (
     threshold_event,
 )
 from pate.mechanisms.parameters import COUNT, NOISE
+from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import MadeUpVotes
 
 Counts = NDArray[np.int64]
 

@@ -35,8 +35,9 @@ from pate.validation import (
     require,
     require_count,
 )
+from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import MadeUpVotes, VoteSource
+from pate.votes.source import VoteSource
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

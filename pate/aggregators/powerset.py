@@ -25,9 +25,10 @@ from pate.mechanisms.noise.real_numbers import (
 )
 from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
 from pate.mechanisms.parameters import COUNT, NOISE
-from pate.votes.clipping import limited
+from pate.votes.counts import limited
+from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import MadeUpVotes, TeacherVotes, VoteSource
+from pate.votes.source import TeacherVotes, VoteSource
 
 Counts = NDArray[np.int64]
 Summary = NDArray[np.void]

@@ -15,6 +15,7 @@ from pate.accounting import Accountant, Adjacency, AutoAccountant, Event
 from pate.accounting.rdp import shortened
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import FROM_BACKUP, damaged, make_folder, write_arrays
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 
 REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"
 
@@ -40,12 +41,14 @@ class TrainingSet:
         scores: of the same rows, where a release has them; a student may go by the labels alone.
         weights: `[D, L]`, where a release has them: logits on `PublicPCA.with_constant` of the directions of all
             public inputs.
+        recipe: the constants by which scores or weights were released.
     """
 
     inputs: NDArray[np.float32]
     labels: NDArray[np.bool_]
     scores: NoisyScores | None = None
     weights: NDArray[np.float64] | None = None
+    recipe: Recipe = DEFAULT_RECIPE
 
 
 class Answers(NamedTuple):
@@ -168,10 +171,10 @@ adjacency=replace_one)
             raise damaged(
                 path, "arrays of one length", f"{sorted(lengths)} and {sorted(widths)}", REMEDY
             )
-        return cls.of_arrays(arrays, event=event, adjacency=adjacency)
+        return cls.from_arrays(arrays, event=event, adjacency=adjacency)
 
     @classmethod
-    def of_arrays(
+    def from_arrays(
         cls,
         arrays: Mapping[str, NDArray[Any]],
         *,

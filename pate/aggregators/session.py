@@ -28,8 +28,9 @@ from pate.validation import (
     require_generator,
     require_positive,
 )
+from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
-from pate.votes.source import MadeUpVotes, VoteSource
+from pate.votes.source import VoteSource
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -17,7 +17,7 @@ from pate.mechanisms.noise.real_numbers import (
     are_normally_above,
 )
 from pate.validation import require_count
-from pate.votes.source import MadeUpVotes
+from pate.votes.made_up import MadeUpVotes
 
 Counts = NDArray[np.int64]
 

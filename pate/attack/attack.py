@@ -34,10 +34,11 @@ from pate.validation import (
     require_count,
     require_probability,
 )
-from pate.votes.clipping import ClippedMoments, Integers
+from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes
+from pate.votes.weighted import Integers
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
@@ -292,7 +293,10 @@ class RecordAttack:
             moments=partial(_OverheardVotes, _UNCLIPPED if self.sabotage == "clip" else 1),
         )
         made.release(source, np.random.default_rng(noise), record)
-        votes = cast(_OverheardVotes, source.in_rounds(noise_multiplier=made.votes_multiplier))
+        votes = cast(
+            _OverheardVotes,
+            source.in_rounds(noise_multiplier=made.votes_multiplier, recipe=made.recipe),
+        )
         require(bool(votes.overheard), "aggregator.rounds", made.rounds, "a release in rounds")
         wider = made.votes_multiplier * math.sqrt(made.num_rounds)
         return votes, [

@@ -15,7 +15,9 @@ from pate.models.sklearn import of_a_part
 from pate.models.student import OnEpoch
 from pate.threads import one_blas_thread
 from pate.validation import InvalidValue
-from pate.votes.source import Array, TeacherVotes, mean_labels
+from pate.votes.label_shares import mean_labels
+from pate.votes.source import TeacherVotes
+from pate.votes.weighted import Array
 
 # public samples that estimators of a DataFrame are tried on
 _MOST_REHEARSED = 200

@@ -48,8 +48,8 @@ from pate.validation import (
     require_positive,
 )
 from pate.votes.descent import LearningTimes, expected_f1_threshold
-from pate.votes.public_pca import CONSTANT
-from pate.votes.source import mean_labels
+from pate.votes.label_shares import mean_labels
+from pate.votes.recipe import DEFAULT_RECIPE
 
 __all__ = ["AllRecords", "Alternative", "DpGradientDescent", "DpSgd"]
 
@@ -60,6 +60,8 @@ PREVALENCE_SHARE = 0.1
 _MOST_DIRECTIONS = 256
 _MOST_ROWS = 10_000
 _SMALLEST_VARIANCE = 1e-9  # of the largest
+# the last feature of every input, as in rounds of centered votes
+CONSTANT = DEFAULT_RECIPE.constant_feature
 _LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 _FEWEST_STEPS = 10

@@ -22,6 +22,7 @@ from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
 from pate.settings import settings_of
 from pate.validation import InvalidValue
+from pate.votes import Recipe
 
 _TERMS = tuple(item.name for item in settings_of("train") if item.metadata["published"])
 _PARTS = ("accountant", "features", "teacher", "student")
@@ -173,6 +174,8 @@ def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any
     public = _component({**settings["aggregator"], **used})
     if isinstance(table := getattr(aggregator, "table", None), CertifiedTable):
         public["table_sha256"] = table.digest
+    if isinstance(recipe := getattr(aggregator, "recipe", None), Recipe) and recipe.changes():
+        public["recipe"] = recipe.changes()
     return {name: settings[name] for name in _TERMS if name in settings} | {"aggregator": public}
 
 

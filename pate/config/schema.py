@@ -156,6 +156,23 @@ def command_schema(command: str) -> type:
     return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", schema)
 
 
+def _nested_default(cls: type) -> Any:
+    """Returns the default of a field whose value is a dataclass: its fields by name, all null.
+
+    A null field stands for its own default. So a version that adds such a field, or changes a default, still finds the
+    settings of a run that an earlier one began.
+    """
+    hints = get_type_hints(cls)
+    schema: list[Field] = []
+    for item in dataclasses.fields(cls):
+        hint = hints[item.name]
+        kind = {int: int | None, float: float | None}.get(hint, Any)
+        schema.append((item.name, kind, None))
+    return dataclasses.field(
+        default_factory=dataclasses.make_dataclass(f"{cls.__name__}Config", schema)
+    )
+
+
 def _default_of(item: dataclasses.Field[Any]) -> Any:
     """Returns the default of a dataclass's field as another dataclass takes it; OmegaConf's `MISSING` without one."""
     if item.default_factory is not dataclasses.MISSING:
@@ -207,6 +224,9 @@ def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field
     fields: list[Field] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *extra]
     for item in dataclasses.fields(cls):
         if item.init and item.name not in without:
+            if dataclasses.is_dataclass(item.default) and not isinstance(item.default, type):
+                fields.append((item.name, Any, _nested_default(type(item.default))))
+                continue
             hint = hints.get(item.name)
             fields.append((item.name, hint if hint in _PLAIN else Any, _default_of(item)))
     return dataclasses.make_dataclass(f"{cls.__name__}Config", fields)

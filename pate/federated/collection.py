@@ -29,9 +29,12 @@ from pate.run.places import Places
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.release import ReleasePlan, Terms, release_votes
 from pate.validation import InvalidValue, require
+from pate.votes.counts import Bits
 from pate.votes.moment_votes import RoundVotes
-from pate.votes.source import Array, Bits, TeacherVotes, VoteSource
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.source import TeacherVotes, VoteSource
 from pate.votes.vote_file import GatheredVotes, VoteFile
+from pate.votes.weighted import Array
 
 
 class AbsentVotes(TeacherVotes):
@@ -69,9 +72,11 @@ class AbsentVotes(TeacherVotes):
             [self.present.label_shares(), np.zeros((self.num_absent, self.num_labels))]
         )
 
-    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
+    def in_rounds(
+        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> RoundVotes | None:
         """Returns the votes of present teachers as they are cast in rounds."""
-        return self.present.in_rounds(noise_multiplier=noise_multiplier)
+        return self.present.in_rounds(noise_multiplier=noise_multiplier, recipe=recipe)
 
     def _constant(self, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         one_teacher = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)

@@ -22,10 +22,11 @@ from pate.run.stages.holder import HolderPlan, HolderShare, cast_vote_file, mani
 from pate.run.stages.queries import AskedData
 from pate.threads import all_cores
 from pate.validation import InvalidValue, require
-from pate.votes.clipping import Integers
+from pate.votes.label_shares import TeacherShares
 from pate.votes.moment_votes import PoolAnswers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.source import GroupVotes, TeacherShares, VotesInRounds
+from pate.votes.source import GroupVotes, VotesInRounds
+from pate.votes.weighted import Integers
 
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:

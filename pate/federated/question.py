@@ -24,10 +24,12 @@ from pate.validation import (
     require_moderate,
     require_text,
 )
-from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.clipping import ClippedSum
+from pate.votes.label_shares import NUM_LENGTHS
 from pate.votes.public_pca import PublicPCA
-from pate.votes.source import NUM_LENGTHS
 from pate.votes.vote_file import CASTS, VoteManifest, queries_digest
+from pate.votes.weighted import Integers
 
 Array = NDArray[np.float64]
 T = TypeVar("T")

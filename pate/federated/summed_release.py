@@ -51,19 +51,16 @@ from pate.run.stages.release import ReleasePlan, Terms, release_votes
 from pate.run.trained_votes import NUM_ASKED
 from pate.threads import all_cores
 from pate.validation import InvalidValue, require, require_count
-from pate.votes.clipping import ClippedMoments, ClippedSum, Integers
-from pate.votes.moment_votes import MOST_PUBLIC, RoundVotes
-from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
-from pate.votes.source import (
-    Array,
-    CountedVotes,
-    NoisySum,
-    ShareSums,
-    Total,
-    VotesInRounds,
-    VoteSource,
-)
+from pate.votes.arrays import CountedVotes
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.clipping import ClippedSum
+from pate.votes.label_shares import ShareSums
+from pate.votes.moment_votes import RoundVotes
+from pate.votes.public_pca import PublicPCA, affordable_directions
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.source import NoisySum, Total, VotesInRounds, VoteSource
 from pate.votes.vote_file import VoteFile, VoteManifest, queries_digest
+from pate.votes.weighted import Array, Integers
 
 MODULUS = 2**32
 _FEWEST_SHARES = 21
@@ -686,18 +683,25 @@ class AskedVotes(VotesInRounds, ShareSums):
         """Asks holders for their clipped shares around a center, and adds the answers up."""
         return self.sum_of(SHARES, center=center, clip=clipped.clip)
 
-    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+    def votes_around(
+        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> Iterable[Any]:
         """Raises `InvalidValue`: a matrix of votes would have to be summed in one cast."""
         raise self._refusal()
 
-    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes:
-        """Returns the votes as holders cast them against a student, round after round."""
+    def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> RoundVotes:
+        """Returns the votes as holders cast them against a student, round after round.
+
+        Raises `InvalidValue` for a recipe of one's own, which no question tells the holders.
+        """
+        rule = "the default recipe, which all holders have"
+        require(recipe == DEFAULT_RECIPE, "recipe", recipe, rule, owner="aggregator")
         count = affordable_directions(
             noise_multiplier=noise_multiplier,
             num_teachers=self.num_teachers,
             num_records=max(1, round(self.records_per_teacher * self.num_teachers)),
             num_labels=self.num_labels,
-            noise_share=SHARE_IN_ROUNDS,
+            noise_share=recipe.noise_share_in_rounds,
         )
         moments: RoundVotes = self.remembered(("moments", count), lambda: AskedMoments(self, count))
         return moments
@@ -712,8 +716,8 @@ class AskedMoments(RoundVotes):
     def __init__(self, votes: AskedVotes, count: int) -> None:
         """Along so many directions of the public pool."""
         self._votes = votes
-        self._directions = PublicPCA.of(votes.pool, count, ridge=RIDGE_IN_ROUNDS)
-        rows = votes.pool[: max(MOST_PUBLIC, votes.num_queries)]
+        self._directions = PublicPCA.fit(votes.pool, count, ridge=DEFAULT_RECIPE.ridge_in_rounds)
+        rows = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]
         self.public = self._directions.with_constant(rows).astype(np.float32)
         self.variances = self._directions.feature_variances
         self.num_teachers = votes.num_teachers

@@ -26,32 +26,27 @@ from pate.models.student import (
 from pate.models.teacher import Voter
 from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_each, require_non_negative
-from pate.votes.clipping import LowRankVotes
-from pate.votes.descent import expected_f1_threshold, shrink_singular_values
-from pate.votes.moment_votes import MOST_PUBLIC, ConvexVotes, MomentVotes
-from pate.votes.public_pca import (
-    CONSTANT,
-    RIDGE_IN_ROUNDS,
-    SHARE_IN_ROUNDS,
-    PublicPCA,
-    affordable_directions,
-)
-from pate.votes.source import Array, Bits, FunctionVotes, GroupVotes, VoteSource, mean_labels
+from pate.votes.blocks import LowRankVotes
+from pate.votes.convex_votes import ConvexVotes
+from pate.votes.counts import Bits
+from pate.votes.descent import expected_f1_threshold
+from pate.votes.label_shares import mean_labels
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.public_pca import PublicPCA, affordable_directions
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.shrinkage import shrink_singular_values
+from pate.votes.source import FunctionVotes, GroupVotes, VoteSource
+from pate.votes.weighted import Array
 
 if TYPE_CHECKING:
     from pate.data import Dataset, Partition, Split
 
 
-_FEWEST_GROUPS = 30  # of a pool that tells how many records a group has
 # of penalties: with less, training may take long; with more, nothing is learned
 _LEAST = 1e-3
 _MOST = 1e6
-_SHARE_IN_ONE = 0.25  # of the labels' variance is noise, in one round
-# times as many directions as the pool has: then a kernel's components are worth their noise
-_AFFORDED = 8.0
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
-_RAREST = 0.005  # share of a label
 
 
 @dataclass(frozen=True)
@@ -96,7 +91,6 @@ class KernelTeacher(Voter):
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
         """Returns the votes of teachers with one private group each."""
-        kernel_from = {None: _AFFORDED, True: 1.0, False: None}[self.nonlinear]
         return KernelVotes(
             private=dataset.private,
             public=dataset.public,
@@ -104,14 +98,15 @@ class KernelTeacher(Voter):
             teacher_of=partition.teacher_of,
             num_teachers=partition.num_teachers,
             num_directions=self.num_directions,
-            kernel_from=kernel_from,
+            nonlinear=self.nonlinear,
         )
 
     @staticmethod
-    def records_per_group(public: Split) -> float:
-        """The pool's mean; 1 where it has too few groups to tell."""
+    def records_per_group(public: Split, recipe: Recipe = DEFAULT_RECIPE) -> float:
+        """Returns the mean number of records of the pool's groups; 1 for a pool of too few groups."""
         num_groups = public.num_groups
-        return len(public) / num_groups if num_groups >= _FEWEST_GROUPS else 1.0
+        has_enough = num_groups >= recipe.fewest_public_groups
+        return len(public) / num_groups if has_enough else 1.0
 
 
 @dataclass(frozen=True)
@@ -179,8 +174,7 @@ class KernelVotes(FunctionVotes):
     num_queries: int
     num_directions: int | None = None
     moments: Callable[..., MomentVotes] = MomentVotes  # makes the votes in rounds
-    # how many times the pool's directions are to be affordable for a kernel beside
-    kernel_from: float | None = None
+    nonlinear: bool | None = False  # see `KernelTeacher`
 
     def __post_init__(self) -> None:
         self.num_labels = self.private.labels.shape[1]
@@ -197,14 +191,15 @@ class KernelVotes(FunctionVotes):
         """Returns each teacher's share of its own records with each label, `[N, L]`."""
         return mean_labels(self.private.labels, self.teacher_of, self.num_teachers)
 
-    def span(self, *, noise_multiplier: float) -> Array:
+    def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array:
         """Returns the public basis `[Q, r]` that all votes lie in."""
-        directions = self._directions(noise_multiplier, most=self.num_queries)
-        return np.asarray(
-            self.remembered(("span", noise_multiplier), lambda: directions.span(self.queries))
-        )
+        directions = self._directions_at_once(noise_multiplier, recipe)
+        key = ("span", noise_multiplier, recipe)
+        return np.asarray(self.remembered(key, lambda: directions.span(self.queries)))
 
-    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterator[LowRankVotes]:
+    def votes_around(
+        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> Iterator[LowRankVotes]:
         """Yields the votes of teachers 0, 1, …, a block at a time, by the rule of `KernelTeacher`.
 
         Inputs are read a few thousand rows at a time, so images may stay on disk. Every teacher has a record.
@@ -218,7 +213,7 @@ class KernelVotes(FunctionVotes):
         inputs = self.private.inputs
         labels = self.private.labels
         total = self.num_teachers
-        directions = self._directions(noise_multiplier, most=self.num_queries)
+        directions = self._directions_at_once(noise_multiplier, recipe)
         span = directions.span(self.queries)
         order = np.argsort(self.teacher_of, kind="stable")
         sizes = np.bincount(self.teacher_of, minlength=total)
@@ -249,14 +244,13 @@ class KernelVotes(FunctionVotes):
             weights *= np.sqrt(self.num_queries / np.diff(block_bounds))[:, None, None]
             yield LowRankVotes(span, weights)
 
-    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
+    def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> MomentVotes:
         """Returns the votes as teachers cast them against a student."""
-        directions = self._directions(
-            noise_multiplier, SHARE_IN_ROUNDS, ridge=RIDGE_IN_ROUNDS, kernel_from=self.kernel_from
-        )
+        directions = self._directions_in_rounds(noise_multiplier, recipe)
         private = self.private
-        records = self.records_per_teacher * KernelTeacher.records_per_group(self.public)
-        rows = self.public.inputs[: max(MOST_PUBLIC, self.num_queries)]
+        records_per_group = KernelTeacher.records_per_group(self.public, recipe)
+        records = self.records_per_teacher * records_per_group
+        rows = self.public.inputs[: max(recipe.public_rows, self.num_queries)]
         made = partial(
             self.moments,
             directions=directions,
@@ -268,36 +262,49 @@ class KernelVotes(FunctionVotes):
             records_per_teacher=records,
             weights=self.weights,
         )
-        moments: MomentVotes = self.remembered(("moments", directions.width), made)
+        moments: MomentVotes = self.remembered(("moments", directions.width, recipe), made)
         return moments
 
-    def _directions(
-        self,
-        noise_multiplier: float,
-        noise_share: float = _SHARE_IN_ONE,
-        most: int | None = None,
-        **features: Any,
-    ) -> PublicPCA:
-        """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
-        teachers = self.total_weight
+    def _directions_at_once(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
+        """Returns the directions of one matrix of votes: no more than there are queries."""
+        count = self._num_affordable(noise_multiplier, recipe.noise_share_at_once)
+        count = min(count, self.num_queries)
+        fit = partial(PublicPCA.fit, np.asarray(self.public.inputs), count, recipe=recipe)
+        directions: PublicPCA = self.remembered(("directions", count, recipe), fit)
+        return directions
+
+    def _directions_in_rounds(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
+        """Returns the directions of votes in rounds, and a kernel's components beside them."""
+        count = self._num_affordable(noise_multiplier, recipe.noise_share_in_rounds)
+        fit = partial(
+            PublicPCA.fit,
+            np.asarray(self.public.inputs),
+            count,
+            ridge=recipe.ridge_in_rounds,
+            kernel_from={None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear],
+            recipe=recipe,
+        )
+        directions: PublicPCA = self.remembered(("directions in rounds", count, recipe), fit)
+        return directions
+
+    def _num_affordable(self, noise_multiplier: float, noise_share: float) -> int:
+        """Returns as many directions of the pool as the noise makes worthwhile: a function of public numbers."""
         records = self.num_groups * self.total_weight / self.num_teachers
-        count = self.num_directions or affordable_directions(
+        return self.num_directions or affordable_directions(
             noise_multiplier=noise_multiplier,
             noise_share=noise_share,
             num_labels=self.num_labels,
-            num_teachers=max(1, round(teachers)),
+            num_teachers=max(1, round(self.total_weight)),
             num_records=max(1, round(records)),
         )
-        count = min(count, most or count)
-        made = partial(PublicPCA.of, np.asarray(self.public.inputs), count, **features)
-        directions_: PublicPCA = self.remembered(("directions", count, *features.values()), made)
-        return directions_
 
 
 class GroupKernelVotes(KernelVotes, GroupVotes):
     """Functions of private groups, which teachers learn from in every round."""
 
-    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterator[LowRankVotes]:
+    def votes_around(
+        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> Iterator[LowRankVotes]:
         """Raises `InvalidValue`: these votes are cast in rounds alone."""
         raise InvalidValue("teacher", "ConvexTeacher", rule="centered_votes, which asks in rounds")
 
@@ -376,10 +383,14 @@ class LowRankStudent(Student):
         inputs = np.asarray(training.inputs, dtype=np.float32)
         public = np.concatenate([inputs, np.asarray(pool, dtype=np.float32)])
         if training.scores is None or training.weights is not None:
-            return ReleasedModel.of(np.asarray(training.weights), public, len(inputs))
-        return self.fit_scores(inputs, training.scores, public)
+            return ReleasedModel.of(
+                np.asarray(training.weights), public, len(inputs), training.recipe
+            )
+        return self.fit_scores(inputs, training.scores, public, training.recipe)
 
-    def fit_scores(self, inputs: Rows, released: NoisyScores, pool: Rows) -> LowRankModel:
+    def fit_scores(
+        self, inputs: Rows, released: NoisyScores, pool: Rows, recipe: Recipe = DEFAULT_RECIPE
+    ) -> LowRankModel:
         """Trains on released scores of queries, `[Q, …]`; the pool, `[n, …]`, places directions and thresholds.
 
         Votes that were cast in `PublicPCA.span` of the queries know the number of its directions; others are functions
@@ -399,9 +410,8 @@ class LowRankStudent(Student):
             prevalence.shape,
             f"{scores.shape[1:]}",
         )
-        directions = PublicPCA.of(
-            pool, min(released.num_directions or self.num_directions, len(inputs))
-        )
+        count = min(released.num_directions or self.num_directions, len(inputs))
+        directions = PublicPCA.fit(pool, count, recipe=recipe)
         # [k, L]
         coefficients = shrink_singular_values(
             directions.span(inputs).T @ scores, noise_std=noise_std
@@ -415,7 +425,7 @@ class LowRankStudent(Student):
             )
             coefficients = np.asarray((right.T * inverse) @ (right @ coefficients))
         of_pool = directions.features(pool) @ coefficients  # [n, L]
-        share = prevalence.clip(_RAREST, 1 - _RAREST)
+        share = prevalence.clip(recipe.prevalence_floor, 1 - recipe.prevalence_floor)
         thresholds = np.array(
             [np.quantile(column, 1 - p) for column, p in zip(of_pool.T, share, strict=True)]
         )
@@ -445,20 +455,27 @@ class ReleasedModel(FlatModel):
     }
 
     @staticmethod
-    def of(weights: Array, public_inputs: Rows, num_rows: int) -> ReleasedModel:
+    def of(
+        weights: Array, public_inputs: Rows, num_rows: int, recipe: Recipe = DEFAULT_RECIPE
+    ) -> ReleasedModel:
         """That of released weights `[D, L]`, its threshold the best expected micro-F1 on public inputs.
 
         Weights are on `PublicPCA.with_constant` of directions of all public inputs, float32 `[m, …]`. More of them than
         these have directions and a height are of a kernel.
         """
-        directions = PublicPCA.of(
-            public_inputs, len(weights) - 1, ridge=RIDGE_IN_ROUNDS, kernel_from=1.0
+        directions = PublicPCA.fit(
+            public_inputs,
+            len(weights) - 1,
+            ridge=recipe.ridge_in_rounds,
+            kernel_from=1.0,
+            recipe=recipe,
         )
+        constant = recipe.constant_feature
         arrays: dict[str, Array] = {
             "center": directions.center,
             "projection": directions.projection,
-            "weights": weights[:-1] * np.sqrt(1 - CONSTANT**2),
-            "bias": weights[-1] * CONSTANT,
+            "weights": weights[:-1] * np.sqrt(1 - constant**2),
+            "bias": weights[-1] * constant,
         }
         if (kernel := directions.kernel) is not None:
             beside = {

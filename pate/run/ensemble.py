@@ -19,9 +19,11 @@ from pate.run.folder import EnsembleFolder
 from pate.run.trained_votes import TrainedVotes
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
+from pate.votes.label_shares import mean_labels
 from pate.votes.moment_votes import MomentVotes, PoolAnswers, beyond_own
 from pate.votes.public_pca import PublicPCA
-from pate.votes.source import Array, VoteSource, mean_labels
+from pate.votes.source import VoteSource
+from pate.votes.weighted import Array
 
 # called with the mean loss of a teacher that was trained in each of its epochs, `[E]`
 OnLosses = Callable[[NDArray[np.float64]], None]

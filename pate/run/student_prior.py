@@ -6,7 +6,7 @@ import numpy as np
 
 from pate.aggregators import TrainingSet
 from pate.models.student import Learner, Rows
-from pate.votes.source import Bits
+from pate.votes.counts import Bits
 
 
 @dataclass(frozen=True, eq=False)

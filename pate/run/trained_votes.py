@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes import VoteStore
-from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
-from pate.votes.public_pca import RIDGE_IN_ROUNDS, SHARE_IN_ROUNDS, PublicPCA, affordable_directions
-from pate.votes.source import Array, Bits, TeacherVotes, VotesInRounds
+from pate.votes.counts import Bits
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.public_pca import PublicPCA, affordable_directions
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.source import TeacherVotes, VotesInRounds
+from pate.votes.weighted import Array
 
 if TYPE_CHECKING:
     from pate.run.ensemble import Ensemble
@@ -41,24 +44,30 @@ class TrainedVotes(TeacherVotes):
     def label_shares(self) -> Array:
         return self.ensemble.label_shares()
 
-    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+    def in_rounds(
+        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> MomentVotes | None:
         ensemble = self.ensemble
         public = ensemble.dataset.public.inputs
         if not issubclass(ensemble.teacher.gives, VotesInRounds) or len(public.shape) != 2:
             return None  # a student of images is more than linear
         count = affordable_directions(
             noise_multiplier=noise_multiplier,
-            noise_share=SHARE_IN_ROUNDS,
+            noise_share=recipe.noise_share_in_rounds,
             num_teachers=self.num_teachers,
             num_records=self.num_groups,
             num_labels=self.num_labels,
         )
-        votes: MomentVotes = self.remembered(("moments", count), partial(self._moments, count))
+        votes: MomentVotes = self.remembered(
+            ("moments", count, recipe), partial(self._moments, count, recipe)
+        )
         return votes
 
-    def _moments(self, num_directions: int) -> MomentVotes:
+    def _moments(self, num_directions: int, recipe: Recipe) -> MomentVotes:
         public = self.ensemble.dataset.public.inputs
-        directions = PublicPCA.of(np.asarray(public), num_directions, ridge=RIDGE_IN_ROUNDS)
+        directions = PublicPCA.fit(
+            np.asarray(public), num_directions, ridge=recipe.ridge_in_rounds, recipe=recipe
+        )
         ask = partial(self.ensemble.pool_answers, directions, public[:NUM_ASKED])
-        rows = public[: max(MOST_PUBLIC, self.num_queries)]
+        rows = public[: max(recipe.public_rows, self.num_queries)]
         return self.ensemble.moment_votes(directions, rows, self.records_per_teacher, ask)

@@ -1,8 +1,17 @@
 """Votes of teachers: on disk one bit each, counted, and in each form that an aggregator reads. Needs numpy alone."""
 
-from pate.votes.clipping import histogram
+from pate.votes.counts import histogram
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 from pate.votes.vote_file import StoredVotes, VoteStore
 
-__all__ = ["StoredVotes", "VoteShape", "VoteSource", "VoteStore", "histogram"]
+__all__ = [
+    "DEFAULT_RECIPE",
+    "Recipe",
+    "StoredVotes",
+    "VoteShape",
+    "VoteSource",
+    "VoteStore",
+    "histogram",
+]

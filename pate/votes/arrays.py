@@ -10,8 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import require, require_count, require_histogram
-from pate.votes.clipping import checked_block, is_whole, raw_blocks
-from pate.votes.source import Array, Bits, CountedVotes, TeacherVotes
+from pate.votes.blocks import checked_block, is_whole, raw_blocks
+from pate.votes.counts import Bits
+from pate.votes.source import CountableVotes, TeacherVotes
+from pate.votes.weighted import Array
+
+
+class CountedVotes(CountableVotes):
+    """Counts of votes, `[Q, L]` in 0..num_teachers, for aggregators that read counts.
+
+    Whoever counted vouches that no teacher had a vote for more than `max_votes` labels of a query; None for all.
+    """
+
+    readers = "one that reads counts, since only sums of votes are known"
+
+    def __init__(
+        self, counts: NDArray[np.int64], *, num_teachers: int, max_votes: int | None = None
+    ) -> None:
+        """Takes a table `[Q, L]`; raises `InvalidValue` for counts that so many teachers cannot have."""
+        self.num_teachers = require_count("num_teachers", num_teachers)
+        table = require_histogram("counts", counts, num_teachers=num_teachers, rank=2)
+        self._counts = table.astype(np.int64)
+        self.num_queries, self.num_labels = self._counts.shape
+        self.records_per_teacher = 1.0
+        self.max_votes = max_votes
+
+    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+        """Returns the counts; raises `InvalidValue` where votes were counted without such a limit."""
+        limit = self.max_votes
+        is_within = max_votes is None or (limit is not None and limit <= max_votes)
+        rule = f"at most {max_votes}, as the aggregator's price says"
+        require(is_within, "vote_clip", limit, rule)
+        return self._counts
 
 
 class CountTable(CountedVotes):
@@ -23,6 +53,7 @@ class CountTable(CountedVotes):
     def __init__(
         self, votes: Any, *, num_teachers: int, max_votes: int | None = None, name: str = "votes"
     ) -> None:
+        """Takes a table `[Q, L]`; raises `InvalidValue` of `name` for counts that so many teachers cannot have."""
         self.num_teachers = require_count("num_teachers", num_teachers)
         counts: Any = require_histogram(name, votes, num_teachers=num_teachers, rank=2)
         self._counts = counts
@@ -47,15 +78,18 @@ class VoteBlocks(TeacherVotes):
     records_per_teacher = 1.0
 
     def __init__(self, votes: Any, *, num_teachers: int, weights: Array | None = None) -> None:
+        """Takes votes, and public weights `[N]` in [0, 1]; reads the first block."""
         self.num_teachers = require_count("num_teachers", num_teachers)
         self.weights = weights
         blocks = raw_blocks(votes)
-        first = next(blocks, None)
-        require(first is not None, "num_teachers", num_teachers, "0, the teachers in votes")
-        first = checked_block(first, inside=False)
+        first_block = next(blocks, None)
+        rule = "0, the teachers in votes"
+        require(first_block is not None, "num_teachers", num_teachers, rule)
+        first_block = checked_block(first_block, inside=False)
         # an array can be read again, a stream cannot
-        self._blocks: Iterable[Any] = [first] if is_whole(votes) else chain([first], blocks)
-        _, self.num_queries, self.num_labels = first.shape
+        is_array = is_whole(votes)
+        self._blocks: Iterable[Any] = [first_block] if is_array else chain([first_block], blocks)
+        _, self.num_queries, self.num_labels = first_block.shape
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Returns the blocks as they are; those of a stream once."""

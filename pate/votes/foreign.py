@@ -23,9 +23,10 @@ from pate.validation import (
     require_entries,
     require_histogram,
 )
-from pate.votes.clipping import histogram
-from pate.votes.source import Array, Bits, TeacherVotes
+from pate.votes.counts import Bits, histogram
+from pate.votes.source import TeacherVotes
 from pate.votes.vote_file import VoteStore
+from pate.votes.weighted import Array
 
 LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
 _NAMES = ("votes", "teacher_votes", "counts")

@@ -29,8 +29,11 @@ from pate.validation import (
     require_entries,
     require_text,
 )
-from pate.votes.clipping import histogram, limited, require_teacher_votes, vote_blocks
-from pate.votes.source import Array, Bits, TeacherVotes
+from pate.votes.blocks import vote_blocks
+from pate.votes.counts import Bits, histogram, limited, require_teacher_votes
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.source import TeacherVotes
+from pate.votes.weighted import Array
 
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
@@ -727,7 +730,9 @@ class GatheredVotes(TeacherVotes):
         )
         return np.concatenate([file.label_shares() for file in files])
 
-    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
+    def in_rounds(
+        self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> RoundVotes | None:
         """Raises `InvalidValue`: files hold the votes of one cast."""
         self._vote_files()
         rule = (

@@ -104,7 +104,7 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
         OmegaConf.create(plan["data"]), "data", allowed_targets=plan["allowed_targets"]
     ).load()
     public = np.asarray(data.public.inputs).reshape(len(data.public), -1)
-    directions = PublicPCA.of(public, min(chosen.directions, *public.shape))
+    directions = PublicPCA.fit(public, min(chosen.directions, *public.shape))
     # of length 1: not whitened
     axes = directions.projection / np.linalg.norm(directions.projection, axis=0)
 

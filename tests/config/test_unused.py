@@ -37,7 +37,9 @@ from pate.models import (
     MLPTeacher,
 )
 from pate.validation import InvalidValue
-from pate.votes.source import MadeUpVotes, TeacherVotes
+from pate.votes import Recipe
+from pate.votes.made_up import MadeUpVotes
+from pate.votes.source import TeacherVotes
 from tests.e2e.commands import call
 
 SHAPE = {"num_queries": 200, "num_labels": 6, "num_teachers": 600}
@@ -67,6 +69,7 @@ OTHERS = {  # values for fields whose usual one says nothing of its kind
     "test": "laplace",
     "test_std": 9.0,
     "vote_clip": 1,
+    "recipe": Recipe(prevalence_split=(0.3, 0.3, 0.4)),
 }
 # `table` names a file; `round_size` is how many queries a session asks at once, of which no outcome depends for votes
 # that are all there; `span` and `weights` come from votes, not from a command line.

@@ -16,7 +16,7 @@ from pate.accounting.event_json import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.aggregators.aggregator import declared
 from pate.validation import InvalidValue
-from pate.votes.source import MadeUpVotes
+from pate.votes.made_up import MadeUpVotes
 from tests.contract.aggregator_cases import (
     CASES,
     CLEAR,

@@ -96,13 +96,17 @@ def assert_reached(parts: ArrayLike, adjacency: Adjacency, claimed: float) -> No
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, module: str, *names: str) -> list[list[Any]]:
-    """What each of some classes makes from now on, where a module uses them."""
-    kept: list[list[Any]] = []
-    for name in names:
-        kind = getattr(import_module(module), name)
-        made = list[Any]()
-        monkeypatch.setattr(
-            f"{module}.{name}", lambda *given, k=kind, m=made: (m.append(k(*given)), m[-1])[1]
-        )
-        kept.append(made)
-    return kept
+    """Records the objects that a module makes of some classes from now on, a list for each class."""
+    return [_recorded(monkeypatch, module, name) for name in names]
+
+
+def _recorded(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> list[Any]:
+    kind = getattr(import_module(module), name)
+    objects = list[Any]()
+
+    def construct(*arguments: Any, **fields: Any) -> Any:
+        objects.append(kind(*arguments, **fields))
+        return objects[-1]
+
+    monkeypatch.setattr(f"{module}.{name}", construct)
+    return objects

@@ -16,7 +16,7 @@ from pate.pricing import PersonBudgets, plan_release
 from pate.run.budget_classes import repeat_records
 from pate.votes import VoteShape
 from pate.votes.clipping import ClippedSum
-from pate.votes.source import TeacherShares
+from pate.votes.label_shares import TeacherShares
 from tests.e2e.small_run import small_dataset
 from tests.privacy.divergences import furthest, recorded, verdict_on_shift
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, gaussian_epsilon
 from pate.aggregators import CenteredVotes, Prevalence
-from pate.votes.clipping import ClippedSum, LowRankVotes
+from pate.votes.blocks import LowRankVotes
+from pate.votes.clipping import ClippedSum
 from pate.votes.public_pca import PublicPCA
 from tests.privacy.divergences import assert_reached, recorded
 
@@ -39,7 +40,7 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
     """All pairs of adversarial votes, also factored ones."""
     rng = np.random.default_rng(math.prod(shape))
     weights = None if weight is None else np.array([weight])
-    span = PublicPCA.of(np.random.default_rng(0).normal(size=(50, 4)), 1).span(
+    span = PublicPCA.fit(np.random.default_rng(0).normal(size=(50, 4)), 1).span(
         np.ones((shape[0], 4))
     )
     for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
@@ -78,7 +79,7 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
 def test_factored_votes_move_no_further() -> None:
     rng = np.random.default_rng(1)
     shape = (6, 4)
-    span = PublicPCA.of(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
+    span = PublicPCA.fit(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
     clipped = ClippedSum(1.0, shape)
     rest = rng.normal(size=(9, 3, 4))
     totals = []

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
 from pate.models import ConvexTeacher
-from pate.votes import moment_votes as convex_votes
-from pate.votes.clipping import ClippedMoments
-from pate.votes.moment_votes import ConvexVotes
+from pate.votes import convex_votes
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.convex_votes import ConvexVotes
 from pate.votes.public_pca import PublicPCA
 from tests.privacy.divergences import furthest
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
@@ -42,7 +42,7 @@ def votes_of(
         labels=np.asarray(labels, dtype=np.bool_),
         teacher_of=np.asarray(group_of, dtype=np.int64),
         num_teachers=len(learners),
-        directions=PublicPCA.of(POOL, directions),
+        directions=PublicPCA.fit(POOL, directions),
         public_inputs=POOL,
         records_per_teacher=1.0,
     )

@@ -60,7 +60,7 @@ def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
 def questions() -> list[Question]:
     """The opening, and one question of each kind; the student of the round is sure of itself."""
     opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
-    pool = PublicPCA.of(POOL, 3)
+    pool = PublicPCA.fit(POOL, 3)
     rng = np.random.default_rng(1)
     states: dict[str, dict[str, Any]] = {
         LENGTHS: {},

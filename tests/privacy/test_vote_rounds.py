@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
-from pate.votes.clipping import ClippedMoments
+from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_votes import MomentVotes, PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from tests.privacy.divergences import assert_reached, recorded, verdict_on_shift
@@ -36,7 +36,7 @@ def votes_of(
 
     A kernel teacher counts by the root of its number of records over the expected one.
     """
-    known = PublicPCA.of(pool, directions)
+    known = PublicPCA.fit(pool, directions)
     asked = known.with_constant(pool).astype(np.float32)
     return MomentVotes(
         inputs=np.asarray(inputs, dtype=np.float32),

@@ -12,9 +12,11 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from pate.models.linear import LogisticStudent
 from pate.pool import in_order, pool_of
 from pate.threads import all_cores, one_blas_thread
-from pate.votes.clipping import ClippedMoments
-from pate.votes.moment_votes import ConvexVotes, MomentVotes
-from pate.votes.public_pca import PublicKernel, PublicPCA
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.convex_votes import ConvexVotes
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.public_kernel import PublicKernel
+from pate.votes.public_pca import PublicPCA
 
 
 def later_the_smaller(item: int) -> int:
@@ -103,7 +105,7 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
         labels=rng.random((len(inputs), 2)) < 0.3,
         teacher_of=teacher_of,
         num_teachers=num_teachers,
-        directions=replace(PublicPCA.of(pool, 8), kernel=kernel),
+        directions=replace(PublicPCA.fit(pool, 8), kernel=kernel),
         public_inputs=pool,
         records_per_teacher=8.0,
         **options,

@@ -29,7 +29,7 @@ from pate.run.random_streams import RandomStreams
 from pate.run.sources import Sources, require_same_data
 from pate.threads import all_cores
 from pate.validation import require, require_choice, require_count, require_text
-from pate.votes.clipping import limited
+from pate.votes.counts import limited
 from pate.votes.source import TeacherVotes
 from pate.votes.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file, queries_digest
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pate.accounting import Adjacency, NoOpEvent
-from pate.aggregators.centered_rounds import RoundsRelease
-from pate.aggregators.centered_votes import CenteredRelease
+from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
 from pate.aggregators.release import PublicNames, Release
 from pate.bundle.bundle import SCHEMA, Bundle
 from pate.bundle.model_card import publish

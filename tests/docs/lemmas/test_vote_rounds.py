@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.votes.clipping import FEATURE_STEPS, ClippedMoments
+from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
@@ -17,11 +17,11 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
     sums = ClippedMoments(clip, 3000)
     features = np.trunc(RNG.uniform(-1, 1, size=(3000, 3)) * FEATURE_STEPS).astype(np.float32)
     residuals = RNG.normal(size=(3000, 2)) * clip
-    total = sums.of_single(features, residuals)
+    total = sums.sum_of_single(features, residuals)
     order = RNG.permutation(3000)
-    np.testing.assert_array_equal(sums.of_single(features[order], residuals[order]), total)
+    np.testing.assert_array_equal(sums.sum_of_single(features[order], residuals[order]), total)
     parts = sum(
-        sums.of_single(features[i : i + 7], residuals[i : i + 7]) for i in range(0, 3000, 7)
+        sums.sum_of_single(features[i : i + 7], residuals[i : i + 7]) for i in range(0, 3000, 7)
     )
     np.testing.assert_array_equal(parts, total)
     scale = 1 / sums.step / FEATURE_STEPS
@@ -55,12 +55,13 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -
         (features, residuals) = few(50, size, 3, spread)
         means = features.transpose(0, 2, 1).astype(np.float64) @ residuals / (FEATURE_STEPS * size)
         step = size * math.sqrt(3) * sums.step * FEATURE_STEPS
-        together = sums.of_several(means) * sums.step
+        together = sums.sum_of_means(means) * sums.step
         assert (
-            np.linalg.norm(sums.of_few(features, residuals) * sums.step - together) < 50 * 2 * step
+            np.linalg.norm(sums.sum_of_small(features, residuals) * sums.step - together)
+            < 50 * 2 * step
         )
-        alone = [sums.of_few(features[i : i + 1], residuals[i : i + 1]) for i in range(50)]
-        np.testing.assert_array_equal(np.sum(alone, axis=0), sums.of_few(features, residuals))
+        alone = [sums.sum_of_small(features[i : i + 1], residuals[i : i + 1]) for i in range(50)]
+        np.testing.assert_array_equal(np.sum(alone, axis=0), sums.sum_of_small(features, residuals))
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
@@ -72,13 +73,13 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
         sums = ClippedMoments(2e-3, 200)
         (features, residuals) = few(200, size, 3, spread)
         for i in range(200):
-            total = sums.of_few(features[i : i + 1], residuals[i : i + 1])
+            total = sums.sum_of_small(features[i : i + 1], residuals[i : i + 1])
             longest = max(longest, float(np.linalg.norm(total * sums.step)))
         roomier = ClippedMoments(
             2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3), 200
         )
         for i in range(200):
-            total = roomier.of_few(features[i : i + 1], residuals[i : i + 1])
+            total = roomier.sum_of_small(features[i : i + 1], residuals[i : i + 1])
             roomless = max(roomless, float(np.linalg.norm(total * roomier.step)))
     assert longest <= 2e-3 * (1 + 2**-20)
     assert spread == 0.0 or roomless > 2e-3

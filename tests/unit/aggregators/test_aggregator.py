@@ -28,8 +28,8 @@ from pate.aggregators import (
     counts_for,
 )
 from pate.votes import VoteShape
-from pate.votes.clipping import histogram
-from pate.votes.source import MadeUpVotes
+from pate.votes.counts import histogram
+from pate.votes.made_up import MadeUpVotes
 from tests.contract.case import charging
 from tests.refusals import ANY, refused
 

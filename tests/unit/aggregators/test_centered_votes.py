@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score
 import pate.accounting as pa
 from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence
-from pate.aggregators.centered_rounds import RoundsRelease
+from pate.aggregators.centered_release import RoundsRelease
 from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models import LowRankStudent
@@ -260,7 +260,7 @@ def test_the_student_says_what_was_released(tmp_path: Any) -> None:
 def test_a_sum_that_is_not_exact_is_refused_before_anything_is_paid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pate.votes.clipping._LARGEST_SUM", 2.0**37)
+    monkeypatch.setattr("pate.votes.clipping.LARGEST_SUM", 2.0**37)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     with refused("num_queries", 100):
         released(aggregator(rounds=1), ledger=ledger)

@@ -32,7 +32,8 @@ from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
 from pate.votes import VoteShape
 from pate.votes.arrays import CountTable
-from pate.votes.source import MadeUpVotes, TeacherVotes, VoteSource
+from pate.votes.made_up import MadeUpVotes
+from pate.votes.source import TeacherVotes, VoteSource
 
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=400)
 NAMES = members("aggregator")
@@ -125,7 +126,9 @@ def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(
     )
     summary = aggregator.summarize(votes)
     release: Any = aggregator.release(votes, np.random.default_rng(1), MemoryRecord())
-    signal = aggregator._released(summary, 0.0, NonPrivateEvent(), 400).scores
+    signal = aggregator._release_of(
+        summary, std=0.0, event=NonPrivateEvent(), num_teachers=400
+    ).scores
     basis = np.linalg.qr(np.random.default_rng(2).standard_normal((600, 128)))[0]
     read = signal + basis @ (basis.T @ (release.scores - signal))
     middle = (signal[votes.labels].mean() + signal[~votes.labels].mean()) / 2

@@ -9,7 +9,7 @@ from pate.accounting import BudgetExceeded, GaussianEvent, Ledger
 from pate.aggregators import GaussianVotes, MemoryRecord, StableTopK
 from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.record import Arrays
-from pate.votes.source import CountedVotes
+from pate.votes.arrays import CountedVotes
 
 COUNTS = np.random.default_rng(0).integers(0, 41, (30, 4))
 VOTES = CountedVotes(COUNTS, num_teachers=40)

@@ -14,7 +14,7 @@ from pate.aggregators.record import MemoryRecord, ReleaseRecord
 from pate.aggregators.release import ChargedRelease
 from pate.aggregators.session import Round, session_event
 from pate.run.session_progress import WatchedSession
-from pate.votes.source import CountedVotes
+from pate.votes.arrays import CountedVotes
 from tests.contract.case import charging
 from tests.refusals import refused
 

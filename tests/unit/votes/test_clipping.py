@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency
-from pate.votes.clipping import ClippedSum, LowRankVotes
+from pate.votes.blocks import LowRankVotes
+from pate.votes.clipping import ClippedSum
 from tests.refusals import Refusal, refused
 
 SPAN = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])

@@ -10,8 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from pate.votes.descent import Descent, LearningTimes, expected_f1_threshold, posterior_rows
-from pate.votes.public_pca import CONSTANT
+from pate.votes.descent import Descent, LearningTimes, expected_f1_threshold
+from pate.votes.recipe import DEFAULT_RECIPE
+from pate.votes.shrinkage import posterior_rows
+
+CONSTANT = DEFAULT_RECIPE.constant_feature
 
 Array = NDArray[np.float64]
 TRUE = np.array([[3.0, 0.0], [-2.0, 1.0], [0.0, 4.0], [-5.0, -10.0]])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pate.votes import histogram
-from pate.votes.source import MadeUpVotes
+from pate.votes.made_up import MadeUpVotes
 from tests.refusals import refused
 
 

@@ -9,17 +9,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from pate.votes import moment_votes
-from pate.votes.clipping import ClippedMoments
-from pate.votes.moment_votes import (
-    TRUST,
-    MomentVotes,
-    PoolAnswers,
-    beyond_own,
-    convex_fit,
-    steps_to_minimum,
-)
+from pate.votes import convex_votes
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.convex_votes import convex_fit, steps_to_minimum
+from pate.votes.moment_votes import MomentVotes, PoolAnswers, beyond_own
 from pate.votes.public_pca import PublicPCA
+from pate.votes.recipe import DEFAULT_RECIPE
+
+TRUST = DEFAULT_RECIPE.trust
 
 POOL = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
 WEIGHTS = np.random.default_rng(0).normal(size=(6, 2))
@@ -34,7 +31,7 @@ def vote(
         "num_teachers": 1,
         "records_per_teacher": expected,
     }
-    given = options | {"directions": PublicPCA.of(pool, 4), "public_inputs": pool} | at
+    given = options | {"directions": PublicPCA.fit(pool, 4), "public_inputs": pool} | at
     sums = ClippedMoments(clip, 1)
     return (
         MomentVotes(inputs=inputs, labels=labels, **given).total(student, np.ones(2), sums)
@@ -82,7 +79,7 @@ PUBLIC = RNG.normal(size=(3000, 4)).astype(np.float32)
 OWN = RNG.normal(size=(20, 4)).astype(np.float32)
 TRUE = RNG.normal(size=(6, 2))
 STUDENT = RNG.normal(size=(6, 2)) / 2
-BESIDE = PublicPCA.of(PUBLIC, 4).with_constant
+BESIDE = PublicPCA.fit(PUBLIC, 4).with_constant
 WIDE = {"asked": BESIDE(PUBLIC).astype(np.float32), "own": BESIDE(OWN).astype(np.float32)}
 
 
@@ -207,7 +204,7 @@ def test_as_many_steps_as_are_promised_reach_the_minimum(
     times: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However wrong the guess of the curvature is; the control is a two-hundredth of the steps."""
-    monkeypatch.setattr(moment_votes, "_ABOVE_GUESS", times)
+    monkeypatch.setattr(convex_votes, "_GUESS_MARGIN", times)
     features = FEATURES[:40]
     targets = TARGETS[:40]
     counts = np.full(40, 9.0)

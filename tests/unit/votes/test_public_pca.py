@@ -3,16 +3,20 @@
 import numpy as np
 import pytest
 
-from pate.votes.descent import shrink_singular_values
-from pate.votes.public_pca import CONSTANT, PublicPCA, affordable_directions, exact_product
+from pate.votes.exact_product import exact_product
+from pate.votes.public_pca import PublicPCA, affordable_directions
+from pate.votes.recipe import DEFAULT_RECIPE
+from pate.votes.shrinkage import shrink_singular_values
 from tests.refusals import refused
+
+CONSTANT = DEFAULT_RECIPE.constant_feature
 
 RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
 
 
 def test_features_have_length_one_and_weigh_less_where_the_pool_varies_little() -> None:
-    directions = PublicPCA.of(POOL, 4)
+    directions = PublicPCA.fit(POOL, 4)
     features = directions.features(POOL)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
     np.testing.assert_allclose(directions.variances, np.sort(POOL.var(axis=0))[::-1][:4], rtol=0.05)
@@ -21,11 +25,11 @@ def test_features_have_length_one_and_weigh_less_where_the_pool_varies_little() 
     np.testing.assert_allclose(
         raw.T @ raw / len(POOL), np.diag(weights / weights.mean()), atol=1e-12
     )
-    assert not PublicPCA.of(POOL, 4).features(POOL.mean(axis=0, keepdims=True)).any()
+    assert not PublicPCA.fit(POOL, 4).features(POOL.mean(axis=0, keepdims=True)).any()
 
 
 def test_without_all_directions_there_is_no_height() -> None:
-    directions = PublicPCA.of(POOL, 4)
+    directions = PublicPCA.fit(POOL, 4)
     features = directions.with_constant(POOL)
     np.testing.assert_allclose(
         features[:, :4], np.sqrt(1 - CONSTANT**2) * directions.features(POOL)
@@ -40,14 +44,14 @@ def test_a_kernel_sees_what_no_linear_function_does_where_there_is_room() -> Non
     wanted = np.sign(rows[:, 0] * rows[:, 1])
     explained = {}
     for kernel_from in (None, 1.0):
-        directions = PublicPCA.of(rows[:1000], 105, kernel_from=kernel_from)
+        directions = PublicPCA.fit(rows[:1000], 105, kernel_from=kernel_from)
         features = directions.with_constant(rows)
         assert features.shape[1] == directions.width + 1 == (6 if kernel_from is None else 26)
         np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
         fit = np.linalg.lstsq(features[:1000], wanted[:1000], rcond=None)[0]
         explained[kernel_from] = np.corrcoef(features[1000:] @ fit, wanted[1000:])[0, 1]
     assert abs(explained[None]) < 0.1 < 0.7 < explained[1.0]
-    linear = PublicPCA.of(rows[:1000], 5).with_constant(rows)[:, :5]
+    linear = PublicPCA.fit(rows[:1000], 5).with_constant(rows)[:, :5]
     np.testing.assert_allclose(
         np.einsum("ij,ij->i", features[:, :5], linear) ** 2,
         (features[:, :5] ** 2).sum(axis=1) * (1 - CONSTANT**2),
@@ -71,19 +75,19 @@ def test_a_kernel_sees_what_no_linear_function_does_where_there_is_room() -> Non
 )
 def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: int) -> None:
     """400 rows of 6 numbers: components are what `count` leaves beyond 6 directions and a height, one for 20 rows."""
-    assert PublicPCA.of(POOL, count, kernel_from=kernel_from).width == width
-    assert PublicPCA.of(POOL, count).width == min(count + (count == 6), 7)
+    assert PublicPCA.fit(POOL, count, kernel_from=kernel_from).width == width
+    assert PublicPCA.fit(POOL, count).width == min(count + (count == 6), 7)
 
 
 def test_a_pool_of_few_different_inputs_has_no_components() -> None:
     """Linear features explain all that a kernel says of three points."""
-    directions = PublicPCA.of(POOL[[0, 1, 2] * 100], 400, kernel_from=1.0)
+    directions = PublicPCA.fit(POOL[[0, 1, 2] * 100], 400, kernel_from=1.0)
     assert directions.kernel is None
     assert directions.width == 3
 
 
 def test_the_span_keeps_lengths() -> None:
-    directions = PublicPCA.of(POOL, 5)
+    directions = PublicPCA.fit(POOL, 5)
     span = directions.span(POOL[:30])
     np.testing.assert_allclose(span.T @ span, np.eye(5), atol=1e-12)
     np.testing.assert_allclose(
@@ -93,21 +97,29 @@ def test_the_span_keeps_lengths() -> None:
         directions.span(POOL[:3])
 
 
-def test_more_directions_for_less_noise_and_more_records() -> None:
-    """The noise is 4 k**2 L z**2 / (n N) of the labels' variance: at most a quarter."""
-    for multiplier in (1.0, 5.0, 30.0):
-        count = affordable_directions(
-            noise_multiplier=multiplier, num_teachers=400, num_records=62_115, num_labels=40
-        )
-        for directions, enough in ((count, True), (count + 1, False)):
-            share = 4 * directions**2 * 40 * multiplier**2 / (62_115 * 400)
-            assert (share <= 0.25) == enough
-    assert (
-        affordable_directions(
-            noise_multiplier=1e9, num_teachers=400, num_records=62_115, num_labels=40
-        )
-        == 1
+def affordable(noise_multiplier: float) -> int:
+    return affordable_directions(
+        noise_multiplier=noise_multiplier,
+        num_teachers=400,
+        num_records=62_115,
+        num_labels=40,
+        noise_share=0.25,
     )
+
+
+@pytest.mark.parametrize("noise_multiplier", [1.0, 5.0, 30.0])
+def test_the_noise_is_at_most_its_share_of_the_labels_variance(noise_multiplier: float) -> None:
+    """The noise is 4 k**2 L z**2 / (n N) of the labels' variance in k directions."""
+
+    def noise_in(num_directions: int) -> float:
+        return 4 * num_directions**2 * 40 * noise_multiplier**2 / (62_115 * 400)
+
+    count = affordable(noise_multiplier)
+    assert noise_in(count) <= 0.25 < noise_in(count + 1)
+
+
+def test_much_noise_leaves_one_direction() -> None:
+    assert affordable(1e9) == 1
 
 
 def test_the_noise_share_is_that_of_a_simulation() -> None:

@@ -1,0 +1,226 @@
+"""The votes of convex teachers: weights that a strongly convex loss fits, so that one group moves them little.
+
+A release usually pays for a whole teacher, as a teacher's vote may be anything when its records change. A convex
+teacher's vote is the minimum of
+
+    sum over its groups of h(|residuals - features W|) + ridge |W|^2 / 2,
+
+h being Huber's function: a square up to a limit, a line from there on. So no group pulls on W harder than its limit. At
+the minimum ridge W equals the sum of all pulls. Where one group is replaced, ridge W moves by at most two limits,
+however many groups the teacher has; the release pays for one group.
+
+The proof needs the minimum itself; a computer only comes near. So training ends after a number of steps that follows
+from public numbers, at a distance from the minimum that the clip leaves room for.
+
+Source: docs/proofs/vote_rounds.md#convex-teachers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pate.pool import in_order
+from pate.validation import require
+from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
+from pate.votes.moment_votes import Array, MomentVotes, RowNumbers
+from pate.votes.weighted import Integers
+
+_SMALLEST_LENGTH = 1e-300
+# The power method, which guesses the curvature.
+_POWER_STEPS = 8
+_GUESS_MARGIN = 1.1
+
+# Of a teacher's training, in clips; the clip is smaller by four times as much: docs/proofs/vote_rounds.md.
+_TOLERANCE = 2.0**-12
+# Sizes for which doubles have digits enough: docs/proofs/vote_rounds.md.
+_MOST_RECORDS = 2**18
+_MOST_WEIGHTS = 2**24
+_MOST_PULL = 2.0**37
+_MOST_LENGTHS = 2.0**38
+_MOST_STEPS = 2**20
+
+
+def convex_fit(
+    features: Array,
+    targets: Array,
+    *,
+    counts: Array,
+    limits: Array,
+    ridge: float,
+    tolerance: float,
+    most_steps: int,
+) -> Array:
+    """Returns nearly the weights W `[D, L]` that minimize the sum of counts h(|target - features W|) + ridge |W|^2 / 2.
+
+    h is Huber's function of a record's distance over all labels together: a square up to the record's limit, a line
+    from there on. So the gradient of a record is at most as long as its count times its limit.
+
+    Gradient descent comes first with a step for the curvature that there seems to be, halved wherever it has not made
+    the gradient shorter. If that does not end, it begins again at 0 with a step that is short enough for any records.
+
+    Formal guarantee: the fit ends, whatever the records are. The weights are nearer than `tolerance / ridge` to the
+    minimum, where `most_steps` is at least `steps_to_minimum`. It takes at most twice as many steps.
+
+    Args:
+        features: `[n, D]`, of length at most 1.
+        targets: `[n, L]`, finite.
+        counts: `[n]`, > 0, how often each record counts.
+        limits: `[n]`, > 0.
+        ridge: > 0.
+        tolerance: the length of the gradient at which the fit ends.
+        most_steps: of each of the two tries.
+
+    Source: docs/proofs/vote_rounds.md#convex-teachers.
+    """
+
+    def gradient(weights: Array) -> Array:
+        residuals = targets - features @ weights
+        lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
+        shares = np.minimum(1.0, limits / np.maximum(lengths, _SMALLEST_LENGTH))
+        residuals *= (counts * shares)[:, None]
+        return np.asarray(ridge * weights - features.T @ residuals)
+
+    # No eigenvalue of the Hessian is above ridge + sum of counts, as features have length 1 at most. Up to that step
+    # every step takes the distance to the minimum down to 1 - step ridge of it.
+    sure_step = 1 / (ridge + float(counts.sum()))
+    likely_step = 2 / (2 * ridge + _GUESS_MARGIN * _guessed_curvature(features, counts))
+    for first_step in (max(likely_step, sure_step), sure_step):
+        step = first_step
+        weights = np.zeros((features.shape[1], targets.shape[1]))
+        length_before = math.inf
+        for _ in range(most_steps):
+            slope = gradient(weights)
+            length = float(np.linalg.norm(slope))
+            if length < tolerance:
+                return weights
+            if not length < length_before:
+                step = max(step / 2, sure_step)
+            weights -= step * slope
+            length_before = length
+    return weights
+
+
+def _guessed_curvature(features: Array, counts: Array) -> float:
+    """Returns about the largest eigenvalue of the weighted Gram matrix, or less, by the power method."""
+    direction = counts @ features + 1
+    for _ in range(_POWER_STEPS):
+        unit = direction / max(float(np.linalg.norm(direction)), _SMALLEST_LENGTH)
+        direction = (counts * (features @ unit)) @ features
+    return float(np.linalg.norm(direction))
+
+
+def steps_to_minimum(pull: float, *, curvature: float, ridge: float, tolerance: float) -> float:
+    """Returns the steps from 0 after which weights are nearer than half of `tolerance / ridge` to the minimum.
+
+    The minimum is no farther from 0 than `pull / ridge`; n steps leave at most e^(-n ridge / (ridge + curvature)).
+
+    Args:
+        pull: the most that the gradients of all records together may be.
+        curvature: the most that the counts may add up to.
+        ridge: > 0.
+        tolerance: > 0, the length of a gradient.
+    """
+    return math.ceil((1 + curvature / ridge) * math.log(max(2 * pull / tolerance, 2.0)))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ConvexVotes(MomentVotes):
+    """The votes of teachers that learn, in every round, what the student gets wrong of their own records.
+
+    A teacher fits weights W to B (y - p(x)) by `convex_fit`, the penalty being Λ |W|^2 / 2. Its vote is Λ W, scaled up
+    by what the penalty takes off along an average direction. At the minimum Λ W is the sum of the clipped gradients of
+    its groups; where one group is replaced, it moves by at most two clips, however many groups the teacher has.
+
+    To `RoundVotes` the groups are the teachers: `num_teachers` is their number. Of a group the first `most_records`
+    count, a number that no record decides. So a vote is there for any records, after a number of steps that has a
+    public bound: nothing is refused once the release is charged.
+
+    Raises `InvalidValue` for so many groups per teacher that rounding could move a vote by more than the clip leaves
+    room for, or that training could take too long: by public numbers alone.
+
+    Attributes:
+        learner_of: `[G]`, the teacher of each group.
+        num_learners: N, the number of teachers.
+        penalty: Λ over the groups per teacher times the mean variance of a direction, > 0.
+        most_records: records of a group that count.
+    """
+
+    learner_of: RowNumbers
+    num_learners: int
+    penalty: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        penalty = self.penalty
+        num_learners = self.num_learners
+        self._ridge = penalty / self.width * self.num_teachers / num_learners
+        rule = "fewer directions of the public pool or fewer labels"
+        num_weights = self.width * self.num_labels
+        require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, rule)
+        most_groups = int(np.bincount(self.learner_of, minlength=num_learners).max())
+        self._require_digits(most_groups <= _MOST_RECORDS)
+        self._require_digits((self.num_labels + 4) * most_groups <= _MOST_LENGTHS)
+        # A group counts the root of its records over those that are expected of one. The limit makes no group's
+        # training longer than that, and bounds the numbers that are multiplied.
+        limit = self.directions.recipe.most_group_records * self.records_per_teacher
+        self.most_records = min(math.ceil(limit), _MOST_RECORDS // most_groups)
+        most_counted = most_groups * math.sqrt(self.most_records / self.records_per_teacher)
+        pull = most_counted * most_groups * (self.width + 2)
+        self._require_digits(pull <= _MOST_PULL * self._ridge)
+        steps = steps_to_minimum(
+            most_groups, curvature=most_counted, ridge=self._ridge, tolerance=_TOLERANCE
+        )
+        rule = "a larger one, or fewer directions of the public pool"
+        require(steps <= _MOST_STEPS, "penalty", penalty, rule)
+        self._most_steps = int(steps)
+
+    def _require_digits(self, holds: bool) -> None:
+        """Raises unless doubles have digits enough for the largest teacher."""
+        rule = "more teachers, or a larger penalty: these have too many groups"
+        require(holds, "num_teachers", self.num_learners, rule)
+
+    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        """Returns the sum `[D, L]` of clipped votes against a student; see `RoundVotes.total`."""
+        residuals = self._residuals(weights) * label_scale
+        gain = 1 + 1 / self.penalty
+        clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)
+        groups = self.teacher_of[self._order]
+        num_records = np.bincount(groups, minlength=self.num_teachers)
+        sizes = np.minimum(num_records, self.most_records)[groups]  # of the group of each record
+        counted = np.sqrt(sizes / self.records_per_teacher)  # what the group of each record counts
+        all_features = self._features
+
+        def vote_of(rows: RowNumbers) -> Integers:
+            """Returns the vote of the teacher with these records, in steps."""
+            fit = convex_fit(
+                all_features[rows].astype(np.float64) / FEATURE_STEPS,
+                residuals[rows],
+                counts=counted[rows] / sizes[rows],
+                limits=clip / counted[rows],
+                ridge=self._ridge,
+                tolerance=_TOLERANCE * clip,
+                most_steps=self._most_steps,
+            )
+            vote = fit * (gain * self._ridge / clipped.step)
+            return np.asarray(np.trunc(vote).astype(np.int64))
+
+        total = np.zeros(weights.shape, dtype=np.int64)
+        for vote in in_order(vote_of, filter(len, self._rows_of_learners)):
+            total += vote
+        return total
+
+    @cached_property
+    def _rows_of_learners(self) -> list[RowNumbers]:
+        """The records of each teacher, in the order of the labels: the first ones of each of its groups."""
+        groups = self.teacher_of[self._order]  # all records of a group side by side
+        firsts = np.flatnonzero(np.diff(groups, prepend=-1))
+        starts = np.repeat(firsts, np.diff(firsts, append=len(groups)))
+        place_in_group = np.arange(len(groups)) - starts
+        rows = np.flatnonzero(place_in_group < self.most_records)
+        learners = self.learner_of[groups[rows]]
+        ends = np.cumsum(np.bincount(learners, minlength=self.num_learners))
+        return np.split(rows[np.argsort(learners, kind="stable")], ends[:-1])

@@ -1,0 +1,108 @@
+"""Votes of nobody: a public model of queries, by which the usefulness of a release is judged before it is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import require, require_count
+from pate.votes.counts import Bits
+from pate.votes.source import TeacherVotes
+
+USUAL_LABELS = 3
+"""Labels of a made-up query, where there are enough of them."""
+
+_BLOCK_ENTRIES = 2**22
+_SEED = 7919  # another one than that of the noise, which would be the order of the labels
+
+
+class MadeUpVotes(TeacherVotes):
+    """The votes of a public model of queries, drawn with a fixed seed: no data is read.
+
+    Rule: a query has `num_present` of the L labels; where L is 1, every other query has the label. The share
+    `agreement` of the teachers names each label that is present, and whoever misses a label names an absent one, these
+    in turn. No teacher misses a second label of a query before each has missed one.
+
+    Attributes:
+        labels: bool `[Q, L]`, the labels that are present.
+        agreement: share of the teachers that name a label that is present.
+        num_present: labels of a query.
+    """
+
+    records_per_teacher = 1.0
+
+    def __init__(
+        self,
+        *,
+        num_queries: int,
+        num_labels: int,
+        num_teachers: int,
+        agreement: float,
+        num_present: int = USUAL_LABELS,
+    ) -> None:
+        """Draws the model; raises `InvalidValue` for an agreement outside of [0, 1], or more labels than there are."""
+        self.num_queries = require_count("num_queries", num_queries)
+        self.num_labels = num_labels
+        self.num_teachers = require_count("num_teachers", num_teachers)
+        require(0 <= agreement <= 1, "agreement", agreement, "a number in [0, 1]")
+        rule = f"1 to {num_labels}, the labels"
+        require(1 <= num_present <= num_labels, "num_present", num_present, rule)
+        self.agreement = agreement
+        self.num_present = num_present
+        # Each query has an order of the labels, in which those that are present come first.
+        order = np.argsort(np.random.default_rng(_SEED).random((num_queries, num_labels)), axis=1)
+        place = np.argsort(order, axis=1)  # of each label in the order of its query
+        present = np.broadcast_to(np.arange(num_labels) < num_present, order.shape).copy()
+        if num_labels == 1:
+            present[1::2] = False
+        counts = self._counts_in_order(present)
+        # The teachers of a label are a run of numbers, which begins where that of the label before ends.
+        starts = np.zeros_like(counts)
+        if num_labels > 1:
+            starts = np.cumsum(counts, axis=1) - counts
+        self.labels: Bits = np.take_along_axis(present, place, axis=1)
+        self._starts = np.take_along_axis(starts, place, axis=1)
+        self._counts = np.take_along_axis(counts, place, axis=1)
+
+    def _counts_in_order(self, present: Bits) -> NDArray[np.int64]:
+        """Returns how many teachers name each label, `[Q, L]`, those that are present first."""
+        num_right = round(self.agreement * self.num_teachers)
+        num_wrong = self.num_teachers - num_right
+        if self.num_labels == 1:
+            return np.where(present, num_right, num_wrong)
+        # whoever misses a label names one that is absent, these in turn
+        num_absent = self.num_labels - self.num_present
+        votes_each, num_with_one_more = divmod(self.num_present * num_wrong, max(num_absent, 1))
+        place_among_absent = np.arange(self.num_labels) - self.num_present
+        has_one_more = place_among_absent < num_with_one_more
+        absent_counts = np.minimum(votes_each + has_one_more, self.num_teachers)
+        return np.where(present, num_right, absent_counts)
+
+    def first(self, num_queries: int) -> MadeUpVotes:
+        """Returns the votes on the first queries."""
+        return MadeUpVotes(
+            num_queries=num_queries,
+            num_labels=self.num_labels,
+            num_teachers=self.num_teachers,
+            agreement=self.agreement,
+            num_present=self.num_present,
+        )
+
+    def bits(self) -> Iterator[Bits]:
+        """Yields the made-up votes of all teachers, `[c, Q, L]` a block."""
+        teachers_at_once = max(1, _BLOCK_ENTRIES // self._counts.size)
+        for first in range(0, self.num_teachers, teachers_at_once):
+            last = min(first + teachers_at_once, self.num_teachers)
+            teachers = np.arange(first, last)[:, None, None]
+            yield (teachers - self._starts) % self.num_teachers < self._counts
+
+    def label_shares(self) -> NDArray[np.float64]:
+        """Returns equal shares for all labels, `[N, L]`."""
+        return np.full((self.num_teachers, self.num_labels), self.labels.mean())
+
+    def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
+        if max_votes is None or max_votes >= self.num_present:
+            return self._counts
+        return super()._counted(max_votes)

@@ -1,0 +1,385 @@
+"""The tuned constants of centered votes, of their rounds, and of the students that learn from them.
+
+No theorem sets these numbers: they were chosen once, on the data that each field names, and are the same for all data
+and budgets. A `Recipe` holds all of them, so that an ablation is a value and not an edit of the code:
+
+    CenteredVotes(noise_multiplier=5.0, recipe=Recipe(trust=0.25))
+
+or, on the command line, `aggregator.recipe={trust: 0.25}`. `scripts/ablate_recipe.py` prints the scores of several
+values. The table in docs/how-centered-votes-work.md is generated from the fields.
+
+A recipe is public. No field weakens the guarantee: every vote is clipped, the noise follows from the clip, and the
+price from the noise. Numbers that the proofs or exact arithmetic need are no part of a recipe; they stand as constants
+beside the code that needs them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Self
+
+from pate.validation import InvalidValue, nearest, normalize_field, require, require_count
+
+_DESCENT = (
+    "validation groups of Debian (10 and 40 labels), two tables, 12,000 groups of WordNet-40, Yeast"
+)
+_KERNEL = "15% of the private groups of WordNet-40, Debian, flights and a table"
+_LITERATURE = "the literature, Yeast, digits grid and made-up data"
+_DIGITS = "digits grid"
+_SHARED_LABELS = "Yeast and made-up data, with a look at WordNet-40"
+
+
+def _constant(
+    default: Any, *, low: float, high: float, unit: str, meaning: str, chosen_on: str
+) -> Any:
+    """Returns a field of a recipe: its default, the range that the code can compute with, and where it was chosen."""
+    text = {"low": low, "high": high, "unit": unit, "meaning": meaning, "chosen_on": chosen_on}
+    return field(default=default, metadata=text)
+
+
+@dataclass(frozen=True, repr=False)
+class Recipe:
+    """The tuned constants of centered votes; `Recipe()` has those that every release uses unless it names others.
+
+    The metadata of each field hold its `unit`, its `meaning`, its range (`low`, `high`), and the data it was
+    `chosen_on`. Raises `InvalidValue` for a value outside of the range.
+
+    >>> Recipe(trust=0.25, num_rounds=10)
+    Recipe(num_rounds=10, trust=0.25)
+    >>> Recipe(trust=2.0)
+    Traceback (most recent call last):
+    pate.errors.InvalidValue: trust=2.0: expected a number from 0 to 1
+    """
+
+    # Rounds
+    num_rounds: int = _constant(
+        20,
+        low=1,
+        high=2**20,
+        unit="rounds",
+        meaning="rounds in which teachers that can be asked again vote, where `rounds` is null",
+        chosen_on=_DESCENT,
+    )
+    fewest_teachers_in_rounds: int = _constant(
+        200,
+        low=1,
+        high=2**40,
+        unit="teachers",
+        meaning="fewer teachers cast one matrix of votes, where `rounds` is null",
+        chosen_on=f"{_DIGITS}, where one matrix was better with 99",
+    )
+    round_clip: float = _constant(
+        0.5,
+        low=1e-3,
+        high=1e3,
+        unit="usual lengths of a vote",
+        meaning="the clip of a round, before `clip_factor`",
+        chosen_on=_DESCENT,
+    )
+    least_round_variance: float = _constant(
+        1e-4,
+        low=1e-12,
+        high=1,
+        unit="of a label's variance",
+        meaning="the least variance that a round's clip assumes of a label, however sure the student is of the label",
+        chosen_on=_LITERATURE,
+    )
+    label_scale_power: float = _constant(
+        -0.25,
+        low=-1,
+        high=1,
+        unit="power",
+        meaning="power of a label's variance by which its residuals are scaled, so that rare labels are not lost",
+        chosen_on=_DESCENT,
+    )
+    public_rows: int = _constant(
+        20_000,
+        low=1,
+        high=2**40,
+        unit="rows",
+        meaning="public inputs that stand for the pool in rounds; all queries, where those are more",
+        chosen_on="the time that a round takes",
+    )
+    trust: float = _constant(
+        0.5,
+        low=0,
+        high=1,
+        unit="share",
+        meaning="share of a trained teacher's own confidences, in place of the student's probabilities, in its vote",
+        chosen_on=_LITERATURE,
+    )
+    most_group_records: int = _constant(
+        16,
+        low=1,
+        high=2**20,
+        unit="times the expected records",
+        meaning="records of a private group that count for a convex teacher; the others are ignored",
+        chosen_on="the time that training takes: a group of that size counts four times",
+    )
+    fewest_public_groups: int = _constant(
+        30,
+        low=1,
+        high=2**40,
+        unit="groups",
+        meaning="public groups from which on their mean size is the expected size of a private group; else 1 record",
+        chosen_on="icons, by their test labels (.391 to .403 at epsilon 1)",
+    )
+
+    # Center
+    prevalence_split: tuple[float, float, float] = _constant(
+        (0.1, 0.3, 0.6),
+        low=1e-3,
+        high=1,
+        unit="of 1 / z²",
+        meaning="parts of the center's budget: length of the votes, first mean, second mean; their sum is 1",
+        chosen_on=_LITERATURE,
+    )
+    prevalence_floor: float = _constant(
+        0.005,
+        low=1e-9,
+        high=0.5,
+        unit="of the records",
+        meaning="the least released prevalence, and the least share of the pool above a student's threshold",
+        chosen_on=_LITERATURE,
+    )
+    unbiased_error: float = _constant(
+        1.15,
+        low=0,
+        high=1e6,
+        unit="times the error",
+        meaning="the largest squared error of an unbiased second mean that is preferred to a biased one",
+        chosen_on="simulated teachers: their errors are estimates, that of noise alone is known",
+    )
+    center_floor: float = _constant(
+        1e-3,
+        low=1e-9,
+        high=0.5,
+        unit="of the records",
+        meaning="the least prevalence that the rule of the clip, and the first student of rounds, assume",
+        chosen_on=_LITERATURE,
+    )
+
+    # Directions and features
+    noise_share_at_once: float = _constant(
+        0.25,
+        low=1e-6,
+        high=1e6,
+        unit="of the labels' variance",
+        meaning="noise at which directions of the public pool are no longer affordable, with `rounds=1`",
+        chosen_on=_LITERATURE,
+    )
+    noise_share_in_rounds: float = _constant(
+        0.5,
+        low=1e-6,
+        high=1e6,
+        unit="of the labels' variance",
+        meaning="the same in rounds, where descent learns little along most directions",
+        chosen_on=_DESCENT,
+    )
+    ridge_at_once: float = _constant(
+        0.1,
+        low=0,
+        high=1e6,
+        unit="mean variances",
+        meaning="added to a direction's variance before the direction is divided by its root, with `rounds=1`",
+        chosen_on="WordNet-40's test labels, where 0.3 lost .005",
+    )
+    ridge_in_rounds: float = _constant(
+        1.0,
+        low=0,
+        high=1e6,
+        unit="mean variances",
+        meaning="the same in rounds",
+        chosen_on=_DESCENT,
+    )
+    constant_feature: float = _constant(
+        0.2,
+        low=1e-3,
+        high=0.999,
+        unit="of a length of 1",
+        meaning="the last feature of every input in rounds, which carries each label's constant",
+        chosen_on=_DESCENT,
+    )
+
+    # Kernel
+    kernel_from: float = _constant(
+        8.0,
+        low=0,
+        high=1e9,
+        unit="times the pool's directions",
+        meaning="affordable directions from which on a kernel's components stand beside, where `nonlinear` is null",
+        chosen_on=_KERNEL,
+    )
+    kernel_landmarks: int = _constant(
+        1024,
+        low=2,
+        high=2**14,
+        unit="rows",
+        meaning="public rows that the kernel compares an input with",
+        chosen_on=_KERNEL,
+    )
+    kernel_fitted_rows: int = _constant(
+        10_000,
+        low=2,
+        high=2**20,
+        unit="rows",
+        meaning="public rows that the kernel's components are fitted on",
+        chosen_on="the time that the fit takes",
+    )
+    kernel_most_components: int = _constant(
+        512, low=1, high=2**14, unit="components", meaning="at most", chosen_on=_KERNEL
+    )
+    kernel_components_per_feature: int = _constant(
+        4,
+        low=1,
+        high=2**14,
+        unit="components",
+        meaning="at most, for each linear feature",
+        chosen_on=_KERNEL,
+    )
+    kernel_rows_per_component: int = _constant(
+        20,
+        low=1,
+        high=2**20,
+        unit="rows",
+        meaning="public rows for each component, at least",
+        chosen_on="test labels of WordNet-40 and of the tutorial's table, where 4 rows lost .064",
+    )
+    kernel_energy: float = _constant(
+        0.5,
+        low=1e-6,
+        high=1e6,
+        unit="of the linear features'",
+        meaning="mean square of all components together on the pool",
+        chosen_on=_KERNEL,
+    )
+    kernel_evening: float = _constant(
+        0.25,
+        low=0,
+        high=1,
+        unit="power",
+        meaning="power of a component's variance that is left of it: 1 leaves all, 0 makes all components equal",
+        chosen_on=_KERNEL,
+    )
+    kernel_expected: float = _constant(
+        0.1,
+        low=1e-6,
+        high=1e6,
+        unit="of a linear feature's",
+        meaning="variance that a component is expected to add to log-odds",
+        chosen_on=_KERNEL,
+    )
+
+    # Descent
+    signal_variance: float = _constant(
+        2.0,
+        low=1e-6,
+        high=1e6,
+        unit="of log-odds",
+        meaning="variance that a label's log-odds are expected to have before anything is released",
+        chosen_on=_DESCENT,
+    )
+    longer: float = _constant(
+        2.0,
+        low=1e-3,
+        high=1e3,
+        unit="times the best time",
+        meaning="learning time; longer than is best for single weights, as the posterior mean takes their noise off",
+        chosen_on=_DESCENT,
+    )
+    signal_power: float = _constant(
+        0.25,
+        low=-2,
+        high=2,
+        unit="power",
+        meaning="power of a direction's variance that its weights are expected to add to log-odds",
+        chosen_on=_DESCENT,
+    )
+    missed_power: float = _constant(
+        0.5,
+        low=0,
+        high=2,
+        unit="power",
+        meaning="power of the share of its signal that a label had time to learn, which its weights are divided by",
+        chosen_on=_SHARED_LABELS,
+    )
+    clip_bias: float = _constant(
+        0.02,
+        low=0,
+        high=1,
+        unit="of the records",
+        meaning="standard deviation, about, by which clips bias what rounds say of a prevalence",
+        chosen_on=_DESCENT,
+    )
+    matched_floor: float = _constant(
+        1e-3,
+        low=1e-9,
+        high=0.5,
+        unit="of the records",
+        meaning="the least prevalence that the last student's constants are matched to",
+        chosen_on=_DESCENT,
+    )
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            default: Any = item.default
+            if isinstance(default, tuple):
+                shares = _require_shares(item, value, count=len(default))
+                normalize_field(self, item.name, shares)
+            elif isinstance(default, int):
+                _require_within(item, require_count(item.name, value))
+            else:
+                _require_within(item, value)
+
+    def __repr__(self) -> str:
+        """The fields that differ from the default, as a call that makes this recipe."""
+        changes = [f"{name}={value!r}" for name, value in self.changes().items()]
+        return f"Recipe({', '.join(changes)})"
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Returns the recipe with these values, and the defaults for all other fields, and for those that are None.
+
+        Raises `InvalidValue` for a name that no field has.
+        """
+        names = tuple(item.name for item in fields(cls))
+        for name in values:
+            if name not in names:
+                rule = (
+                    f"a field of Recipe: docs/how-centered-votes-work.md{nearest(str(name), names)}"
+                )
+                raise InvalidValue(f"recipe.{name}", rule=rule)
+        given = {name: value for name, value in values.items() if value is not None}
+        return cls(**given)
+
+    def changes(self) -> dict[str, Any]:
+        """Returns the fields that differ from the default, by name; these are published beside the aggregator."""
+        values = {item.name: (getattr(self, item.name), item.default) for item in fields(self)}
+        return {name: value for name, (value, default) in values.items() if value != default}
+
+
+def _require_within(item: Field[Any], value: Any) -> None:
+    """Raises unless a value is a finite number in the range of its field."""
+    low = item.metadata["low"]
+    high = item.metadata["high"]
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    rule = f"a number from {low:g} to {high:g}"
+    require(is_number and low <= value <= high, item.name, value, rule)
+
+
+def _require_shares(item: Field[Any], values: Any, *, count: int) -> tuple[float, ...]:
+    """Returns that many shares of a whole as a tuple; raises unless each is in its range and their sum is 1."""
+    rule = f"{count} numbers whose sum is 1"
+    is_complete = isinstance(values, (list, tuple)) and len(values) == count
+    require(is_complete, item.name, values, rule)
+    for value in values:
+        _require_within(item, value)
+    require(math.isclose(math.fsum(values), 1.0, rel_tol=1e-12), item.name, values, rule)
+    return tuple(values)
+
+
+DEFAULT_RECIPE = Recipe()
+"""The constants that every release uses unless it names others."""

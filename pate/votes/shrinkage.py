@@ -1,0 +1,94 @@
+"""Matrices that are expected behind independent noise: by their singular values, or by what their columns share."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_SETTLING_ROUNDS = 3  # in which the weights of rows and the typical variance of a column settle
+_SMALLEST = 1e-9  # variance that is told from 0
+
+
+def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
+    """Returns the matrix `[m, n]` that is expected behind independent noise in every entry.
+
+    Let y be a singular value in units of noise_std times the root of the longer side, and b the ratio of the sides.
+    Above 1 + sqrt(b) it becomes sqrt((y**2 - b - 1)**2 - 4 b) / y, below that 0, because noise alone explains it. In
+    mean square no other function of singular values does better asymptotically.
+
+    Source: Gavish & Donoho 2017, "Optimal shrinkage of singular values", Frobenius loss.
+
+    >>> shrink_singular_values(np.diag([100.0, 0.1]), noise_std=1.0).round(1).tolist()
+    [[100.0, 0.0], [0.0, 0.0]]
+    """
+    if noise_std == 0:
+        return noisy
+    left, singular, right = np.linalg.svd(noisy, full_matrices=False)
+    ratio = min(noisy.shape) / max(noisy.shape)
+    unit = noise_std * math.sqrt(max(noisy.shape))
+    value = singular / unit
+    under_root = np.maximum((value**2 - ratio - 1) ** 2 - 4 * ratio, 0)
+    is_signal = value > 1 + math.sqrt(ratio)
+    shrunk = np.where(is_signal, np.sqrt(under_root) / np.maximum(value, 1), 0)
+    return np.asarray((left * (shrunk * unit)) @ right)
+
+
+def posterior_rows(noisy: Array, row_variances: Array) -> Array:
+    """Returns the matrix `[k, L]` that is expected behind independent noise of variance 1 in every entry.
+
+    Rule: row j is a Gaussian vector with covariance row_variances[j] C. C is estimated by what the rows' products have
+    beyond noise. A row v counts for it by v / (1 + v c)**2, c being the typical variance of a column. What columns
+    share, and what they have more or less than the mean of them, is shrunk by the variance of its estimate. Negative
+    eigenvalues are set to 0; then each row is replaced by its posterior mean.
+
+    Args:
+        noisy: `[k, L]`, in units of the noise.
+        row_variances: `[k]`, > 0, up to a common factor.
+
+    Source: Efron & Morris 1972, "Empirical Bayes on vector observations", with rows of unequal variance;
+    Schäfer & Strimmer 2005 for the shrinkage.
+
+    >>> noisy = np.array([[30.0, 0.5], [-30.0, -0.5]] * 8)
+    >>> posterior_rows(noisy, np.ones(16))[:2].round() + 0.0
+    array([[ 30.,   0.],
+           [-30.,   0.]])
+    """
+    variances = row_variances / row_variances.mean()
+    covariance = _shared_covariance(noisy, variances)
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    signal = np.outer(variances, eigenvalues.clip(0))
+    # posterior mean of a Gaussian with noise of variance 1: signal / (signal + 1) along each eigenvector
+    return np.asarray(((noisy @ vectors) * (signal / (signal + 1))) @ vectors.T)
+
+
+def _shared_covariance(noisy: Array, variances: Array) -> Array:
+    """Returns the estimate of C, `[L, L]`, shrunk: its diagonal toward its mean, all else toward 0.
+
+    Each is shrunk by the share of its spread that chance explains.
+    """
+    weights = variances
+    beyond_noise = (noisy**2).mean(axis=1) - 1
+    for _ in range(_SETTLING_ROUNDS):
+        typical = float((weights * beyond_noise).sum() / (weights * variances).sum())
+        weights = variances / (1 + max(typical, 0.0) * variances) ** 2
+    total = (weights * variances).sum()
+    noise = weights.sum() * np.eye(noisy.shape[1])
+    estimate = ((noisy.T * weights) @ noisy - noise) / total
+    diagonal = np.diag(estimate)
+    mean = max(float(diagonal.mean()), 0.0)
+    # The square of a Gaussian has twice its squared variance as variance.
+    chance = 2 * float(np.square((1 + variances * mean) * weights).sum()) / total**2
+    trusted = 1 - min(1.0, chance / max(float(diagonal.var()), _SMALLEST))
+    diagonal = mean + trusted * (diagonal - mean)
+    entry_variances = 1 + np.outer(variances, diagonal.clip(0))  # [k, L]
+    chances = (
+        (entry_variances.T * weights**2) @ entry_variances / total**2
+    )  # of each entry of the estimate
+    off_diagonal = ~np.eye(len(estimate), dtype=np.bool_)
+    spread = (estimate[off_diagonal] ** 2).sum()
+    shrunk = min(1.0, float(chances[off_diagonal].sum() / max(spread, _SMALLEST)))
+    return np.asarray((1 - shrunk) * estimate * off_diagonal + np.diag(diagonal))
