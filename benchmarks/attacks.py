@@ -35,12 +35,12 @@ from sklearn.datasets import load_digits
 
 from pate.accounting import Budget, ExactAccountant
 from pate.aggregators import Aggregator, BoundaryMax, CenteredVotes, GaussianVotes
-from pate.attack import Attack
+from pate.auditing.attack import Attack
+from pate.auditing.lower_bound import lower_bound_of
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
 from pate.data import Dataset, Split, Table, WordNet40
 from pate.pricing import plan_release
-from pate.pricing.lower_bound import lower_bound_of
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
 

@@ -22,16 +22,12 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.accounting.conversion import rdp_to_epsilons
-from pate.accounting.data_dependent import (
-    gap_selection_cost,
-    gnmax_cost,
-    gnmax_smooth_sensitivity,
-    one_bit_cost,
-)
 from pate.accounting.event_tree import leaves
 from pate.accounting.exact import composed
 from pate.accounting.joint_law import joint_rdp
 from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK
+from pate.auditing.data_dependent import gap_selection_cost, gnmax_cost, one_bit_cost
+from pate.auditing.smooth_sensitivity import gnmax_smooth_sensitivity
 from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, PermuteAndFlipTopK, StabilityTest
 from pate.mechanisms.top_k import TopKMechanism
 

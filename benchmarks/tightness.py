@@ -27,7 +27,7 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.pricing.lower_bound import lower_bound_of
+from pate.auditing.lower_bound import lower_bound_of
 from pate.validation import rounded_down
 from pate.votes import VoteShape
 

@@ -182,12 +182,6 @@ class RunSettings(AskingSettings, BudgetSettings):
         "trained unless that takes long",
         beside_release=True,
     )
-    data_dependent: bool = setting(
-        False,
-        "true adds to the report what the release cost on the votes at hand, as the 2018 PATE paper counts: no "
-        "guarantee, and as private as the votes",
-        beside_release=True,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +228,12 @@ class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
         "tensorboard",
         "tensorboard (curves in the run's folder), none, or mlflow (extra mlflow). MLflow logs only what release/ "
         "holds, in the run's folder or on the server that MLFLOW_TRACKING_URI names",
+        beside_release=True,
+    )
+    data_dependent: bool = setting(
+        False,
+        "true adds to the report what the release cost on the votes at hand, as the 2018 PATE paper counts: no "
+        "guarantee, and as private as the votes",
         beside_release=True,
     )
 

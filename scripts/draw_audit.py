@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
-from pate.verification import compose, hockey_stick
-from pate.verification.verifier import distribution_table
+from pate.testing import compose, hockey_stick
+from pate.testing.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (
     NUM_LABELS,
     NUM_QUERIES,

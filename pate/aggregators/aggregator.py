@@ -49,7 +49,6 @@ from pate.votes.source import CountableVotes, VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
-    from pate.accounting.data_dependent import DataDependentCost as Cost
     from pate.mechanisms.stability_test import StabilityTest
 
 Rng = np.random.Generator
@@ -69,10 +68,6 @@ class PriorRule(Protocol):
 
         A row without a label expects nothing.
         """
-
-
-class UnknownCost(InvalidValue):
-    """A refusal to say what a release cost on the votes at hand, as no theorem does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +109,7 @@ class Aggregator(Parameters, ABC):
     >>> release.labels, round(release.get_epsilon(1e-6), 2)
     (array([[ True, False,  True]]), 8.0)
 
-    Its price is tested by enumerating neighbors, with `pate.verification.verify`, or by a case in `tests/cases/`.
+    Its price is tested by enumerating neighbors, with `pate.testing.verify`, or by a case in `tests/cases/`.
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike. All others are of the class.
@@ -433,21 +428,6 @@ class Aggregator(Parameters, ABC):
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """Returns the epsilon that the mechanism's own paper would print, no bound; None where it gives none."""
         return None
-
-    def cost_on(
-        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
-    ) -> Cost:
-        """Computes what a release of these counts `[Q, L]` cost, which is private and no guarantee.
-
-        At Renyi orders > 1. Without `answered`, `[Q]`, all queries are taken for answered, which costs most. Raises
-        `UnknownCost` where no theorem says what votes cost.
-        """
-        rule = "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost"
-        raise UnknownCost(
-            "aggregator",
-            type(self).__name__,
-            rule=f"{rule}; event_for gives the price for all votes",
-        )
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
         """The test that an answer has to pass, for that many teachers; None where there is none."""

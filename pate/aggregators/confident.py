@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.accounting.data_dependent import DataDependentCost as Cost
 from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.aggregator import Rng
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_by_drawing,
@@ -19,7 +18,7 @@ from pate.aggregators.expectation import (
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.gnmax import GNMax
 from pate.aggregators.release import Answers
-from pate.aggregators.thresholds import reach_threshold, threshold_cost, threshold_event
+from pate.aggregators.thresholds import reach_threshold, threshold_event
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import require
 from pate.votes.made_up import MadeUpVotes
@@ -51,11 +50,12 @@ class ScreenedAggregator(base.Aggregator):
         )
 
     @abstractmethod
-    def _statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+    def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
         """A number of teachers for each query, `[q]`, moved by at most 1 by one change."""
 
     @property
-    def _answers(self) -> GNMax | GaussianVotes:
+    def answers(self) -> GNMax | GaussianVotes:
+        """The aggregator that answers what passes the screening."""
         return self.part(self._answered_by)
 
     def event(self, shape: VoteShape) -> pa.Event:
@@ -65,22 +65,8 @@ class ScreenedAggregator(base.Aggregator):
             if self.max_answers is None
             else min(self.max_answers, shape.num_queries)
         )
-        answers = self._answers.event(replace(shape, num_queries=most))
+        answers = self.answers.event(replace(shape, num_queries=most))
         return pa.ComposedEvent((pa.SelfComposedEvent(bit, shape.num_queries), answers))
-
-    def cost_on(
-        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
-    ) -> Cost:
-        statistic = self._statistic(votes, num_teachers=num_teachers)
-        share = self.threshold_share
-        screening = threshold_cost(
-            statistic, self.screening_std, share, num_teachers=num_teachers, orders=orders
-        )
-        asked = votes if answered is None else votes[answered]
-        if not len(asked):
-            return screening
-        answers = self._answers.cost_on(asked, num_teachers=num_teachers, orders=orders)
-        return screening + answers
 
     def draw_all(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """See `Aggregator.draw_all`; what passes after `max_answers` answers is refused, and none of it handed out."""
@@ -92,7 +78,7 @@ class ScreenedAggregator(base.Aggregator):
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws which queries pass the screening, and then the answers, of which those that pass are handed out."""
-        statistic = self._statistic(summary, num_teachers=shape.num_teachers)
+        statistic = self.statistic(summary, num_teachers=shape.num_teachers)
         passed = reach_threshold(
             statistic[:, None],
             self.screening_std,
@@ -100,7 +86,7 @@ class ScreenedAggregator(base.Aggregator):
             num_teachers=shape.num_teachers,
             rng=rng,
         )[:, 0]
-        labels = self._answers.draw(summary, shape, rng).labels
+        labels = self.answers.draw(summary, shape, rng).labels
         return Answers(labels & passed[:, None], passed)
 
 
@@ -136,7 +122,7 @@ class ConfidentGNMax(ScreenedAggregator):
         """The most labels of a query that the price lets one teacher vote for: `max_votes`."""
         return self.max_votes
 
-    def _statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+    def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
         return np.asarray(votes.max(axis=1))
 
 
@@ -160,7 +146,7 @@ class ConfidentVotes(ScreenedAggregator):
 
     _answered_by: ClassVar[type[GaussianVotes]] = GaussianVotes
 
-    def _statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+    def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
         return np.asarray(np.maximum(votes, num_teachers - votes).min(axis=1))
 
 

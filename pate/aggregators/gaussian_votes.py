@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.accounting.data_dependent import DataDependentCost as Cost
 from pate.accounting.events import BitEvent
 from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.aggregator import Rng
 from pate.aggregators.expectation import (
     ExpectedRelease,
     expected_from_votes,
@@ -19,7 +18,6 @@ from pate.aggregators.release import Answers
 from pate.aggregators.thresholds import (
     expected_bits,
     reach_threshold,
-    threshold_cost,
     threshold_event,
 )
 from pate.mechanisms.parameters import COUNT, NOISE
@@ -60,14 +58,6 @@ class GaussianVotes(base.Aggregator):
         if self.teachers_reached > 1:
             bit = pa.OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
         return pa.SelfComposedEvent(bit, shape.num_queries * shape.num_labels)
-
-    def cost_on(
-        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
-    ) -> Cost:
-        if self.teachers_reached > 1:
-            rule = "1: theorems on votes know a change that reaches one teacher"
-            raise base.UnknownCost("teachers_reached", self.teachers_reached, rule=rule)
-        return threshold_cost(votes, self.noise_std, 0.5, num_teachers=num_teachers, orders=orders)
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its count with noise exceeds half of the teachers."""

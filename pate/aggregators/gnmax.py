@@ -1,16 +1,14 @@
 """GNMax: the label with the largest noisy count."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.accounting.data_dependent import DataDependentCost as Cost
-from pate.accounting.data_dependent import gnmax_cost
 from pate.aggregators import aggregator as base
-from pate.aggregators.aggregator import Bits, Rng
+from pate.aggregators.aggregator import Rng
 from pate.aggregators.release import Answers
 from pate.aggregators.thresholds import squared_sensitivity
 from pate.mechanisms.noise.real_numbers import (
@@ -67,29 +65,6 @@ class GNMax(base.Aggregator):
         # the largest costs at most what all of them do
         all_counts = pa.GaussianEvent(self.noise_std / moved**0.5)
         return pa.SelfComposedEvent(all_counts, shape.num_queries)
-
-    def cost_on(
-        self, votes: Counts, *, num_teachers: int, orders: object, answered: Bits | None = None
-    ) -> Cost:
-        """Computes at most the price, of votes of which each teacher has cast one per query, under replace-one."""
-        one_each = (
-            self.max_votes == 1
-            and votes.shape[1] >= 2
-            and bool((votes.sum(axis=1) == num_teachers).all())
-        )
-        if self.adjacency is not pa.Adjacency.REPLACE_ONE:
-            raise base.UnknownCost(
-                "adjacency", self.adjacency, rule="replace_one, which the theorem is about"
-            )
-        if not one_each:
-            raise base.UnknownCost(
-                "votes", rule="one vote of each teacher in each query, which the theorem is about"
-            )
-        cost = gnmax_cost(votes, noise_std=self.noise_std, num_teachers=num_teachers, orders=orders)
-        event = self.event(VoteShape.from_counts(votes, num_teachers=num_teachers))
-        return replace(
-            cost, rdp=np.minimum(cost.rdp, pa.RdpAccountant(orders=cost.orders).compose(event).rdp)
-        )
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the label with the largest noisy count of each query."""

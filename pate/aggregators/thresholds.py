@@ -1,4 +1,4 @@
-"""A count with Gaussian noise against a share of the teachers: its price, its cost on votes, its draw."""
+"""A count with Gaussian noise against a share of the teachers: its price, its draw."""
 
 import math
 
@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import accounting as pa
-from pate.accounting.data_dependent import DataDependentCost as Cost
-from pate.accounting.data_dependent import one_bit_cost
 from pate.accounting.special import few_ndtr
 from pate.aggregators.aggregator import Bits, Rng
 from pate.aggregators.expectation import (
@@ -31,7 +29,7 @@ def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: pa.Adjace
     return min(adjacency.num_moved * max_votes, num_labels)
 
 
-def _window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int, int]:
+def threshold_window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int, int]:
     """Returns the least and the largest count that are told apart."""
     low, high = (threshold + side * _FARTHEST * noise_std for side in (-1, 1))
     # noise too little to be added
@@ -45,17 +43,8 @@ def threshold_event(
 ) -> pa.ThresholdEvent:
     """Returns the price of saying whether a noisy count that moves by at most 1 reaches a share of the teachers."""
     threshold = threshold_share * require_count("num_teachers", num_teachers)
-    low, high = _window(noise_std, threshold, num_teachers)
+    low, high = threshold_window(noise_std, threshold, num_teachers)
     return pa.ThresholdEvent(noise_std, low - threshold, high - low + 1)
-
-
-def threshold_cost(
-    counts: Counts, noise_std: float, threshold_share: float, *, num_teachers: int, orders: object
-) -> Cost:
-    """Returns what it cost on counts, `[Q]` or `[Q, n]`, to say whether each reaches a share of the teachers."""
-    low, high = _window(noise_std, threshold_share * num_teachers, num_teachers)
-    event = threshold_event(noise_std, threshold_share, num_teachers)
-    return one_bit_cost(np.clip(counts, low, high) - low, event=event, orders=orders)
 
 
 def reach_threshold(
@@ -66,7 +55,11 @@ def reach_threshold(
     # price needs the window alone, however many teachers there are.
     threshold = threshold_share * num_teachers
     return are_normally_above(
-        counts, threshold, noise_std, rng, within=_window(noise_std, threshold, num_teachers)
+        counts,
+        threshold,
+        noise_std,
+        rng,
+        within=threshold_window(noise_std, threshold, num_teachers),
     )
 
 

@@ -101,7 +101,9 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
     others = {name: known[name] for name in _others(config.accountants, tuple(known))}
     at_least = None  # what neighbors show that epsilon is at least
     if config.lower_bound and release.shape.num_queries > 0:
-        at_least = pricing.lower_bound_of(release.aggregator, release.shape, budget.delta)
+        from pate.auditing.lower_bound import lower_bound_of  # which a price alone does not need
+
+        at_least = lower_bound_of(release.aggregator, release.shape, budget.delta)
     return replace(
         pricing.quote_release(release, budget, others=others),
         doubts=tuple(map(COMMAND.doubt_line, doubts)),
@@ -165,7 +167,6 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget
     """What the release would cost on the votes of a file, and what to expect there of a session of charged calls."""
     if config.votes is None:
         return {}
-    from pate.pricing.priced_release import epsilon_on  # which a price alone does not need
     from pate.votes.foreign import ImportedVotes, read_sets
 
     aggregator = release.aggregator
@@ -180,6 +181,8 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget
         alike = said == there or (name == "num_queries" and not config.data_dependent)
         require(alike, name, said, f"{there}, as in {config.votes}")
     if config.data_dependent:
+        from pate.auditing.aggregator_cost import epsilon_on  # which a price alone does not need
+
         found["data_dependent"] = epsilon_on(aggregator, counts, shape, config.target_delta)
     if isinstance(aggregator, aggregators.TargetChargedAggregator):
         found["hits"] = pricing.plan_hits(

@@ -22,6 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from pate.aggregators import Aggregator
 from pate.cli.process import (
     Stopped,
     causes,
@@ -189,9 +190,17 @@ def _given(words: list[str]) -> dict[str, str]:
 def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[str]:
     """Returns a line for each setting that was given and changes nothing; none where the task will refuse a part."""
     try:
-        return list(unused_lines(config, given, command, maker(config)))
+        lines = unused_lines(config, given, command, maker(config), has_known_cost=_has_known_cost)
+        return list(lines)
     except (InvalidValue, OSError, OmegaConfBaseException):
         return []
+
+
+def _has_known_cost(aggregator: Aggregator) -> bool:
+    """Returns True where a theorem bounds the cost of an aggregator on given votes."""
+    from pate.auditing.aggregator_cost import has_known_cost  # which few commands need
+
+    return has_known_cost(aggregator)
 
 
 def _ended(error: Exception, spelling: Spelling) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from pate.accounting import Budget
-from pate.attack import Attack
+from pate.auditing.attack import Attack
 from pate.cli import run
 from pate.cli.app import command_of
 from pate.config.build import maker

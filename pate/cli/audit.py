@@ -6,9 +6,9 @@ from functools import partial
 from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Adjacency
+from pate.auditing.published_claims import ReleaseParameters, audit_votes
 from pate.cli.app import command_of
 from pate.config.build import maker
-from pate.pricing.audit import ReleaseParameters, audit_votes
 from pate.report.console import print_found
 from pate.validation import InvalidValue, require_choice, require_probability
 from pate.votes.foreign import ImportedVotes

@@ -33,7 +33,7 @@ from pate.report import Report
 from pate.report.console import PlainConsole, print_page, print_report
 from pate.report.mlflow import log_release
 from pate.report.report import MODEL_NAMES
-from pate.run.plan import Plan, price
+from pate.run.plan import EpsilonOnVotes, Plan, price
 from pate.run.totals import PaidRelease, releases_of, share_noise, totals_of
 from pate.run.train import train
 from pate.settings import RunSettings, TrainSettings, names_with, values_of
@@ -81,6 +81,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         public_settings=partial(public_settings, told_settings(config, settings)),
         tensorboard=logger == "tensorboard",
         heading=heading,
+        epsilon_on_votes=_epsilon_on_votes() if train_settings.data_dependent else None,
         target_epsilon=train_settings.solved_epsilon,
         **values_of(train_settings, RunSettings, without=("target_epsilon",)),
     )
@@ -96,6 +97,13 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         log_release(output_dir / "release", report, folder=output_dir / "mlflow")
     print_report(report, output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
     return sweep_row(report, output_dir)
+
+
+def _epsilon_on_votes() -> EpsilonOnVotes:
+    """Returns the function that computes the cost of a release on its own votes."""
+    from pate.auditing.aggregator_cost import epsilon_on  # which few runs need
+
+    return epsilon_on
 
 
 def enter_folder(sweep: Path, number: int, output_dir: Path) -> None:

@@ -29,7 +29,12 @@ _OF_A_TRAINED_NETWORK = (
 
 
 def unused_lines(
-    config: DictConfig, given: Mapping[str, str], command: str, make: Make
+    config: DictConfig,
+    given: Mapping[str, str],
+    command: str,
+    make: Make,
+    *,
+    has_known_cost: Callable[[Aggregator], bool],
 ) -> Iterator[str]:
     """Yields a line for each setting of a command line that the chosen parts do not read.
 
@@ -38,13 +43,20 @@ def unused_lines(
         given: settings of the command line, as text, by name.
         command: which command they were given to.
         make: makes a part; only parts of which settings were given are made.
+        has_known_cost: tells whether a theorem bounds the cost of an aggregator on given votes.
     """
-    for name, reason in _reasons(config, given, command, make).items():
+    for name, reason in _reasons(config, given, command, make, has_known_cost).items():
         if name in given:
             yield f"{name}={given[name]}: changes nothing: {reason}"
 
 
-def _reasons(config: DictConfig, given: Mapping[str, str], command: str, make: Make) -> Reasons:
+def _reasons(
+    config: DictConfig,
+    given: Mapping[str, str],
+    command: str,
+    make: Make,
+    has_known_cost: Callable[[Aggregator], bool],
+) -> Reasons:
     """Returns why settings change nothing, of the groups that were given."""
     groups = {name.partition(".")[0] for name in given}
     reasons = _of_the_command(config, command)
@@ -68,7 +80,7 @@ def _reasons(config: DictConfig, given: Mapping[str, str], command: str, make: M
                 why += "; noise=given takes it as it is"
             reasons |= _within("aggregator", dict.fromkeys(noise, why))
     asks_cost = "data_dependent" in given and command == "train" and config.data_dependent
-    if asks_cost and type(make("aggregator")).cost_on is Aggregator.cost_on:
+    if asks_cost and not has_known_cost(make("aggregator")):
         reasons["data_dependent"] = "no theorem says what this aggregator costs on given votes"
     if (
         config.get("teacher") is not None

@@ -1,4 +1,4 @@
-"""Prices without data: what a release costs, what a budget buys, what somebody else's release really cost."""
+"""Prices without data: the cost of a release, and the noise or the queries that a budget buys."""
 
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,8 @@ from pate.votes.shape import VoteShape
 
 if TYPE_CHECKING:
     from pate.pricing.accountant_prices import cheapest_accountant
-    from pate.pricing.audit import ReleaseParameters, audit_votes
     from pate.pricing.hit_plan import plan_hits
     from pate.pricing.ledger_accounts import accounts_left
-    from pate.pricing.lower_bound import lower_bound_of
     from pate.pricing.quote import Quote, quote_release
 
 __all__ = [
@@ -27,9 +25,7 @@ __all__ = [
     "PricedRelease",
     "QueryBudget",
     "Quote",
-    "ReleaseParameters",
     "accounts_left",
-    "audit_votes",
     "budget_from_settings",
     "budgets_of",
     "certify_stability_test",
@@ -37,7 +33,6 @@ __all__ = [
     "expectation",
     "expected_release",
     "largest_num_queries",
-    "lower_bound_of",
     "named_budgets",
     "plan_hits",
     "plan_release",
@@ -51,8 +46,6 @@ ReleaseShape = VoteShape
 Budget = budget_from_settings
 
 _LATER = {
-    "audit": "ReleaseParameters audit_votes",
-    "lower_bound": "lower_bound_of",
     "accountant_prices": "cheapest_accountant",
     "hit_plan": "plan_hits",
     "ledger_accounts": "accounts_left",

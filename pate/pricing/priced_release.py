@@ -4,16 +4,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pate.accounting import (
-    DEFAULT_ORDERS,
     Budget,
     Event,
     RdpAccountant,
 )
-from pate.accounting.data_dependent import DataDependentEpsilon
 from pate.aggregators import Aggregator
 from pate.aggregators.failures import require_delta_left, with_failure_prob_for
 from pate.errors import Doubt
@@ -26,20 +21,6 @@ from pate.validation import (
     InvalidValue,
 )
 from pate.votes.shape import VoteShape
-
-
-def epsilon_on(
-    aggregator: Aggregator,
-    counts: NDArray[np.int64],
-    shape: VoteShape,
-    target_delta: float,
-    answered: NDArray[np.bool_] | None = None,
-) -> DataDependentEpsilon:
-    """Computes what a release cost on these votes `[Q, L]`, a bound for them alone; raises as `cost_on`."""
-    cost = aggregator.cost_on(
-        counts, num_teachers=shape.num_teachers, orders=DEFAULT_ORDERS, answered=answered
-    )
-    return cost.epsilon(target_delta)
 
 
 @dataclass(frozen=True)

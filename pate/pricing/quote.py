@@ -13,7 +13,7 @@ from pate.accounting import (
     Budget,
     RdpAccountant,
 )
-from pate.accounting.data_dependent import DataDependentEpsilon
+from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.accounting.event_tree import failure_probability
 from pate.files.strict_json import plain
 from pate.pricing.accountant_prices import AccountantPrice, _price_or_reason
@@ -25,7 +25,7 @@ from pate.pricing.suggestion import Suggestion
 from pate.validation import InvalidValue
 
 if TYPE_CHECKING:  # it loads others, that few quotes need
-    from pate.verification.divergences import LowerBound
+    from pate.testing.divergences import LowerBound
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.data_dependent import DataDependentEpsilon
+from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.files.disk import read_value, write_text
 from pate.files.strict_json import from_json, to_json

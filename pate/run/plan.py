@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.accounting import Budget, PrivacyUnit
+from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.models import Engine, Student, Voter
@@ -37,6 +40,20 @@ from pate.validation import require, require_count, require_positive
 from pate.votes.shape import VoteShape
 
 
+class EpsilonOnVotes(Protocol):
+    """Computes the cost of a release on its own votes; `pate.auditing.aggregator_cost.epsilon_on` is one."""
+
+    def __call__(
+        self,
+        aggregator: Aggregator,
+        counts: NDArray[np.int64],
+        shape: VoteShape,
+        target_delta: float,
+        answered: NDArray[np.bool_] | None = None,
+    ) -> DataDependentEpsilon:
+        """Returns the cost of a release of the counts `[Q, L]`; raises `UnknownCost` where no theorem bounds it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan(ReleaseTerms, RunSettings):
     """Everything that a run depends on: the settings of `RunSettings`, and objects beside them."""
@@ -48,6 +65,8 @@ class Plan(ReleaseTerms, RunSettings):
     student: Student  # the recipe for the student
     # what may be published, as text: of the aggregator as it was used and, by name, what differs from the settings
     public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
+    # computes the cost of the release on its own votes, for the report; None leaves it out
+    epsilon_on_votes: EpsilonOnVotes | None = None
     tensorboard: bool = True  # whether curves are kept in the run's folder
     # what the run is called; nothing else depends on it
     heading: Heading = field(default_factory=Heading)

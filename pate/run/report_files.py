@@ -19,6 +19,7 @@ from pate.run.baselines import BaselineModels
 from pate.run.charging import RunCharge
 from pate.run.folder import RunFolder
 from pate.run.places import Places
+from pate.run.plan import EpsilonOnVotes
 from pate.run.published_price import write_price
 from pate.run.results import Results
 from pate.run.students import TrainedStudent
@@ -42,7 +43,7 @@ def write_report(
     heading: Heading,
     public_settings: str,
     places: Places | None,
-    data_dependent: bool,
+    epsilon_on_votes: EpsilonOnVotes | None,
     events: RunWriter,
     started: float,
 ) -> Report:
@@ -63,7 +64,7 @@ def write_report(
         heading: the name of the run, and what it is compared by.
         public_settings: the text of `release/config.yaml`.
         places: how teachers are spread over holders; None where there is one.
-        data_dependent: whether the report says what the release cost on the votes at hand.
+        epsilon_on_votes: computes the cost of the release on the votes at hand; None leaves it out of the report.
         events: gets the curves of the report.
         started: when the run began, by `time.monotonic`.
     """
@@ -81,7 +82,7 @@ def write_report(
         membership=membership,
         teacher=teacher,
         heading=heading,
-        data_dependent=data_dependent,
+        epsilon_on_votes=epsilon_on_votes,
         left_out=baselines.left_out,
     )
     report = results.report(duration_s=time.monotonic() - started)

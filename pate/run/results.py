@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ExactAccountant, JointLawAccountant, PldAccountant, RdpAccountant
-from pate.accounting.data_dependent import DataDependentEpsilon
+from pate.accounting.data_dependent_epsilon import DataDependentEpsilon, UnknownCost
 from pate.aggregators import CenteredVotes, Release
-from pate.aggregators.aggregator import UnknownCost
 from pate.data import Dataset, Split
 from pate.extras import VERSION
 from pate.models import StudentModel, Voter
 from pate.pricing import PricedRelease
 from pate.pricing.guard import group_votes_tell_more
-from pate.pricing.priced_release import epsilon_on
 from pate.report import Report, metric_intervals, per_label_metrics
 from pate.report.metrics import (
     CONSTANTS,
@@ -37,6 +35,7 @@ from pate.report.report import (
     Verdict,
 )
 from pate.run.charging import RunCharge
+from pate.run.plan import EpsilonOnVotes
 from pate.run.plan_warnings import remedies_of
 from pate.run.published_price import privacy_of, summary_of
 from pate.votes.source import CountableVotes, VoteSource
@@ -74,8 +73,8 @@ class Results:
     membership: Membership | None  # an attack on the student
     teacher: Voter  # the recipe for teachers
     heading: Heading = field(default_factory=Heading)  # what the run is called
-    # whether the report says what the release cost on the votes at hand
-    data_dependent: bool = False
+    # computes the cost of the release on the votes at hand; None where the report has none
+    epsilon_on_votes: EpsilonOnVotes | None = None
     # why a model was not trained, by its name
     left_out: Mapping[str, str] = field(default_factory=dict)
 
@@ -90,9 +89,9 @@ class Results:
         baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
         dependent = None
         left_out = dict(self.left_out)
-        if self.data_dependent:
+        if self.epsilon_on_votes is not None:
             try:
-                dependent = self._data_dependent()
+                dependent = self._data_dependent(self.epsilon_on_votes)
             except UnknownCost as error:
                 left_out["data_dependent"] = str(error)
         return Report(
@@ -138,14 +137,14 @@ class Results:
             left_out=left_out,
         )
 
-    def _data_dependent(self) -> DataDependentEpsilon:
-        """Computes what the release cost on the votes at hand; raises `UnknownCost` where no theorem says."""
+    def _data_dependent(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
+        """Returns the cost of the release on the votes at hand; raises `UnknownCost` where no theorem bounds it."""
         if not isinstance(self.votes, CountableVotes):
             raise UnknownCost(
                 "votes",
                 rule="a bit for each label, which the theorems are about; these are numbers",
             )
-        return epsilon_on(
+        return epsilon_on_votes(
             self.priced.aggregator,
             self.votes.counts(),
             self.priced.shape,

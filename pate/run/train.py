@@ -191,7 +191,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                     heading=plan.heading,
                     public_settings=plan.public_settings(priced.aggregator),
                     places=plan.places(num_teachers),
-                    data_dependent=plan.data_dependent,
+                    epsilon_on_votes=plan.epsilon_on_votes,
                     events=events,
                     started=started,
                 )

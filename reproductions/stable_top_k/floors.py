@@ -12,8 +12,8 @@ from scipy.optimize import brentq
 
 from pate.accounting import Adjacency
 from pate.mechanisms.noise.real_numbers import gaussian_argmax
-from pate.verification.divergences import compose, hockey_stick
-from pate.verification.verifier import distribution_table
+from pate.testing.divergences import compose, hockey_stick
+from pate.testing.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (
     NUM_LABELS,
     NUM_QUERIES,

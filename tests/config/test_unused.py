@@ -16,6 +16,7 @@ from pate.accounting import RdpAccountant
 from pate.accounting.event_json import event_to_json
 from pate.aggregators import Aggregator, StableFixedTopK, StableTopK
 from pate.aggregators.record import MemoryRecord
+from pate.auditing.aggregator_cost import has_known_cost
 from pate.config.build import maker
 from pate.config.schema import members
 from pate.config.unused import (
@@ -262,7 +263,7 @@ def test_what_is_given_and_changes_nothing_is_named(
 ) -> None:
     config = composed(*words.split())
     given = dict(word.split("=") for word in words.split())
-    lines = list(unused_lines(config, given, "train", maker(config)))
+    lines = list(unused_lines(config, given, "train", maker(config), has_known_cost=has_known_cost))
     assert [line.partition(": changes nothing: ")[0] for line in lines] == told
 
 

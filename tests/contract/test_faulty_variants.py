@@ -12,13 +12,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 import pate.accounting as pa
-from pate.accounting.data_dependent import (
-    DataDependentCost,
-    gnmax_cost,
-    gnmax_log_q,
-    gnmax_smooth_sensitivity,
-    theorem_6_rdp,
-)
 from pate.aggregators import (
     Aggregator,
     ClippedVotes,
@@ -28,6 +21,9 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
+from pate.auditing.data_dependent import DataDependentCost, gnmax_cost
+from pate.auditing.gnmax_divergence import gnmax_log_q, theorem_6_rdp
+from pate.auditing.smooth_sensitivity import gnmax_smooth_sensitivity
 from pate.data import Partition
 from pate.data.dataset import Split
 from pate.mechanisms import PermuteAndFlipTopK

@@ -20,7 +20,7 @@ SPEC.loader.exec_module(HOOK)
             "<p><code>sklearn.<wbr>set_<wbr>config(<wbr>enable_<wbr>metadata_<wbr>routing=<wbr>True)</code></p>",
         ),
         (
-            '<h1 id="x">pate.accounting.data_dependent<a href="#x">¶</a></h1>',
+            '<h1 id="x">pate.auditing.data_dependent<a href="#x">¶</a></h1>',
             '<h1 id="x">pate.<wbr>accounting.<wbr>data_<wbr>dependent<a href="#x">¶</a></h1>',
         ),
         ("<code>target_epsilon=3</code>", "<code>target_epsilon=3</code>"),

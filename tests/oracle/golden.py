@@ -11,7 +11,6 @@ from scipy.special import logit, ndtr
 
 import pate.accounting as pa
 from pate.accounting.conversion import zcdp_to_epsilon_classic
-from pate.accounting.data_dependent import gap_selection_rdp, gnmax_log_q, theorem_6_rdp
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.rdp import curve_of
 from pate.accounting.target_charging import (
@@ -24,6 +23,8 @@ from pate.accounting.target_charging import (
     revise,
 )
 from pate.aggregators import StableTopK
+from pate.auditing.gap_selection_divergence import gap_selection_rdp
+from pate.auditing.gnmax_divergence import gnmax_log_q, theorem_6_rdp
 from pate.mechanisms import (
     CanonicalTopK,
     GapSelection,

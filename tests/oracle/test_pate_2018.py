@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 from pate.accounting import DEFAULT_ORDERS, AutoAccountant, ExactAccountant, RdpAccountant
-from pate.accounting.data_dependent import DataDependentCost, DataDependentEpsilon
+from pate.accounting.data_dependent_epsilon import DataDependentEpsilon, UnknownCost
 from pate.accounting.events import ComposedEvent, GaussianEvent, SelfComposedEvent
 from pate.aggregators import (
     Aggregator,
@@ -19,8 +19,8 @@ from pate.aggregators import (
     GNMax,
     StableTopK,
 )
-from pate.aggregators.aggregator import UnknownCost
-from pate.aggregators.thresholds import threshold_cost
+from pate.auditing.aggregator_cost import cost_on, threshold_cost
+from pate.auditing.data_dependent import DataDependentCost
 from tests.refusals import refused
 
 DELTA = 1e-5
@@ -70,8 +70,8 @@ def clear_votes(num_queries: int) -> np.ndarray:
 def test_on_clear_votes_a_release_costs_less_than_its_guarantee(aggregator: Aggregator) -> None:
     votes = clear_votes(SCREENED)
     answered = np.arange(SCREENED) < ANSWERED
-    cost = aggregator.cost_on(
-        votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered
+    cost = cost_on(
+        aggregator, votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered
     )
     assert cost is not None
     event = aggregator.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
@@ -82,7 +82,7 @@ def test_on_clear_votes_a_release_costs_less_than_its_guarantee(aggregator: Aggr
     assert "private, no guarantee" in str(on_votes)
     with pytest.raises(TypeError, match="unsupported operand"):
         on_votes + 1.0  # type: ignore[operator]  # it is no price
-    everything = aggregator.cost_on(votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS)
+    everything = cost_on(aggregator, votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS)
     assert everything is not None
     assert (everything.rdp >= cost.rdp).all()
 
@@ -91,11 +91,11 @@ def test_screening_and_answers_add() -> None:
     votes = clear_votes(ANSWERED)
     none = np.zeros(ANSWERED, bool)
     orders = np.array([2.0, 8.0, 20.0])
-    screening = PAPER.cost_on(votes, num_teachers=TEACHERS, orders=orders, answered=none)
-    both = PAPER.cost_on(votes, num_teachers=TEACHERS, orders=orders)
+    screening = cost_on(PAPER, votes, num_teachers=TEACHERS, orders=orders, answered=none)
+    both = cost_on(PAPER, votes, num_teachers=TEACHERS, orders=orders)
     assert screening is not None
     assert both is not None
-    answers = GNMax(noise_std=40).cost_on(votes, num_teachers=TEACHERS, orders=orders)
+    answers = cost_on(GNMax(noise_std=40), votes, num_teachers=TEACHERS, orders=orders)
     assert isinstance(answers, DataDependentCost)
     np.testing.assert_allclose(both.rdp, screening.rdp + answers.rdp)
 
@@ -104,19 +104,19 @@ def test_votes_that_no_theorem_is_about_have_no_cost() -> None:
     votes = clear_votes(3)
     votes[1, 0] -= 1  # a teacher that said nothing
     with refused("votes", rule="one vote of", kind=UnknownCost):
-        GNMax(noise_std=40).cost_on(votes, num_teachers=TEACHERS, orders=[2.0])
+        cost_on(GNMax(noise_std=40), votes, num_teachers=TEACHERS, orders=[2.0])
     other = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
     with refused("adjacency", "add_remove", kind=UnknownCost):
-        other.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
+        cost_on(other, clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
     for aggregator in (
         StableTopK(selection_scale=5.0, test_std=5.0),
         CenteredVotes(noise_multiplier=5.0),
     ):
         with refused("aggregator", type(aggregator).__name__, kind=UnknownCost):
-            aggregator.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
+            cost_on(aggregator, clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
     reached = GaussianVotes(noise_std=40, teachers_reached=2)
     with refused("teachers_reached", 2, kind=UnknownCost):
-        reached.cost_on(clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
+        cost_on(reached, clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
     assert isinstance(
         DataDependentCost(np.array([2.0]), np.array([0.1])).epsilon(DELTA), DataDependentEpsilon
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event
 from pate.aggregators import Aggregator
-from pate.verification import neighbors
+from pate.testing import neighbors
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

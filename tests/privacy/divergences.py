@@ -11,9 +11,9 @@ from scipy.stats import norm
 from pate.accounting import Adjacency, Event
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.verification import Claim, Verdict, verify_densities, verify_distributions
-from pate.verification.divergences import RELATIVE_SLACK, SLACK, hockey_stick, logs, renyi
-from pate.verification.verifier import ORDERS as _ORDERS
+from pate.testing import Claim, Verdict, verify_densities, verify_distributions
+from pate.testing.divergences import RELATIVE_SLACK, SLACK, hockey_stick, logs, renyi
+from pate.testing.verifier import ORDERS as _ORDERS
 
 Array = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import verification
+from pate import testing
 from pate.accounting import Adjacency
-from pate.verification import all_histograms
+from pate.testing import all_histograms
 
 __all__ = ["Counts", "GapPairs", "all_histograms", "gap_pairs", "gaps_of", "neighbors", "top_sets"]
 
@@ -17,7 +17,7 @@ Counts = NDArray[np.int64]
 
 def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Counts, Counts]:
     """Every ordered pair of different neighboring histograms: `[P, L]` and `[P, L]`."""
-    return verification.neighbors(num_labels, num_teachers, adjacency).pairs
+    return testing.neighbors(num_labels, num_teachers, adjacency).pairs
 
 
 def top_sets(counts: Counts) -> Counts:

@@ -9,20 +9,15 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logit, softmax
 
-from pate import verification
+from pate import testing
 from pate.accounting import Adjacency, BoundedRangeEvent
-from pate.accounting.data_dependent import (
-    gap_selection_rdp,
-    gnmax_log_q,
-    gnmax_rdp,
-    one_bit_cost,
-    theorem_6_rdp,
-    top_log_odds,
-)
 from pate.aggregators import GaussianVotes
+from pate.auditing.data_dependent import one_bit_cost
+from pate.auditing.gap_selection_divergence import gap_selection_rdp, top_log_odds
+from pate.auditing.gnmax_divergence import gnmax_log_q, gnmax_rdp, theorem_6_rdp
 from pate.mechanisms import StabilityTest
 from pate.mechanisms.gap_selection import Ranking
-from pate.verification.divergences import logs, renyi
+from pate.testing.divergences import logs, renyi
 from tests.privacy.divergences import ORDERS, assert_covered, assert_refuted
 from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbors, top_sets
 
@@ -212,7 +207,7 @@ def gnmax_divergences(
 
     The moments carry rounding errors, so 1e-12 is taken off each.
     """
-    pairs = verification.neighbors(
+    pairs = testing.neighbors(
         num_classes, num_teachers, Adjacency.REPLACE_ONE, one_vote=True
     ).up_to_names()
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)

@@ -23,7 +23,7 @@ from pate.mechanisms.noise.uniforms import (
     index_of,
     softmax_weights,
 )
-from pate.verification import neighbors
+from pate.testing import neighbors
 from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Case
 from tests.privacy.case import Shape
 from tests.privacy.shipped import CASES as SHIPPED

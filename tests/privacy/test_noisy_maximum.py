@@ -8,7 +8,7 @@ import pytest
 from pate.accounting import Adjacency, ExactAccountant
 from pate.accounting.events import Event
 from pate.mechanisms import GapSelection
-from pate.verification.divergences import hockey_stick
+from pate.testing.divergences import hockey_stick
 from tests.privacy.histograms import neighbors
 
 EPSILONS = np.array([0.1, 0.3, 0.6, 1.0, 1.6, 2.4])

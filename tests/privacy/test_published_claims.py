@@ -14,7 +14,7 @@ import pate.accounting as pa
 from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection, LimitedDomainTopK, StabilityTest
 from pate.mechanisms.gap_selection import Ranking
-from pate.verification import (
+from pate.testing import (
     Claim,
     PriceRefuted,
     Verdict,

@@ -26,7 +26,7 @@ from pate.mechanisms import (
     optimal_stability_table,
 )
 from pate.mechanisms.gap_selection import SELECTION_NOISES
-from pate.verification import Claim, Verdict, all_histograms, verify
+from pate.testing import Claim, Verdict, all_histograms, verify
 from tests.privacy.case import Case, Shape, by_rank, outside_failure, pairs_of_laws
 from tests.privacy.divergences import (
     ORDERS,

@@ -20,7 +20,7 @@ from pate.mechanisms import (
     SparseVector,
     SweepTopK,
 )
-from pate.verification.divergences import hockey_stick
+from pate.testing.divergences import hockey_stick
 from tests.privacy.call_distributions import (
     Array,
     Pair,

@@ -11,7 +11,7 @@ from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
 from pate.aggregators.record import MemoryRecord
-from pate.verification import verify_samples
+from pate.testing import verify_samples
 from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
 from tests.privacy.divergences import recorded

@@ -42,7 +42,7 @@ def test_importing_the_core_loads_nothing_heavy() -> None:
     """All of it in one interpreter: what any part loads is among what all parts load."""
     core = [
         f"pate.{name}"
-        for name in ("accounting", "mechanisms", "verification", "aggregators", "votes", "pricing")
+        for name in ("accounting", "mechanisms", "testing", "aggregators", "votes", "pricing")
     ]
     loaded = modules_after("; ".join(f"from {name} import *" for name in core))
     assert {*core, "pate.aggregators.centered_votes"} <= loaded

@@ -24,16 +24,17 @@ COMMANDS = [name.partition(":")[0] for name in PROJECT["scripts"].values()]
 CORE = [
     "accounting",
     "aggregators",
+    "auditing",
     "data",
     "mechanisms",
     "pricing",
     "report",
     "store",
-    "verification",
+    "testing",
     "votes",
 ]
 TRAINED = [
-    "attack",
+    "auditing.attack",
     "classifier",
     "cli",
     "comparison",

@@ -19,8 +19,8 @@ from pate.mechanisms import (
 )
 from pate.mechanisms.noise import real_numbers
 from pate.mechanisms.noise.real_numbers import UNIT_NOISES, draw_largest, ordered_distribution
+from pate.testing import Claim, verify
 from pate.validation import InvalidValue
-from pate.verification import Claim, verify
 from tests.refusals import refused
 
 

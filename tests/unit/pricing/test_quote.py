@@ -9,25 +9,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks.tightness import faults_of
-from pate.accounting import Accountant, AutoAccountant, Budget, RdpAccountant
+from pate.accounting import Accountant, Budget, RdpAccountant
 from pate.aggregators import (
     Aggregator,
     BoundaryMax,
-    CenteredVotes,
-    ClippedVotes,
-    FixedTopK,
     GaussianVotes,
-    GNMax,
     NotPriorTopK,
-    PowersetGNMax,
     StableTopK,
 )
 from pate.pricing import (
     PricedRelease,
     Quote,
     certify_stability_test,
-    lower_bound_of,
     plan_hits,
     plan_release,
     quote_release,
@@ -151,49 +144,3 @@ def test_a_prior_decides_who_hits() -> None:
     assert plan.expected_asked == 250
     with refused("prior.shape", (2, 3), "(300"):
         plan_hits(aggregator, CLEAR, num_teachers=400, target_delta=1e-6, prior=prior[:2])
-
-
-SHAPE = VoteShape(num_queries=60, num_labels=4, num_teachers=200)
-TIGHT: dict[str, tuple[Aggregator, float]] = {
-    "gnmax": (GNMax(noise_std=20.0), 1.15),
-    "gnmax, add/remove": (GNMax(noise_std=20.0, adjacency="add_remove"), 1.6),  # type: ignore[arg-type]
-    "powerset": (PowersetGNMax(noise_std=20.0), 1.15),
-    "gaussian": (GaussianVotes(noise_std=30.0), 1.1),
-    "clipped": (ClippedVotes(noise_std=20.0, vote_clip=1), 1.15),
-    "stable": (StableTopK(selection_scale=20.0, test_std=8.0), 1.6),
-    "peeling": (FixedTopK(k=2, epsilon=0.2), 1.2),
-    "joint": (FixedTopK(k=1, epsilon=0.2, mechanism="joint"), 1.1),
-    "boundary": (BoundaryMax(selection_scale=20.0, target_hits=2), 1.6),
-    "boundary, add/remove": (
-        BoundaryMax(selection_scale=10.0, target_hits=2, adjacency="add_remove"),
-        1.6,
-    ),  # type: ignore[arg-type]
-    "canonical": (FixedTopK(k=3, epsilon=0.2, mechanism="canonical"), 1.6),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TIGHT)
-def test_prices_are_between_the_lower_bound_and_a_little_more(name: str) -> None:
-    aggregator, most = TIGHT[name]
-    found = lower_bound_of(aggregator, SHAPE, 1e-5)
-    assert found is not None
-    price = RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(1e-5)
-    assert found.epsilon <= price <= most * found.epsilon
-
-
-def test_what_no_search_is_known_for_has_no_bound() -> None:
-    assert lower_bound_of(CenteredVotes(noise_multiplier=1.0, clip=1.0), SHAPE, 1e-5) is None
-    assert lower_bound_of(FixedTopK(k=4, epsilon=0.2), SHAPE, 1e-5) is None
-
-
-def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> None:
-    aggregator = FixedTopK(k=1, epsilon=0.2, mechanism="joint")
-    found = lower_bound_of(aggregator, SHAPE, 1e-5)
-    assert found is not None
-    price = AutoAccountant().compose(aggregator.event(SHAPE)).get_epsilon(1e-5)
-    recorded = {"auto": price / found.epsilon}
-    assert faults_of(found.epsilon, {"auto": price}, recorded) == []
-    assert "refuted" in faults_of(found.epsilon, {"auto": 0.9 * price}, recorded)[0]
-    assert "times its lower bound" in faults_of(found.epsilon, {"auto": 1.1 * price}, recorded)[0]
-    assert "no recorded ratio" in faults_of(found.epsilon, {"auto": price}, {})[0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pate.accounting.data_dependent import DataDependentEpsilon
+from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.aggregators import Aggregator
 from pate.report import Privacy, Report, Scores, per_label_metrics
 from pate.report.metrics import Membership, PrecisionRecall

@@ -8,8 +8,8 @@ import pytest
 from scipy.special import ndtr
 
 from pate.accounting import PureDpAccountant, PureDpEvent
-from pate.verification import lower_bound
-from pate.verification.divergences import Pair, session_epsilon
+from pate.testing import lower_bound
+from pate.testing.divergences import Pair, session_epsilon
 
 
 def answer(counts: np.ndarray) -> dict[str, float]:

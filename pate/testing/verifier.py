@@ -14,14 +14,7 @@ from pate.accounting import Accountant, Adjacency, Event, RdpAccountant, SelfCom
 from pate.accounting.event_tree import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.accounting.special import gauss_legendre
-from pate.validation import (
-    require,
-    require_count,
-    require_generator,
-    require_kind,
-    require_probability,
-)
-from pate.verification.divergences import (
+from pate.testing.divergences import (
     RELATIVE_SLACK,
     SLACK,
     Array,
@@ -30,6 +23,13 @@ from pate.verification.divergences import (
     logs,
     renyi,
     trimmed,
+)
+from pate.validation import (
+    require,
+    require_count,
+    require_generator,
+    require_kind,
+    require_probability,
 )
 
 Counts = NDArray[np.int64]

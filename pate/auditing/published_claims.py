@@ -20,14 +20,14 @@ from pate.accounting import (
     NonPrivateEvent,
 )
 from pate.accounting.conversion import converted
-from pate.accounting.data_dependent import DataDependentEpsilon, gnmax_log_q, theorem_6_rdp
+from pate.accounting.data_dependent_epsilon import DataDependentEpsilon, UnknownCost
 from pate.accounting.rdp import curve_of
 from pate.accounting.special import Array, ndtr
 from pate.aggregators import Aggregator
-from pate.aggregators.aggregator import UnknownCost
 from pate.aggregators.failures import with_failure_prob_for
+from pate.auditing.aggregator_cost import epsilon_on
+from pate.auditing.gnmax_divergence import gnmax_log_q, theorem_6_rdp
 from pate.files.strict_json import plain
-from pate.pricing.priced_release import epsilon_on
 from pate.validation import require, require_non_negative
 from pate.votes.foreign import ImportedVotes
 from pate.votes.shape import VoteShape

@@ -17,7 +17,7 @@ from pate.accounting import (
     PureDpEvent,
     RdpAccountant,
 )
-from pate.verification import (
+from pate.testing import (
     Claim,
     PriceRefuted,
     Verdict,
@@ -26,7 +26,7 @@ from pate.verification import (
     verify_distributions,
     verify_samples,
 )
-from pate.verification.verifier import Neighbors, WorstPair, neighbors
+from pate.testing.verifier import Neighbors, WorstPair, neighbors
 from tests.privacy.divergences import largest_renyi
 from tests.refusals import ANY, refused
 

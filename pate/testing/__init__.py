@@ -1,7 +1,7 @@
 """The verifier: compares a price with exact or sampled distributions on all neighbors of small instances."""
 
-from pate.verification.divergences import compose, hockey_stick, lower_bound, renyi
-from pate.verification.verifier import (
+from pate.testing.divergences import compose, hockey_stick, lower_bound, renyi
+from pate.testing.verifier import (
     Claim,
     PriceRefuted,
     Verdict,

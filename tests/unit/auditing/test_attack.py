@@ -9,8 +9,8 @@ from hydra import compose, initialize_config_dir
 
 from pate.accounting import Budget, ExactAccountant, RdpAccountant
 from pate.aggregators import BoundaryMax, CenteredVotes, GaussianVotes, StableTopK
-from pate.attack import Attack
-from pate.attack.attack import AttackResult
+from pate.auditing.attack import Attack
+from pate.auditing.attack.attack import AttackResult
 from pate.cli.attack import attack
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.data import Dataset, Split

@@ -17,7 +17,7 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.pricing.audit import (
+from pate.auditing.published_claims import (
     AuditFinding,
     ReleaseParameters,
     VoteAudit,

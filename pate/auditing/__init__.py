@@ -1,0 +1,22 @@
+"""Auditing: the cost of other people's releases, lower bounds on prices, and attacks on one's own release.
+
+The package itself never reads these modules; the commands `pate-audit`, `pate-attack` and `pate-account` do.
+"""
+
+from typing import TYPE_CHECKING
+
+from pate.extras import lazily
+
+if TYPE_CHECKING:
+    from pate.auditing.attack import Attack
+    from pate.auditing.lower_bound import lower_bound_of
+    from pate.auditing.published_claims import ReleaseParameters, audit_votes
+
+__all__ = ["Attack", "ReleaseParameters", "audit_votes", "lower_bound_of"]
+
+_LATER = {
+    "attack": "Attack",
+    "lower_bound": "lower_bound_of",
+    "published_claims": "ReleaseParameters audit_votes",
+}
+__getattr__ = lazily(__name__, _LATER)

@@ -1,0 +1,166 @@
+"""The data-dependent cost of an aggregator's release, by the type of the aggregator.
+
+Theorems bound this cost for `GaussianVotes`, `ConfidentVotes`, `GNMax` and `ConfidentGNMax`:
+docs/proofs/data_dependent.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import DEFAULT_ORDERS, Adjacency, RdpAccountant
+from pate.accounting.data_dependent_epsilon import DataDependentEpsilon, UnknownCost
+from pate.aggregators import Aggregator, GaussianVotes, GNMax
+from pate.aggregators.confident import ScreenedAggregator
+from pate.aggregators.thresholds import threshold_event, threshold_window
+from pate.auditing.data_dependent import DataDependentCost, gnmax_cost, one_bit_cost
+from pate.votes.shape import VoteShape
+
+Counts = NDArray[np.int64]
+Bits = NDArray[np.bool_]
+
+
+def epsilon_on(
+    aggregator: Aggregator,
+    counts: Counts,
+    shape: VoteShape,
+    target_delta: float,
+    answered: Bits | None = None,
+) -> DataDependentEpsilon:
+    """Returns the cost of a release of these counts `[Q, L]` at a delta; raises as `cost_on`."""
+    cost = cost_on(
+        aggregator,
+        counts,
+        num_teachers=shape.num_teachers,
+        orders=DEFAULT_ORDERS,
+        answered=answered,
+    )
+    return cost.epsilon(target_delta)
+
+
+def has_known_cost(aggregator: Aggregator) -> bool:
+    """Returns True where a theorem bounds the cost of this kind of aggregator on given votes."""
+    return cost_on.dispatch(type(aggregator)) is not cost_on.dispatch(object)
+
+
+@singledispatch
+def cost_on(
+    aggregator: Aggregator,
+    counts: Counts,
+    *,
+    num_teachers: int,
+    orders: object,
+    answered: Bits | None = None,
+) -> DataDependentCost:
+    """Returns the cost of a release of these counts, which is private and no guarantee.
+
+    Args:
+        aggregator: with the noise that it was used with.
+        counts: votes `[Q, L]` of all queries that were asked.
+        num_teachers: T.
+        orders: Renyi orders > 1, a number or `[A]`.
+        answered: bool `[Q]`, the queries that got an answer; None takes all for answered, which costs most.
+
+    Raises:
+        UnknownCost: no theorem bounds the cost of this aggregator, or on such votes.
+    """
+    rule = "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost"
+    raise UnknownCost(
+        "aggregator",
+        type(aggregator).__name__,
+        rule=f"{rule}; event_for gives the price for all votes",
+    )
+
+
+@cost_on.register
+def _cost_of_gaussian_votes(
+    aggregator: GaussianVotes,
+    counts: Counts,
+    *,
+    num_teachers: int,
+    orders: object,
+    answered: Bits | None = None,
+) -> DataDependentCost:
+    """Returns the sum over one bit for each label of each query."""
+    if aggregator.teachers_reached > 1:
+        rule = "1: theorems on votes know a change that reaches one teacher"
+        raise UnknownCost("teachers_reached", aggregator.teachers_reached, rule=rule)
+    return threshold_cost(
+        counts, aggregator.noise_std, 0.5, num_teachers=num_teachers, orders=orders
+    )
+
+
+@cost_on.register
+def _cost_of_gnmax(
+    aggregator: GNMax,
+    counts: Counts,
+    *,
+    num_teachers: int,
+    orders: object,
+    answered: Bits | None = None,
+) -> DataDependentCost:
+    """Returns at most the price, of votes of which each teacher has cast one per query, under replace-one."""
+    if aggregator.adjacency is not Adjacency.REPLACE_ONE:
+        raise UnknownCost(
+            "adjacency", aggregator.adjacency, rule="replace_one, which the theorem is about"
+        )
+    has_one_vote_each = (
+        aggregator.max_votes == 1
+        and counts.shape[1] >= 2
+        and bool((counts.sum(axis=1) == num_teachers).all())
+    )
+    if not has_one_vote_each:
+        raise UnknownCost(
+            "votes", rule="one vote of each teacher in each query, which the theorem is about"
+        )
+    cost = gnmax_cost(
+        counts, noise_std=aggregator.noise_std, num_teachers=num_teachers, orders=orders
+    )
+    event = aggregator.event(VoteShape.from_counts(counts, num_teachers=num_teachers))
+    price = RdpAccountant(orders=cost.orders).compose(event)
+    return replace(cost, rdp=np.minimum(cost.rdp, price.rdp))
+
+
+@cost_on.register
+def _cost_of_screened(
+    aggregator: ScreenedAggregator,
+    counts: Counts,
+    *,
+    num_teachers: int,
+    orders: object,
+    answered: Bits | None = None,
+) -> DataDependentCost:
+    """Returns the cost of screening every query, and of the answers to those that passed."""
+    screening = threshold_cost(
+        aggregator.statistic(counts, num_teachers=num_teachers),
+        aggregator.screening_std,
+        aggregator.threshold_share,
+        num_teachers=num_teachers,
+        orders=orders,
+    )
+    passed = counts if answered is None else counts[answered]
+    if not len(passed):
+        return screening
+    return screening + cost_on(aggregator.answers, passed, num_teachers=num_teachers, orders=orders)
+
+
+def threshold_cost(
+    counts: Counts, noise_std: float, threshold_share: float, *, num_teachers: int, orders: object
+) -> DataDependentCost:
+    """Returns the cost of one bit for each count: whether it reaches a share of the teachers, with Gaussian noise.
+
+    Args:
+        counts: `[Q]` or `[Q, n]`, each in 0..num_teachers.
+        noise_std: standard deviation in votes, > 0.
+        threshold_share: the threshold, as a share of the teachers.
+        num_teachers: T.
+        orders: Renyi orders > 1.
+    """
+    threshold = threshold_share * num_teachers
+    low, high = threshold_window(noise_std, threshold, num_teachers)
+    event = threshold_event(noise_std, threshold_share, num_teachers)
+    return one_bit_cost(np.clip(counts, low, high) - low, event=event, orders=orders)
