@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 # told how many steps of a stage are done, in their order, and a few words about them
@@ -83,3 +83,16 @@ class Monitor:
 
     def say(self, line: str) -> None:
         """Passes on what the user should know, at once."""
+
+
+StageOpener = Callable[[str, int], AbstractContextManager[Advance]]
+"""A function that opens a stage by its name and number of steps, such as `Monitor.stage`; see `unwatched`."""
+
+
+def unwatched(name: str, total: int) -> AbstractContextManager[Advance]:
+    """Opens a stage that nobody watches."""
+    return nullcontext(_ignore)
+
+
+def _ignore(done: int, note: str = "") -> None:
+    """Ignores the progress of a stage."""

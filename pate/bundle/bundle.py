@@ -120,7 +120,7 @@ class ModelForm:
                 TableSchema.kind: lambda: TableSchema.read(
                     how, name="preprocessing", folder=folder
                 ),
-                ImageForm.kind: lambda: ImageForm.read(how),
+                ImageForm.kind: lambda: ImageForm.from_plain(how),
                 ExtractedForm.kind: lambda: ExtractedForm.read(how, folder, remedy=_REMEDY),
             }
             require(how["kind"] in known, "preprocessing.kind", how["kind"], " or ".join(known))

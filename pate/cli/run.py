@@ -12,7 +12,7 @@ from pate.cli.monitor import ConsoleMonitor as ConsoleMonitor
 from pate.config import CONFIG_FOLDER
 from pate.config.command_line import given_settings
 from pate.data import Dataset
-from pate.data.dataset import read
+from pate.data.dataset import load_dataset
 from pate.features import Features, NoFeatures, Text
 from pate.features.features import FeaturedData
 from pate.files.digests import digest
@@ -119,4 +119,4 @@ def watched_load(
         cache = Path(features.cache or folder.parent / "pate_cache")
         made = features.reader(data, cache) if isinstance(features, Text) else None
         data = FeaturedData(data, features, cache, check) if made is None else made
-    return partial(read, data, monitor.stage)
+    return partial(load_dataset, data, monitor.stage)

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.cli.app import command_of
 from pate.cli.run import require_named
 from pate.data import Table
-from pate.data.dataset import SPLITS
+from pate.data.split import SPLITS
 from pate.data.table.files import Dealing, TableFile
 from pate.data.table.remedies import ways_out
 from pate.data.table.table_settings import TableSettings

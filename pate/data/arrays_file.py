@@ -11,16 +11,11 @@ from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.data.copies import remarks_on_copies
-from pate.data.dataset import (
-    PLAIN,
-    SPLITS,
-    Dataset,
-    PrivateRecords,
-    Split,
-    named_owners,
-    require_files_apart,
-)
+from pate.data.dataset import UNIFORM_RULE, Dataset
 from pate.data.pictures import require_image_levels
+from pate.data.private_records import PrivateRecords
+from pate.data.shared_records import owner_names
+from pate.data.split import SPLITS, Split, require_files_apart
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays, row_blocks
 from pate.files.disk import at_home, damaged, read_bytes
 from pate.validation import InvalidValue, normalize_field, require, require_text
@@ -109,7 +104,7 @@ class Arrays:
             public=public,
             test=test,
             public_ids=files["public"].get("ids", np.arange(len(public))),
-            owners=named_owners(id=columns.get("ids"), group=columns.get("groups")),
+            owners=owner_names(id=columns.get("ids"), group=columns.get("groups")),
             budgets=columns["budgets"].astype(np.str_) if "budgets" in columns else None,
             notes=(*([] if grouped else [_UNGROUPED]), *copies),
             group_unit=_ONE_GROUP if grouped else _ONE_ROW,
@@ -118,7 +113,7 @@ class Arrays:
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere."""
         arrays = _read("data.private", self.private)
-        require("budgets" not in arrays, "data.private.budgets", "there", PLAIN)
+        require("budgets" not in arrays, "data.private.budgets", "there", UNIFORM_RULE)
         names = self._names({"private": arrays})
         grouped = "groups" in arrays
         return PrivateRecords(
@@ -220,7 +215,9 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
     ids = arrays["ids"].astype(np.int64) if "ids" in arrays else rows | (place << 48)
     groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
     if inputs.dtype == np.uint8 and inputs.ndim == 4:
-        return Split.of_pictures(rows, inputs, labels.astype(np.bool_), ids, groups)
+        return Split.from_pictures(
+            inputs, rows, labels=labels.astype(np.bool_), record_ids=ids, group_ids=groups
+        )
     numbers = inputs.astype(np.float32, copy=False)
     if not all(np.isfinite(block).all() for block in row_blocks(numbers)):
         bad = int((~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1).sum())

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Stage
 from pate.files.disk import OWNERS_FILE, PLAIN_FILE, locked, make_folder
+from pate.progress import StageOpener
 from pate.validation import InvalidValue
 
 Numbers = NDArray[np.int64]
@@ -61,7 +61,7 @@ class StampedFile:
         missing: Callable[[], Numbers],
         make: Callable[[Numbers], Iterable[Made]],
         name: str,
-        stage: Stage,
+        stage: StageOpener,
     ) -> None:
         """Makes the blocks that are `missing`, asked again once nobody else writes; a full disk keeps what was made."""
         if not len(missing()):
@@ -136,7 +136,7 @@ def kept_pixels(
     make: Callable[[Numbers], NDArray[np.uint8]],
     *,
     name: str,
-    stage: Stage,
+    stage: StageOpener,
 ) -> NDArray[np.uint8]:
     """Images of that shape at the size they are used in, mapped from a file in the folder, read-only.
 

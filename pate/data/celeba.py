@@ -17,9 +17,13 @@ from PIL import Image
 from pate.accounting import PrivacyUnit
 from pate.data.cache import kept_pixels
 from pate.data.copies import remarks_on_copies
-from pate.data.dataset import Dataset, ImageForm, Split, Stage, named_owners, unwatched
+from pate.data.dataset import Dataset
+from pate.data.image_form import ImageForm
 from pate.data.pictures import UNREADABLE, read_picture
+from pate.data.shared_records import owner_names
+from pate.data.split import Split
 from pate.files.disk import file_identity
+from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,
     require,
@@ -265,7 +269,7 @@ class CelebA:
             if getattr(self, name) is not None:
                 require_count(name, getattr(self, name))
 
-    def load(self, stage: Stage = unwatched) -> Dataset:
+    def load(self, stage: StageOpener = unwatched) -> Dataset:
         """Reads the lists and decodes what the cache lacks, which is announced; `OSError` for a full disk."""
         folder = self._folder()
         attributes = read_attributes(folder)
@@ -312,7 +316,13 @@ class CelebA:
             place, shape, rows, stamps, decode, name="decoding photographs", stage=stage
         )
         private, public, test = (
-            Split.of_pictures(rows, levels, attributes.labels, record_ids, group_ids)
+            Split.from_pictures(
+                levels,
+                rows,
+                labels=attributes.labels,
+                record_ids=record_ids,
+                group_ids=group_ids,
+            )
             for rows in rows_of.values()
         )
         real = not (folder / MARKER).exists()
@@ -330,7 +340,7 @@ class CelebA:
             preprocessing=form,
             public_ids=files[rows_of["public"]],
             notes=tuple(remarks_on_copies(private, public, test)),
-            owners=named_owners(id=files[rows], group=None if known_by is None else known_by[rows]),
+            owners=owner_names(id=files[rows], group=None if known_by is None else known_by[rows]),
             group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Pixels, Split
+from pate.data.pixels import Pixels
+from pate.data.split import Split
 from pate.files.arrays import row_blocks
 
 CellNumbers = Callable[[str], NDArray[np.uint64]]

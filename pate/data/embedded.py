@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from pate.accounting import PrivacyUnit
-from pate.data.dataset import Dataset, Split, Stage, unwatched
+from pate.data.dataset import Dataset
+from pate.data.split import Split
 from pate.data.table.schema import TableSchema
 from pate.data.table.text_column import TextColumn
 from pate.data.texts.vectors import TextReader
+from pate.progress import StageOpener, unwatched
 from pate.validation import (
     require,
     require_count,
@@ -124,7 +126,7 @@ class WordNet40(TextReader):
     Source: WordNet 3.0, Princeton University; its license is in LICENSE-WORDNET beside the file.
     """
 
-    def load(self, stage: Stage = unwatched) -> Dataset:
+    def load(self, stage: StageOpener = unwatched) -> Dataset:
         """Reads the vendored file: features float32 `[n, 128]`, multiples of 1/127 in [-1, 1]; or vectors of texts."""
         with np.load(ARCHIVE, allow_pickle=False) as arrays:
             names = tuple(str(name) for name in arrays["label_names"])

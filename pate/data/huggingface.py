@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from pate.data.dataset import SPLITS, Dataset, ImageForm, Stage, unwatched
+from pate.data.dataset import Dataset
 from pate.data.image_folder import PictureColumn
+from pate.data.image_form import ImageForm
 from pate.data.pictures import is_white
+from pate.data.split import SPLITS
 from pate.data.table.arrow import arrow, is_missing
 from pate.data.table.column import Column, Encoded
 from pate.data.table.column_names import as_column_names, as_name, require_column
@@ -33,6 +35,7 @@ from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import TextReader
 from pate.extras import require_extra
 from pate.files.disk import at_home
+from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,
     nearest,
@@ -140,7 +143,7 @@ class HuggingFace(TextReader):
                 "columns: [NAME,NAME]",
             )
 
-    def load(self, stage: Stage = unwatched) -> Dataset:
+    def load(self, stage: StageOpener = unwatched) -> Dataset:
         """Reads the three splits; nothing of the data set is run, and nothing is written beside it."""
         self.require_settings()
         schema, column = self._schema()

@@ -10,17 +10,12 @@ from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.data.copies import remarks_on_copies
-from pate.data.dataset import (
-    SPLITS,
-    Dataset,
-    ImageForm,
-    Pixels,
-    Split,
-    Stage,
-    named_owners,
-    unwatched,
-)
+from pate.data.dataset import Dataset
+from pate.data.image_form import ImageForm
 from pate.data.pictures import UNREADABLE, is_white
+from pate.data.pixels import Pixels
+from pate.data.shared_records import owner_names
+from pate.data.split import SPLITS, Split
 from pate.data.table.column import Column, Encoded
 from pate.data.table.column_names import as_column_names, as_name, require_column, require_columns
 from pate.data.table.files import TableFile
@@ -36,6 +31,7 @@ from pate.data.table.table import (
     split_numbers,
 )
 from pate.files.disk import at_home, file_digest, file_identity
+from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,
     normalize_field,
@@ -146,7 +142,7 @@ class ImageFolder:
             "columns: 'data.labels=[NAME,NAME]'",
         )
 
-    def load(self, stage: Stage = unwatched) -> Dataset:
+    def load(self, stage: StageOpener = unwatched) -> Dataset:
         """Reads the table and decodes all pictures, which is announced."""
         self.require_settings()
         pictures, read = self._read(stage)
@@ -185,10 +181,14 @@ class ImageFolder:
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
         record_ids = split_numbers([rows.numbers for rows in read.values()])
         splits = {
-            split: Split.of_pictures(
-                levels, pictures.pixels(rows.inputs).levels, rows.labels, ids, its
+            split: Split.from_pictures(
+                pictures.pixels(rows.inputs).levels,
+                order_of_split,
+                labels=rows.labels,
+                record_ids=ids,
+                group_ids=group_ids,
             )
-            for (split, rows), levels, ids, its in zip(
+            for (split, rows), order_of_split, ids, group_ids in zip(
                 read.items(), order, record_ids, groups, strict=True
             )
         }
@@ -216,12 +216,12 @@ class ImageFolder:
             preprocessing=pictures.form,
             public_ids=np.split(files, ends)[1][order[1]],
             public_labeled=read["public"].labeled,
-            owners=named_owners(id=np.array(owners), group=persons),
+            owners=owner_names(id=np.array(owners), group=persons),
             notes=(*([UNGROUPED] if self.group is None else []), *remarks),
             group_unit=group_unit,
         )
 
-    def _read(self, stage: Stage) -> tuple[PictureColumn, dict[str, Rows]]:
+    def _read(self, stage: StageOpener) -> tuple[PictureColumn, dict[str, Rows]]:
         root = Path(str(self.root)).resolve()
         done = 0
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Split
+from pate.data.split import Split
 from pate.validation import (
     InvalidValue,
     require,

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from pate.data.dataset import Stage
 from pate.device import require_device
 from pate.extras import how_to_install, require_extra
 from pate.features.features import Extractor, Features, PublicPictures
 from pate.files.disk import file_digest
 from pate.models.networks.resnet import torchvision_models
+from pate.progress import StageOpener
 from pate.threads import one_thread
 from pate.validation import (
     InvalidValue,
@@ -251,7 +251,7 @@ class Backbone(Features):
             rule = f"a size that {self.model} takes ({str(error).splitlines()[0][:80]})"
             raise InvalidValue("features.image_size", size, rule=rule) from error
 
-    def fit(self, pictures: PublicPictures, stage: Stage) -> BackboneExtractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> BackboneExtractor:
         """Fits directions to the network's vectors of public pictures."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         network = self._network(pictures.shape, pictures.origin)

@@ -16,18 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.cache import Made, StampedFile, writable
-from pate.data.dataset import (
-    SPLITS,
-    Dataset,
-    Fitted,
-    ImageForm,
-    Preprocessing,
-    Stage,
-    enter,
-    read,
-    unwatched,
-)
+from pate.data.dataset import Dataset, load_dataset
+from pate.data.fitted_transform import FittedTransform
+from pate.data.image_form import ImageForm
 from pate.data.pictures import require_image_levels
+from pate.data.preprocessing import Preprocessing
+from pate.data.split import SPLITS, enter_bytes
 from pate.data.texts.kinds import TEXT_KINDS
 from pate.data.texts.reading import evenly_spaced, texts_digest
 from pate.data.texts.vectors import TextReader, TextVectors
@@ -43,6 +37,7 @@ from pate.files.disk import (
     remove_partials,
     write_text,
 )
+from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue, require, require_choice, require_count, require_kind
 
 Array = NDArray[np.float32]
@@ -96,7 +91,7 @@ class PublicPictures:
     def digest(self) -> str:
         """SHA-256 of the pictures in their order, in hexadecimal."""
         digest = hashlib.sha256(repr((len(self), self.shape)).encode())
-        enter(digest, self.inputs)
+        enter_bytes(digest, self.inputs)
         return digest.hexdigest()
 
 
@@ -126,7 +121,7 @@ def on_all_cores(make: Callable[[int], Array], items: Sequence[int]) -> Iterator
 
 
 @dataclass(frozen=True, eq=False)
-class Extractor(Fitted):
+class Extractor(FittedTransform):
     """From pictures to features, by float32 arrays."""
 
     # of the first pictures of the fit, in whole batches; None if read from a file
@@ -169,7 +164,9 @@ class Extractor(Fitted):
     def projected(self, measured: Array) -> Array:
         """Features `[n, num_features]` of one batch."""
 
-    def fitted(self, pictures: PublicPictures, *, dimension: int, seed: int, stage: Stage) -> Self:
+    def fitted(
+        self, pictures: PublicPictures, *, dimension: int, seed: int, stage: StageOpener
+    ) -> Self:
         """With a projection of standardized measurements `[n, d]` on at most `dimension` of their principal directions.
 
         All features are scaled together, so that those of the public pictures have a mean square of 1. Raises
@@ -241,7 +238,7 @@ class Extractor(Fitted):
             ]
         return features
 
-    def tried(self) -> Array:
+    def sample_output(self) -> Array:
         """Returns features of a blank picture, to see that the arrays of a file work."""
         held = sum(array.size for array in self.arrays.values())
         good = (
@@ -271,7 +268,7 @@ class Features(ABC):
         """Raises `InvalidValue` where pictures of that shape cannot be read, or a file that is needed is not there."""
 
     @abstractmethod
-    def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
         """The extractor; equal pictures and settings give the same one on the same machine."""
 
     def identity(self, pictures: PublicPictures) -> str:
@@ -292,7 +289,7 @@ class NoFeatures(Features):
     def check(self, picture_shape: tuple[int, int, int]) -> None:
         """Takes pictures of any shape."""
 
-    def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
         """Raises `TypeError`: there is nothing to fit."""
         raise TypeError("features=none fits nothing")
 
@@ -334,7 +331,7 @@ class Text(Features):
         """Raises `InvalidValue`: pictures have no texts."""
         raise InvalidValue("features", "text", rule="data with texts, and these are pictures")
 
-    def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
         """Raises `TypeError`: pictures have no texts."""
         raise TypeError("features=text fits no pictures")
 
@@ -347,7 +344,7 @@ class Text(Features):
         return data.with_text(partial(self.vectors_of, Path(cache).expanduser()))
 
     def vectors_of(
-        self, cache: Path, texts: Sequence[str], stage: Stage = unwatched
+        self, cache: Path, texts: Sequence[str], stage: StageOpener = unwatched
     ) -> TextVectors:
         """What is fitted on public texts, once for each pool and setting; vectors are kept block by block beside it."""
         weights = self._weights  # in the name their digest stands for where they lie
@@ -438,7 +435,7 @@ class ExtractedForm(Preprocessing):
         extractor = Extractor.load(
             Path(folder, FILE), remedy=remedy, sha256=said["extractor"]["sha256"]
         )
-        pictures = None if said["pictures"] is None else ImageForm.read(said["pictures"])
+        pictures = None if said["pictures"] is None else ImageForm.from_plain(said["pictures"])
         if pictures is not None:
             shape = pictures.input_shape
             require(
@@ -464,9 +461,9 @@ class FeaturedData:
     # Asked before anything is fitted, of a blank data set of the same sizes: raises where a plan cannot work on it.
     check: Callable[[Dataset], object] | None = None
 
-    def load(self, stage: Stage = unwatched) -> Dataset:
+    def load(self, stage: StageOpener = unwatched) -> Dataset:
         """Reads the pictures, fits what is not fitted yet and extracts what is missing; a mistake is said before."""
-        dataset = read(self.data, stage)
+        dataset = load_dataset(self.data, stage)
         if dataset.kind != "images":
             rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
             raise InvalidValue("features", type(self.features).__name__.lower(), rule=rule)
@@ -526,11 +523,11 @@ def _with_features(
 
 
 def _features_of(
-    inputs: Any, by: Extractor, folder: Path, name: str, stage: Stage, known: Array | None
+    inputs: Any, by: Extractor, folder: Path, name: str, stage: StageOpener, known: Array | None
 ) -> Array:
     """Features of a split, mapped from a file named after its pictures; stamps are digests of blocks."""
     digest = hashlib.sha256(repr(inputs.shape).encode())
-    enter(digest, inputs)
+    enter_bytes(digest, inputs)
     path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"
     shape = len(inputs), by.num_features
     file = StampedFile(

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch.nn import functional
 
-from pate.data.dataset import Stage
 from pate.device import require_device
 from pate.features.features import Extractor, Features, PublicPictures
+from pate.progress import StageOpener
 from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_count, require_kind, require_non_negative
 
@@ -270,7 +270,7 @@ class Patches(Features):
         rule = f"at most {side}, the pictures' smaller side"
         require(self.patch_size <= side, "features.patch_size", self.patch_size, rule)
 
-    def fit(self, pictures: PublicPictures, stage: Stage) -> PatchExtractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> PatchExtractor:
         """Learns filters and directions from public pictures."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         with one_thread():  # the same last bits on any number of cores

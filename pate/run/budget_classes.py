@@ -31,7 +31,7 @@ def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
     if all(budget_class.teachers == 1 for budget_class in priced.classes):
         return dataset
     counts = {budget_class.name: budget_class.teachers for budget_class in priced.classes}
-    return dataset.repeated(_for_each_record(dataset, counts))
+    return dataset.repeat_private(_for_each_record(dataset, counts))
 
 
 def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Stage
 from pate.files.disk import locked, make_folder, write_text
+from pate.progress import StageOpener
 from pate.validation import InvalidValue, require_choice, require_count
 from scripts.icons40.drawing import (
     BLANK,
@@ -104,7 +104,9 @@ class Recipe:
         """1 for grey, 3 for color."""
         return len(MODES[self.color])
 
-    def build(self, package: IconPackage, folder: Path, stage: Stage, *, jobs: int) -> list[str]:
+    def build(
+        self, package: IconPackage, folder: Path, stage: StageOpener, *, jobs: int
+    ) -> list[str]:
         """Writes pictures, labels.csv and manifest.json into the folder; a build that was killed goes on.
 
         Formal guarantees:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Stage
+from pate.progress import StageOpener
 from pate.validation import InvalidValue
 from scripts.icons40.package import FETCH, IconPackage
 from scripts.icons40.words import family_of, label_words
@@ -128,7 +128,7 @@ class Survey:
 
 
 def survey_names(
-    package: IconPackage, stage: Stage, *, num_public: int, num_labels: int, styles: bool
+    package: IconPackage, stage: StageOpener, *, num_public: int, num_labels: int, styles: bool
 ) -> Survey:
     """Reads the names of all sets and chooses the labels, see `choose_labels`.
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
-from pate.data.dataset import Stage, unwatched
 from pate.files.disk import make_folder, read_json, remove_partials, write_text
+from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue, require, require_choice, require_count
 from scripts.synth_faces.attributes import BLOCK, NAMES, NUM_PHOTOGRAPHS, TABLES, draw_attributes
 from scripts.synth_faces.drawing import draw_faces, draw_poses
@@ -62,7 +62,7 @@ class FaceCopy:
         require_count("seed", self.seed, minimum=0)
         require_choice("format", self.form, ("text", "csv"))
 
-    def write(self, folder: Path | str, stage: Stage = unwatched) -> None:
+    def write(self, folder: Path | str, stage: StageOpener = unwatched) -> None:
         """Writes what is missing in the folder, pictures first: the same call goes on after a full disk."""
         folder = Path(folder)
         images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES

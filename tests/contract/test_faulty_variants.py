@@ -25,7 +25,7 @@ from pate.auditing.data_dependent import DataDependentCost, gnmax_cost
 from pate.auditing.gnmax_divergence import gnmax_log_q, theorem_6_rdp
 from pate.auditing.smooth_sensitivity import gnmax_smooth_sensitivity
 from pate.data import Partition
-from pate.data.dataset import Split
+from pate.data.split import Split
 from pate.mechanisms import PermuteAndFlipTopK
 from pate.pricing import largest_num_queries
 from pate.validation import InvalidValue

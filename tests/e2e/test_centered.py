@@ -12,7 +12,8 @@ import pytest
 
 from pate.accounting import ExactAccountant, Ledger
 from pate.aggregators import CenteredVotes, GNMax
-from pate.data.dataset import SharedRecords, require_dataset
+from pate.data.dataset import require_dataset
+from pate.data.shared_records import SharedRecords
 from pate.models import (
     ConvexTeacher,
     KernelTeacher,
@@ -278,7 +279,7 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     """Where chains of owners link all records; without weights other teachers are refused, with what it costs."""
     dataset = small_dataset()
     rows = np.arange(len(dataset.private))
-    shared = SharedRecords.of(("patient", "doctor"), [rows // 2, (rows + 1) // 2 % 50])
+    shared = SharedRecords.from_owners(("patient", "doctor"), [rows // 2, (rows + 1) // 2 % 50])
     assert shared.weights is not None and shared.num_groups == 1
     private = replace(dataset.private, group_ids=dataset.private.record_ids)
     given = replace(dataset, private=private, shared=shared)

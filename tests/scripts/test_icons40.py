@@ -16,7 +16,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from pate.config import CONFIG_FOLDER, build, register_configs
-from pate.data.dataset import unwatched
+from pate.progress import unwatched
 from scripts.icons40 import drawing
 from scripts.icons40.build import Recipe
 from scripts.icons40.drawing import BLANK, BROKEN, draw_icon, renderer_version

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS
+from pate.data.split import SPLITS
 from pate.data.table.arrow import arrow
 from pate.data.table.cells import as_texts, with_missing
 from pate.data.table.column_names import column_name, require_column, require_columns

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import SPLITS
+from pate.data.split import SPLITS
 from pate.data.table.arrow import arrow
 from pate.data.table.spelling import USUAL, Spelling, canonical_word, canonical_words
 

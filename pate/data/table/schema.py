@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from pate.data.dataset import Preprocessing, Stage, unwatched
+from pate.data.preprocessing import Preprocessing
 from pate.data.table.cells import as_texts, with_missing
 from pate.data.table.column import STRANGERS, Block, Column, Encoded
 from pate.data.table.column_kinds import fit_column, read_column
@@ -27,6 +27,7 @@ from pate.data.texts.reading import as_strings, evenly_spaced
 from pate.data.texts.vectors import TextFit, TextVectors
 from pate.files.disk import write_text
 from pate.files.plain_yaml import read_yaml
+from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue, as_setting, require
 
 _COLUMNS_SHOWN = 5
@@ -88,7 +89,7 @@ class TableSchema(Preprocessing):
         return cls(tuple(columns), spelling)
 
     def with_text_vectors(
-        self, table: Any, names: Collection[str], fit: TextFit, stage: Stage = unwatched
+        self, table: Any, names: Collection[str], fit: TextFit, stage: StageOpener = unwatched
     ) -> TableSchema:
         """Returns the same schema with vectors for columns of text, fitted to a public pyarrow table.
 

@@ -12,18 +12,10 @@ from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.data.copies import CellNumbers, remarks_on_copies, rounded
-from pate.data.dataset import (
-    PLAIN,
-    SPLITS,
-    Dataset,
-    PrivateRecords,
-    SharedRecords,
-    Split,
-    Stage,
-    linked,
-    require_files_apart,
-    unwatched,
-)
+from pate.data.dataset import UNIFORM_RULE, Dataset
+from pate.data.private_records import PrivateRecords
+from pate.data.shared_records import SharedRecords, linked_groups
+from pate.data.split import SPLITS, Split, require_files_apart
 from pate.data.table.arrow import arrow, is_missing
 from pate.data.table.cells import as_numbers, as_texts, with_missing
 from pate.data.table.column import STRANGERS, Column
@@ -49,6 +41,7 @@ from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import NUM_COUNTED_TEXTS, TextReader, remarks_on_texts
 from pate.files.arrays import Spilled
 from pate.files.disk import at_home
+from pate.progress import StageOpener, unwatched
 from pate.validation import (
     InvalidValue,
     as_setting,
@@ -323,7 +316,7 @@ def dataset_of(
         for name, vectors in schema.texts.items()
         for line in remarks_on_texts(name, vectors, private.texts[name])
     ]
-    told += [] if shared is None else [shared.said()]
+    told += [] if shared is None else [shared.description()]
     told += alike
     told += remarks_on_copies(splits["private"], splits["public"], splits["test"], cells_of)
     told += [
@@ -387,11 +380,11 @@ def _numbers_of(parts: list[Rows], named: Named, spelling: Spelling) -> Any:
     shared = None
     groups = owners[0] if owners else None
     if len(owners) > 1:
-        shared = SharedRecords.of(group, [owner[0] for owner in owners])
-        linked_groups = linked(
-            [np.concatenate(owner) for owner in owners]
-        )  # no owner is in two splits
-        groups = np.split(linked_groups, np.cumsum([len(rows) for rows in owners[0]])[:-1])
+        shared = SharedRecords.from_owners(group, [owner[0] for owner in owners])
+        all_owners = [np.concatenate(owner) for owner in owners]  # no owner is in two splits
+        groups = np.split(
+            linked_groups(all_owners), np.cumsum([len(rows) for rows in owners[0]])[:-1]
+        )
     if id is not None:
         free = 1 + max(int(numbers.max()) for numbers in ids)
         splits = zip(SPLITS, ids, groups or ids, strict=True)
@@ -615,7 +608,7 @@ class Table(TextReader):
         for split, encoding in self.encoding.items():
             require_encoding(f"data.encoding.{split}", encoding)
 
-    def load(self, stage: Stage = unwatched) -> Dataset:
+    def load(self, stage: StageOpener = unwatched) -> Dataset:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
         return self.completed()._load(stage)
 
@@ -644,7 +637,7 @@ class Table(TextReader):
         """The settings that the schema's file holds; none without such a file."""
         return TableSettings() if self.schema is None else load_settings(self.schema)
 
-    def _load(self, stage: Stage) -> Dataset:
+    def _load(self, stage: StageOpener) -> Dataset:
         self.require_settings()
         self._require_columns()
         schema = self._with_vectors(self._table_schema(), stage)
@@ -684,8 +677,13 @@ class Table(TextReader):
 
     def _private_records(self) -> PrivateRecords:
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS)
-        require(self.budget is None, "data.budget", self.budget, PLAIN)
-        require(not isinstance(self.group, tuple), "data.group", list(self._named("group")), PLAIN)
+        require(self.budget is None, "data.budget", self.budget, UNIFORM_RULE)
+        require(
+            not isinstance(self.group, tuple),
+            "data.group",
+            list(self._named("group")),
+            UNIFORM_RULE,
+        )
         schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
         file = self._files["private"]
         spelling = file.spelling(schema.spelling)
@@ -729,7 +727,7 @@ class Table(TextReader):
         """What the public records say of all columns that settings do not call something else."""
         return self._with_vectors(self._public_reading[0])
 
-    def _with_vectors(self, schema: TableSchema, stage: Stage = unwatched) -> TableSchema:
+    def _with_vectors(self, schema: TableSchema, stage: StageOpener = unwatched) -> TableSchema:
         if not self.text:
             return schema
         return schema.with_text_vectors(
@@ -1003,7 +1001,7 @@ class Table(TextReader):
                     rule = f"it in every file, data.{lacking} lacks it; {ways_out([name], self._owners)}"
                     raise InvalidValue(f"{file.name}.{name}", rule=rule)
 
-    def _rows(self, split: str, schema: TableSchema, stage: Stage = unwatched) -> Rows:
+    def _rows(self, split: str, schema: TableSchema, stage: StageOpener = unwatched) -> Rows:
         labels = self._label_form.column
         file = self._files[split]
         # another file object reads the names of columns, and the encoding, anew

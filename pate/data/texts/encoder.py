@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import WRONG, Stage, unwatched
+from pate.data.fitted_transform import CONTENT_ERRORS
 from pate.data.texts.blocks import map_blocks
 from pate.data.texts.directions import fixed_point, from_product, principal_directions
 from pate.data.texts.reading import evenly_spaced, readable
@@ -22,6 +22,7 @@ from pate.data.texts.vectors import TextVectors, origin_of_texts
 from pate.data.texts.weights import WEIGHTS_RULES, Weights
 from pate.extras import how_to_install
 from pate.files.disk import damaged, read_json
+from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue, MissingPackage
 
 _MOST_FITTED_TEXTS = 2000  # public texts that directions are fitted on: encoders are slow
@@ -49,7 +50,7 @@ class EncoderVectors(TextVectors):
     def fit(
         cls,
         texts: Sequence[str],
-        stage: Stage = unwatched,
+        stage: StageOpener = unwatched,
         *,
         weights: Weights,
         dimension: int = 128,
@@ -77,7 +78,7 @@ class EncoderVectors(TextVectors):
                 )
         except InvalidValue:
             raise
-        except WRONG as error:
+        except CONTENT_ERRORS as error:
             raise InvalidValue(
                 "features.weights", weights.place, rule=f"{WEIGHTS_RULES['encoder']} ({error})"
             ) from error

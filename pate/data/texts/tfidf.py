@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Stage, unwatched
 from pate.data.texts.blocks import map_blocks
 from pate.data.texts.counts import count_words, stack_blocks
 from pate.data.texts.directions import ROUNDING, SEVERAL_TEXTS, fixed_point, from_product
 from pate.data.texts.reading import evenly_spaced
 from pate.data.texts.vectors import TextVectors, origin_of_texts
+from pate.progress import StageOpener, unwatched
 from pate.threads import one_blas_thread
 from pate.validation import InvalidValue
 
@@ -60,7 +60,12 @@ class TfidfVectors(TextVectors):
 
     @classmethod
     def fit(
-        cls, texts: Sequence[str], stage: Stage = unwatched, *, dimension: int = 128, seed: int = 0
+        cls,
+        texts: Sequence[str],
+        stage: StageOpener = unwatched,
+        *,
+        dimension: int = 128,
+        seed: int = 0,
     ) -> Self:
         """Fits the vocabulary, its weights and the directions to public texts.
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Fitted
+from pate.data.fitted_transform import FittedTransform
 from pate.data.texts.blocks import BLOCK_ROWS, Workers, map_blocks
 from pate.data.texts.directions import ROUNDING
 from pate.data.texts.reading import texts_digest
@@ -31,7 +31,7 @@ _FEW_TEXTS = 1000  # a public pool of fewer is remarked on
 
 
 @dataclass(frozen=True, eq=False)
-class TextVectors(Fitted):
+class TextVectors(FittedTransform):
     """A map from a text to a vector of length 1, or to 0 where nothing is known of the text.
 
     Formal guarantee: a vector is a function of its text, the public pool and public weights, bit for bit, whatever
@@ -56,7 +56,7 @@ class TextVectors(Fitted):
 
         return TEXT_KINDS[kind]
 
-    def tried(self) -> Array:
+    def sample_output(self) -> Array:
         """Returns the vector of a short text; raises where the arrays of a file make none."""
         if not self.is_usable():
             raise ValueError("arrays of other shapes")
@@ -160,7 +160,7 @@ def remarks_on_texts(name: str, vectors: TextVectors, texts: Sequence[str]) -> I
 
 
 TextFit = Callable[..., TextVectors]
-"""A function from public texts and a `Stage` to vectors: `TfidfVectors.fit`, or what `features=text` names."""
+"""A function from public texts and a `StageOpener` to vectors: `TfidfVectors.fit`, or what `features=text` names."""
 
 
 class TextReader:

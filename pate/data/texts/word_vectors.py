@@ -10,7 +10,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import WRONG, Stage, unwatched
+from pate.data.fitted_transform import CONTENT_ERRORS
 from pate.data.texts.counts import count_words, damped, stack_blocks
 from pate.data.texts.directions import principal_directions
 from pate.data.texts.reading import evenly_spaced
@@ -18,6 +18,7 @@ from pate.data.texts.vectors import TextVectors, origin_of_texts
 from pate.data.texts.weights import WEIGHTS_RULES, Weights
 from pate.extras import require_extra
 from pate.files.disk import DamagedFile, read_json
+from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue
 
 # The share of public texts at which a word's vector counts half. Short texts lose by less: they have few rare words.
@@ -59,7 +60,7 @@ class StaticVectors(TextVectors):
     def fit(
         cls,
         texts: Sequence[str],
-        stage: Stage = unwatched,
+        stage: StageOpener = unwatched,
         *,
         weights: Weights,
         dimension: int = 128,
@@ -195,7 +196,7 @@ def read_vectors(place: Path) -> WordVectors:
             raise ValueError("numbers that are none")
     except DamagedFile:
         raise
-    except (OSError, *WRONG) as error:
+    except (OSError, *CONTENT_ERRORS) as error:
         reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
         raise InvalidValue(
             "features.weights", place, rule=f"{WEIGHTS_RULES['static']} ({reason})"

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from pate.data import Dataset, Preprocessing, TableSchema
 from pate.data.copies import remarks_on_copies
-from pate.data.dataset import PrivateRecords, read, require_dataset
+from pate.data.dataset import load_dataset, require_dataset
 from pate.data.pictures import require_image_levels
+from pate.data.private_records import PrivateRecords
 from pate.data.table.files import TableFile
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import file_identity
@@ -123,7 +124,7 @@ class AskedData:
         if hasattr(self.data, "private_records"):
             records: PrivateRecords = self.data.private_records()
         else:
-            whole = require_dataset(read(self.data))
+            whole = require_dataset(load_dataset(self.data))
             records = PrivateRecords(
                 whole.name,
                 whole.label_names,
@@ -140,7 +141,7 @@ class AskedData:
             rule = f"the labels of data, in their order: {shown}{more}"
             are_same = queries.label_names == records.label_names
             require(are_same, "queries.label_names", "others", rule)
-        dataset = records.asked(queries.inputs, queries.record_ids)
+        dataset = records.with_queries(queries.inputs, queries.record_ids)
         copies = remarks_on_copies(dataset.private, dataset.public)
         return replace(dataset, notes=(*dataset.notes, *copies))
 

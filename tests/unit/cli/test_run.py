@@ -28,8 +28,8 @@ from pate.cli.run import (
 )
 from pate.cli.train import SweepTable, enter_folder
 from pate.data import Dataset, DigitsGrid
-from pate.data.dataset import Stage, unwatched
 from pate.models import KernelTeacher, LinearTeacher, LowRankStudent
+from pate.progress import StageOpener, unwatched
 from pate.run.random_streams import seed_name
 from pate.settings import names_with
 from tests.e2e.commands import rows_of
@@ -120,7 +120,7 @@ DIGITS = DigitsGrid(num_private=120, num_public=3, num_test=2)
 class StagedDigits:
     """A reader of a data set that announces a stage."""
 
-    def load(self, stage: Stage = unwatched) -> Dataset:
+    def load(self, stage: StageOpener = unwatched) -> Dataset:
         with stage("composing digits", 1) as advance:
             advance(1)
         return DIGITS.load()

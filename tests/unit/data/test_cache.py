@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pate.data.cache import kept_pixels
-from pate.data.dataset import unwatched
+from pate.progress import unwatched
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 
@@ -28,7 +28,7 @@ import os, signal, sys
 import numpy as np
 from pathlib import Path
 from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, Kept, images
-from pate.data.dataset import unwatched
+from pate.progress import unwatched
 def make(rows):
     if rows[0] >= 1024:
         os.kill(os.getpid(), {int(signal.SIGKILL)})

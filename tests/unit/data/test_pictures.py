@@ -194,7 +194,7 @@ def test_a_folder_of_deep_pictures_needs_white_and_publishes_it(tmp_path: Path) 
     np.testing.assert_allclose(dataset.private.inputs[:][0, 0], RAMP / 255, atol=1e-6)
     form = dataset.preprocessing
     assert isinstance(form, ImageForm)
-    assert ImageForm.read(form.plain()) == form == ImageForm(1, 16, 16, "crop", 65535)
+    assert ImageForm.from_plain(form.plain()) == form == ImageForm(1, 16, 16, "crop", 65535)
     assert "white" not in ImageForm(1, 16, 16).plain()  # as bundles had it before
 
 

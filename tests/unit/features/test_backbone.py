@@ -13,11 +13,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pate.data.dataset import unwatched
 from pate.features import Backbone, Extractor
 from pate.features.features import FeaturedData, PublicPictures
 from pate.files.disk import file_digest
 from pate.models.networks.resnet import torchvision_models
+from pate.progress import unwatched
 from pate.validation import InvalidValue
 from tests.refusals import refused
 from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable

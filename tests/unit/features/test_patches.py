@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.data.dataset import unwatched
 from pate.features import Extractor
 from pate.features.features import PublicPictures
 from pate.features.patches import (
@@ -19,6 +18,7 @@ from pate.features.patches import (
     spherical_k_means,
 )
 from pate.models import LinearStudent
+from pate.progress import unwatched
 from tests.refusals import ANY, Refusal, refused
 from tests.unit.features.pictures import NAMES, SIDE, SMALL, dataset, drawn, with_unreadable
 

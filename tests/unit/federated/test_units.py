@@ -9,7 +9,7 @@ import pytest
 
 from pate.accounting import PrivacyUnit
 from pate.data import Dataset, Split
-from pate.data.dataset import SharedRecords
+from pate.data.shared_records import SharedRecords
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.queries import AskedData
 from pate.votes.vote_file import VoteManifest

@@ -1,0 +1,116 @@
+"""A transform that was fitted on public data, and its file.
+
+The file is safetensors: arrays by name, and in its header one JSON object with the kind, the settings and the origin.
+Reading it runs no code. Equal transforms give equal bytes, so a digest of the file names the transform.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.files.disk import damaged, file_digest, replacing, require_file, unreadable
+from pate.validation import InvalidValue
+
+CONTENT_ERRORS = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    MemoryError,
+    RuntimeError,
+    ArithmeticError,
+)
+"""The errors that Python and numpy raise where a file's arrays and settings do not fit together."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTransform(ABC):
+    """A transform that was fitted on public data, or on nothing."""
+
+    arrays: Mapping[str, NDArray[Any]]  # all that was learned or read, by name
+    settings: Mapping[str, Any]  # plain values that say how arrays are used
+    origin: Mapping[str, Any]  # plain values: what the transform was fitted on, with digests
+    path: Path | None = None  # of the file that the transform was read from
+
+    kind: ClassVar[str]
+    entry: ClassVar[str]  # the key of the JSON object in the file's header
+    rule: ClassVar[str]  # the description of such a file, for messages
+
+    @classmethod
+    @abstractmethod
+    def of_kind(cls, kind: str) -> Any:
+        """Returns the class of a kind; raises `LookupError` for a kind that does not exist."""
+
+    @abstractmethod
+    def sample_output(self) -> NDArray[Any]:
+        """Returns the output for some made-up input; raises where arrays and settings do not fit together."""
+
+    @cached_property
+    def content(self) -> bytes:
+        """The bytes of the file; equal arrays, settings and origins give equal bytes."""
+        from safetensors.numpy import save  # which is optional
+
+        header = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
+        arrays = {name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}
+        return save(arrays, metadata={self.entry: json.dumps(header, sort_keys=True)})
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 digest of the file, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def save(self, path: Path | str) -> None:
+        """Writes the file in one step; replaces a file of that name."""
+        with replacing(path) as file:
+            file.write(self.content)
+
+    @classmethod
+    def load(
+        cls, path: Path | str, *, remedy: str, sha256: str | None = None, **beside: Any
+    ) -> Self:
+        """Reads a file that `save` wrote.
+
+        Args:
+            path: the file.
+            remedy: the advice in an error.
+            sha256: the digest that the file must have, if one is known.
+            beside: further arguments of the transform's class.
+
+        Raises:
+            DamagedFile: the file has another digest, or arrays and settings that do not fit together.
+            InvalidValue: no such file, or one that cannot be read.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        if sha256 is not None and file_digest(path, rule=cls.rule, remedy=remedy) != sha256:
+            raise damaged(path, cls.rule, "it is another", remedy)
+        require_file(path, rule=cls.rule, remedy=remedy)
+        try:
+            with safe_open(path, framework="numpy") as file:
+                header = json.loads((file.metadata() or {})[cls.entry])
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            transform: Self = cls.of_kind(header["kind"])(
+                arrays, dict(header["settings"]), dict(header["origin"]), path=Path(path), **beside
+            )
+            floats = [array for array in arrays.values() if array.dtype.kind == "f"]
+            are_finite = all(np.isfinite(array).all() for array in floats)
+            if not are_finite or not np.isfinite(transform.sample_output()).all():
+                raise ValueError("arrays that give no numbers")
+        except OSError as error:
+            raise unreadable(path, error, rule=cls.rule, remedy=remedy) from error
+        except InvalidValue:
+            raise
+        except (SafetensorError, *CONTENT_ERRORS) as error:
+            reason = f"{type(error).__name__}: {error}"[:100]
+            raise damaged(path, cls.rule, reason, remedy) from None
+        return transform

@@ -1,0 +1,108 @@
+"""The form of inputs that are pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.pictures import MODES, is_white, read_picture
+from pate.data.pixels import WHITE
+from pate.data.preprocessing import Preprocessing
+from pate.validation import require, require_choice, require_count
+
+_LARGEST = 4096
+
+
+@dataclass(frozen=True)
+class ImageForm(Preprocessing):
+    """A preprocessing from pictures of any size to inputs `[channels, height, width]`: upright, in 8 bits, on white."""
+
+    channels: int = 3  # 1 for gray, 3 for red, green and blue
+    height: int = 64  # in pixels
+    width: int = 64  # in pixels
+    # `crop` scales until the shorter side fits and cuts the middle out; `stretch` scales both sides
+    fit: str = "crop"
+    # The level that is white in gray pictures of more than 8 bits, such as 65535; None where training had none.
+    white: float | None = None
+
+    kind: ClassVar[str] = "images"
+
+    def __post_init__(self) -> None:
+        require(self.channels in MODES, "channels", self.channels, "1 or 3")
+        for name in ("height", "width"):
+            size = require_count(name, getattr(self, name))
+            require(size <= _LARGEST, name, size, f"at most {_LARGEST} pixels")
+        require_choice("fit", self.fit, ("crop", "stretch"))
+        require(is_white(self.white), "white", self.white, "a number > 0, or null")
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Channels, height and width of a picture."""
+        return self.channels, self.height, self.width
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """No names: the pixels of pictures have none."""
+        return ()
+
+    def inputs(self, given: Any) -> NDArray[np.float32]:
+        """Returns pictures as float32 `[n, channels, height, width]` in [0, 1].
+
+        Args:
+            given: a file or a PIL image, or a list of them.
+
+        Raises:
+            InvalidValue: a picture cannot be read.
+        """
+        is_one_picture = isinstance(given, (str, PathLike)) or hasattr(given, "resize")
+        pictures = [given] if is_one_picture else list(given)
+        levels = [self.levels(picture, f"data[{index}]") for index, picture in enumerate(pictures)]
+        return np.reshape(levels, (-1, *self.input_shape)).astype(np.float32) / WHITE
+
+    def levels(self, picture: Any, name: str, *, needs_white: bool = False) -> NDArray[np.uint8]:
+        """Returns one picture as bytes `[channels, height, width]`, 0 is black.
+
+        Args:
+            picture: a file or a PIL image.
+            name: the picture's name in an error.
+            needs_white: see `read_picture`.
+        """
+        image = read_picture(
+            picture, name, channels=self.channels, white=self.white, needs_white=needs_white
+        )
+        from PIL import Image, ImageOps  # which is optional
+
+        size = (self.width, self.height)
+        if image.size != size:
+            resampling = Image.Resampling.BILINEAR
+            crops = self.fit == "crop"
+            image = (
+                ImageOps.fit(image, size, resampling) if crops else image.resize(size, resampling)
+            )
+        pixels = np.asarray(image, np.uint8).reshape(self.height, self.width, self.channels)
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the settings as values for JSON; `white` stands there only if there is one."""
+        settings = {
+            name: value
+            for name, value in vars(self).items()
+            if name != "white" or value is not None
+        }
+        return {"kind": self.kind, **settings}
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Self:
+        """Makes the form from what `plain` returned; raises `LookupError` where a setting is missing."""
+        return cls(
+            channels=values["channels"],
+            height=values["height"],
+            width=values["width"],
+            fit=values["fit"],
+            white=values.get("white"),
+        )

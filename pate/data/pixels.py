@@ -1,0 +1,65 @@
+"""Pictures that are kept as bytes and read as float32, so that a data set takes a quarter of the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import require, require_entries
+
+WHITE = np.float32(255)  # the level of white in a byte
+_BLOCK = 4096  # pictures that are read together
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """Pictures that read like a float32 array `[n, channels, height, width]` with values in [0, 1].
+
+    `pixels[rows]` (a slice or an array of row numbers) converts those rows, `np.asarray(pixels)` all of them, which
+    arithmetic needs. Length, `shape`, `ndim` and `dtype` are those of the array.
+
+    >>> pixels = Pixels(np.full((2, 3, 8, 8), 51, np.uint8), np.array([1]))
+    >>> pixels.shape, float(pixels[:1].max())
+    ((1, 3, 8, 8), 0.20000000298023224)
+    """
+
+    # uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`
+    levels: NDArray[np.uint8]
+    rows: NDArray[np.int64]  # int64 `[n]`, which of the m images these are, in this order
+
+    def __post_init__(self) -> None:
+        rank = self.levels.ndim
+        require(self.levels.dtype == np.uint8, "levels.dtype", self.levels.dtype, "uint8")
+        require(rank == 4, "levels.ndim", rank, "4: [m, channels, height, width]")
+        are_row_numbers = self.rows.ndim == 1 and self.rows.dtype == np.int64
+        require(are_row_numbers, "rows", self.rows.dtype, "int64 [n]")
+        inside = (self.rows >= 0) & (self.rows < len(self.levels))
+        require_entries("rows", inside, f"rows in 0..{len(self.levels) - 1}")
+
+    ndim: ClassVar[int] = 4
+    dtype: ClassVar[np.dtype[np.float32]] = np.dtype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array, `(n, channels, height, width)`."""
+        return (len(self.rows), *self.levels.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: NDArray[Any] | slice) -> NDArray[np.float32]:
+        images = self.levels[self.rows[rows]].astype(np.float32)
+        images /= WHITE
+        return images
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(dtype or np.float32, copy=False)
+
+    def blocks(self) -> Iterator[NDArray[np.uint8]]:
+        """Yields the levels, some thousand pictures at a time, in the order of the rows."""
+        for first in range(0, len(self), _BLOCK):
+            yield np.ascontiguousarray(self.levels[self.rows[first : first + _BLOCK]])

@@ -1,0 +1,64 @@
+"""The private records of one holder among several, whose queries come from elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import PrivacyUnit
+from pate.data.dataset import ONE_GROUP, Dataset
+from pate.data.preprocessing import Preprocessing
+from pate.data.split import Split
+from pate.validation import require
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRecords:
+    """The records that a holder trains teachers on; the fields are those of `Dataset`."""
+
+    name: str  # of the data set, the same at every holder
+    label_names: tuple[str, ...]
+    records: Split
+    preprocessing: Preprocessing | None = None
+    private_cells: str | None = None
+    real: bool = True
+    notes: tuple[str, ...] = ()
+    group_unit: PrivacyUnit = ONE_GROUP
+
+    def with_queries(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
+        """Returns a data set with these private records, and the queries as its public pool.
+
+        The labels of the queries are not known. A holder has no test set, so one empty record stands for it.
+
+        Args:
+            inputs: the queries, `[num_public, …]`.
+            record_ids: the names of the queries, `[num_public]`.
+        """
+        shape = self.records.inputs.shape[1:]
+        query_shape = inputs.shape[1:]
+        rule = f"{shape} as in data.private"
+        require(query_shape == shape, "queries.inputs.shape[1:]", query_shape, rule)
+        largest_id = max(int(self.records.record_ids.max()), int(self.records.group_ids.max()))
+        return Dataset(
+            name=self.name,
+            real=self.real,
+            kind="images" if inputs.ndim == 4 else "features",
+            label_names=self.label_names,
+            private=self.records,
+            public=self._unlabeled(inputs, first_id=largest_id + 2),
+            test=self._unlabeled(np.zeros_like(inputs[:1]), first_id=largest_id + 1),
+            preprocessing=self.preprocessing,
+            public_ids=record_ids,
+            private_cells=self.private_cells,
+            public_labeled=False,
+            notes=self.notes,
+            group_unit=self.group_unit,
+        )
+
+    def _unlabeled(self, inputs: NDArray[np.float32], first_id: int) -> Split:
+        labels = np.zeros((len(inputs), len(self.label_names)), np.bool_)
+        ids = first_id + np.arange(len(inputs), dtype=np.int64)
+        return Split(inputs, labels, record_ids=ids, group_ids=ids)

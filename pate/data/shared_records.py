@@ -1,0 +1,123 @@
+"""Private records that have several owners each, such as a patient and a doctor.
+
+A release then protects all records of each owner. Two rules achieve that, and `SharedRecords.from_owners` takes the one
+that leaves more of what the records say:
+
+* Records that are linked by a chain of shared owners form one group. A group is the unit of privacy.
+* Each record counts for itself, with a weight. The weights of one owner's records add up to at most 1.
+
+Both rules read who belongs with whom, and no other cell. That is taken as public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from pate.accounting import PrivacyUnit
+
+Numbers = NDArray[np.int64]
+
+_NUM_STEPS = 16  # raises of the weights; the weights of most data no longer change after a few
+_MARGIN = 2.0**-20  # above the rounding error of a sum of weights
+
+
+@dataclass(frozen=True, eq=False)
+class SharedRecords:
+    """The kinds of owners of private records, and what each record counts."""
+
+    names: tuple[str, ...]  # of the kinds of owners, at least two
+    # `[num_private]`, in (0, 1]; the weights of one owner's records sum to at most 1. None where linked records are
+    # one group, in which each counts like a record of a single owner.
+    weights: NDArray[np.float64] | None
+    num_groups: int  # of linked records
+    largest: int  # the number of records in the largest of these groups
+
+    @classmethod
+    def from_owners(cls, names: tuple[str, ...], owners: Sequence[Numbers]) -> Self:
+        """Chooses groups or weights for records with these owners.
+
+        Args:
+            names: the kinds of owners, such as `("patient", "doctor")`.
+            owners: for each kind the owner of each record, int64 `[num_private]`, numbered from 0.
+        """
+        sizes = np.bincount(linked_groups(owners))
+        weights = _weights(owners)
+        # n unrelated records of one group say as much as the square root of n groups of one record; records with
+        # weights say as much as the sum of their weights.
+        takes_groups = np.sqrt(sizes).sum() >= weights.sum()
+        return cls(
+            names=names,
+            weights=None if takes_groups else weights,
+            num_groups=len(sizes),
+            largest=int(sizes.max()),
+        )
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Returns the unit of privacy: all records of one owner, by the columns that name owners."""
+        return PrivacyUnit.of_owners(self.names)
+
+    def description(self) -> str:
+        """Returns a line for the owner of the records: whom the release protects, and by which rule."""
+        setting = f"data.group=[{','.join(self.names)}]"
+        either_name = " or ".join(f"one {name}" for name in self.names)
+        rule = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
+        if self.weights is not None:
+            rule = f"no owner's records count more than once: {len(self.weights):,} count as {self.weights.sum():,.0f}"
+        return f"{setting}: protects all records of {either_name}; {rule}; who belongs with whom is taken as public"
+
+
+def _weights(owners: Sequence[Numbers]) -> NDArray[np.float64]:
+    """Returns weights `[num_private]` that sum to less than 1 over the records of each owner, of each kind.
+
+    Each weight begins with 1 over the number of records of its owner who has most. The steps then raise it until one
+    of its owners has a sum of 1.
+    """
+    weights = np.ones(len(owners[0]))
+    for _ in range(_NUM_STEPS):
+        sums = [np.bincount(owner, weights)[owner] for owner in owners]  # of each record's owners
+        weights /= np.max(sums, axis=0)
+    return weights * (1 - _MARGIN)
+
+
+def linked_groups(owners: Sequence[Numbers]) -> Numbers:
+    """Returns the group of each record, int64 `[n]`: the connected components of records that share an owner.
+
+    Args:
+        owners: for each kind the owner of each record, int64 `[n]`, numbered from 0.
+    """
+    num_records = len(owners[0])
+    # The nodes of a graph are the records, then the owners of each kind; an edge leads from a record to its owner.
+    sizes = [num_records, *(int(owner.max()) + 1 for owner in owners)]
+    first_nodes = np.cumsum(sizes)  # of each kind of owners; the last is the number of nodes
+    record_nodes = np.tile(np.arange(num_records), len(owners))
+    owner_nodes = np.concatenate(
+        [first + owner for first, owner in zip(first_nodes[:-1], owners, strict=True)]
+    )
+    num_nodes = int(first_nodes[-1])
+    edges = np.ones(len(record_nodes), np.int8)
+    graph = coo_array((edges, (record_nodes, owner_nodes)), shape=(num_nodes, num_nodes))
+    _, component_of_node = connected_components(graph, directed=False)
+    _, group_of_record = np.unique(component_of_node[:num_records], return_inverse=True)
+    return np.asarray(group_of_record, dtype=np.int64)
+
+
+def owner_names(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
+    """Returns `Dataset.owners`: the distinct names of each kind as bytes.
+
+    Args:
+        columns: for each kind, `id` and `group` as in tables, the name of each private record's owner, a whole number
+            or a text; None for a kind that the source does not name.
+    """
+    return {
+        kind: frozenset(str(name).encode() for name in set(names.tolist()))
+        for kind, names in columns.items()
+        if names is not None
+    }
