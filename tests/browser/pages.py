@@ -46,7 +46,7 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
         },
     )
     rate = num_answered / max(num_queries, 1)
-    whole = replace(
+    base = replace(
         REPORT,
         privacy=privacy,
         release=ReleaseSummary(num_queries, num_answered, rate, 0.946, 0.739),
@@ -56,7 +56,7 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
         data=replace(REPORT.data, num_labels=num_labels),
         heading=Heading("stable_top_k_table", given={"target_epsilon": "8", "data": LONG}),
     )
-    return replace(whole, **changes)
+    return replace(base, **changes)
 
 
 def figures(
@@ -68,7 +68,7 @@ def figures(
     prevalence = np.linspace(0.6, 0.05, num_labels)
     answered = np.arange(num_queries) < num_answered
     votes = rng.binomial(NUM_TEACHERS, rng.permuted(np.tile(prevalence, (num_queries, 1)), axis=1))
-    whole = RunFigures(
+    base = RunFigures(
         label_names=names,
         answered=rng.permutation(answered),
         labels=rng.random((num_queries, num_labels)) < prevalence,
@@ -99,7 +99,7 @@ def figures(
             "learning rate": np.linspace(0.1, 0.0, 12),
         },
     )
-    return replace(whole, **changes)
+    return replace(base, **changes)
 
 
 def finished() -> str:
@@ -120,44 +120,44 @@ def halted() -> str:
     release = ReleaseSummary(
         600, 90, 0.15, 0.9, 0.6, num_hits=90, remaining_hits=0, num_abstained=0, num_asked=311
     )
-    whole = report(
+    base = report(
         40, 600, 90, seed=7, release=release, data=DataSummary(LONG, False, 9, 9, 9, 40, 4.46)
     )
-    charged = replace(whole.privacy, target_hits=90, plain_epsilon=31.4, noise_seeded=True)
+    charged = replace(base.privacy, target_hits=90, plain_epsilon=31.4, noise_seeded=True)
     names = tuple(f"{LONG}_{index}" for index in range(40))
     untested = figures(names, 600, 90, pass_gaps=None, pass_probability=None)
-    return render_html(replace(whole, privacy=charged), untested)
+    return render_html(replace(base, privacy=charged), untested)
 
 
 def no_guarantee() -> str:
     """No noise, hence no price; one label, three queries, one epoch, and nobody measured a baseline."""
-    whole = report(1, 3, 2, baselines=Baselines(None, None, None, None, None))
+    base = report(1, 3, 2, baselines=Baselines(None, None, None, None, None))
     terms: dict[str, Any] = dict.fromkeys(
         ("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95")
     )
-    priced = replace(whole.privacy, epsilon=np.inf, **terms)
-    few = figures(
+    priced = replace(base.privacy, epsilon=np.inf, **terms)
+    figures_of_three = figures(
         ("only",),
         3,
         2,
         epsilon_after_query=np.full(3, np.inf),
         student_curve={"loss": np.array([0.3])},
     )
-    return render_html(replace(whole, privacy=priced), few)
+    return render_html(replace(base, privacy=priced), figures_of_three)
 
 
 def hostile() -> str:
     """Every text that somebody else chose is markup."""
-    whole = report(3, 20, 10, versions={HOSTILE: HOSTILE})
+    base = report(3, 20, 10, versions={HOSTILE: HOSTILE})
     privacy = replace(
-        whole.privacy,
+        base.privacy,
         unit=HOSTILE,
         mechanism=HOSTILE,
         parameters={HOSTILE: HOSTILE},
         accountant=HOSTILE,
     )
     called = Heading(HOSTILE, given={HOSTILE: HOSTILE})
-    odd = replace(whole, heading=called, privacy=privacy, data=replace(whole.data, name=HOSTILE))
+    odd = replace(base, heading=called, privacy=privacy, data=replace(base.data, name=HOSTILE))
     curve = {HOSTILE: np.ones(3)}
     return render_html(
         odd,

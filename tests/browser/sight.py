@@ -41,7 +41,7 @@ class Sight:
 
 def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:
     """What each of the named readers meets on the page; those at a desk share a window."""
-    seen = {}
+    sights = {}
     for mobile in {READERS[name].mobile for name in names}:
         with opened(browser, path, mobile=mobile) as (page, events):
             for name in (name for name in names if READERS[name].mobile == mobile):
@@ -50,8 +50,8 @@ def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:
                 faults = [
                     f"{kind}: {text}" for kind, texts in result["found"].items() for text in texts
                 ]
-                seen[name] = Sight(events + faults, result["paper"])
-    return seen
+                sights[name] = Sight(events + faults, result["paper"])
+    return sights
 
 
 def show(page: Any, reader: Reader) -> None:

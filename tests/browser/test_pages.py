@@ -14,11 +14,11 @@ PageFile = Callable[[str], Path]
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name: str) -> None:
-    seen = look(browser, page_file(name), *READERS)
-    assert {reader: sight.faults for reader, sight in seen.items() if sight.faults} == {}
-    assert seen.keys() == READERS.keys()
-    assert seen["dark"].paper < 0.05
-    assert seen["desk"].paper == seen["phone"].paper == seen["print"].paper == 1.0
+    sights = look(browser, page_file(name), *READERS)
+    assert {reader: sight.faults for reader, sight in sights.items() if sight.faults} == {}
+    assert sights.keys() == READERS.keys()
+    assert sights["dark"].paper < 0.05
+    assert sights["desk"].paper == sights["phone"].paper == sights["print"].paper == 1.0
 
 
 @pytest.mark.parametrize("name", ["hostile", "hostile_entrants"])
@@ -63,8 +63,8 @@ def test_the_verdict_is_seen_before_anything_is_scrolled(
 ) -> None:
     with opened(browser, page_file(name), mobile=mobile) as (page, _):
         verdict = page.locator(".verdict strong").bounding_box()
-        others = page.locator(".notice.warning, dl, figure, table").evaluate_all(
+        first_below = page.locator(".notice.warning, dl, figure, table").evaluate_all(
             "all => Math.min(...all.map(each => each.getBoundingClientRect().top))"
         )
-        assert verdict["y"] + verdict["height"] < min(others, 844)
+        assert verdict["y"] + verdict["height"] < min(first_below, 844)
         assert page.evaluate("document.documentElement.scrollWidth") <= (390 if mobile else 1280)

@@ -46,15 +46,15 @@ class CodeBlock:
 
 def code_blocks(page: Path) -> list[CodeBlock]:
     text = page.read_text(encoding="utf-8")
-    found = []
+    blocks = []
     for match in BLOCK.finditer(text):
         indent = match["indent"]
         line = text.count("\n", 0, match.start("code")) + 1
         code = "".join(
             part.removeprefix(indent) for part in match["code"].splitlines(keepends=True)
         )
-        found.append(CodeBlock(page, line, code))
-    return found
+        blocks.append(CodeBlock(page, line, code))
+    return blocks
 
 
 @pytest.mark.slow

@@ -27,8 +27,8 @@ def hook() -> ModuleType:
 )
 def test_an_entry_that_begins_with_a_sign_is_text(hook: ModuleType, said: str) -> None:
     line = hook.escaped(f"Attributes:\n    order: {said}").splitlines()[1]
-    shown = markdown.markdown(line.partition(": ")[2])
-    assert re.sub(r"</?p>", "", shown) == said.replace(">", "&gt;")
+    html = markdown.markdown(line.partition(": ")[2])
+    assert re.sub(r"</?p>", "", html) == said.replace(">", "&gt;")
 
 
 def test_other_lines_are_left_as_they_are(hook: ModuleType) -> None:

@@ -15,9 +15,9 @@ WITH_EXAMPLES = sorted(
 
 
 def run(test: doctest.DocTest) -> list[str]:
-    said: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(test, out=said.append)
-    return said
+    output: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(test, out=output.append)
+    return output
 
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -41,7 +41,7 @@ def hydra_config() -> Iterator[None]:
 
 
 def built(group: str, name: str) -> Any:
-    """What the commands make of a choice."""
+    """Returns the part that the commands build for a choice."""
     node = compose(
         "train", [f"{group}={name}", *(["data.root=FOLDER"] if name == "celeba" else [])]
     )[group]
@@ -54,37 +54,39 @@ def built(group: str, name: str) -> Any:
 
 
 def written(group: str, python: str) -> Any:
-    """What the page's Python makes; an accountant is given by its class."""
+    """Returns the part that the page's Python builds; the page names an accountant by its class."""
     from sklearn.linear_model import LogisticRegression
 
-    named = {name: getattr(PACKAGES[group], name) for name in PACKAGES[group].__all__}
-    made = eval(python, {**named, "LogisticRegression": LogisticRegression})
-    return made() if group == "accountant" else made
+    names = {name: getattr(PACKAGES[group], name) for name in PACKAGES[group].__all__}
+    part = eval(python, {**names, "LogisticRegression": LogisticRegression})
+    return part() if group == "accountant" else part
 
 
-def fields(thing: Any) -> str:
-    """Its settings, as text: estimators are equal to themselves alone, and YAML has lists for tuples."""
+def fields(part: Any) -> str:
+    """Returns the settings of a part as text: estimators equal themselves alone, and YAML has lists for tuples."""
     return repr(
         {
             name: tuple(value) if isinstance(value, list) else value
-            for name, value in vars(thing).items()
+            for name, value in vars(part).items()
         }
     )
 
 
 @pytest.mark.parametrize("group", PACKAGES)
 def test_every_member_is_on_the_page(group: str) -> None:
-    assert sorted(name for of, name, _ in ROWS if of == group) == list(members(group))
+    assert sorted(name for member_group, name, _ in ROWS if member_group == group) == list(
+        members(group)
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("group", "name", "python"), ROWS, ids=lambda value: value)
 def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) -> None:
-    made = written(group, python)
-    wanted = built(group, name)
-    assert type(made) is type(wanted)
-    if group != "accountant":  # which begin empty, and have no other settings
-        assert fields(made) == fields(wanted)
+    part = written(group, python)
+    expected = built(group, name)
+    assert type(part) is type(expected)
+    if group != "accountant":  # accountants begin empty, and have no other settings
+        assert fields(part) == fields(expected)
 
 
 def test_another_value_is_noticed() -> None:

@@ -23,19 +23,19 @@ DOC_PATH = re.compile(r"docs/[\w/-]+\.md")
 
 
 def test_paths_in_pages_and_documents_named_in_code_exist() -> None:
-    named = [
+    page_paths = [
         (page, path) for page in PAGES for path in PATH.findall(page.read_text(encoding="utf-8"))
     ]
     code = [path for path in SOURCES if path.suffix in {".py", ".yaml"}]
-    told = [
+    code_documents = [
         (path, document)
         for path in code
         for document in DOC_PATH.findall(path.read_text(encoding="utf-8"))
     ]
-    assert len(named) > 100 and len(told) >= 4
+    assert len(page_paths) > 100 and len(code_documents) >= 4
     missing = [
         (str(where), path)
-        for where, path in named + told
+        for where, path in page_paths + code_documents
         if not (ROOT / path).exists() and "NAME" not in path
     ]
     assert missing == []

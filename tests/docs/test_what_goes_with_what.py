@@ -18,11 +18,11 @@ PAGE = (ROOT / "docs" / "what-goes-with-what.md").read_text(encoding="utf-8")
 
 def classes(group: str) -> dict[str, Any]:
     """Returns the class of each part of a group of the configuration, by its name there."""
-    found = {}
+    rows_of_page = {}
     for path in sorted((ROOT / "conf" / group).glob("*.yaml")):
         module, name = yaml.safe_load(path.read_text(encoding="utf-8"))["_target_"].rsplit(".", 1)
-        found[path.stem] = getattr(import_module(module), name)
-    return found
+        rows_of_page[path.stem] = getattr(import_module(module), name)
+    return rows_of_page
 
 
 TEACHERS: dict[str, type[Voter]] = classes("teacher")
@@ -52,21 +52,21 @@ def test_each_teacher_gives_what_the_page_says() -> None:
         in_rounds = yes(issubclass(teacher.gives, VotesInRounds))
         covered = "a teacher" if protects_teachers(teacher) else "a group"  # type: ignore[arg-type]
         expected[name] = [teacher.gives.__name__, in_rounds, covered]
-    found = {
+    rows_of_page = {
         name: [cells[1].strip("`"), *cells[2:]]
         for cells in table("What teachers give")
         for name in names(cells[0])
     }
-    assert found == expected
+    assert rows_of_page == expected
 
 
 def test_each_aggregator_reads_what_the_page_says() -> None:
-    found = {
+    rows_of_page = {
         name: cells[1].strip("`")
         for cells in table("What aggregators read")
         for name in names(cells[0])
     }
-    assert found == {name: kind.reads.__name__ for name, kind in AGGREGATORS.items()}
+    assert rows_of_page == {name: kind.reads.__name__ for name, kind in AGGREGATORS.items()}
 
 
 def test_who_goes_with_whom_and_may_have_budgets_is_what_the_page_says() -> None:
@@ -76,7 +76,7 @@ def test_who_goes_with_whom_and_may_have_budgets_is_what_the_page_says() -> None
         for type_given in names(cells[0])
         for type_read in names(cells[1])
     }
-    seen = set()
+    pairs = set()
     for teacher in TEACHERS.values():
         for aggregator in AGGREGATORS.values():
             pair = (teacher.gives.__name__, aggregator.reads.__name__)
@@ -84,8 +84,8 @@ def test_who_goes_with_whom_and_may_have_budgets_is_what_the_page_says() -> None
             assert reads == yes(can_read(aggregator, teacher)), pair  # type: ignore[arg-type]
             if can_read(aggregator, teacher):  # type: ignore[arg-type]
                 assert weights == yes(can_weigh_groups(aggregator, teacher)), pair  # type: ignore[arg-type]
-            seen.add(pair)
-    assert seen == rows.keys()
+            pairs.add(pair)
+    assert pairs == rows.keys()
 
 
 def test_aggregators_that_take_budgets_by_the_number_of_teachers_are_those_of_the_page() -> None:

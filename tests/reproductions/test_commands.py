@@ -50,9 +50,9 @@ def test_exp1_on_check_ins_of_the_user(
         "900",
     ]
     exp1.main(quick(tmp_path, *arguments))
-    shown = capsys.readouterr().out
-    assert "brightkite (real): 6 items; 60 users" in shown
-    assert "no epsilon covers" in shown
+    printed = capsys.readouterr().out
+    assert "brightkite (real): 6 items; 60 users" in printed
+    assert "no epsilon covers" in printed
     rows = rows_of(tmp_path / "exp1.csv")
     assert len(rows) == 2 * 2 * len(FAMILIES)
     assert {float(row["recall_mean"]) for row in rows if row["epsilon"] == "900.0"} == {1.0}
@@ -69,9 +69,9 @@ def test_exp2_prices_all_days_together(
     )
     arguments = "--num-days 2 --k 3 --epsilon 1 --sparse-k 5 --mechanisms peeling stable"
     exp2.main(quick(tmp_path, *arguments.split()))
-    shown = capsys.readouterr().out
-    assert "state cases look-alike (synthetic)" in shown
-    assert "2 days share epsilon" in shown
+    printed = capsys.readouterr().out
+    assert "state cases look-alike (synthetic)" in printed
+    assert "2 days share epsilon" in printed
     assert {row["releases"] for row in rows_of(tmp_path / "exp2_days.csv")} == {"2"}
     stable = rows_of(tmp_path / "exp2_prices.csv")[1]
     assert float(stable["paper"]) < float(stable["add_remove"]) <= 1 < float(stable["replace_one"])
@@ -104,13 +104,13 @@ def test_a_cell_does_not_depend_on_what_else_is_compared() -> None:
 
     def rows(**chosen: object) -> list[RecallRow]:
         grid = SelectionGrid(epsilons=[1.0], repeats=20, **chosen)
-        return [RecallRow.of(*drawn) for drawn in grid.cells(data)]
+        return [RecallRow.of(*cell) for cell in grid.cells(data)]
 
-    alone = rows(names=["joint"], ks=[6])
-    many = rows(names=["peeling", "joint"], ks=[2, 6])
-    assert all(row in many for row in alone)
+    joint_alone = rows(names=["joint"], ks=[6])
+    joint_beside = rows(names=["peeling", "joint"], ks=[2, 6])
+    assert all(row in joint_beside for row in joint_alone)
     other = rows(names=["joint"], ks=[6], seed=1)
-    assert [row.recall_mean for row in other] != [row.recall_mean for row in alone]
+    assert [row.recall_mean for row in other] != [row.recall_mean for row in joint_alone]
 
 
 @pytest.mark.parametrize(

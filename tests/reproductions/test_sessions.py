@@ -38,8 +38,8 @@ def test_hit_probabilities() -> None:
         "0.4700",
         "0.3348",
     ]
-    for epsilon, found in ((0.05, 0.4999), (0.2, 0.4951), (1.0, 0.335)):
-        assert 0.999 * found < table[epsilon][2] < found
+    for epsilon, expected_recall in ((0.05, 0.4999), (0.2, 0.4951), (1.0, 0.335)):
+        assert 0.999 * expected_recall < table[epsilon][2] < expected_recall
 
 
 def test_the_command_prints_every_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,23 +129,23 @@ def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperime
     accuracy += 0.5 * (within_reach(experiment, compared) - accuracy)
     for family in compared:
         for adjacency in Adjacency:
-            found = aligned(family, experiment, accuracy, adjacency)
-            assert found.noise is not None
-            assert np.mean(found.accuracies) >= accuracy
-            event = family.make(found.noise, adjacency).event_for(
+            aligned_family = aligned(family, experiment, accuracy, adjacency)
+            assert aligned_family.noise is not None
+            assert np.mean(aligned_family.accuracies) >= accuracy
+            event = family.make(aligned_family.noise, adjacency).event_for(
                 num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
             )
-            assert found.epsilon == RdpAccountant().compose(event).get_epsilon(1e-5)
-            assert (found.paper_epsilon is None) == ("ours" in family.name)
+            assert aligned_family.epsilon == RdpAccountant().compose(event).get_epsilon(1e-5)
+            assert (aligned_family.paper_epsilon is None) == ("ours" in family.name)
 
 
 def test_plain_pate_as_its_paper_accounts() -> None:
     """20.0 at sigma 50 for 600 queries of 40 labels, by the classic conversion of rho = 600 * 40 / (2 * 50**2)."""
     rho = 600 * 40 / (2 * 50.0**2)
-    wanted = rho + 2 * math.sqrt(rho * math.log(1e6))
+    expected = rho + 2 * math.sqrt(rho * math.log(1e6))
     assert families()[0].paper_epsilon(
         50.0, num_queries=600, num_labels=40, target_delta=1e-6
-    ) == pytest.approx(wanted, rel=1e-3)
+    ) == pytest.approx(expected, rel=1e-3)
     assert families()[2].paper_epsilon(
         50.0, num_queries=600, num_labels=40, target_delta=1e-6
     ) == pytest.approx(3.66, abs=0.02)

@@ -22,13 +22,14 @@ def task(budget: SharedBudget, adjacency: str = "replace_one", **changed: int) -
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_fit_is_within_the_target_and_no_finer_one_is(name: str, adjacency: str) -> None:
     budget = SharedBudget(epsilon=1.5, releases=3)
-    asked = task(budget, adjacency)
-    found = fit(name, asked, budget)
-    assert found.epsilon <= 1.5 * (1 + 1e-9)
+    selection = task(budget, adjacency)
+    fitted = fit(name, selection, budget)
+    assert fitted.epsilon <= 1.5 * (1 + 1e-9)
     assert (
-        RdpAccountant().compose(found.contender.event, 3).get_epsilon(budget.delta) >= found.epsilon
+        RdpAccountant().compose(fitted.contender.event, 3).get_epsilon(budget.delta)
+        >= fitted.epsilon
     )
-    finer = FAMILIES[name].make(asked, found.precision * 1.01).event
+    finer = FAMILIES[name].make(selection, fitted.precision * 1.01).event
     assert sound_epsilon(finer, budget) > 1.5
 
 
@@ -59,12 +60,12 @@ COUNTS_OF_SCORE = np.array([5, 0, 9, 7, 7, 0])
 
 def test_scores_by_hand() -> None:
     picks = np.array([[2, 3, 0], [0, 2, -1], [1, 5, 2], [-1, -1, -1]])
-    found = scores(COUNTS_OF_SCORE, picks, k=3, ordered=True)  # true counts 9, 7, 7
-    assert found.recall == pytest.approx([2 / 3, 1 / 3, 1 / 3, 0])
-    assert found.precision == pytest.approx([2 / 3, 1 / 2, 1 / 3, 1])
-    assert found.l_inf.tolist() == [2, 7, 9, 9]
-    assert found.l_1.tolist() == [2, 13, 18, 23]
-    assert found.k_relative.tolist() == [2, 7, 7, 7]
+    fitted = scores(COUNTS_OF_SCORE, picks, k=3, ordered=True)  # true counts 9, 7, 7
+    assert fitted.recall == pytest.approx([2 / 3, 1 / 3, 1 / 3, 0])
+    assert fitted.precision == pytest.approx([2 / 3, 1 / 2, 1 / 3, 1])
+    assert fitted.l_inf.tolist() == [2, 7, 9, 9]
+    assert fitted.l_1.tolist() == [2, 13, 18, 23]
+    assert fitted.k_relative.tolist() == [2, 7, 7, 7]
 
 
 def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
@@ -87,7 +88,7 @@ def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         return rng.integers(0, 2, (len(counts), 1))
 
     monkeypatch.setattr("reproductions.top_k.score._NUMBERS_AT_ONCE", 12)
-    found = repeated(
+    fitted = repeated(
         Contender(NoOpEvent(), pick),
         np.array([1, 0, 0]),
         k=1,
@@ -96,5 +97,5 @@ def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         rng=np.random.default_rng(0),
     )
     assert sizes == [4, 4, 2]
-    assert found.recall.shape == (10,)
-    assert set(found.recall.tolist()) == {0.0, 1.0}
+    assert fitted.recall.shape == (10,)
+    assert set(fitted.recall.tolist()) == {0.0, 1.0}

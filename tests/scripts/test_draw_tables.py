@@ -14,9 +14,13 @@ def test_the_pages_show_the_file() -> None:
 
 
 def test_a_set_has_a_command_and_a_commit_and_rows_as_wide_as_its_columns() -> None:
-    own = {name: each for name, each in SETS.items() if "from" not in each}
-    assert all(each["command"] and each["commit"] for each in own.values())
-    assert all(len(row) == len(each["columns"]) for each in own.values() for row in each["rows"])
+    whole_sets = {name: figure_set for name, figure_set in SETS.items() if "from" not in figure_set}
+    assert all(figure_set["command"] and figure_set["commit"] for figure_set in whole_sets.values())
+    assert all(
+        len(row) == len(figure_set["columns"])
+        for figure_set in whole_sets.values()
+        for row in figure_set["rows"]
+    )
 
 
 def test_part_of_a_set_has_its_rows_and_columns() -> None:

@@ -45,10 +45,14 @@ def icon_set(prefix: str, *, license_: str | None = "MIT", **more: Any) -> dict[
         for place, style in enumerate(STYLES)
     }
     license_entry = {} if license_ is None else {"license": {"title": license_, "spdx": license_}}
-    info = {"name": prefix.title(), "author": {"name": f"{prefix}'s author"}, **license_entry}
+    description = {
+        "name": prefix.title(),
+        "author": {"name": f"{prefix}'s author"},
+        **license_entry,
+    }
     return {
         "prefix": prefix,
-        "info": info,
+        "info": description,
         "icons": {**icons, **more},
         "width": width,
         "height": 24,
@@ -104,8 +108,8 @@ def test_styles_and_sizes_of_an_icon_are_one_family_and_other_icons_and_sets_ano
         *(f"home-{style}" for style in ("outline", "24-filled", "16-regular", "2")),
     )
     assert {family_of("some", name) for name in (*styles, "home-sharp-outline")} == {"some:home"}
-    others = [("some", "home-lock"), ("other", "home"), ("some", "bold"), ("some", "24")]
-    assert [family_of(*name) for name in others] == [
+    other_icons = [("some", "home-lock"), ("other", "home"), ("some", "bold"), ("some", "24")]
+    assert [family_of(*name) for name in other_icons] == [
         "some:home-lock",
         "other:home",
         "some:bold",
@@ -133,10 +137,14 @@ def by_definition(
     """Prefix after prefix, each counted anew."""
     labels: list[str] = []
     for last in np.unique(families):
-        pool = [each for each, family in zip(words, families, strict=True) if family <= last]
-        counts = Counter(word for each in pool for word in each)
+        pool = [
+            words_of_icon
+            for words_of_icon, family in zip(words, families, strict=True)
+            if family <= last
+        ]
+        counts = Counter(word for words_of_icon in pool for word in words_of_icon)
         chosen = sorted(counts, key=lambda word: (-counts[word], word))[:num_labels]
-        if sum(not each.isdisjoint(chosen) for each in pool) > num_public:
+        if sum(not words_of_icon.isdisjoint(chosen) for words_of_icon in pool) > num_public:
             break
         labels = chosen
     return labels
@@ -173,8 +181,8 @@ HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">'
     ],
 )
 def test_what_is_no_picture_is_told(svg: str | None, outcome: int) -> None:
-    levels, found = draw_icon(svg, pixels=8, color="grey")
-    assert found == outcome
+    levels, alpha = draw_icon(svg, pixels=8, color="grey")
+    assert alpha == outcome
     assert levels.shape == (1, 8, 8)
 
 
@@ -301,14 +309,14 @@ def test_a_build_that_was_killed_goes_on(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_in(tmp_path / "whole", package)
-    drawn = list[int]()
+    parts_drawn = list[int]()
     draw = drawing.Shard.draw
     most = [2]
 
     def counted(self: drawing.Shard, folder: Path) -> None:
-        if len(drawn) == most[0]:
+        if len(parts_drawn) == most[0]:
             raise KeyboardInterrupt
-        drawn.append(self.first)
+        parts_drawn.append(self.first)
         draw(self, folder)
 
     monkeypatch.setattr(drawing.Shard, "draw", counted)
@@ -318,11 +326,11 @@ def test_a_build_that_was_killed_goes_on(
     assert entries(tmp_path / "out") == [parts.name]
     torn = next(path for path in parts.iterdir() if path.suffix == ".npz")
     torn.write_bytes(torn.read_bytes()[:-100])
-    drawn.clear()
+    parts_drawn.clear()
     most[0] = 9
     build_in(tmp_path / "out", package)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-    assert len(drawn) == 3, "of four sets one was whole"
+    assert len(parts_drawn) == 3, "of four sets one was whole"
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,10 @@ def drawn() -> np.ndarray:
 
 
 def test_marginals_are_within_002_of_celebas(drawn: np.ndarray) -> None:
-    wanted = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
-    assert np.abs(drawn.mean(axis=0) - wanted).max() < 0.02
+    expected = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
+    assert np.abs(drawn.mean(axis=0) - expected).max() < 0.02
     assert drawn.sum(axis=1).mean() == pytest.approx(9.03, abs=0.15)
-    assert np.maximum(wanted, 1 - wanted).mean() == pytest.approx(0.805, abs=0.001)
+    assert np.maximum(expected, 1 - expected).mean() == pytest.approx(0.805, abs=0.001)
 
 
 @pytest.mark.parametrize("pair", CORRELATIONS)
@@ -105,9 +105,9 @@ def test_every_attribute_is_seen(name: str) -> None:
 
 def test_pictures_and_labels_disagree_now_and_then_and_keep_the_marginals() -> None:
     attributes = np.concatenate([draw_attributes(5, block) for block in range(40)])
-    drawn = shown(attributes, np.random.default_rng(0))
-    assert (attributes & ~drawn).sum() / attributes.sum() == pytest.approx(0.1, abs=0.01)
-    assert np.abs(drawn.mean(axis=0) - attributes.mean(axis=0)).max() < 0.01
+    pixels = shown(attributes, np.random.default_rng(0))
+    assert (attributes & ~pixels).sum() / attributes.sum() == pytest.approx(0.1, abs=0.01)
+    assert np.abs(pixels.mean(axis=0) - attributes.mean(axis=0)).max() < 0.01
 
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_synth_faces.py"

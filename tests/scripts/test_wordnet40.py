@@ -76,7 +76,7 @@ def test_ancestors_follow_every_path_include_the_synset_and_survive_a_circle() -
 
 
 ABOVE = {1: frozenset({1})} | {kind: frozenset({1, kind}) for kind in (2, 3)}
-ABOVE |= {thing: frozenset({1, 2 if thing < 12 else 3, thing}) for thing in range(10, 15)}
+ABOVE |= {synset: frozenset({1, 2 if synset < 12 else 3, synset}) for synset in range(10, 15)}
 
 
 def test_labels_are_the_commonest_public_hypernyms_but_the_root_and_names_shared_are_numbered() -> (
@@ -108,8 +108,14 @@ def test_splits_have_the_sizes_asked_for_and_share_no_family() -> None:
     public, test, private = deal_splits(families, (50, 30))
     assert [len(public), len(test), len(private)] == [50, 30, 120]
     assert sorted(public + test + private) == list(range(200))
-    kept = [{families[record] for record in split} for split in (public, test, private)]
-    assert not (kept[0] & kept[1] or kept[0] & kept[2] or kept[1] & kept[2])
+    families_of_splits = [
+        {families[record] for record in split} for split in (public, test, private)
+    ]
+    assert not (
+        families_of_splits[0] & families_of_splits[1]
+        or families_of_splits[0] & families_of_splits[2]
+        or families_of_splits[1] & families_of_splits[2]
+    )
 
 
 TEXTS = [

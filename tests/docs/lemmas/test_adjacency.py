@@ -19,19 +19,32 @@ Histogram = tuple[int, ...]
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> None:
-    found = []
+    largest_moves = []
     for num_labels, num_teachers in ((1, 4), (2, 4), (3, 4), (4, 3)):
         counts, moved = neighbors(num_labels, num_teachers, adjacency)
         change = np.sort(moved, axis=1) - np.sort(counts, axis=1)
         gaps = np.subtract(
-            *(gaps_of(each, num_teachers=num_teachers, padded=True) for each in (moved, counts))
+            *(
+                gaps_of(counts_of_side, num_teachers=num_teachers, padded=True)
+                for counts_of_side in (moved, counts)
+            )
         )
         spread = gaps.max(axis=1) - gaps.min(axis=1)
-        found.append([int(np.abs(each).max()) for each in (change, gaps, spread, gaps[:, [0, -1]])])
+        largest_moves.append(
+            [
+                int(np.abs(counts_of_side).max())
+                for counts_of_side in (change, gaps, spread, gaps[:, [0, -1]])
+            ]
+        )
         if adjacency is Adjacency.ADD_REMOVE:
             assert ((change <= 0).all(axis=1) | (change >= 0).all(axis=1)).all()
     # a sorted count, a gap, the difference of two gaps, a padding gap
-    assert np.max(found, axis=0).tolist() == [1, adjacency.gap_sensitivity, adjacency.gap_range, 1]
+    assert np.max(largest_moves, axis=0).tolist() == [
+        1,
+        adjacency.gap_sensitivity,
+        adjacency.gap_range,
+        1,
+    ]
 
 
 # ------------------------------------------------------------------------------------------------ absent is not zero
@@ -42,14 +55,14 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
     shape = (2, 2)
     clip = 0.7
     clipped = ClippedSum(clip, shape, Adjacency.ADD_REMOVE)
-    said = np.array(list(itertools.product((0.0, 1.0), repeat=4))).reshape(-1, *shape)
+    vote_rows = np.array(list(itertools.product((0.0, 1.0), repeat=4))).reshape(-1, *shape)
     for center in (0.4, 0.5):
         zero = clipped.total(np.zeros((1, *shape)), center=center, num_teachers=1)
         own = np.array(
-            [clipped.total(votes[None], center=center, num_teachers=1) for votes in said]
+            [clipped.total(votes[None], center=center, num_teachers=1) for votes in vote_rows]
         )
-        absent_moves = np.linalg.norm(own.reshape(len(said), -1), axis=1)
-        zero_moves = np.linalg.norm((own - zero).reshape(len(said), -1), axis=1)
+        absent_moves = np.linalg.norm(own.reshape(len(vote_rows), -1), axis=1)
+        zero_moves = np.linalg.norm((own - zero).reshape(len(vote_rows), -1), axis=1)
         assert absent_moves.max() <= clipped.l2_sensitivity  # what is paid for
         assert zero_moves.max() == pytest.approx(2 * clipped.l2_sensitivity, rel=0.01)
         assert zero_moves.max() <= ClippedSum(clip, shape, Adjacency.REPLACE_ONE).l2_sensitivity
@@ -76,7 +89,11 @@ def released(counts: Histogram) -> np.ndarray:
 
 def worst_delta(kind: str, epsilon: float) -> float:
     """The largest delta of PowersetGNMax(noise_std=1) on 2 labels and 4 teachers."""
-    pairs = [pair for one in powerset_pairs(kind, 4, 4) for pair in (one, one[::-1])]
+    pairs = [
+        pair
+        for pair_of_kind in powerset_pairs(kind, 4, 4)
+        for pair in (pair_of_kind, pair_of_kind[::-1])
+    ]
     return max(
         float(np.maximum(released(a) - math.exp(epsilon) * released(b), 0).sum()) for a, b in pairs
     )

@@ -33,16 +33,16 @@ def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
         for epsilon, delta in zip(curve.epsilons, curve.deltas, strict=True):
             rows += [right - np.exp(epsilon) * wrong, np.exp(epsilon) * right - wrong]
             limits += [delta, np.exp(epsilon) - (1 - delta)]
-    there = (levels >= correct).astype(float)[None]
-    found = linprog(
+    at_least_correct = (levels >= correct).astype(float)[None]
+    solution = linprog(
         np.ones(most + 1),
         np.array(rows),
         np.array(limits),
-        A_eq=there,
+        A_eq=at_least_correct,
         b_eq=[tail],
         bounds=(0, None),
     )
-    return float(found.fun) if found.success else np.inf
+    return float(solution.fun) if solution.success else np.inf
 
 
 @pytest.mark.parametrize("name", CURVES)
@@ -70,16 +70,16 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
     right = np.exp(epsilon) / (1 + np.exp(epsilon))  # the most of any epsilon-DP coin
     curve = PriceCurve(np.array([epsilon]), np.array([0.0]))
     counts = np.arange(guessed + 1)
-    made = [
+    outcomes = [
         Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(count)) for count in counts
     ]
-    refuted = [each.refute(curve) for each in made]
+    refuted = [guesses.refute(curve) for guesses in outcomes]
     assert refuted == sorted(refuted)
     chance = float(binom.pmf(counts, guessed, right) @ np.array(refuted))
     assert chance <= 0.05
     # a price too low is refuted more often than that
     cheap = PriceCurve(np.array([epsilon / 3]), np.array([0.0]))
-    caught = [each.refute(cheap) for each in made]
+    caught = [guesses.refute(cheap) for guesses in outcomes]
     assert float(binom.pmf(counts, guessed, right) @ np.array(caught)) > (
         0.05 if guessed > 10 or epsilon > 1 else 0
     )
@@ -100,15 +100,17 @@ def test_two_hundred_lower_bounds_exceed_the_price_no_more_often_than_chance_all
     correct = (np.take_along_axis(scores, surest, 1) > 0).sum(axis=1)
     price = spent(1.0).get_epsilon(1e-6)
 
-    made = [
+    outcomes = [
         Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in range(guessed + 1)
     ]
     # right guesses that refute a price: the true one, and that of three times the noise
     last, fewest = (
-        next(each.num_correct for each in made if each.refute(gaussian(scale / shift)))
+        next(guesses.num_correct for guesses in outcomes if guesses.refute(gaussian(scale / shift)))
         for scale in (1, 3)
     )
-    below, above = (made[place].least_price(spent, target_delta=1e-6) for place in (last - 1, last))
+    below, above = (
+        outcomes[place].least_price(spent, target_delta=1e-6) for place in (last - 1, last)
+    )
     assert 0.9 * price < below < price <= above < 1.1 * price
     assert int((correct >= last).sum()) <= binom.ppf(0.99, 200, 0.05)
     assert int((correct >= fewest).sum()) > 100
@@ -123,6 +125,9 @@ def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
         return guesses.least_epsilon(1e-6), guesses.least_price(spent, target_delta=1e-6)
 
     assert found(95) == (0.0, 0.0)
-    few = found(125)
-    many = found(185)
-    assert 0 < few[0] < few[1] < many[1] and few[0] < many[0] < many[1]
+    bounds_of_125 = found(125)
+    bounds_of_185 = found(185)
+    assert (
+        0 < bounds_of_125[0] < bounds_of_125[1] < bounds_of_185[1]
+        and bounds_of_125[0] < bounds_of_185[0] < bounds_of_185[1]
+    )

@@ -33,9 +33,9 @@ def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
         for step in range(6):
             before = weights
             weights = weights / np.max(
-                [np.bincount(each, weights)[each] for each in owners], axis=0
+                [np.bincount(owner, weights)[owner] for owner in owners], axis=0
             )
-            assert max(np.bincount(each, weights).max() for each in owners) <= 1 + 1e-12
+            assert max(np.bincount(owner, weights).max() for owner in owners) <= 1 + 1e-12
             assert step == 0 or (weights >= before * (1 - 1e-12)).all()
 
 

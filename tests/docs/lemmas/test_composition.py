@@ -22,10 +22,10 @@ def draw_step(
     """Mixtures (1 - failure) * good + failure * bad for both neighbors, and the curve of the good."""
     base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
     tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
-    good = (base / base.sum(), tilted / tilted.sum())
+    distributions = (base / base.sum(), tilted / tilted.sum())
     bad = rng.permutation(np.eye(OUTCOMES))[:2]
-    mixtures = [(1 - failure) * g + failure * b for g, b in zip(good, bad, strict=True)]
-    return mixtures, largest_renyi(*both_ways(*good), ORDERS)
+    mixtures = [(1 - failure) * g + failure * b for g, b in zip(distributions, bad, strict=True)]
+    return mixtures, largest_renyi(*both_ways(*distributions), ORDERS)
 
 
 def walk(
@@ -43,9 +43,9 @@ def walk(
         grown = []
         for p, q, curve, failure, last in paths:
             closeness, rate = parameters[0 if last == 0 else -1]
-            mixtures, own = draw_step(rng, closeness, rate)
+            mixtures, step_curve = draw_step(rng, closeness, rate)
             for outcome, (a, b) in enumerate(zip(*mixtures, strict=True)):
-                grown.append((p * a, q * b, curve + own, failure + rate, outcome))
+                grown.append((p * a, q * b, curve + step_curve, failure + rate, outcome))
         paths = grown
     return [x[:2] for x in paths], [x[2] for x in paths], [x[3] for x in paths]
 

@@ -120,13 +120,13 @@ def test_a_filter_is_not(
     kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float
 ) -> None:
     """The smallest cap is one that the sum of pure epsilons is the first to keep."""
-    made = kind(cap, delta)
-    found = worst_delta(by_filter(made), cap)
-    assert found <= delta
+    filter_of_kind = kind(cap, delta)
+    delta_reached = worst_delta(by_filter(filter_of_kind), cap)
+    assert delta_reached <= delta
     if cap > 2:
         # of pure releases by their Gaussians
         least = delta / 1000 if kind is GaussianFilter else delta / 100
-        assert found > least, "the adversary could do something"
+        assert delta_reached > least, "the adversary could do something"
 
 
 class Doubled(RenyiFilter):
@@ -182,11 +182,11 @@ def best_second_gaussian(first: float, total: float, cap: float) -> float:
 def test_a_sum_of_mu_squared_bounds_gaussians_chosen_on_the_way(cap: float, delta: float) -> None:
     budget = GaussianFilter(cap, delta).budget
     for share in (0.1, 0.5, 0.9):
-        found = best_second_gaussian(math.sqrt(share * budget), budget, cap)
-        assert found <= delta * (1 + 1e-6)
-        assert found == pytest.approx(gaussian_delta(math.sqrt(budget), epsilon=cap), rel=1e-4), (
-            "nothing is lost"
-        )
+        delta_reached = best_second_gaussian(math.sqrt(share * budget), budget, cap)
+        assert delta_reached <= delta * (1 + 1e-6)
+        assert delta_reached == pytest.approx(
+            gaussian_delta(math.sqrt(budget), epsilon=cap), rel=1e-4
+        ), "nothing is lost"
         assert best_second_gaussian(math.sqrt(share * budget), 1.1 * budget, cap) > 1.2 * delta
 
 

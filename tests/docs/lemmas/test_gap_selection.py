@@ -107,14 +107,14 @@ def test_sets_and_their_moves_are_below_two_maxima_that_move_in_opposite_ways() 
     tied, split = (
         noisy_max_distribution(u, 1.0) for u in (np.zeros(7), np.where(rising, 0.4, -0.4))
     )
-    shown = split[rising].sum() - np.exp(epsilons) * tied[rising].sum()
-    assert (shown > opposite_maxima(4, 3, 0.3, epsilons)).any()
+    attained = split[rising].sum() - np.exp(epsilons) * tied[rising].sum()
+    assert (attained > opposite_maxima(4, 3, 0.3, epsilons)).any()
 
 
 def test_hockey_sticks_of_two_normals_that_move_are_those_of_one_that_moves_farther() -> None:
     epsilons = np.linspace(-1.0, 2.0, 13)
     mu = 0.5 * np.sqrt(2)
     exact = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
-    found = opposite_maxima(1, 1, 0.5, epsilons)
-    assert (found >= exact).all()
-    assert found == pytest.approx(exact, abs=1e-4)
+    priced = opposite_maxima(1, 1, 0.5, epsilons)
+    assert (priced >= exact).all()
+    assert priced == pytest.approx(exact, abs=1e-4)

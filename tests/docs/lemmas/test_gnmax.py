@@ -18,7 +18,7 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
         distribution = {(): 1.0}
         for count in counts:
             passing = ndtr(count - 1.0)
-            one = ndtr((count - 1.0) / 0.8)
+            one_prob = ndtr((count - 1.0) / 0.8)
             extended: dict[tuple[str, ...], float] = {}
             for path, p in distribution.items():
                 if sum(step != "-" for step in path) == most:
@@ -26,8 +26,8 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
                     continue
                 for step, q in (
                     ("-", 1 - passing),
-                    ("1", passing * one),
-                    ("0", passing * (1 - one)),
+                    ("1", passing * one_prob),
+                    ("0", passing * (1 - one_prob)),
                 ):
                     extended[(*path, step)] = extended.get((*path, step), 0.0) + p * q
             distribution = extended
@@ -41,8 +41,8 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
     largest = np.zeros(len(ORDERS))
     for first in product(range(3), repeat=3):
         for second in product(*[[c for c in (h - 1, h, h + 1) if 0 <= c <= 2] for h in first]):
-            found = largest_renyi(session(first, 1)[None], session(second, 1)[None], ORDERS)
-            largest = np.maximum(largest, found)
+            divergences = largest_renyi(session(first, 1)[None], session(second, 1)[None], ORDERS)
+            largest = np.maximum(largest, divergences)
     assert (largest <= price(1)).all()
     assert (largest > 0.4 * price(1)).any()
     assert (price(1) < price(3)).all()

@@ -61,7 +61,7 @@ def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]
     """Pairs of laws of calls, at the ends of what they may do, before they are wrapped."""
     rng = np.random.default_rng(0)
     growth = math.exp(epsilon)
-    found = []
+    pairs = []
     for num_outcomes in (2, 3, 5):
         first = lopsided(rng, num, num_outcomes)
         up = rng.random(first.shape) < 0.5
@@ -73,9 +73,9 @@ def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]
             room = np.clip(1 - share, 1e-300, None)
             rise = np.minimum(growth, (1 - room / growth) / np.maximum(share, 1e-300))
             second = first * np.where(up, rise, (1 - share * rise) / room)
-        kept = ((share > 0) & (share < 1))[:, 0] if not bounded_range else np.ones(num, dtype=bool)
-        found += [(first[kept], second[kept]), (second[kept], first[kept])]
-    return found
+        valid = ((share > 0) & (share < 1))[:, 0] if not bounded_range else np.ones(num, dtype=bool)
+        pairs += [(first[valid], second[valid]), (second[valid], first[valid])]
+    return pairs
 
 
 def moments(pair: Pair, orders: Array) -> Pair:
@@ -105,15 +105,15 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
 def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> None:
     orders = orders_for(epsilon)
     cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders)
-    used = np.zeros_like(orders)
+    share_used = np.zeros_like(orders)
     for odds in (1e-5, 1e-4):
         pair = tuple(
             np.array([[1.0, odds * growth]]) / (1 + odds * growth)
             for growth in (1.0, math.exp(epsilon))
         )
         missed, hit = moments((pair[0], pair[1]), orders)
-        used = np.maximum(used, (1 - (1 - missed) / hit)[0] / cost)
-    assert 0.99 < used[cost < 1].min() <= used.max() <= 1 + 1e-6
+        share_used = np.maximum(share_used, (1 - (1 - missed) / hit)[0] / cost)
+    assert 0.99 < share_used[cost < 1].min() <= share_used.max() <= 1 + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,16 @@ def test_few_calls_cost_what_they_do_and_many_what_their_hits_do() -> None:
         boundary_event(0.05, bounded_range=True, hits=10, calls=n)
         for n in (1, 3, 10, 40, 100, 1000, math.inf)
     ]
-    curves = np.array([session_rdp(each, orders) for each in event])
+    curves = np.array([session_rdp(session, orders) for session in event])
     assert (np.diff(curves, axis=0) >= -1e-15).all()
     np.testing.assert_allclose(curves[0], bounded_range_rdp(0.05, orders), rtol=1e-6)
     np.testing.assert_allclose(
         curves[-1], -10 * np.log1p(-hit_cost(event[-1], orders)) / (orders - 1), rtol=1e-9
     )
-    few = target_event(not_prior(0.1), hits=10, calls=7)
-    np.testing.assert_allclose(session_rdp(few, orders), 7 * pure_dp_rdp(0.1, orders), rtol=1e-9)
+    short_session = target_event(not_prior(0.1), hits=10, calls=7)
+    np.testing.assert_allclose(
+        session_rdp(short_session, orders), 7 * pure_dp_rdp(0.1, orders), rtol=1e-9
+    )
 
 
 def test_an_order_beyond_all_hits_costs_all_calls() -> None:

@@ -78,12 +78,12 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
     bound = largest_divergence(types, f)
     vertices = [extreme_law(types, rng) for _ in range(60)]
     laws = [
-        share * one + (1 - share) * two
-        for (one, two), share in zip(pairwise(vertices), rng.random(59), strict=True)
+        share * first + (1 - share) * second
+        for (first, second), share in zip(pairwise(vertices), rng.random(59), strict=True)
     ]
     assert max(float((types.limits @ law).max()) for law in laws) < 1e-9
-    found = [divergence_of(types, law, f) for law in vertices + laws]
-    assert 0 < max(found) <= bound
+    divergences = [divergence_of(types, law, f) for law in vertices + laws]
+    assert 0 < max(divergences) <= bound
     lawless = np.zeros(len(types.moved))
     middle = np.abs(types.passes - 0.5).argsort(kind="stable")
     # half of all weight on a gap of 15 votes that grows

@@ -33,8 +33,8 @@ def hockey_stick(epsilon: float, first: np.ndarray, second: np.ndarray) -> float
 
 def together(*units: dict[int, float]) -> np.ndarray:
     """The distribution of what several units say, each by its own."""
-    return np.array([math.prod(one.get(bit, 0.0) for one, bit in zip(units, said, strict=True))
-                     for said in product((0, 1, 2), repeat=len(units))])  # fmt: skip
+    return np.array([math.prod(law.get(bit, 0.0) for law, bit in zip(units, bound, strict=True))
+                     for bound in product((0, 1, 2), repeat=len(units))])  # fmt: skip
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
@@ -53,20 +53,20 @@ def together(*units: dict[int, float]) -> np.ndarray:
 def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
     event: GaussianEvent, mu: float, size: int, accountant: type
 ) -> None:
-    said = group_epsilon(event, size, Budget(delta=DELTA, accountant=accountant))
-    assert gaussian_delta(said, size * mu) <= DELTA
+    bound = group_epsilon(event, size, Budget(delta=DELTA, accountant=accountant))
+    assert gaussian_delta(bound, size * mu) <= DELTA
     if accountant is ExactAccountant:
-        assert gaussian_delta(said * 0.99 - 1e-3, size * mu) > DELTA, "and the bound is tight"
+        assert gaussian_delta(bound * 0.99 - 1e-3, size * mu) > DELTA, "and the bound is tight"
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) -> None:
     epsilon = 0.4
-    said = group_epsilon(PureDpEvent(epsilon), size, Budget(delta=DELTA))
+    bound = group_epsilon(PureDpEvent(epsilon), size, Budget(delta=DELTA))
     keep = math.exp(epsilon) / (1 + math.exp(epsilon))
     first, second = (together(*[{bit: keep, 1 - bit: 1 - keep}] * size) for bit in (0, 1))
-    assert hockey_stick(said, first, second) <= DELTA
-    assert said >= size * epsilon - 0.02, "as each response is spent to the full"
+    assert hockey_stick(bound, first, second) <= DELTA
+    assert bound >= size * epsilon - 0.02, "as each response is spent to the full"
 
 
 def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
@@ -75,12 +75,12 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
     epsilon = 0.1
     delta = 0.05
     # a bit is told with some chance, and else nothing
-    told = [{2: 1 - delta, bit: delta} for bit in (0, 1)]
-    alone = hockey_stick(epsilon, *(together(each) for each in told))
-    assert alone <= delta + 1e-15
-    found = hockey_stick(size * epsilon, *(together(*[each] * size) for each in told))
-    assert found > 3 * delta, "k epsilon at the same delta would be wrong"
-    assert found <= size * math.exp((size - 1) * epsilon) * delta
+    laws = [{2: 1 - delta, bit: delta} for bit in (0, 1)]
+    unit_delta = hockey_stick(epsilon, *(together(law) for law in laws))
+    assert unit_delta <= delta + 1e-15
+    group_delta = hockey_stick(size * epsilon, *(together(*[law] * size) for law in laws))
+    assert group_delta > 3 * delta, "k epsilon at the same delta would be wrong"
+    assert group_delta <= size * math.exp((size - 1) * epsilon) * delta
 
 
 def test_where_no_figure_holds_none_is_given() -> None:

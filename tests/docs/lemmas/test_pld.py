@@ -74,8 +74,8 @@ def test_the_profile_of_a_bounded_range_is_attained() -> None:
     width = 1.2
     profile = privacy_profile(BoundedRangeEvent(width), EPSILONS)
     t = np.linspace(1e-9, width - 1e-9, 4001)[:, None]
-    likely = -np.expm1(width - t) / (np.exp(-t) - np.exp(width - t))
-    searched = np.maximum(likely * -np.expm1(EPSILONS - t), 0.0).max(axis=0)
+    likely_share = -np.expm1(width - t) / (np.exp(-t) - np.exp(width - t))
+    searched = np.maximum(likely_share * -np.expm1(EPSILONS - t), 0.0).max(axis=0)
     assert (searched <= profile + 1e-12).all()
     inside = np.abs(EPSILONS) < width - 0.05
     assert searched[inside] == pytest.approx(profile[inside], abs=1e-6)
@@ -121,13 +121,13 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
     x = np.sort(rng.uniform(0, 5, 60))
     convex = np.exp(-x)
     y = convex + rng.uniform(0, 0.2, 60)
-    kept = lower_hull(x, y)
+    corners = lower_hull(x, y)
     minorant = convex_minorant(x, y)
-    slopes = np.diff(y[kept]) / np.diff(x[kept])
+    slopes = np.diff(y[corners]) / np.diff(x[corners])
     assert (np.diff(slopes) > 0).all()
     assert (minorant <= y + 1e-12).all()
     # chords of any convex function below y
-    assert (np.interp(x, x[kept], convex[kept]) <= minorant + 1e-12).all()
+    assert (np.interp(x, x[corners], convex[corners]) <= minorant + 1e-12).all()
     assert (convex <= minorant + 1e-12).all()
 
 

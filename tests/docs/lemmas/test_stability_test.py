@@ -33,13 +33,13 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         level = failure_prob * rng.uniform(0.5, 1)
-        others = []
+        levels = []
         for _ in best:
-            others.append(level)
+            levels.append(level)
             proposals = expit(logit(level) + np.linspace(-0.5, 4, 400))
             allowed = proposals[both_ways(proposals, level, order) <= budget]
             level = float(rng.choice(allowed[-20:]))
-        assert (np.array(others) <= best * (1 + 1e-9)).all()
+        assert (np.array(levels) <= best * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)

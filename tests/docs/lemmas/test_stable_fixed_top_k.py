@@ -38,7 +38,7 @@ def largest_delta(width: float, picks: int) -> float:
 
 def test_many_picks_do_not_stand_for_one_in_delta() -> None:
     """Total variation: tanh(e / 4) for one pick of range e, less for four picks of e / 2."""
-    one = largest_delta(0.4, 1)
+    one_pick = largest_delta(0.4, 1)
     four = largest_delta(0.2, 4)
-    assert one == pytest.approx(math.tanh(0.1), rel=1e-3)
-    assert four < 0.9 * one
+    assert one_pick == pytest.approx(math.tanh(0.1), rel=1e-3)
+    assert four < 0.9 * one_pick

@@ -11,8 +11,8 @@ def committed(
     law: tuple[Fraction, Fraction], crash: tuple[Fraction, Fraction]
 ) -> tuple[Fraction, Fraction]:
     """The law of the bit that is committed, where a draw of bit b crashes with probability crash[b] and is repeated."""
-    kept = [share * (1 - lost) for share, lost in zip(law, crash, strict=True)]
-    return kept[0] / sum(kept), kept[1] / sum(kept)
+    survived = [share * (1 - lost) for share, lost in zip(law, crash, strict=True)]
+    return survived[0] / sum(survived), survived[1] / sum(survived)
 
 
 def test_a_draw_that_is_repeated_after_crashes_has_the_law_of_one_draw() -> None:

@@ -60,8 +60,12 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -
             np.linalg.norm(sums.sum_of_small(features, residuals) * sums.step - together)
             < 50 * 2 * step
         )
-        alone = [sums.sum_of_small(features[i : i + 1], residuals[i : i + 1]) for i in range(50)]
-        np.testing.assert_array_equal(np.sum(alone, axis=0), sums.sum_of_small(features, residuals))
+        sums_of_each = [
+            sums.sum_of_small(features[i : i + 1], residuals[i : i + 1]) for i in range(50)
+        ]
+        np.testing.assert_array_equal(
+            np.sum(sums_of_each, axis=0), sums.sum_of_small(features, residuals)
+        )
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])

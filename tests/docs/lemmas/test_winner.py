@@ -50,8 +50,8 @@ def laws(shift: float, num_moving: int) -> list[tuple[Array, Array]]:
 
 
 def divergence(p: Array, q: Array) -> Array:
-    kept = (p > 1e-250) & (q > 1e-250)
-    terms = ORDERS[:, None] * np.log(p[kept]) - (ORDERS[:, None] - 1) * np.log(q[kept])
+    support = (p > 1e-250) & (q > 1e-250)
+    terms = ORDERS[:, None] * np.log(p[support]) - (ORDERS[:, None] - 1) * np.log(q[support])
     return np.logaddexp.reduce(terms, axis=1) / (ORDERS - 1)
 
 
@@ -93,7 +93,7 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
         def v(x: Array, kinks: Array = kinks) -> Array:
             return np.clip(1 - np.exp(x[..., None] - kinks), 0, None).mean(axis=-1)
 
-        found = step(v(grid.points))[ends[0] : ends[1]]
+        stepped = step(v(grid.points))[ends[0] : ends[1]]
         x = grid.points[ends[0] : ends[1]]
         truth = np.max(
             [
@@ -106,9 +106,9 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
             ],
             axis=0,
         )
-        assert (found >= truth * (1 - 1e-12) - 1e-15).all()
+        assert (stepped >= truth * (1 - 1e-12) - 1e-15).all()
         if len(kinks) == 200 and shift == 0.02:
-            assert (v(x) + 0.97 * (found - v(x)) < truth).any()
+            assert (v(x) + 0.97 * (stepped - v(x)) < truth).any()
 
 
 def test_bends_are_bounded() -> None:
