@@ -7,8 +7,9 @@ are longer. In exact arithmetic a replaced teacher then moves the sum by at most
 Floats are not exact: their sum depends on the order of the teachers, and the last bits of a noisy float can reveal the
 sum without noise. So every clipped entry is rounded to a multiple of `step`, a power of 2, and whole numbers are added.
 Sums below 2**53 are exact, whatever the order and the blocks. The noise is a whole number of steps too
-(`RoundedGaussian`). Rounding moves an entry by half a step, so a vote of Q x L entries by sqrt(Q L) / 2 steps; the step
-is so fine that this is 2**-14 of the clip, and `l2_sensitivity` counts it in, float errors of the lengths included.
+(`RoundedGaussian`). Rounding moves an entry by at most half a step, so a vote of Q x L entries by sqrt(Q L) / 2 steps.
+The step is so fine that this is about 2**-14 of the clip. `l2_sensitivity` counts it in, with the float errors of
+lengths.
 
 Votes of low rank (`LowRankVotes`) are clipped and added by their weights, and multiplied with the span once, at the
 end.

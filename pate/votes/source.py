@@ -1,17 +1,18 @@
 """Sources of votes: the types of votes that teachers give and aggregators read.
 
 A teacher says which type of votes it gives (`Voter.gives`), an aggregator which type it reads (`Aggregator.reads`). The
-two go together where the one type is a subclass of the other. What a type does not have, its methods refuse:
+two go together where the one type is a subclass of the other. What a type does not have, its methods refuse.
 
-    VoteSource
-    ├── CountableVotes         counts: how many teachers vote for each label of each query
-    │   └── CountedVotes       nothing but counts (pate/votes/arrays.py)
-    ├── CenterableVotes        real numbers, summed around a center
-    │   └── VotesInRounds      of teachers that can be asked again, against a student
-    │       ├── FunctionVotes  functions on the queries, without bits
-    │       └── GroupVotes     of private groups, in rounds alone
-    ├── TeacherVotes           bits of each teacher: countable and centerable
-    └── NoisySum               a sum that carries its noise already
+- `VoteSource`: any votes.
+- `CountableVotes`: counts, how many teachers vote for each label of each query.
+- `CountedVotes` (pate/votes/arrays.py): nothing but counts.
+- `CenterableVotes`: real numbers, which are summed around a center.
+- `VotesInRounds`: of teachers that can be asked again, against a student.
+- `FunctionVotes`: in rounds too; functions on the queries, without bits.
+- `GroupVotes`: of private groups, in rounds alone.
+- `TeacherVotes`: bits of each teacher, countable and centerable.
+- `TeacherVotesInRounds`: the same, of teachers that can be asked again.
+- `NoisySum`: a sum that carries its noise already.
 
 Votes are private: they stay with the owner of the records, and no method here has a price.
 """

@@ -1,0 +1,59 @@
+"""A constant of a recipe is a typed key of the configuration, and is published where it differs from the default."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from pate.aggregators import CenteredVotes
+from pate.config import build_aggregator
+from pate.config.published import public_settings
+from pate.votes import DEFAULT_RECIPE, Recipe
+
+
+def aggregator_of(config: Any) -> Any:
+    return build_aggregator(config.aggregator, adjacency="replace_one")
+
+
+def published(config: Any) -> dict[str, Any]:
+    """Returns the aggregator of the settings that a run publishes."""
+    settings: Any = OmegaConf.to_container(config, resolve=True)
+    text = public_settings(settings, aggregator_of(config))
+    part: dict[str, Any] = yaml.safe_load(text)["aggregator"]
+    return part
+
+
+def test_a_constant_is_set_by_its_name(composed: Callable[..., Any]) -> None:
+    config = composed("aggregator=centered_votes", "aggregator.recipe.trust=0.25")
+    assert aggregator_of(config).recipe == Recipe(trust=0.25)
+    assert published(config)["recipe"] == {"trust": 0.25}
+
+
+def test_a_split_is_set_as_a_list(composed: Callable[..., Any]) -> None:
+    config = composed(
+        "aggregator=centered_votes", "aggregator.recipe.prevalence_split=[0.2,0.3,0.5]"
+    )
+    assert aggregator_of(config).recipe == Recipe(prevalence_split=(0.2, 0.3, 0.5))
+    assert published(config)["recipe"] == {"prevalence_split": [0.2, 0.3, 0.5]}
+
+
+def test_the_default_is_null_and_not_published(composed: Callable[..., Any]) -> None:
+    config = composed("aggregator=centered_votes")
+    assert set(config.aggregator.recipe.values()) == {None}
+    assert aggregator_of(config).recipe == DEFAULT_RECIPE
+    assert "recipe" not in published(config)
+
+
+def test_what_was_published_builds_the_same_aggregator() -> None:
+    aggregator = CenteredVotes(noise_multiplier=5.0, recipe=Recipe(num_rounds=7, trust=0.25))
+    settings: Any = {"aggregator": {"_target_": "pate.aggregators.CenteredVotes"}}
+    part = yaml.safe_load(public_settings(settings, aggregator))["aggregator"]
+    assert build_aggregator(OmegaConf.create(part), adjacency="replace_one") == aggregator
+
+
+@pytest.mark.parametrize("word", ["aggregator.recipe.trusted=1", "aggregator.recipe.trust=much"])
+def test_an_unknown_constant_or_type_is_refused(composed: Callable[..., Any], word: str) -> None:
+    with pytest.raises(Exception, match=r"recipe|trust"):
+        composed("aggregator=centered_votes", word)

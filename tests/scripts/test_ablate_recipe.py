@@ -1,0 +1,107 @@
+"""Ablations of a recipe: the rows of a command line, a table by hand, and one on made-up data."""
+
+import numpy as np
+import pytest
+
+from pate.data import Dataset, Split
+from pate.votes import DEFAULT_RECIPE, Recipe
+from scripts import ablate_recipe
+from scripts.ablate_recipe import Ablation, Row, Score
+from tests.refusals import refused
+
+
+def test_each_value_is_a_row_below_the_default() -> None:
+    rows = ablate_recipe.rows_of(["trust=0,0.25", "num_rounds=5"], DEFAULT_RECIPE)
+    assert rows == [
+        Row("default", DEFAULT_RECIPE),
+        Row("trust=0", Recipe(trust=0)),
+        Row("trust=0.25", Recipe(trust=0.25)),
+        Row("num_rounds=5", Recipe(num_rounds=5)),
+    ]
+
+
+def test_settings_hold_in_all_rows() -> None:
+    base = ablate_recipe.settings_in(["num_rounds=5"])
+    rows = ablate_recipe.rows_of(["trust=0.25"], base)
+    assert [row.recipe for row in rows] == [
+        Recipe(num_rounds=5),
+        Recipe(num_rounds=5, trust=0.25),
+    ]
+
+
+def test_a_value_of_the_base_has_no_row_of_its_own() -> None:
+    rows = ablate_recipe.rows_of(["trust=0.5,0.25"], DEFAULT_RECIPE)
+    assert [row.name for row in rows] == ["default", "trust=0.25"]
+
+
+def test_an_unknown_constant_is_refused() -> None:
+    with refused("recipe.trusted"):
+        ablate_recipe.rows_of(["trusted=1"], DEFAULT_RECIPE)
+
+
+def test_differences_are_taken_seed_by_seed() -> None:
+    rows = [Row("default", DEFAULT_RECIPE), Row("trust=0", Recipe(trust=0))]
+    scores = [[Score(0.1, 0.5), Score(0.3, 0.5)], [Score(0.2, 0.5), Score(0.5, 0.5)]]
+    assert ablate_recipe.table(rows, scores).splitlines() == [
+        "| recipe  | mean AP | difference       | micro-F1 | difference |",
+        "|---------|---------|------------------|----------|------------|",
+        "| default | 0.2000  | 0                | 0.5000   | 0          |",
+        "| trust=0 | 0.3500  | +0.1500 ± 0.0500 | 0.5000   | 0          |",
+    ]
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    """A thousand private groups of three records, whose labels are linear in their inputs."""
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(6, 4))
+
+    def split(num_records: int, first_group: int, group_size: int) -> Split:
+        inputs = rng.normal(size=(num_records, 6)).astype(np.float32)
+        ids = np.arange(num_records)
+        return Split(
+            inputs=inputs,
+            labels=inputs @ directions > 1,
+            record_ids=ids + first_group * 10,
+            group_ids=first_group + ids // group_size,
+        )
+
+    return Dataset(
+        name="linear",
+        real=False,
+        kind="features",
+        label_names=("a", "b", "c", "d"),
+        private=split(3000, first_group=0, group_size=3),
+        public=split(400, first_group=10_000, group_size=1),
+        test=split(200, first_group=20_000, group_size=1),
+    )
+
+
+def test_groups_of_the_validation_part_have_no_vote(dataset: Dataset) -> None:
+    part = ablate_recipe.with_validation(dataset, seed=1)
+    assert part.private.num_groups == 850
+    assert part.test.num_groups == 150
+    assert not np.isin(part.test.group_ids, part.private.group_ids).any()
+    assert len(part.private) + len(part.test) == len(dataset.private)
+
+
+def test_fewer_groups_keep_all_their_records(dataset: Dataset) -> None:
+    part = ablate_recipe.with_fewer_groups(dataset, 200, seed=1)
+    assert part.private.num_groups == 200
+    assert len(part.private) == 600
+
+
+def test_one_round_scores_worse_than_twenty(dataset: Dataset) -> None:
+    ablation = Ablation(dataset=dataset, epsilon=4.0, delta=1e-5, num_queries=200)
+    usual = ablation.score(DEFAULT_RECIPE, seed=0)
+    hurried = ablation.score(Recipe(num_rounds=1, longer=0.01), seed=0)
+    assert hurried.mean_average_precision < usual.mean_average_precision
+    assert ablation.score(DEFAULT_RECIPE, seed=0) == usual
+
+
+def test_convex_teachers_are_ablated_too(dataset: Dataset) -> None:
+    ablation = Ablation(
+        dataset=dataset, epsilon=4.0, delta=1e-5, num_queries=200, num_convex_teachers=20
+    )
+    usual = ablation.score(DEFAULT_RECIPE, seed=0)
+    assert usual.mean_average_precision > dataset.test.labels.mean()

@@ -1,0 +1,19 @@
+"""The table of constants is the one that the fields of `Recipe` have."""
+
+from scripts import draw_recipe
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert draw_recipe.main(["--check"]) == 0
+
+
+def test_another_default_makes_the_page_stale() -> None:
+    page = draw_recipe.PAGE.read_text(encoding="utf-8")
+    changed = page.replace("| `trust` | 0.5 |", "| `trust` | 0.6 |")
+    assert changed != page
+    assert draw_recipe.page_with_table(changed) == page
+
+
+def test_text_beside_the_table_stays() -> None:
+    page = draw_recipe.PAGE.read_text(encoding="utf-8") + "\nOne line more.\n"
+    assert draw_recipe.page_with_table(page) == page

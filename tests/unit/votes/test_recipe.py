@@ -1,0 +1,116 @@
+"""A recipe: its defaults, its ranges, what differs, and its way from a configuration to a release."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.aggregators import CenteredVotes, MemoryRecord
+from pate.votes import DEFAULT_RECIPE, Recipe, VoteShape
+from pate.votes.made_up import MadeUpVotes
+from tests.refusals import refused
+
+SHAPE = VoteShape(num_queries=100, num_labels=5, num_teachers=300)
+FIELDS = [item.name for item in fields(Recipe)]
+
+
+@pytest.mark.parametrize("name", [name for name in FIELDS if name != "prevalence_split"])
+def test_a_value_outside_of_its_range_is_refused(name: str) -> None:
+    item = next(item for item in fields(Recipe) if item.name == name)
+    for value in (item.metadata["low"] - 1, item.metadata["high"] + 1):
+        with refused(name, value):
+            Recipe.from_values({name: value})
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_field_says_what_it_is_and_where_it_was_chosen(name: str) -> None:
+    item = next(item for item in fields(Recipe) if item.name == name)
+    assert item.metadata["meaning"]
+    assert item.metadata["unit"]
+    assert item.metadata["chosen_on"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "0.5", None])
+def test_what_is_no_number_is_refused(value: Any) -> None:
+    with refused("trust", value):
+        Recipe(trust=value)
+
+
+def test_a_count_is_a_whole_number() -> None:
+    with refused("num_rounds", 2.5):
+        Recipe(num_rounds=2.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.1, 0.3, 0.7), 1.0])
+def test_a_split_has_three_parts_of_one(shares: Any) -> None:
+    with refused("prevalence_split", shares):
+        Recipe(prevalence_split=shares)
+
+
+def test_no_part_of_a_split_is_nothing() -> None:
+    with refused("prevalence_split", 0.0):
+        Recipe(prevalence_split=(0.0, 0.4, 0.6))
+
+
+def test_a_list_of_a_file_is_a_tuple() -> None:
+    recipe = Recipe.from_values({"prevalence_split": [0.2, 0.3, 0.5]})
+    assert recipe.prevalence_split == (0.2, 0.3, 0.5)
+    assert hash(recipe) == hash(Recipe(prevalence_split=(0.2, 0.3, 0.5)))
+
+
+def test_null_stands_for_the_default() -> None:
+    assert Recipe.from_values(dict.fromkeys(FIELDS)) == DEFAULT_RECIPE
+
+
+def test_an_unknown_field_is_refused_with_the_nearest() -> None:
+    with refused("recipe.thrust"):
+        Recipe.from_values({"thrust": 0.5})
+
+
+def test_only_what_differs_is_shown_and_published() -> None:
+    assert repr(DEFAULT_RECIPE) == "Recipe()"
+    assert DEFAULT_RECIPE.changes() == {}
+    assert Recipe(trust=0.25).changes() == {"trust": 0.25}
+
+
+def test_an_aggregator_takes_a_recipe_by_its_fields() -> None:
+    recipe: Any = {"trust": 0.25}
+    assert CenteredVotes(noise_multiplier=1.0, recipe=recipe).recipe == Recipe(trust=0.25)
+    wrong: Any = "trust"
+    with refused("recipe", "str"):
+        CenteredVotes(noise_multiplier=1.0, recipe=wrong)
+
+
+def test_aggregators_of_different_recipes_are_different_releases() -> None:
+    usual = CenteredVotes(noise_multiplier=1.0)
+    other = CenteredVotes(noise_multiplier=1.0, recipe=Recipe(center_floor=0.01))
+    assert usual != other
+    assert usual.identity(SHAPE) != other.identity(SHAPE)
+    assert "recipe" not in usual.identity(SHAPE)  # as before there were recipes
+
+
+@pytest.mark.parametrize("split", [(0.1, 0.3, 0.6), (0.4, 0.3, 0.3)])
+def test_no_split_of_the_prevalence_changes_the_price(split: tuple[float, float, float]) -> None:
+    aggregator = CenteredVotes(noise_multiplier=2.0, recipe=Recipe(prevalence_split=split))
+    event: Any = aggregator.event(SHAPE)
+    assert event.noise_multiplier == pytest.approx(2.0, rel=1e-12)
+    assert aggregator.prevalence.event.noise_multiplier == pytest.approx(2 / np.sqrt(0.1))
+
+
+def test_noise_fits_the_split_that_it_is_charged_for() -> None:
+    """The first of three steps has four times the share, and so half of the noise."""
+    steps = []
+    for split in ((0.1, 0.3, 0.6), (0.4, 0.2, 0.4)):
+        recipe = Recipe(prevalence_split=split)
+        steps.append(CenteredVotes(noise_multiplier=2.0, recipe=recipe).prevalence._multipliers[0])
+    assert steps[0] == pytest.approx(2 * steps[1])
+
+
+def test_a_release_carries_its_recipe_to_the_student() -> None:
+    recipe = Recipe(ridge_at_once=0.3)
+    votes = MadeUpVotes(num_queries=100, num_labels=5, num_teachers=300, agreement=0.9)
+    aggregator = CenteredVotes(noise_multiplier=1.0, recipe=recipe)
+    release = aggregator.release(votes, np.random.default_rng(0), MemoryRecord())
+    inputs = np.zeros((100, 3), dtype=np.float32)
+    assert release.training_set(inputs).recipe == recipe
