@@ -31,10 +31,7 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
         )
         spread = gaps.max(axis=1) - gaps.min(axis=1)
         largest_moves.append(
-            [
-                int(np.abs(counts_of_side).max())
-                for counts_of_side in (change, gaps, spread, gaps[:, [0, -1]])
-            ]
+            [int(np.abs(moves).max()) for moves in (change, gaps, spread, gaps[:, [0, -1]])]
         )
         if adjacency is Adjacency.ADD_REMOVE:
             assert ((change <= 0).all(axis=1) | (change >= 0).all(axis=1)).all()

@@ -41,13 +41,14 @@ def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> No
     worst = 0.0
     for shift in (1, 2):
         logs = [log_softmax(-((values - at) ** 2) / (2 * std**2)) for at in (shift, 0)]
-        ratio = np.exp(logs[0])
-        other = np.exp(logs[1])
+        shifted = np.exp(logs[0])
+        unshifted = np.exp(logs[1])
         for order in (1.5, 2.0, 8.0):
             power = logsumexp(order * logs[0] + (1 - order) * logs[1]) / (order - 1)
             assert power <= order * shift**2 / (2 * std**2) * (1 + 1e-9)
         for epsilon in np.linspace(0, 6, 121):
             worst = max(
-                worst, hockey_stick(ratio, other, epsilon) / gaussian_delta(shift / std, epsilon)
+                worst,
+                hockey_stick(shifted, unshifted, epsilon) / gaussian_delta(shift / std, epsilon),
             )
     assert worst > 1.01
