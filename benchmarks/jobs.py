@@ -29,7 +29,7 @@ from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK
 from pate.auditing.data_dependent import gap_selection_cost, gnmax_cost, one_bit_cost
 from pate.auditing.smooth_sensitivity import gnmax_smooth_sensitivity
 from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, PermuteAndFlipTopK, StabilityTest
-from pate.mechanisms.top_k import TopKMechanism
+from pate.mechanisms.top_k.mechanism import TopKMechanism
 
 NUM_TEACHERS = 800
 NUM_LABELS = 40

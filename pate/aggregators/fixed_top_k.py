@@ -13,7 +13,7 @@ from pate.accounting import Event, NoOpEvent, SelfComposedEvent
 from pate.aggregators.aggregator import Aggregator, Counts, Rng
 from pate.aggregators.release import Answers
 from pate.mechanisms.parameters import COUNT, NOISE, one_of
-from pate.mechanisms.top_k import TopKMechanism
+from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.validation import require
 from pate.votes.shape import VoteShape
 

@@ -20,7 +20,7 @@ from pate.aggregators.stable_split import split_budget
 from pate.aggregators.stable_top_k import StableAggregator, StableTopK
 from pate.mechanisms import gap_selection as selecting
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY
-from pate.mechanisms.top_k import SubsetPeeling
+from pate.mechanisms.top_k.peeling import SubsetPeeling
 from pate.validation import require
 from pate.votes.shape import VoteShape
 

@@ -1,30 +1,24 @@
 """Mechanisms: one histogram of votes, or a batch of them, to one outcome each, with the price beside it."""
 
-from pate.mechanisms.calls import (
-    AboveThreshold,
-    BetweenThresholds,
-    BoundaryWrapper,
-    ConditionalRelease,
-    RunTwice,
-    SparseVector,
-    SweepTopK,
-)
+from pate.mechanisms.calls.boundary import BoundaryWrapper
+from pate.mechanisms.calls.conditional import ConditionalRelease
+from pate.mechanisms.calls.run_twice import RunTwice
+from pate.mechanisms.calls.sparse_vector import SparseVector
+from pate.mechanisms.calls.sweep import SweepTopK
+from pate.mechanisms.calls.thresholds import AboveThreshold, BetweenThresholds
 from pate.mechanisms.gap_selection import FixedKRegularizer, GapSelection
-from pate.mechanisms.joint import CanonicalTopK, JointTopK, PermuteAndFlipJointTopK
 from pate.mechanisms.noise.secret_generator import cipher_generator, secret_generator
 from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
 from pate.mechanisms.stability_test import CertifiedTable, StabilityTest, optimal_stability_table
-from pate.mechanisms.top_k import (
-    GammaTopK,
-    LaplaceTopK,
-    LimitedDomainTopK,
-    LipschitzTopK,
-    OneShotTopK,
-    PeelingTopK,
-    PermuteAndFlipTopK,
-    SubsetPeeling,
-    TopStableTopK,
-)
+from pate.mechanisms.top_k.canonical import CanonicalTopK
+from pate.mechanisms.top_k.gamma import GammaTopK
+from pate.mechanisms.top_k.joint import JointTopK, PermuteAndFlipJointTopK
+from pate.mechanisms.top_k.laplace import LaplaceTopK
+from pate.mechanisms.top_k.limited_domain import LimitedDomainTopK
+from pate.mechanisms.top_k.lipschitz import LipschitzTopK
+from pate.mechanisms.top_k.peeling import OneShotTopK, PeelingTopK, SubsetPeeling
+from pate.mechanisms.top_k.permute_and_flip import PermuteAndFlipTopK
+from pate.mechanisms.top_k.top_stable import TopStableTopK
 
 __all__ = [
     "AboveThreshold", "BetweenThresholds", "BoundaryWrapper", "CanonicalTopK", "CertifiedTable", "ConditionalRelease",

@@ -23,7 +23,7 @@ from pate.mechanisms import (
     SubsetPeeling,
     TopStableTopK,
 )
-from pate.mechanisms.top_k import TopKMechanism
+from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.validation import require, require_count, require_positive, require_probability
 
 Counts = NDArray[np.int64]

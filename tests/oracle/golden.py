@@ -38,7 +38,7 @@ from pate.mechanisms import (
     optimal_stability_table,
 )
 from pate.mechanisms.noise.real_numbers import gaussian_argmax
-from pate.mechanisms.top_k import TopKMechanism
+from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.validation import InvalidValue, nearest
 
 Inputs = dict[str, Any]

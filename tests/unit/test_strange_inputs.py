@@ -33,7 +33,7 @@ from pate.aggregators import (
 )
 from pate.data import Dataset, Partition, Split
 from pate.mechanisms import ConditionalRelease, PeelingTopK, RunTwice, StabilityTest, SubsetPeeling
-from pate.mechanisms.calls import SparseVectorSession
+from pate.mechanisms.calls.sparse_vector import SparseVectorSession
 from pate.models import LinearStudent, Shard, StudentModel
 from pate.validation import InvalidValue
 from pate.votes import histogram

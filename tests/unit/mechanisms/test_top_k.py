@@ -24,7 +24,8 @@ from pate.mechanisms import (
     TopStableTopK,
 )
 from pate.mechanisms.noise.real_numbers import UNIT_NOISES
-from pate.mechanisms.top_k import TopKMechanism, stable_sort
+from pate.mechanisms.top_k.mechanism import TopKMechanism
+from pate.mechanisms.top_k.ranking import stable_sort
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 from tests.statistical.chi_square import p_value

@@ -1,0 +1,1 @@
+"""Calls of target charging: mechanisms whose accesses are paid for where they hit."""

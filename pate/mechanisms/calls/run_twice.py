@@ -1,0 +1,81 @@
+"""Two runs of a mechanism, paid for where their outcomes differ."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import (
+    Event,
+    SelfComposedEvent,
+    target_charging,
+)
+from pate.accounting.target_charging import QTarget
+from pate.mechanisms.calls.boundary import pure_epsilon
+from pate.mechanisms.noise.uniforms import (
+    Bits,
+)
+from pate.mechanisms.top_k.mechanism import TopK
+from pate.validation import (
+    InvalidValue,
+    require_generator,
+)
+
+
+@dataclass(frozen=True)
+class TwoRuns:
+    """Two outcomes of a mechanism for the same votes."""
+
+    first: Any
+    second: Any
+    in_target: Bits  # [] or [Q]: whether they differ, the hits of a session
+
+
+@dataclass(frozen=True)
+class RunTwice:
+    """Runs a mechanism twice on the same votes, query by query with fresh noise, and releases both outcomes.
+
+    The mechanism is of pure DP, has an `event`, and draws an array, `[]` or `[Q]`, or a `TopK`, from votes and `rng=`.
+
+    Formal guarantee, for the adjacency of the mechanism: one call costs twice its event. In a session "the outcomes
+    differ" is a q-target of a 2 epsilon-DP call, with q the smaller of (e^epsilon + 1) / (e^(2 epsilon) +
+    e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2; tight.
+    Source: Cohen & Lyu 2023, Lemma F.1; docs/proofs/target_charging.md.
+
+    >>> from pate.mechanisms.gap_selection import GapSelection
+    >>> twice = RunTwice(GapSelection(noise_scale=20.0, num_labels=3, num_teachers=400))
+    >>> outcome = twice(np.array([[400, 50, 40], [400, 210, 20]]), rng=np.random.default_rng(3))
+    >>> outcome.first, outcome.second, outcome.in_target
+    (array([1, 1]), array([1, 2]), array([False,  True]))
+    """
+
+    mechanism: Any
+
+    def __post_init__(self) -> None:
+        _ = self.target
+
+    @property
+    def target(self) -> QTarget:
+        """The q-value of two answers that differ."""
+        return target_charging.run_twice(pure_epsilon(self.mechanism))
+
+    @property
+    def event(self) -> Event:
+        """The price of two runs."""
+        return SelfComposedEvent(self.mechanism.event, 2)
+
+    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> TwoRuns:
+        """Runs the mechanism twice on one histogram `[d]` or each of a batch `[Q, d]`."""
+        require_generator(rng)
+        first = self.mechanism(votes, rng=rng)
+        second = self.mechanism(votes, rng=rng)
+        if isinstance(first, TopK):  # the order of indices counts
+            return TwoRuns(
+                first, second, np.asarray((first.indices != second.indices).any(axis=-1))
+            )
+        if isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
+            return TwoRuns(first, second, np.asarray(first != second))
+        raise InvalidValue(
+            "mechanism", type(first).__name__, rule="one whose outcome is an array [Q] or a TopK"
+        )

@@ -1,0 +1,125 @@
+"""The sparse vector technique with a price for each item that hits."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pate.accounting import (
+    Adjacency,
+    Event,
+    target_charging,
+)
+from pate.accounting.target_charging import HeldBudget, QTarget
+from pate.mechanisms.calls.noisy_whole import NoisyWhole
+from pate.mechanisms.calls.session_price import session_event
+from pate.mechanisms.calls.thresholds import ReleasedValues, require_threshold
+from pate.mechanisms.noise.uniforms import (
+    Bits,
+)
+from pate.mechanisms.parameters import COUNT, PROBABILITY
+from pate.validation import (
+    require,
+    require_array,
+    require_count,
+    require_generator,
+    require_kind,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseVector(NoisyWhole):
+    """Releases, per query, the noisy number of items with a bit if it reaches a threshold; for any number of queries.
+
+    An item is one teacher's, or one record's, bit in each query. When a sum is released, every item with the bit counts
+    a hit; with its `item_hits`-th hit it drops out of all later sums. Which items did is private.
+
+    Formal guarantee, for all releases together, except with probability `failure_prob`: a query is free where the
+    item's bit is 0, and a not-prior call of epsilon where it is 1. An item, which is added or removed, has at most
+    `item_hits` hits; an exchange (replace-one) at most twice as many. Queries and thresholds may depend on all earlier
+    outcomes.
+
+    Attributes:
+        epsilon: of one sum, not of the release.
+        item_hits: tau, >= 1.
+        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
+
+    Source: Cohen & Lyu 2023; Kaplan, Mansour & Stemmer 2021; docs/proofs/sparse_vector.md.
+
+    >>> mechanism = SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9)
+    >>> bits = np.zeros((3, 100), dtype=bool)
+    >>> bits[0, :80], bits[1, :90], bits[2, 40:] = True, True, True
+    >>> outcome = mechanism(bits, thresholds=50, rng=np.random.default_rng(0))
+    >>> outcome.answered, outcome.values
+    (array([ True, False, False]), array([80,  0,  0]))
+    """
+
+    item_hits: int = field(metadata=COUNT)
+    failure_prob: float = field(metadata=PROBABILITY)
+
+    @property
+    def target(self) -> QTarget:
+        """What a query costs an item that has the bit."""
+        return target_charging.not_prior(float(self.noise.rate))
+
+    @property
+    def target_hits(self) -> int:
+        """The most hits that one change is part of."""
+        return self.item_hits * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
+
+    @property
+    def event(self) -> Event:
+        """The price of one session."""
+        return session_event(self.target, self.target_hits, self.failure_prob)
+
+    def start(self, num_items: int) -> "SparseVectorSession":
+        """A session in which every item has all its hits; the event pays for one session."""
+        return SparseVectorSession(self, num_items)
+
+    def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:
+        """Answers queries `[Q, num_items]`, in their order, in one session; thresholds are whole, `[]` or `[Q]`."""
+        checked = _require_bits(bits, rank=2)
+        session = self.start(checked.shape[1])
+        levels = np.broadcast_to(np.asarray(thresholds), (len(checked),)).tolist()
+        answers = [
+            session.ask(query, threshold=at, rng=rng)
+            for query, at in zip(checked, levels, strict=True)
+        ]
+        answered = np.array([answer is not None for answer in answers], dtype=bool)
+        return ReleasedValues(
+            np.array([answer or 0 for answer in answers], dtype=np.int64), answered
+        )
+
+
+class SparseVectorSession(HeldBudget):
+    """A session of sparse vector: counts the hits of each item. It is private, like the items."""
+
+    def __init__(self, mechanism: SparseVector, num_items: int) -> None:
+        super().__init__()
+        require_kind("mechanism", mechanism, SparseVector, "a SparseVector")
+        self.mechanism = mechanism
+        self._noise = mechanism.noise
+        self._hits = np.zeros(require_count("num_items", num_items), dtype=np.int64)
+
+    def ask(self, bits: Any, *, threshold: int, rng: np.random.Generator) -> int | None:
+        """The noisy number of items with the bit, bool `[num_items]`, that are still in; None below the threshold."""
+        require_generator(rng)
+        level = require_threshold("threshold", threshold)
+        checked = _require_bits(bits, rank=1)
+        require(
+            checked.shape == self._hits.shape, "bits.shape", checked.shape, f"{self._hits.shape}"
+        )
+        with self._turn():
+            counted = checked & (self._hits < self.mechanism.item_hits)
+            noisy = int(counted.sum()) + int(self._noise.sample((), rng))
+            if noisy < level:
+                return None
+            self._hits += counted
+            return noisy
+
+
+def _require_bits(bits: Any, *, rank: int) -> Bits:
+    array = require_array("bits", bits, kinds="b")
+    shapes = {1: "[num_items]", 2: "[num_queries, num_items]"}
+    require(array.ndim == rank and array.size > 0, "bits.shape", array.shape, shapes[rank])
+    return array

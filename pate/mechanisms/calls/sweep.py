@@ -1,0 +1,75 @@
+"""A top-k release as a sweep of not-prior calls, paid for by its k hits."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import (
+    Event,
+    target_charging,
+)
+from pate.accounting.target_charging import QTarget
+from pate.mechanisms.calls.noisy_whole import NoisyWhole
+from pate.mechanisms.calls.session_price import session_event
+from pate.mechanisms.noise.uniforms import (
+    Integers,
+)
+from pate.mechanisms.parameters import COUNT, PROBABILITY
+from pate.mechanisms.top_k.mechanism import TopK, checked_counts
+from pate.validation import (
+    require_generator,
+)
+
+
+@dataclass(frozen=True)
+class ScoredTopK(TopK):
+    """A top-k outcome, in falling order of its noisy counts."""
+
+    scores: Integers  # `[k]` or `[Q, k]`, counts with noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepTopK(NoisyWhole):
+    """Adds discrete Laplace noise to every count and releases the k largest, with their noisy counts.
+
+    A threshold sweeps from the top down. At each step every count not yet released is asked whether its noisy value
+    equals it; the k-th yes ends the sweep. So the price depends on the k hits alone.
+
+    Formal guarantee: every question is a not-prior call of 2 epsilon (`revise`); k hits are n accesses except with
+    probability `failure_prob`. The same for replace-one and add/remove: one count moves by at most 1 under both.
+
+    Attributes:
+        epsilon: of one noisy count, not of the release.
+        k: how many indices, >= 1.
+        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
+
+    Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
+
+    >>> sweep = SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9)
+    >>> outcome = sweep(np.array([90, 10, 50]), rng=np.random.default_rng(0))
+    >>> outcome.indices, outcome.scores
+    (array([0, 2]), array([89, 49]))
+    """
+
+    k: int = field(metadata=COUNT)
+    failure_prob: float = field(metadata=PROBABILITY)
+
+    @property
+    def target(self) -> QTarget:
+        """What a question costs; several sweeps in one session are k hits each."""
+        return target_charging.revise(float(self.noise.rate))
+
+    @property
+    def event(self) -> Event:
+        """The price of a sweep: k hits of the target."""
+        return session_event(self.target, self.k, self.failure_prob)
+
+    def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
+        """Draws for one histogram `[d]` or each of a batch `[Q, d]`, of whole numbers in 0..2**40."""
+        require_generator(rng)
+        checked = checked_counts(counts, self.k)
+        noisy = checked + self.noise.sample(checked.shape, rng)
+        indices = np.argsort(-noisy, axis=-1, kind="stable")[..., : self.k]
+        answered = np.ones(checked.shape[:-1], dtype=bool)
+        return ScoredTopK(indices, answered, np.take_along_axis(noisy, indices, axis=-1))

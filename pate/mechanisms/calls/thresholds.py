@@ -1,0 +1,168 @@
+"""Calls that compare a noisy whole number with public thresholds: `AboveThreshold` and `BetweenThresholds`."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pate.accounting import (
+    Event,
+    PureDpEvent,
+    target_charging,
+)
+from pate.accounting.target_charging import QTarget
+from pate.mechanisms.calls.noisy_whole import _LARGEST_VALUE, NoisyWhole, require_values
+from pate.mechanisms.noise.uniforms import (
+    Array,
+    Bits,
+    Integers,
+)
+from pate.mechanisms.parameters import one_of
+from pate.validation import (
+    require,
+)
+
+
+def require_threshold(name: str, value: Any) -> int:
+    """Returns a whole number of either sign as an int, or raises."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    require(whole and abs(int(value)) <= _LARGEST_VALUE, name, value, "a whole number")
+    return int(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdCall(NoisyWhole):
+    """Compares noisy whole numbers with public thresholds; each call is epsilon-DP, for the adjacency given."""
+
+    # "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked counts, which
+    # moves by at most 2 (replace-one) or 1 (add/remove)
+    statistic: str = field(default="count", metadata=one_of(("count", "gap")))
+
+    @property
+    def sensitivity(self) -> int:
+        """How far one change moves the statistic."""
+        return 1 if self.statistic == "count" else self.adjacency.gap_sensitivity
+
+    @property
+    def event(self) -> Event:
+        """The price of one call, whichever its answer."""
+        return PureDpEvent(self.call_epsilon)
+
+    @property
+    def call_epsilon(self) -> float:
+        """Pure DP of one call, of the noise as it is drawn: at most `epsilon`."""
+        return min(float(self.sensitivity * self.noise.rate), float(self.epsilon))
+
+    def noisy(self, values: Any, rng: np.random.Generator) -> Integers:
+        """Returns values with fresh noise."""
+        checked = require_values(values)
+        return np.asarray(checked + self.noise.sample(checked.shape, rng))
+
+
+@dataclass(frozen=True)
+class ReleasedValues:
+    """The outcome of calls that release a number or nothing."""
+
+    values: Integers  # [] or [Q]; 0 where nothing was released, not to be read
+    answered: Bits  # [] or [Q]
+
+    @property
+    def in_target(self) -> Bits:
+        """The hits of a session: whatever was released."""
+        return self.answered
+
+
+@dataclass(frozen=True, kw_only=True)
+class AboveThreshold(ThresholdCall):
+    """Releases value + noise where that is at least `threshold`; the noise is discrete Laplace.
+
+    The threshold is a whole number, public, and may depend on all earlier outcomes. There is no noise on it.
+
+    Formal guarantee: epsilon-DP, for the adjacency given. In a session releases are a q-target of an epsilon-DP call,
+    q = 1 / (e^epsilon + 1); the rest is free.
+    Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
+
+    >>> test = AboveThreshold(threshold=50, epsilon=2.0)
+    >>> outcome = test(np.array([3, 90, 20]), rng=np.random.default_rng(0))
+    >>> outcome.answered, outcome.values
+    (array([False,  True, False]), array([ 0, 90,  0]))
+    """
+
+    threshold: int = field(metadata={"check": require_threshold})
+
+    @property
+    def target(self) -> QTarget:
+        """What a call costs in a session of target charging; nothing is the prior."""
+        return target_charging.not_prior(self.call_epsilon)
+
+    def __call__(self, values: Any, *, rng: np.random.Generator) -> ReleasedValues:
+        """Tests one whole number `[]`, or each of a batch `[Q]` with noise of its own."""
+        noisy = self.noisy(values, rng)
+        answered = np.asarray(noisy >= self.threshold)
+        return ReleasedValues(np.where(answered, noisy, 0), answered)
+
+    def probabilities(self, values: Any, *, largest: int) -> Array:
+        """The distribution of calls: `[..., n]` over nothing, threshold, threshold + 1, …, largest, all above it."""
+        require(
+            largest >= self.threshold, "largest", largest, f"a whole number >= {self.threshold}"
+        )
+        value = require_values(values)[..., None]
+        released = self.noise.mass(np.arange(self.threshold, largest + 1) - value)
+        nothing = self.noise.tail(value - self.threshold + 1)
+        above = self.noise.tail(largest + 1 - value)
+        return np.concatenate([nothing, released, above], axis=-1)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The outcome of calls that compare a noisy number with two thresholds."""
+
+    sides: Integers  # [] or [Q]: -1 below, 0 between, 1 above
+    in_target: Bits  # the hits of a session: whatever fell between
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetweenThresholds(ThresholdCall):
+    """Says whether value + noise is < lower, in [lower, upper), or >= upper; the noise is discrete Laplace.
+
+    Both are whole numbers, public, and may depend on all earlier outcomes.
+
+    Formal guarantee: epsilon-DP, for the adjacency given. In a session "between" is a q-target of an epsilon-DP call,
+    q = (1 - e^(-width rate)) / (e^epsilon + 1) with width = upper - lower and rate = epsilon / sensitivity; tight. The
+    rest is free.
+    Source: Cohen & Lyu 2023, for continuous noise; docs/proofs/threshold_calls.md.
+
+    >>> test = BetweenThresholds(lower=300, upper=500, epsilon=0.1)
+    >>> test(np.array([20, 410, 790]), rng=np.random.default_rng(0)).sides
+    array([-1,  0,  1])
+    """
+
+    lower: int = field(metadata={"check": require_threshold})
+    upper: int = field(metadata={"check": require_threshold})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.lower < self.upper, "upper", self.upper, f"more than lower={self.lower}")
+
+    @property
+    def target(self) -> QTarget:
+        """The q-value of an answer between the thresholds."""
+        width = (self.upper - self.lower) / self.sensitivity
+        return target_charging.between_thresholds(self.call_epsilon, width=width)
+
+    def __call__(self, values: Any, *, rng: np.random.Generator) -> Sides:
+        """Tests one whole number `[]` or a batch `[Q]`: -1 below, 0 between the thresholds, 1 above."""
+        noisy = self.noisy(values, rng)
+        sides = np.asarray((noisy >= self.lower).astype(np.int64) + (noisy >= self.upper) - 1)
+        return Sides(sides, np.asarray(sides == 0))
+
+    def probabilities(self, values: Any) -> Array:
+        """The distribution of calls: `[..., 3]`, below, between and above."""
+        value = require_values(values)
+        below = self.noise.tail(value - self.lower + 1)
+        above = self.noise.tail(self.upper - value)
+        # outside: how far the nearest between is
+        steps = np.maximum(self.lower - value, value - self.upper + 1)
+        width = self.upper - self.lower
+        outside = self.noise.tail(np.maximum(steps, 0)) * -np.expm1(-width * float(self.noise.rate))
+        return np.stack([below, np.where(steps > 0, outside, 1 - below - above), above], axis=-1)

@@ -1,0 +1,226 @@
+"""Selection of a sequence of k indices as a whole, by noise on the loss of its worst place."""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache, partial
+from itertools import islice, permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
+from pate.accounting.special import softmax
+from pate.mechanisms.noise.real_numbers import (
+    UNIT_NOISES,
+    Values,
+    draw_largest,
+    largest_distribution,
+    largest_noisy,
+)
+from pate.mechanisms.noise.uniforms import (
+    Array,
+    Weights,
+    exponential_weights,
+    with_rest,
+)
+from pate.mechanisms.parameters import POSITIVE
+from pate.mechanisms.top_k.joint_classes import JointClasses
+from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Counts, Distribution, TopKMechanism
+from pate.mechanisms.top_k.ranking import draw_in_blocks, falling_order
+from pate.mechanisms.top_k.weighted_class import draw_class
+from pate.validation import require, rounded_up
+
+_NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
+
+
+_MOST_CLASSES = 2**25
+
+
+_LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointMechanism(TopKMechanism):
+    """Selects a sequence by noise on its loss: the most by which a count falls short of the count due at its place."""
+
+    @property
+    @abstractmethod
+    def weight(self) -> float:
+        """By what a loss is multiplied: epsilon over `range_of_losses`."""
+
+    @property
+    def range_of_losses(self) -> int:
+        """The most by which two losses move against each other; for one index the largest count is in both alike."""
+        return self.adjacency.gap_sensitivity if self.k == 1 else self.adjacency.gap_range
+
+    @abstractmethod
+    def choose(
+        self, falling: Counts, few: bool, rng: np.random.Generator
+    ) -> tuple[JointClasses, Counts]:
+        """Classes, of one long histogram or of a few sequences, and which of them the winner of each row is in."""
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws sets of k labels for each query, `[Q, k]`."""
+        # Many places are weighed by runs of equal counts. `JointTopK` looks at the losses at both ends, whose sequences
+        # together win with a probability below exp(-60), only if its uniform number falls there.
+        return draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
+
+    def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
+        """How many sequences of k indices have each loss, exactly, for one histogram `[d]`."""
+        falling = -np.sort(-self._checked(counts, rank=1))
+        losses = np.unique(np.maximum(falling[: self.k, None] - falling, 0))
+        # [losses, k]
+        reach = np.searchsorted(-falling, losses[:, None] - falling[: self.k], side="right")
+        totals = [
+            math.prod(max(0, n - used) for used, n in enumerate(row)) for row in reach.tolist()
+        ]
+        sizes = [total - before for total, before in zip(totals, [0, *totals], strict=False)]
+        return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}
+
+    def losses_of(self, counts: Counts) -> tuple[list[tuple[int, ...]], Array]:
+        """All sequences and their losses, from the definition."""
+        outcomes = list(permutations(range(len(counts)), self.k))
+        best = -np.sort(-counts)[: self.k]
+        return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
+
+    def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
+        order, falling = falling_order(counts)
+        classes, chosen = self.choose(falling, few, rng)
+        return np.take_along_axis(order, classes.members(chosen, rng), axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointTopK(JointMechanism, BoundedRangeTopK):
+    """Draws a sequence of k indices by the exponential mechanism on the loss of its worst position.
+
+    Formal guarantee: losses of two sequences move against each other by at most 4 (replace-one) or 2 (add/remove), half
+    of that for k = 1, so the release has a bounded range of `epsilon`, whatever k is; the order is included.
+    Source: Gillenwater, Joseph, Munoz Medina & Ribero 2022; docs/proofs/joint_top_k.md.
+
+    >>> JointTopK(k=2, epsilon=1.0).class_counts(np.array([3, 2, 2, 0]))  # loss: number of sequences
+    {0: 2, 1: 4, 2: 3, 3: 3}
+    """
+
+    @property
+    def weight(self) -> float:
+        """The factor of losses in the exponent."""
+        return self.range_of() / self.range_of_losses
+
+    @property
+    def event(self) -> Event:
+        """The price of one query."""
+        return BoundedRangeEvent(self.range_of())
+
+    def choose(
+        self, falling: Counts, few: bool, rng: np.random.Generator
+    ) -> tuple[JointClasses, Counts]:
+        """Draws a set of k labels for rows of falling counts."""
+        every = partial(JointClasses.of, falling, self.k, each=few)
+        some = every() if few else JointClasses.likely(falling, self.k, weight=self.weight)
+
+        def exactly(losses: Counts, sizes: list[int]) -> Weights:
+            return exponential_weights(
+                [Fraction(self.weight) * loss for loss in losses.tolist()], sizes
+            )
+
+        def everything() -> Weights:
+            (reordered, places) = every().after(some)
+            sizes = [*every().sizes(0)]
+            return exactly(reordered.losses[0], [sizes[place] for place in places.tolist()])
+
+        def weights(row: int) -> Weights:
+            known = exactly(some.losses[row], [*some.sizes(row)])
+            whole = few or some.window == (-1, int(falling[0, 0] - falling[0, -1]))
+            return known if whole else with_rest(known, _NEGLIGIBLE, everything)
+
+        chosen = draw_class(some.log_sizes - self.weight * some.losses, weights, some.error, rng)
+        return (
+            some if int(chosen.max()) < some.losses.shape[1] else every().after(some)[0]
+        ), chosen
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each set for one histogram."""
+        outcomes, losses = self.losses_of(counts)
+        return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermuteAndFlipJointTopK(JointMechanism):
+    """Draws a sequence of k indices by exponential noise on the loss of its worst position, as in `JointTopK`.
+
+    Formal guarantee: (epsilon, failure_prob)-DP, whatever k is, with the order; the zCDP price is that of epsilon-DP.
+
+    Attributes:
+        epsilon: pure DP, > 0.
+        failure_prob: in [0, 1). Above 2**25 pairs of a place and a distinct count, classes that win with a probability
+            below exp(-60) are left out; this takes a failure_prob of exp(-60) (1 + exp(epsilon)) or more.
+
+    Source: Shekelyan & Loukides 2022; docs/proofs/joint_top_k.md.
+
+    >>> mechanism = PermuteAndFlipJointTopK(k=2, epsilon=9.0, adjacency="add_remove")
+    >>> distribution = mechanism.distribution(np.array([5, 1, 0]))
+    >>> max(distribution, key=distribution.get)
+    (0, 1)
+    """
+
+    epsilon: float = field(metadata=POSITIVE)
+    failure_prob: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
+
+    @property
+    def weight(self) -> float:
+        """The factor of losses in the exponent."""
+        return self.epsilon / self.range_of_losses
+
+    @property
+    def event(self) -> Event:
+        """The price of one query."""
+        pure = PureDpEvent(self.epsilon)
+        return ApproximateEvent(pure, self.failure_prob) if self.failure_prob else pure
+
+    def choose(
+        self, falling: Counts, few: bool, rng: np.random.Generator
+    ) -> tuple[JointClasses, Counts]:
+        """By the largest of as many exponential variables as a class has members, plus their value."""
+        if few or self.k * (1 + np.count_nonzero(np.diff(falling[0]))) <= _MOST_CLASSES:
+            classes = JointClasses.of(falling, self.k, each=few)
+        else:  # those that win with a probability above exp(-60)
+            least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
+            needed = (
+                f"{rounded_up(math.exp(least), 2)} or more"
+                if least < 0
+                else "a smaller epsilon, or JointTopK"
+            )
+            require(
+                math.log(self.failure_prob or 5e-324) >= least,
+                "failure_prob",
+                self.failure_prob,
+                needed,
+            )
+            classes = JointClasses.likely(falling, self.k, weight=self.weight)
+
+        @lru_cache(8)
+        def size(row: int, place: int) -> int:  # all of a million at once do not fit into memory
+            return next(islice(classes.sizes(row), place, None))
+
+        noise = draw_largest("exponential", classes.log_sizes, size, rng, error=classes.error)
+        weight = Fraction(self.weight)
+        exact = Values(
+            -self.weight * classes.losses.astype(np.float64),
+            lambda *place: -weight * int(classes.losses[place]),
+        )
+        return classes, largest_noisy(exact, noise, 1)[:, 0]
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each set for one histogram."""
+        outcomes, losses = self.losses_of(counts)
+        values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
+        of_class = largest_distribution(
+            -self.weight * values, sizes.astype(np.float64), UNIT_NOISES["exponential"]
+        )
+        return dict(zip(outcomes, (of_class / sizes)[member_of].tolist(), strict=True))

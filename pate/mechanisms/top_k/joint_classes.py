@@ -1,0 +1,172 @@
+"""Classes of sequences with the same loss, by which a joint draw is made without listing the sequences."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from pate.mechanisms.noise.uniforms import (
+    Array,
+)
+from pate.mechanisms.top_k.mechanism import Counts
+from pate.mechanisms.top_k.ranking import stable_sort
+
+# minus the log of the weight, relative to all sequences, below which losses are cut off
+_LOG_NEGLIGIBLE = 62.0
+
+
+_COARSE = 32
+
+
+_FINE = 48
+
+
+@dataclass(frozen=True, eq=False)
+class JointClasses:
+    """Classes of the sequences of k distinct ranks, rank 0 being that of the largest count.
+
+    A class (i, first, last) holds those whose worst place is position i (the first of several), with a rank in
+    first..last - 1 there. One class more, at loss 0, holds the sequence 0, 1, …, k - 1.
+    """
+
+    falling: Counts  # [Q, d], in falling order
+    rows: Counts  # [n] position i of each class; k for the sequence of the k best
+    first: Counts  # [n]
+    last: Counts  # [n], exclusive
+    order: Counts  # [Q, n] the classes by rising loss, the last position first among equal losses
+    losses: Counts  # [Q, n] of the classes in this order
+    log_sizes: Array  # [Q, n] logarithms of how many sequences each holds, in this order
+    # losses in (low, high] are all there; (-1, largest) where nothing was left out
+    window: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls,
+        falling: Counts,
+        k: int,
+        *,
+        each: bool = False,
+        low: int = -1,
+        high: int | None = None,
+        log_low: float = 0.0,
+    ) -> Self:
+        """One class for each position and distinct count of `[1, d]`, or for `each` rank of `[Q, d]`.
+
+        Or those with losses in (low, high], where exp(log_low) sequences have smaller ones.
+        """
+        counts = falling[0]
+        high = int((falling[:, 0] - falling[:, -1]).max()) if high is None else high
+        starts = (
+            np.arange(len(counts))
+            if each
+            else np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
+        )
+        ends = np.append(starts[1:], len(counts))
+        positions = np.arange(k)[::-1]
+        stop, seen = (
+            np.searchsorted(-counts[starts], at - counts[positions], side="right")
+            for at in (high, low)
+        )
+        # the run of the next rank, or on
+        begin = np.maximum(np.searchsorted(ends, positions + 1, side="right"), seen)
+        lengths = np.maximum(stop - begin, 0)
+        rows = np.repeat(positions, lengths)
+        runs = np.arange(lengths.sum()) + np.repeat(begin - np.cumsum(lengths) + lengths, lengths)
+        first = np.maximum(starts[runs], rows + 1)
+        last = ends[runs]
+        # All sequences up to a loss are a product of k factors, one a position: the ranks in reach, less those used
+        # before. A class (i, first, last) raises the i-th from first - i to last - i; what it adds is last - first of
+        # first - i. The first class finds a total of exp(log_low) sequences.
+        steps = np.append(log_low, np.log((last - rows) / (first - rows)))
+        parts = np.append(0.0, np.log((last - first) / (first - rows)))
+        rows = np.append(k, rows)
+        first = np.append(0, first)
+        last = np.append(1, last)
+        order, losses = stable_sort(falling[:, np.minimum(rows, first)] - falling[:, first])
+        before = np.cumsum(steps[order], axis=1) - steps[order]
+        return cls(falling, rows, first, last, order, losses, before + parts[order], (low, high))
+
+    @classmethod
+    def likely(cls, falling: Counts, k: int, *, weight: float) -> Self:
+        """The classes of `[1, d]` by distinct counts, but for losses l, small or large, that weigh next to nothing.
+
+        All of these together weigh, by exp(-weight l), less than exp(-61) times all sequences.
+        """
+        counts = falling[0]
+        largest = int(counts[0] - counts[-1])
+        low = 0
+        high = largest
+        log_low = 0.0
+        levels = np.append(np.geomspace(1, max(largest, 1), _COARSE).astype(np.int64), [0, largest])
+        for more in (0, _FINE):
+            levels = np.unique(
+                np.append(levels, np.linspace(max(low, 0), high, more).astype(np.int64))
+            )
+            reach = np.searchsorted(-counts, levels[:, None] - counts[:k], side="right")
+            log_totals = np.log(reach - np.arange(k)).sum(axis=1)
+            # all sequences up to a level weigh at least that
+            negligible = (log_totals - weight * levels).max() - _LOG_NEGLIGIBLE
+            # of losses in (level, next level], at most
+            parts = log_totals[1:] - weight * (levels[:-1] + 1.0)
+            tails = np.append(np.logaddexp.accumulate(parts[::-1])[::-1], -np.inf)
+            heads = np.logaddexp.accumulate(np.append(log_totals[0], parts))
+            high = int(levels[np.flatnonzero(tails < negligible)[0]])
+            last = np.count_nonzero(heads < negligible) - 1  # heads rise
+            low, log_low = (-1, 0.0) if last < 0 else (int(levels[last]), float(log_totals[last]))
+        return cls.of(falling, k, low=low, high=high, log_low=log_low)
+
+    @property
+    def error(self) -> float:
+        """How far a logarithm can be off: each is a running sum."""
+        return float((self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + np.abs(self.log_sizes).max()))
+
+    def sizes(self, row: int) -> Iterator[int]:
+        """How many sequences each class of one histogram holds, exactly, in its order."""
+        k = int(self.rows[0])
+        low = self.window[0]
+        falling = self.falling[row]
+        total = 1
+        if low >= 0:  # how many have at most that loss
+            reach = np.searchsorted(-falling, low - falling[:k], side="right")
+            total = math.prod(n - used for used, n in enumerate(reach.tolist()))
+        for place in self.order[row].tolist():
+            position, first, last = (
+                int(ranks[place]) for ranks in (self.rows, self.first, self.last)
+            )
+            size = 1 if place == 0 else total * (last - first) // (first - position)
+            yield size
+            total += size if place else 0
+
+    def after(self, window: Self) -> tuple[Self, Counts]:
+        """All classes of one histogram with those of a window first, in its order; also where each was before."""
+        low, high = window.window
+        inside = (self.order[0] == 0) | ((self.losses[0] > low) & (self.losses[0] <= high))
+        places = np.argsort(~inside, kind="stable")
+        parts = {name: getattr(self, name)[:, places] for name in ("order", "losses", "log_sizes")}
+        return replace(self, **parts), places
+
+    def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
+        """A uniform sequence of one class of each histogram: `[Q, k]` ranks, from indices `[Q]` into the order."""
+        at = np.arange(len(chosen))
+        places = self.order[at, chosen]
+        rows = self.rows[places]
+        k = int(self.rows[0])
+        ranks = rng.integers(self.first[places], self.last[places])
+        # how many of the best ranks may stand at each position; fewer before the position that decides
+        floors = self.falling[:, :k] - (
+            self.losses[at, chosen][:, None] - (np.arange(k) <= rows[:, None])
+        )
+        if len(floors) == 1:
+            reach = np.searchsorted(-self.falling[0], -floors, side="right")
+        else:
+            reach = (self.falling[:, None, :] >= floors[:, :, None]).sum(axis=2)
+        reach = np.maximum(reach, np.arange(1, k + 1))
+        width = max(int(reach.max()), int(ranks.max()) + 1)
+        left = np.tile(np.arange(width), (len(chosen), 1))
+        # ranks already used stand before `position`; those in reach stay in reach
+        for position in range(k):
+            picked = np.where(rows == position, ranks, rng.integers(position, reach[:, position]))
+            left[at, picked], left[at, position] = left[at, position], left[at, picked]
+        return left[:, :k]

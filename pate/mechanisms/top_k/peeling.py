@@ -1,0 +1,150 @@
+"""Peeling with Gumbel noise: k noisy maxima, one after another, of all counts or of a part."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pate import accounting
+from pate.accounting import Adjacency, Event
+from pate.mechanisms.noise import real_numbers
+from pate.mechanisms.noise.real_numbers import (
+    Values,
+    draw_noise,
+    largest_noisy,
+)
+from pate.mechanisms.noise.uniforms import Bits
+from pate.mechanisms.parameters import POSITIVE, Parameters
+from pate.mechanisms.top_k.mechanism import (
+    MOST_OUTCOMES,
+    BoundedRangeTopK,
+    Counts,
+    Distribution,
+    checked_counts,
+)
+from pate.mechanisms.top_k.ranking import (
+    largest_noisy_counts,
+    peel_distribution,
+    renamed,
+    utilities_of,
+)
+from pate.validation import (
+    require,
+    require_generator,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeelingTopK(BoundedRangeTopK):
+    """Picks an index with Gumbel noise on the counts, removes it, and repeats k times; released in this order.
+
+    Formal guarantee: each pick has a bounded range e, because the difference of two counts moves by at most 2
+    (replace-one) or 1 (add/remove). All picks together are k e pure DP and k e**2 / 8 zCDP, the order included.
+    Source: Durfee & Rogers 2019; docs/proofs/peeling_top_k.md.
+
+    >>> distribution = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
+    >>> {index: round(p, 3) for (index,), p in distribution.items()}
+    {0: 0.705, 1: 0.259, 2: 0.035}
+    """
+
+    @property
+    def noise_scale(self) -> float:
+        """The scale of the Gumbel noise, in votes."""
+        return self.adjacency.gap_sensitivity / self.range_of(rounds=self.k)
+
+    @property
+    def event(self) -> Event:
+        """The price of one query: k rounds."""
+        return accounting.SelfComposedEvent(
+            accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), self.k
+        )
+
+    # one variable per count has the law of peeling
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws the k largest of noisy counts, in order, `[Q, k]`."""
+        return largest_noisy_counts(counts, self.noise_scale, "gumbel", self.k, rng)
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
+        return peel_distribution(
+            utilities_of(counts, self.noise_scale), self.k, real_numbers.gumbel_argmax
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneShotTopK(PeelingTopK):
+    """Adds Gumbel noise to every count once and releases the k largest, in their noisy order.
+
+    Formal guarantee: the distribution of `PeelingTopK`, hence its price. Other kinds of noise: `LipschitzTopK`.
+    Source: Durfee & Rogers 2019; docs/proofs/peeling_top_k.md.
+
+    >>> outcome = OneShotTopK(k=2, epsilon=50.0)(np.array([90, 10, 50]), rng=np.random.default_rng(0))
+    >>> outcome.indices
+    array([0, 2])
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetPeeling(Parameters):
+    """Picks j indices of a part of the histogram one after the other, each with Gumbel noise on the counts left.
+
+    The noise has the scale `noise_scale` * sqrt(j), in votes: few picks are sharper. Part and j may have been released
+    before.
+
+    Formal guarantee: each pick has a bounded range e / sqrt(j) with e = w / noise_scale, as the difference of two
+    counts moves by at most w = 2 (replace-one) or 1 (add/remove). So j picks are e**2 / 8 zCDP whatever j, their order
+    included, and none at all cost nothing.
+    Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
+
+    >>> peeling = SubsetPeeling(noise_scale=0.1)
+    >>> peeling([9, 7, 8, 2], part=[False, True, True, True], size=2, rng=np.random.default_rng(0))
+    array([False,  True,  True, False])
+    """
+
+    noise_scale: float = field(metadata=POSITIVE)
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    @property
+    def event(self) -> Event:
+        """The price of one histogram, whatever the number of picks."""
+        moved = self.adjacency.gap_sensitivity / self.noise_scale
+        return accounting.ZCdpEvent(moved * moved / 8)
+
+    def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> Bits:
+        """The `size`, `[]` or `[Q]`, that are picked of those in `part`, as bits; counts are `[d]` or `[Q, d]`."""
+        require_generator(rng)
+        checked = checked_counts(counts, 1)
+        rows = np.atleast_2d(checked)
+        parts = np.broadcast_to(np.asarray(part, dtype=np.bool_), rows.shape)
+        sizes = np.broadcast_to(np.asarray(size, dtype=np.int64), rows.shape[:1])
+        fits = (sizes >= 0) & (sizes <= parts.sum(axis=1))
+        require(bool(fits.all()), "size", sizes[~fits][:1], "0..the number of indices that compete")
+        return self.draw(rows, parts, sizes, rng).reshape(checked.shape)
+
+    def draw(self, counts: Counts, part: Bits, size: Counts, rng: np.random.Generator) -> Bits:
+        """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`: all picks from one Gumbel variable per index."""
+        scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
+        noise = draw_noise("gumbel", counts.shape, rng)
+        most = max(1, int(size.max()))
+        order = largest_noisy(Values.scaled(counts, scale[:, None]), noise, most, part)
+        picked = np.zeros(counts.shape, dtype=np.bool_)
+        np.put_along_axis(picked, order, np.arange(most) < size[:, None], axis=1)
+        return picked
+
+    def distribution_of(self, counts: Counts, part: Bits, size: int) -> Distribution:
+        """The exact distribution for one checked histogram: each set of picked indices, in rising order."""
+        places = np.flatnonzero(part)
+        sequences = math.perm(len(places), size)
+        require(
+            sequences <= MOST_OUTCOMES,
+            "counts",
+            f"{sequences} sequences",
+            f"at most {MOST_OUTCOMES}",
+        )
+        competing = counts[places]
+        utilities = (competing - competing.max(initial=0)) / (
+            self.noise_scale * np.sqrt(max(size, 1))
+        )
+        ordered = peel_distribution(utilities, size, real_numbers.gumbel_argmax)
+        return renamed(ordered, lambda picks: sorted(places[list(picks)].tolist()))

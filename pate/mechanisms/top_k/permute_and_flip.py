@@ -1,0 +1,80 @@
+"""Peeling by permute-and-flip, which is drawn by coins."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pate import accounting
+from pate.accounting import Event, PureDpEvent
+from pate.mechanisms.noise import real_numbers, uniforms
+from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK
+from pate.mechanisms.top_k.ranking import falling_order, peel_distribution, utilities_of
+
+_LONG = 2**15  # counts; below it all rows are drawn at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermuteAndFlipTopK(PureTopK):
+    """Picks an index by permute-and-flip on the counts, removes it, and repeats k times; released in this order.
+
+    It is drawn by coins: noise of any kind on the counts is not needed, and no digits of a float decide.
+
+    Formal guarantee: each pick is (epsilon / k)-DP, with exponential noise of mean k w / epsilon, where w is 2
+    (replace-one) or 1 (add/remove). The price epsilon**2 / 8 of a bounded range is false for it.
+    Source: McKenna & Sheldon 2020, Ding et al. 2021; docs/proofs/permute_and_flip_top_k.md.
+
+    >>> distribution = PermuteAndFlipTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
+    >>> {index: round(p, 3) for (index,), p in distribution.items()}
+    {0: 0.797, 1: 0.181, 2: 0.022}
+    """
+
+    @property
+    def event(self) -> Event:
+        """The price of one query: k rounds."""
+        return accounting.SelfComposedEvent(PureDpEvent(self.epsilon / self.k), self.k)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws k labels, one after another, `[Q, k]`."""
+        # An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
+        # exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
+        order, falling = falling_order(counts)
+        if counts.shape[1] >= _LONG:
+            ranks = np.stack([self._picked(row[0] - row, rng) for row in falling])
+            return np.take_along_axis(order, ranks, axis=1)
+        left = np.ones(counts.shape, dtype=np.bool_)
+        rows = np.arange(len(counts))
+        ranks = np.empty((len(counts), self.k), dtype=np.int64)
+        for place in range(self.k):
+            # below 0 where picked before
+            deficits = falling[rows, left.argmax(axis=1)][:, None] - falling
+            near = int((deficits <= uniforms.FAR * self.noise_scale).sum(axis=1).max())
+            able = left.copy()
+            able[:, :near] &= uniforms.toss_exponential(
+                np.maximum(deficits[:, :near], 0), self.noise_scale, rng
+            )
+            able[:, near:] &= uniforms.toss_rare_exponential(
+                deficits[:, near:], self.noise_scale, rng
+            )
+            numbers = np.cumsum(able, axis=1)
+            lucky = rng.integers(0, numbers[:, -1])
+            ranks[:, place] = (numbers <= lucky[:, None]).sum(axis=1)
+            left[rows, ranks[:, place]] = False
+        return np.take_along_axis(order, ranks, axis=1)
+
+    def _picked(self, deficits: Counts, rng: np.random.Generator) -> Counts:
+        """The places `[k]` picked from one long row of rising deficits `[d]`: the same law, without a coin for each."""
+        alive = np.ones(len(deficits), dtype=np.bool_)
+        picks = np.empty(self.k, dtype=np.int64)
+        first = 0
+        for number in range(self.k):
+            while not alive[first]:
+                first += 1
+            picks[number] = uniforms.lucky_place(deficits, first, alive, self.noise_scale, rng)
+            alive[picks[number]] = False
+        return picks
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
+        return peel_distribution(
+            utilities_of(counts, self.noise_scale), self.k, real_numbers.exponential_argmax
+        )

@@ -1,0 +1,107 @@
+"""Top-k that releases the best set whose gap passes a noisy threshold."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pate.accounting.special import gauss_legendre
+from pate.mechanisms.noise import real_numbers
+from pate.mechanisms.noise.real_numbers import (
+    UNIT_NOISES,
+    draw_noise,
+)
+from pate.mechanisms.top_k.limited_domain import DomainTopK
+from pate.mechanisms.top_k.mechanism import Counts, Distribution
+from pate.mechanisms.top_k.ranking import falling_order
+
+# of the integral over a threshold's noise
+_PANEL = 0.5
+
+
+_FAR_OUT = 42.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopStableTopK(DomainTopK):
+    """Releases the set of the j best for the first j in k..domain_size whose gap exceeds a noisy threshold, or nothing.
+
+    A reconstruction from the description in Carvalho et al., whose own algorithm differs. The outcome has
+    `domain_size` places, j of them filled, in the order of the indices; the rest hold -1. There are more counts.
+
+    Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. The gap after rank j, less w = 2
+    (replace-one) or 1 (add/remove) but not below 0, with Laplace noise of scale 4 w / epsilon, is compared with a
+    threshold with Laplace noise of scale 2 w / epsilon. A gap of at most w passes with at most failure_prob / ranks.
+    Source: after Carvalho et al. 2020; docs/proofs/top_stable_top_k.md.
+
+    >>> mechanism = TopStableTopK(k=1, domain_size=3, epsilon=30.0, failure_prob=1e-6)
+    >>> mechanism(np.array([90, 2, 89, 0, 1, 1]), rng=np.random.default_rng(0)).indices
+    array([ 0,  2, -1])
+    """
+
+    _outside: ClassVar[int] = 1
+
+    @property
+    def gap_scale(self) -> float:
+        """The scale of the noise of gaps, in votes."""
+        return 2 * self.threshold_scale
+
+    @property
+    def threshold_scale(self) -> float:
+        """The scale of the noise of the threshold, in votes."""
+        return 2 * self.adjacency.gap_sensitivity / self.epsilon
+
+    @property
+    def threshold(self) -> float:
+        """What a gap beyond w is compared with, in counts: the difference of the two noises seldom exceeds it."""
+        share = self.failure_prob / (self.domain_size - self.k + 1)
+        if share >= 0.5:
+            return 0.0
+        # P[noise of a gap - noise of the threshold > x threshold_scale] = (4 u - u**2) / 6 with u = exp(-x / 2)
+        # is the share: u is the smaller root of u**2 - 4 u + 6 share = 0, written without cancellation
+        u = 6 * share / (2 + math.sqrt(4 - 6 * share))
+        return -2 * self.threshold_scale * math.log(u)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
+        """Draws the longest stable list of labels, in order, `[Q, k]`."""
+        order, excess = self._excess(counts)
+        threshold = draw_noise("laplace", (len(counts), 1), rng), -self.threshold_scale
+        gaps = draw_noise("laplace", excess.shape, rng), self.gap_scale
+        passed = real_numbers.are_above(excess, self.threshold, (threshold, gaps))
+        length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
+        unfilled = counts.shape[1]
+        released = np.where(
+            np.arange(self.domain_size) < length[:, None], order[:, : self.domain_size], unfilled
+        )
+        released = np.sort(released, axis=1)
+        return np.where(released < unfilled, released, -1)
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """Returns the probability of each ordered outcome for one histogram."""
+        order, excess = self._excess(counts[None])
+        kinks = excess[0] - self.threshold
+        reach = _FAR_OUT * self.threshold_scale
+        corners = np.unique([-reach, reach, 0.0, *kinks[np.abs(kinks) < reach]])
+        # over the threshold's noise
+        grid, half = real_numbers.panels(
+            corners, _PANEL * min(self.threshold_scale, self.gap_scale)
+        )
+        points = grid.ravel()
+        weights = (half * gauss_legendre(grid.shape[1])[1]).ravel()
+        laplace = UNIT_NOISES["laplace"]
+        # [ranks, G]
+        fails = laplace.cdf((self.threshold + points - excess[0][:, None]) / self.gap_scale)
+        weights = weights * laplace.density(points / self.threshold_scale) / self.threshold_scale
+        reached = np.cumprod(np.vstack([np.ones_like(points), fails]), axis=0)
+        distribution: Distribution = {(-1,) * self.domain_size: float(reached[-1] @ weights)}
+        for rank, (before, fail) in enumerate(zip(reached, fails, strict=False), start=self.k):
+            best = tuple(sorted(order[0, :rank].tolist())) + (-1,) * (self.domain_size - rank)
+            distribution[best] = float((before * (1 - fail)) @ weights)
+        return distribution
+
+    def _excess(self, counts: Counts) -> tuple[Counts, Counts]:
+        """The ranking, and by how much the gap after each rank k..domain_size exceeds w: `[Q, ranks]`."""
+        order, falling = falling_order(counts)
+        gaps = -np.diff(falling, axis=1)[:, self.k - 1 : self.domain_size]
+        return order, np.maximum(gaps - self.adjacency.gap_sensitivity, 0)
