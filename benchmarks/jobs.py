@@ -23,7 +23,7 @@ from pate.accounting import (
 )
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.event_tree import leaves
-from pate.accounting.exact import composed
+from pate.accounting.exact_blocks import composed
 from pate.accounting.joint_law import joint_rdp
 from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK
 from pate.auditing.data_dependent import gap_selection_cost, gnmax_cost, one_bit_cost

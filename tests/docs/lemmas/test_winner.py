@@ -9,7 +9,8 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from pate.accounting import WinnerEvent
-from pate.accounting.exact import LossGrid, composition_step, dominating_pairs, rounded_spacing
+from pate.accounting.exact_grid import LossGrid, rounded_spacing
+from pate.accounting.exact_steps import composition_step, dominating_pairs
 from pate.accounting.winner import bend_of_change, bend_of_mass, bend_of_rest, winner_rdp
 
 Array = np.ndarray

@@ -8,17 +8,16 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import OneBitEvent, gaussian_delta
-from pate.accounting.exact import (
+from pate.accounting.exact_grid import LossGrid, rounded_spacing
+from pate.accounting.exact_steps import (
     Box,
     DominatingPairs,
-    LossGrid,
-    ShiftedMaximum,
     Span,
     composition_step,
     dominating_pairs,
-    probabilities,
-    rounded_spacing,
+    two_point_probabilities,
 )
+from pate.accounting.gaussian_pairs import ShiftedMaximum
 
 Array = NDArray[np.float64]
 
@@ -39,7 +38,7 @@ def smooth(x: float, scale: float = 0.3) -> float:
 
 
 def expectation(up: float, down: float, x: float) -> float:
-    first, second = probabilities(up, down)
+    first, second = two_point_probabilities(up, down)
     return first * smooth(x - up) + second * smooth(x - down)
 
 
@@ -63,7 +62,7 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     made = stepped(Span(0.4), grid, values)
     at = int(np.flatnonzero(grid.points == 0)[0])
     best = max(
-        probabilities(t, t - 0.4)[0] * -math.expm1(-t)
+        two_point_probabilities(t, t - 0.4)[0] * -math.expm1(-t)
         for t in np.linspace(0, 0.4, 400)[1:-1].tolist()
     )
     assert values[at] == 0
@@ -127,7 +126,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
 
 def test_losses_beyond_the_grid_count_as_certain() -> None:
     grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(0.1))
-    first, _ = probabilities(50.0, -0.3)
+    first, _ = two_point_probabilities(50.0, -0.3)
     made = stepped(Box(np.array([50.0]), np.array([-0.3])), grid, hockey_stick(grid))
     assert made[-1] >= first * (1 - 1e-15)
     assert stepped(
@@ -145,6 +144,6 @@ def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
     7.363."""
     values = np.maximum(-np.expm1(GRID.points), 0)
     pad = GRID.padding(abs(loss))
-    found = GRID.moved(GRID.padded(values, pad), pad, GRID.shift(loss, weight=0.5))
+    found = GRID.shifted(GRID.padded(values, pad), pad, GRID.shift(loss, weight=0.5))
     assert (found >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
     assert (found <= 0.5).all()

@@ -12,17 +12,10 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import pate.accounting as pa
-from pate.accounting.exact import (
-    Block,
-    Box,
-    DominatingPairs,
-    LossGrid,
-    Profile,
-    Span,
-    composed_in_blocks,
-    dominating_pairs,
-    rounded_spacing,
-)
+from pate.accounting import exact_blocks
+from pate.accounting.exact_blocks import Block, composed_in_blocks
+from pate.accounting.exact_grid import LossGrid, Profile, rounded_spacing
+from pate.accounting.exact_steps import Box, DominatingPairs, Span, dominating_pairs
 from pate.aggregators import StableTopK
 
 
@@ -290,9 +283,9 @@ def test_blocks_are_above_the_play_step_by_step_and_near_it(
         family
     ]
     steps = one * 150
-    monkeypatch.setattr(pa.exact, "CAPACITY", 10**9)
+    monkeypatch.setattr(exact_blocks, "CAPACITY", 10**9)
     alone = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
-    monkeypatch.setattr(pa.exact, "CAPACITY", 4 * 40)
+    monkeypatch.setattr(exact_blocks, "CAPACITY", 4 * 40)
     several = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
     for delta in (1e-3, 1e-6, 1e-9):
         assert (
@@ -303,7 +296,7 @@ def test_blocks_are_above_the_play_step_by_step_and_near_it(
 
 
 def test_blocks_of_two_steps_are_above_exhaustive_play(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pa.exact, "CAPACITY", 8)
+    monkeypatch.setattr(exact_blocks, "CAPACITY", 8)
     a_bit = dominating_pairs(pa.OneBitEvent(LOGITS, 1))
     a_range = dominating_pairs(pa.BoundedRangeEvent(math.log(1.5)))
     assert a_bit is not None and a_range is not None
@@ -328,7 +321,7 @@ def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:
     losses = np.arange(60) * spacing
     values = np.array([pa.gaussian_delta(0.8, epsilon=x) for x in losses.tolist()])
     values[10] *= 1.001  # no longer convex
-    made = Block.above(values, spacing)
+    made = Block.from_profile(values, spacing)
     reached = made.profile()
     truth = np.array([pa.gaussian_delta(0.8, epsilon=x) for x in losses.tolist()])
     assert (reached[59:] >= truth).all()
@@ -337,7 +330,9 @@ def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:
     assert (reached[59::-1] >= mirrored).all()
     assert 1 <= made.total <= 1 + 1e-3
     pair = Block(np.array([0.1, 0.2, 0.7]), 0.0, 1.0)
-    both = pair.times(pair, most=1)  # losses beyond the most are infinite or moved up
+    both = pair.convolved(
+        pair, largest_num_points=1
+    )  # losses beyond the most are infinite or moved up
     assert both.masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
     assert both.missing == pytest.approx(0.49)
     assert both.total >= 1

@@ -1,0 +1,365 @@
+"""Composition of many steps: one by one, or in blocks whose losses are summed.
+
+Up to some 180 steps are taken one by one, from the last to the first. Many steps are taken in blocks. The adversary's
+best play inside a block is a profile f(epsilon), and every such profile is that of one pair of distributions. This pair
+dominates the block in every adaptive composition, whatever comes before and after (Zhu, Dong & Wang 2022). So the
+distribution of its loss is summed with those of the other blocks, by convolution.
+
+The profile of a block is known at n points x_i = i h on either side of 0. A pair with this profile, linear in e^x
+between the points, has its losses at the points. With f_i = f(x_i) the mass of the loss x_i is
+
+    P(x_i) = (f_(i-1) - f_i) / (1 - e^-h) - (f_i - f_(i+1)) / (e^h - 1),
+
+and the mass on an infinite loss is the last f (docs/proofs/exact_composition.md).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from itertools import accumulate
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from pate.accounting.exact_grid import LossGrid, Profile, rounded_spacing
+from pate.accounting.exact_steps import (
+    Box,
+    CompositionStep,
+    DominatingPairs,
+    FixedPair,
+    Span,
+    composition_step,
+    fixed_pair_step,
+)
+from pate.accounting.gaussian_pairs import discretized_loss
+from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
+from pate.accounting.special import Array, convex_minorant
+from pate.accounting.winner import Winner
+
+CAPACITY = 720
+"""The size of a block in quarters of a step: it gives away little, and has many divisors, as releases repeat."""
+_COST = 4  # of a step, in quarters of a step of some milliseconds
+_COST_OF_WINNER = 10
+_RARE_LOSS = 30.0  # standard deviations: steps with such a loss are taken one by one
+_BLOCK_ROUNDING = (
+    1e-11  # relative: of a hull's values between its corners, and of the sums of a profile
+)
+_LARGEST_CONVOLUTION = (
+    6000  # points up to the reach where losses are summed: a second's work at most
+)
+_MAXIMUM_MISSING = 1e-15  # mass of the loss of a noisy maximum beyond the grid of one release
+_MAXIMUM_ROUNDING = 1e-13  # added to its profile: above what double precision computes too small
+_BLOCK_WIDENING = (
+    3e-4  # share of the variance of all losses that the wider spacing between blocks may add
+)
+_BLOCK_DEVIATIONS = 9.2  # standard deviations of a block that its grid reaches
+_LOG_MISSING = 42.0  # minus the logarithm of the mass beyond the largest loss of a block
+_WIDENING = 3e-3  # share of the variance of all losses that interpolation may add
+_POINTS_PER_REACH = 2000
+_LARGEST_NUM_POINTS = 200_000
+_LEFT_SHARE = 0.25  # of the reach: the grid begins at least so far left of 0
+# So few steps may move delta by much at once. The grid then begins as far left of 0 as it ends right of 0.
+_FEW_STEPS = 10
+_NEGLIGIBLE = 1e-3  # of the smallest delta: the error of all steps together
+
+
+class RepeatedStep(NamedTuple):
+    """The pairs of one event, and how often the event follows itself."""
+
+    pairs: DominatingPairs
+    times: int
+
+
+Steps = tuple[RepeatedStep, ...]
+"""The steps of a composition, in their order."""
+Run = tuple[DominatingPairs, ...]
+"""Consecutive steps that one block holds, each by itself."""
+
+
+@lru_cache(maxsize=16)
+def composed(
+    steps: Steps,
+    *,
+    reach: float,
+    smallest_delta: float,
+    in_blocks: bool = True,
+    any_order: bool = False,
+) -> Profile:
+    """Returns the profile of steps taken in this order, or in any order; kept, as releases are priced repeatedly.
+
+    Args:
+        steps: the steps, the first of which the adversary plays first.
+        reach: the largest epsilon that the profile has to hold, in (0, 500).
+        smallest_delta: the smallest delta that will be read off; the profile errs by a thousandth of it.
+        in_blocks: False takes all steps one by one, however many there are.
+        any_order: True makes each step a block of its own, so that the bound holds in every order.
+    """
+    num_steps = sum(times for _, times in steps)
+    negligible = _NEGLIGIBLE * smallest_delta / num_steps
+    variance = math.fsum(times * pairs.variance for pairs, times in steps)
+    # The chord between two points widens a loss by a variance of at most h^2 / 4.
+    widest_spacing = math.sqrt(4 * _WIDENING * variance / num_steps)
+    if any_order or (in_blocks and not are_taken_one_by_one(steps)):
+        block = composed_in_blocks(
+            steps,
+            spacing=_aligned(widest_spacing, steps),
+            reach=reach,
+            negligible=negligible,
+            any_order=any_order,
+        )
+        deltas = block.profile()[len(block.masses) // 2 :]
+        grid = LossGrid(first=0, size=len(deltas), spacing=block.spacing)
+        return Profile(grid, np.minimum(deltas, 1.0))
+    has_fixed_pair = any(isinstance(pairs, FixedPair) for pairs, _ in steps)
+    largest_num_points = _LARGEST_CONVOLUTION if has_fixed_pair else _LARGEST_NUM_POINTS
+    spacing = max(min(reach / _POINTS_PER_REACH, widest_spacing), reach / largest_num_points)
+    spacing = _aligned(spacing, steps)
+    left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
+    first = -math.ceil(left_share * reach / spacing) - 1
+    grid = LossGrid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
+    step_of: dict[DominatingPairs, CompositionStep] = {}
+    values = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
+    for pairs, times in reversed(steps):
+        if isinstance(pairs, FixedPair):
+            block = _repeated_block(pairs, times, grid, negligible)
+            values = fixed_pair_step(grid, block.masses, block.missing)(values)
+            continue
+        if pairs not in step_of:
+            step_of[pairs] = composition_step(pairs, grid, negligible=negligible)
+        for _ in range(times):
+            values = step_of[pairs](values)
+    return Profile(grid, values)
+
+
+def _aligned(spacing: float, steps: Steps) -> float:
+    """Returns about this spacing, a divisor of the losses that matter the most.
+
+    Those are the length of a span and the loss of a single pair, where the steps with this loss add the most variance.
+    """
+    spacing = rounded_spacing(spacing)
+    variance_of_loss = {0.0: 0.0}
+    for pairs, times in steps:
+        is_range_of_losses = isinstance(pairs, Box) and pairs.parts
+        loss = 0.0 if is_range_of_losses else largest_loss(pairs, otherwise=0.0)
+        if loss >= spacing:
+            variance_of_loss[loss] = variance_of_loss.get(loss, 0.0) + times * loss * loss
+    loss = max(variance_of_loss, key=variance_of_loss.__getitem__)
+    if loss == 0:
+        return spacing
+    return rounded_spacing(loss / (2 * math.ceil(loss / (2 * spacing))))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The loss distribution of a pair that dominates a block: masses at multiples of a spacing, both ways from 0."""
+
+    masses: Array  # `[2 n + 1]` at -n..n times the spacing; they may sum to a little more than 1
+    missing: float  # mass on an infinite loss
+    spacing: float  # > 0
+
+    @classmethod
+    def from_profile(cls, values: Array, spacing: float) -> Self:
+        """Returns a pair whose profile is nowhere below these values at 0, 1, 2, … times the spacing.
+
+        Nor is the profile below their mirror image f(-x) = 1 - e^-x + e^-x f(x), as neighbors can be exchanged.
+        """
+        losses = np.arange(len(values), dtype=np.float64) * spacing
+        hull = convex_minorant(np.exp(losses), values)
+        mirrored = -np.expm1(-losses) + np.exp(-losses) * hull
+        profile = np.concatenate([mirrored[:0:-1], hull])
+        before = np.append(mirrored[1:2], hull[:-1])
+        after = np.append(hull[1:], hull[-1])
+        # The formula of the module's docstring, at losses >= 0. The mirror image has e^-x times the mass at -x.
+        masses_right = np.maximum(
+            (before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0
+        )
+        masses_left = (masses_right[1:] * np.exp(-losses[1:]))[::-1]
+        missing = float(hull[-1])
+        block = cls(np.concatenate([masses_left, masses_right]), missing, spacing)
+        # One factor lifts what rounding has left below the values, or below a mass of 1.
+        shortfall = np.divide(
+            profile, block.profile(), out=np.ones_like(profile), where=profile > 0
+        )
+        factor = max(1.0, float(shortfall.max()), 1 / (float(block.masses.sum()) + missing)) * (
+            1 + _BLOCK_ROUNDING
+        )
+        return replace(block, masses=block.masses * factor, missing=missing * factor)
+
+    def profile(self) -> Array:
+        """Returns the deltas at -n..n times the spacing, `[2 n + 1]`, to a relative 1e-11."""
+        mass_share = -np.expm1(-self.spacing)
+        delta_share = np.exp(-self.spacing)
+        # from the last place down: the mass on larger losses
+        mass_beyond = [0.0, *np.cumsum(self.masses[:0:-1]).tolist()]
+        deltas = [
+            *accumulate(mass_beyond, lambda delta, mass: mass_share * mass + delta_share * delta)
+        ]
+        return np.array(deltas[::-1]) + self.missing
+
+    def convolved(self, other: Self, *, largest_num_points: int) -> Self:
+        """Returns the distribution of the sum of both losses.
+
+        A loss below -n times the spacing, with n = `largest_num_points`, is moved up to it. A loss above n times the
+        spacing counts as infinite.
+        """
+        n = largest_num_points
+        masses = np.convolve(self.masses, other.masses)
+        masses *= 1 + min(len(self.masses), len(other.masses)) * 2.0**-51
+        missing = self.missing * max(other.total, 1.0) + other.missing * max(self.total, 1.0)
+        middle = len(masses) // 2
+        if middle > n:
+            missing += float(masses[middle + n + 1 :].sum()) * (1 + _BLOCK_ROUNDING)
+            mass_below = float(masses[: middle - n].sum()) * (1 + _BLOCK_ROUNDING)
+            masses = masses[middle - n : middle + n + 1].copy()
+            masses[0] += mass_below
+        return replace(self, masses=masses, missing=missing * (1 + _BLOCK_ROUNDING))
+
+    def power(self, count: int, *, largest_num_points: int) -> Self:
+        """Returns the distribution of the sum of `count` >= 1 independent losses, by repeated squaring."""
+        square = self
+        product = None
+        while count:
+            if count & 1:
+                product = (
+                    square
+                    if product is None
+                    else product.convolved(square, largest_num_points=largest_num_points)
+                )
+            count >>= 1
+            if count:
+                square = square.convolved(square, largest_num_points=largest_num_points)
+        return product or square
+
+    @property
+    def total(self) -> float:
+        """The sum of all masses, the missing mass included."""
+        return float(self.masses.sum()) + self.missing
+
+
+def composed_in_blocks(
+    steps: Steps, *, spacing: float, reach: float, negligible: float, any_order: bool = False
+) -> Block:
+    """Returns the pair above all steps in this order, or in any order, where each step is a block of its own."""
+    runs = Counter(_runs(steps, capacity=0 if any_order else CAPACITY))
+    fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, FixedPair)]
+    negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
+    variance = math.fsum(times * pairs.variance for pairs, times in steps)
+    num_blocks = runs.total() + sum(times for _, times in fixed)
+    # Between blocks the spacing is `stride` times that inside a block.
+    block_spacing = math.sqrt(4 * _BLOCK_WIDENING * variance / num_blocks)
+    stride = max(int(block_spacing / spacing), 1)
+    if fixed:
+        stride = max(stride, math.ceil(reach / spacing / _LARGEST_CONVOLUTION))
+    num_points = math.ceil(reach / spacing / stride) + 1
+    block_grid = LossGrid(first=0, size=num_points, spacing=stride * rounded_spacing(spacing))
+    block_of: dict[Run, Block] = {}
+    for longest in sorted(runs, key=len, reverse=True):
+        if longest in block_of:
+            continue
+        grid = _grid_of_run(longest, spacing=spacing, reach=reach)
+        profiles = _last_profiles(longest, grid, negligible)
+        # The last steps of a run may be a run of their own, whose profile is computed on the way.
+        for run in runs:
+            if run not in block_of and longest[len(longest) - len(run) :] == run:
+                values = profiles[len(run) - 1][::stride]
+                block_of[run] = Block.from_profile(values, stride * grid.spacing)
+    blocks = [
+        block.power(runs[run], largest_num_points=num_points) for run, block in block_of.items()
+    ]
+    blocks += [_repeated_block(pair, times, block_grid, negligible) for pair, times in fixed]
+    return reduce(
+        lambda block, other: block.convolved(other, largest_num_points=num_points), blocks
+    )
+
+
+def _grid_of_run(run: Run, *, spacing: float, reach: float) -> LossGrid:
+    """Returns a grid that reaches as far as the losses of a run, but for a tiny mass that counts as infinite."""
+    usual_losses = _BLOCK_DEVIATIONS * math.sqrt(math.fsum(pairs.variance for pairs in run))
+    rare_loss = max(
+        largest_loss(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in run
+    )
+    farthest = min(usual_losses + max(_LOG_MISSING / 3 * rare_loss, 0.0), reach)
+    size = math.ceil(farthest / spacing) + 3
+    return LossGrid(first=0, size=size, spacing=rounded_spacing(spacing), mirrored=True)
+
+
+def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: float) -> Block:
+    """Returns the summed losses of one fixed pair, infinite beyond the grid: nobody chooses between its steps."""
+    num_points = grid.first + grid.size
+    if isinstance(pair, NoisyMaximum):
+        block = _maximum_block(pair, grid.spacing, num_points)
+    else:
+        masses, missing = discretized_loss(pair, grid.spacing, grid.size, missing=negligible)
+        block = Block(masses, missing, grid.spacing)
+    return block.power(times, largest_num_points=num_points)
+
+
+@lru_cache(maxsize=16)
+def _maximum_block(pair: NoisyMaximum, spacing: float, num_points: int) -> Block:
+    """Returns a pair above a noisy maximum, with losses of at most `num_points` times the spacing."""
+    size = min(math.ceil(pair.reach(_MAXIMUM_MISSING) / spacing) + 1, num_points)
+    epsilons = np.arange(-size, size + 1, dtype=np.float64) * spacing
+    # At 0 and above alone: neighbors can be exchanged, so that the mirror image holds below.
+    profile = noisy_maximum_profile(pair.event, epsilons)[size:] + _MAXIMUM_ROUNDING
+    return Block.from_profile(np.minimum(profile, 1.0), spacing)
+
+
+@lru_cache(maxsize=6)
+def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> Array:
+    """Returns the profiles of the last 1, 2, … steps at 0 and above, `[steps, size]`; kept for other counts."""
+    step_of: dict[DominatingPairs, CompositionStep] = {}
+    values = np.zeros(grid.size)
+    profiles = np.empty((len(run), grid.size))
+    for row, pairs in enumerate(reversed(run)):
+        if pairs not in step_of:
+            step_of[pairs] = composition_step(pairs, grid, negligible=negligible)
+        profiles[row] = values = step_of[pairs](values)
+    return profiles
+
+
+def are_taken_one_by_one(steps: Steps) -> bool:
+    """Returns True for few steps, and for steps with rare losses beside which the usual losses are tiny."""
+    total_cost = sum(times * cost_of_step(pairs) for pairs, times in steps)
+    has_rare_loss = any(
+        largest_loss(pairs, otherwise=0.0) > _RARE_LOSS * math.sqrt(pairs.variance)
+        for pairs, _ in steps
+    )
+    return total_cost <= CAPACITY or has_rare_loss
+
+
+def cost_of_step(pairs: DominatingPairs) -> int:
+    """Returns the time of a step in the units of `CAPACITY`; all steps of a fixed pair are one convolution."""
+    if isinstance(pairs, FixedPair):
+        return 0
+    return _COST_OF_WINNER if isinstance(pairs, Winner) else _COST
+
+
+def cost_in_blocks(steps: Steps, *, any_order: bool) -> int:
+    """Returns the time of the different blocks of steps in the units of `CAPACITY`; a repeated block takes none."""
+    different_runs = set(_runs(steps, capacity=0 if any_order else CAPACITY))
+    return sum(sum(map(cost_of_step, run)) for run in different_runs)
+
+
+def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
+    """Yields consecutive steps, as many at a time as a block holds, without those of fixed pairs."""
+    run = list[DominatingPairs]()
+    left = capacity
+    for pairs, times in steps:
+        for _ in range(0 if isinstance(pairs, FixedPair) else times):
+            run.append(pairs)
+            left -= cost_of_step(pairs)
+            if left <= 0:
+                yield tuple(run)
+                run = []
+                left = capacity
+    if run:
+        yield tuple(run)
+
+
+def largest_loss(pairs: DominatingPairs, *, otherwise: float) -> float:
+    """Returns the largest loss of one step; `otherwise` for pairs whose losses are unbounded."""
+    if isinstance(pairs, Box):
+        return pairs.up
+    return pairs.length if isinstance(pairs, Span) else otherwise

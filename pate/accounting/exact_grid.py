@@ -1,0 +1,158 @@
+"""The grid of optimal composition: bounds on delta at equally spaced losses, and their moves by a loss.
+
+Optimal composition computes functions V of a loss x, where V(x) is the delta that the remaining steps can reach at
+epsilon = x (`pate.accounting.exact`). Each V falls in x and is convex in e^x, with V = 1 at e^x = 0. A grid holds V at
+the points x_i = i h. Elsewhere V is replaced by a function that is nowhere smaller:
+
+    between two points   the chord in e^x, which lies above a convex function,
+    left of all points   the chord in e^x from the first point to V = 1 at e^x = 0,
+    right of all points  the constant V(x_last), as V falls.
+
+A step of the composition needs V(x - loss) at all points x. With -loss = (w + share) h the chord makes this value a
+weighted sum of V(x_(i + w)) and V(x_(i + w + 1)): a shift of the whole grid. The spacing h has so few digits that its
+multiples are exact, so every weight is exact to a few units in the last place, however close two losses are.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pate.accounting.special import Array
+
+_SPACING_DIGITS = 32  # binary digits of a spacing: its multiples up to 2**21 are exact
+_OUTWARD = 1 + 2.0**-50  # the factor that moves a loss away from 0 by more than its rounding error
+_NEARLY = (
+    1e-8  # relative: a loss this little below a multiple of the spacing is rounded to the multiple
+)
+
+
+class Shift(NamedTuple):
+    """The move of a grid by one loss: V(x - loss) = lower V(x + whole h) + upper V(x + (whole + 1) h).
+
+    Both weights include the probability of the loss. A `whole` of minus the grid's size leads left of all points,
+    where V is 1.
+    """
+
+    whole: int
+    lower: float
+    upper: float
+
+
+Shifts = tuple[Shift, ...]
+"""The moves by all losses of one pair of distributions."""
+
+
+@dataclass(frozen=True)
+class LossGrid:
+    """The losses first * spacing, (first + 1) * spacing, ..., `size` in number."""
+
+    first: int  # the index of the first point
+    size: int  # the number of points, >= 2
+    spacing: float  # h > 0, as `rounded_spacing` returns it
+    # True for functions with the mirror image V(-x) = 1 - e^-x + e^-x V(x), the profiles of symmetric pairs; `first`
+    # is 0 then, and the mirror image takes the place of the chord left of all points
+    mirrored: bool = False
+
+    @property
+    def points(self) -> Array:
+        """The losses at the points, `[size]`."""
+        indices = np.arange(self.first, self.first + self.size, dtype=np.float64)
+        return np.asarray(indices * self.spacing)
+
+    def padding(self, largest_loss: float) -> int:
+        """Returns the number of points that `padded` has to add on either side for losses up to the largest."""
+        return math.ceil(min(largest_loss / self.spacing, self.size)) + 3
+
+    def padded(self, values: Array, pad: int) -> Array:
+        """Returns bounds of V at `pad` more points on either side, `[pad + size + pad]`, given `values` `[size]`."""
+        distance = self.spacing * np.arange(pad, 0, -1)
+        right = np.full(pad, values[-1])
+        if self.mirrored:
+            beyond_end = np.full(max(pad + 1 - self.size, 0), values[-1])
+            reflected = np.concatenate([values[1 : pad + 1], beyond_end])[::-1]
+            mirror_image = -np.expm1(-distance) + np.exp(-distance) * reflected
+            return np.concatenate([mirror_image, values, right])
+        chord = values[0] + (1 - values[0]) * -np.expm1(-distance)
+        return np.concatenate([chord, values, right])
+
+    def rounded_outward(self, loss: float) -> float:
+        """Returns a loss a little farther from 0: a multiple of the spacing where the loss is nearly that multiple.
+
+        A move by a multiple of the spacing needs no interpolation.
+        """
+        multiple = math.inf
+        if abs(loss) < self.size * self.spacing:
+            multiple = round(loss / self.spacing) * self.spacing
+        is_nearly_multiple = abs(loss) <= abs(multiple) <= abs(loss) * (1 + _NEARLY)
+        return multiple if is_nearly_multiple else loss * _OUTWARD
+
+    def shift(self, loss: float, weight: float = 1.0) -> Shift:
+        """Returns the move by a loss of this probability.
+
+        The expectation of a function that is linear in e^x between the points is that at the loss itself.
+        """
+        if abs(loss) > (self.size - 1) * self.spacing:
+            beyond_all_points = -self.size if loss > 0 else self.size + 1
+            return Shift(beyond_all_points, weight, 0.0)
+        whole = math.floor(-loss / self.spacing)
+        # The quotient was rounded, so its floor may be wrong by one.
+        whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)
+        beyond = -loss - whole * self.spacing  # from the lower point to the loss
+        before = (whole + 1) * self.spacing + loss  # from the loss to the upper point
+        # Chord in e^x: the weights are e^beyond (e^before - 1) / (e^h - 1) and (e^beyond - 1) / (e^h - 1).
+        scale = weight / math.expm1(self.spacing)
+        lower = scale * math.exp(beyond) * math.expm1(before)
+        return Shift(whole, lower, scale * math.expm1(beyond))
+
+    def shifted(self, padded: Array, pad: int, shift: Shift) -> Array:
+        """Returns the weighted values at the moved points, `[size]`, given values that `padded` has extended."""
+        if shift.whole <= -self.size:  # left of all points V is 1
+            return np.full(self.size, shift.lower)
+        start = pad + shift.whole
+        lower_values = padded[start : start + self.size]
+        if shift.upper == 0:
+            return lower_values if shift.lower == 1 else shift.lower * lower_values
+        upper_values = padded[start + 1 : start + 1 + self.size]
+        return np.asarray(shift.lower * lower_values + shift.upper * upper_values)
+
+
+def rounded_spacing(spacing: float) -> float:
+    """Returns a spacing of 32 binary digits, at least as large as the one asked for."""
+    fraction, exponent = math.frexp(spacing)
+    digits = math.ceil(math.ldexp(fraction, _SPACING_DIGITS))
+    return math.ldexp(digits, exponent - _SPACING_DIGITS)
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Upper bounds for delta at the epsilons of a grid, and between them by convexity in e^epsilon."""
+
+    grid: LossGrid  # the epsilons
+    values: Array  # `[size]` the deltas
+
+    def delta(self, epsilon: float) -> float:
+        """Returns an upper bound of delta at an epsilon."""
+        grid = self.grid
+        position = epsilon / grid.spacing - grid.first
+        if position >= grid.size - 1:
+            return float(self.values[-1])
+        index = max(math.floor(position), 0)
+        distance = epsilon - (grid.first + index) * grid.spacing
+        share = math.expm1(distance) / math.expm1(grid.spacing)
+        step = self.values[index + 1] - self.values[index]
+        return float(self.values[index] + min(max(share, 0.0), 1.0) * step)
+
+    def epsilon(self, delta: float) -> float:
+        """Returns the epsilon >= 0 from which on the values are at most `delta`; infinity where no value is."""
+        is_nonnegative = np.arange(self.grid.size) + self.grid.first >= 0
+        above = np.flatnonzero((self.values > delta) & is_nonnegative)
+        if above.size == 0:
+            return 0.0
+        last = int(above[-1])
+        if last + 1 == self.grid.size:
+            return math.inf
+        share = float((self.values[last] - delta) / (self.values[last] - self.values[last + 1]))
+        beyond_last = math.log1p(share * math.expm1(self.grid.spacing))
+        return (self.grid.first + last) * self.grid.spacing + beyond_last

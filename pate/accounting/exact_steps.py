@@ -1,0 +1,404 @@
+"""Steps of optimal composition: the pairs of distributions of an event, and the worst of them at every loss.
+
+Between two neighbors, one step is a pair of distributions (P, Q). The neighbors are chosen by an adversary, so an event
+is a family of pairs. A step takes V, the delta that the later steps can reach, to
+
+    V'(x) = max over pairs of  sum over outcomes y of  P(y) V(x - log P(y) / Q(y)).
+
+Most pairs have two outcomes, with the losses `up` > 0 > `down`. Their probabilities follow from the losses: P(up) =
+(e^down - 1) / (e^(down - up) - 1). A pair with a larger `up` and a smaller `down` dominates: post-processing turns the
+dominating pair into the other. So the pairs of an event are covered by boxes, each as costly as its corner (max up,
+min down), and a box is divided only where its corner exceeds what single pairs attain. Every step is an upper bound for
+all later steps (docs/proofs/exact_composition.md).
+
+All products and sums are of numbers >= 0, so one factor covers what rounding may have taken away.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, reduce
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from pate.accounting import events
+from pate.accounting.events import LeafEvent
+from pate.accounting.exact_grid import LossGrid, Shift, Shifts
+from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, discretized_loss
+from pate.accounting.noisy_maximum import NoisyMaximum
+from pate.accounting.renyi import bit_pairs
+from pate.accounting.special import Array, log_expit
+from pate.accounting.winner import (
+    LARGEST_MULTIPLIER,
+    SMALLEST_MULTIPLIER,
+    Pair,
+    Winner,
+    winner_pairs,
+)
+from pate.validation import InvalidValue
+
+CompositionStep = Callable[[Array], Array]
+"""A step from the values V on a grid, `[size]`, to the new values there."""
+
+_SUMS_TOGETHER = 16  # pairs whose expectations one matrix product computes
+_POINTS_AT_ONCE = 4096  # of the grid in one matrix product: the rows stay in the processor's cache
+_ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
+_BOX_SLACK = (
+    3e-5  # relative, per step: a box is accepted whose value is so little above the best pair's
+)
+_WINNER_SLACK = 1e-4  # relative, per step: the same for a pair above many laws of a winner
+_LARGEST_USES_OF_COVER = 12  # steps that share one cover
+_LARGEST_NUM_PIECES = 64  # into which a span is cut
+_BEND_SLACK = 1e-9  # relative to the nearest value: more than rounding can take from a bend
+_LEAST_BEND = 1e-300  # avoids a division by zero
+_LOG_EXPIT_ROUNDING = 2.0**-50  # relative rounding error of `log_expit`, four times over
+_LOSS_DIGITS = 36  # binary digits of a loss: so few that mirror images are equal
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The pair that dominates a run of P neighboring two-point pairs of an event, and the two halves of the run."""
+
+    ups: Array  # `[P]`, falling: the loss of the outcome that P favors, in each pair
+    downs: Array  # `[P]`, falling: the loss of the other outcome
+
+    @cached_property
+    def up(self) -> float:
+        """The largest loss among the pairs."""
+        return float(self.ups[0])
+
+    @cached_property
+    def down(self) -> float:
+        """The smallest loss among the pairs."""
+        return float(self.downs[-1])
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute loss."""
+        return max(self.up, -self.down)
+
+    @cached_property
+    def parts(self) -> tuple[Self, ...]:
+        """The two halves of the run, empty for a single pair; made when asked for, as most are never reached."""
+        middle = len(self.ups) // 2
+        parts = (slice(middle), slice(middle, None)) if middle else ()
+        return tuple(replace(self, ups=self.ups[part], downs=self.downs[part]) for part in parts)
+
+    @cached_property
+    def variance(self) -> float:
+        """The largest second moment of the loss among the pairs: a measure, not a bound."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            p_up, p_down = two_point_probabilities(self.ups, self.downs)
+            return float(
+                np.fmax.reduce(p_up * self.ups * self.ups + p_down * self.downs * self.downs)
+            )
+
+
+@dataclass(frozen=True)
+class Span:
+    """All pairs with losses (t, t - length), 0 <= t <= length: log-likelihood ratios that span at most `length`."""
+
+    length: float  # > 0
+
+    @property
+    def variance(self) -> float:
+        """The largest variance of a loss that lies in the span."""
+        return self.length * self.length / 4
+
+
+FixedPair = SampledPair | NoisyMaximum
+"""A pair that leaves the adversary no choice. The losses of many steps are summed before all other steps."""
+
+DominatingPairs = Box | Span | ShiftedMaximum | FixedPair | Winner
+"""The pairs of distributions that dominate one event."""
+
+
+def two_point_probabilities(up: Any, down: Any) -> tuple[Any, Any]:
+    """Returns P(up) and P(down) of two-point pairs, under the distribution that losses favor, to their last digits.
+
+    With Q = P e^-loss both distributions sum to 1 where P(up) = (1 - e^down) / (1 - e^(down - up)).
+    """
+    scale = np.expm1(down - up)
+    return np.expm1(down) / scale, np.exp(down) * np.expm1(-up) / scale
+
+
+def composition_step(
+    pairs: DominatingPairs, grid: LossGrid, *, negligible: float
+) -> CompositionStep:
+    """Returns the step of one event's pairs on a grid.
+
+    An absolute error of `negligible`, upwards, is allowed for speed.
+    """
+    match pairs:
+        case Box() | Winner():
+            return _CoveredStep(grid, pairs, negligible)
+        case Span():
+            return _span_step(grid, pairs.length)
+        case ShiftedMaximum():
+            masses, missing = discretized_loss(pairs, grid.spacing, grid.size, missing=negligible)
+            return fixed_pair_step(grid, masses, missing)
+    raise TypeError(type(pairs).__name__)
+
+
+class _WeightedSums(NamedTuple):
+    """The expectations of V over several pairs, S in number, as one matrix product."""
+
+    starts: NDArray[np.int64]  # `[R]` where the rows of moved values start in the padded values
+    weights: Array  # `[S, R]` of the rows
+    beyond: Array  # `[S, 1]` the mass that leads left of all points, where V is 1
+
+
+class _CoveredStep:
+    """The step of a tree of pairs, such as boxes: the maximum over all pairs, or little more.
+
+    A pair above others is replaced by its parts only where its value exceeds what single pairs attain. The pairs that
+    were not replaced cover the whole tree. The values of successive steps hardly differ, so several steps take the
+    maximum over the same cover. At first the values differ most, so few steps share a cover.
+    """
+
+    def __init__(self, grid: LossGrid, pairs: Box | Winner, negligible: float) -> None:
+        self._grid = grid
+        self._negligible = negligible
+        self._is_winner = isinstance(pairs, Winner)
+        self._roots = list[Box | Pair](pairs.roots if isinstance(pairs, Winner) else [pairs])
+        self._slack = _WINNER_SLACK if self._is_winner else _BOX_SLACK
+        self._pad = grid.padding(pairs.largest)
+        summation = 2 * self._pad * 2.0**-52 if self._is_winner else 0.0
+        self._rounding_factor = 1 + _ROUNDING + summation
+        self._shifts_of_pair: dict[Box | Pair, Shifts] = {}
+        self._single_sums: list[
+            _WeightedSums
+        ] = []  # pairs without parts that the last split reached
+        self._cover: list[_WeightedSums] = []
+        self._num_splits = self._uses_left = 0
+
+    def __call__(self, values: Array) -> Array:
+        padded = self._grid.padded(values, self._pad)
+        if self._uses_left > 0:
+            self._uses_left -= 1
+            best = self._largest(self._cover, padded)
+        else:
+            best = self._split(padded)
+            self._num_splits += 1
+            self._uses_left = min(2 ** (self._num_splits // 2), _LARGEST_USES_OF_COVER)
+        return np.minimum(best * self._rounding_factor, 1.0)
+
+    def _split(self, padded: Array) -> Array:
+        """Returns the maximum, searched from the roots of the tree down, and renews the cover."""
+        attained = self._largest(self._single_sums, padded)  # a lower bound of the maximum
+        best = attained.copy()
+        pending = [*self._roots]
+        inner = list[Shifts]()
+        single = list[Shifts]()
+        enough = attained * (1 + self._slack) + self._negligible
+        while pending:
+            pair = pending.pop()
+            shifts = self._shifts(pair)
+            # The laws of a winner are many. Those that are reached are computed at once, below.
+            if self._is_winner and not pair.parts:
+                single.append(shifts)
+                continue
+            moved = [self._grid.shifted(padded, self._pad, shift) for shift in shifts]
+            bound = reduce(np.add, moved)  # the sum of P(loss) V(x - loss)
+            if pair.parts and (bound > enough).any():
+                pending += pair.parts
+                continue
+            if not pair.parts:
+                np.maximum(attained, bound, out=attained)
+                enough = attained * (1 + self._slack) + self._negligible
+            np.maximum(best, bound, out=best)
+            (inner if pair.parts else single).append(shifts)
+        self._single_sums = self._weighted_sums(single)
+        self._cover = [*self._weighted_sums(inner), *self._single_sums]
+        if self._is_winner:
+            return np.maximum(best, self._largest(self._single_sums, padded))
+        return best
+
+    def _shifts(self, pair: Box | Pair) -> Shifts:
+        """Returns the moves by all losses of a pair; the mass on an infinite loss leads left of all points."""
+        if pair not in self._shifts_of_pair:
+            grid = self._grid
+            if isinstance(pair, Box):
+                losses = grid.rounded_outward(pair.up), grid.rounded_outward(pair.down)
+                probabilities = two_point_probabilities(*losses)
+                self._shifts_of_pair[pair] = tuple(map(grid.shift, losses, probabilities))
+            else:
+                rounded_losses = map(grid.rounded_outward, pair.losses.tolist())
+                p_masses = (pair.masses * (1 + pair.excess)).tolist()
+                missing = Shift(-grid.size, pair.missing, 0.0)
+                self._shifts_of_pair[pair] = (*map(grid.shift, rounded_losses, p_masses), missing)
+        return self._shifts_of_pair[pair]
+
+    def _largest(self, sums: list[_WeightedSums], padded: Array) -> Array:
+        """Returns the largest of the weighted sums at each point, `[size]`."""
+        size = self._grid.size
+        windows = sliding_window_view(
+            padded, size
+        )  # row i holds the values moved by i - pad points
+        best = np.zeros(size)
+        for batch in sums:
+            for start in range(0, size, _POINTS_AT_ONCE):
+                chunk = slice(start, start + _POINTS_AT_ONCE)
+                expectations = batch.weights @ windows[batch.starts, chunk] + batch.beyond
+                np.maximum(best[chunk], expectations.max(axis=0), out=best[chunk])
+        return best
+
+    def _weighted_sums(self, pairs: Sequence[Shifts]) -> list[_WeightedSums]:
+        """Returns the expectations over pairs in batches: neighboring pairs share most rows of moved values."""
+        batches = []
+        for start in range(0, len(pairs), _SUMS_TOGETHER):
+            batch = pairs[start : start + _SUMS_TOGETHER]
+            inside = {
+                shift.whole
+                for shifts in batch
+                for shift in shifts
+                if shift.whole > -self._grid.size
+            }
+            wholes = sorted(inside | {whole + 1 for whole in inside})
+            column_of = {whole: column for column, whole in enumerate(wholes)}
+            weights = np.zeros((len(batch), len(wholes)))
+            beyond = np.zeros((len(batch), 1))
+            for row, shifts in enumerate(batch):
+                for shift in shifts:
+                    if shift.whole <= -self._grid.size:  # left of all points V is 1
+                        beyond[row] += shift.lower
+                    else:
+                        weights[row, column_of[shift.whole]] += shift.lower
+                        weights[row, column_of[shift.whole + 1]] += shift.upper
+            starts = np.array(wholes, dtype=np.int64) + self._pad
+            batches.append(_WeightedSums(starts, weights, beyond))
+        return batches
+
+
+def _span_step(grid: LossGrid, length: float) -> CompositionStep:
+    """Returns the step of all pairs with losses (t, t - length), which takes the maximum over t piece by piece.
+
+    On a piece of t the values V(x - t) and V(x - t + length) lie below their chords in e^-t. With these chords the
+    expectation is A + B s - C / s in s = e^t. Over the piece that is at most its own chord plus D share (1 - share),
+    where `share` runs from 0 to 1. The largest value of that parabola is a closed form.
+    """
+    length = grid.rounded_outward(length)
+    # the ends of pieces of [0, length], at multiples of the spacing from either end
+    count = max(math.ceil(length / grid.spacing - 0.5), 1)
+    stride = math.ceil(count / _LARGEST_NUM_PIECES)
+    from_start = [k * grid.spacing for k in range(0, count, stride)]
+    from_end = [] if count * grid.spacing == length else [length - t for t in from_start]
+    ends = sorted({*from_start, length, *from_end})
+    losses = [(grid.rounded_outward(t), grid.rounded_outward(t - length)) for t in ends]
+    pad = grid.padding(max(up - down for up, down in losses))
+    moves = [
+        (grid.shift(up), grid.shift(down), *two_point_probabilities(up, down))
+        for up, down in losses
+    ]
+    widths = [after - before for before, after in pairwise(ends)]
+    # by which the changes of the two values along a piece bend the expectation, D = rising - falling
+    bend_factors = [
+        (-math.expm1(w) / math.expm1(-length), math.expm1(w) / math.expm1(length)) for w in widths
+    ]
+
+    def step(values: Array) -> Array:
+        padded = grid.padded(values, pad)
+        best = values
+        up_before = down_before = expectation_before = values
+        for number, (up_shift, down_shift, p_up, p_down) in enumerate(moves):
+            up_values = grid.shifted(padded, pad, up_shift)
+            down_values = grid.shifted(padded, pad, down_shift)
+            expectation = p_up * up_values + p_down * down_values
+            if number > 0:
+                up_factor, down_factor = bend_factors[number - 1]
+                rise = np.abs(expectation - expectation_before)
+                # D, rounded up by more than its terms can be wrong
+                bend = up_factor * (up_values * (1 + _BEND_SLACK) - up_before) - down_factor * (
+                    down_values - down_before
+                )
+                bend = np.maximum(np.maximum(bend, rise), _LEAST_BEND)
+                # the largest value of the chord + D share (1 - share)
+                peak = (expectation_before + expectation) / 2 + (rise * (rise / bend) + bend) / 4
+                best = np.maximum(best, peak)
+            up_before, down_before, expectation_before = up_values, down_values, expectation
+        return np.minimum(best * (1 + _ROUNDING), 1.0)
+
+    return step
+
+
+def fixed_pair_step(grid: LossGrid, masses: Array, missing: float) -> CompositionStep:
+    """Returns the step of one pair, given the masses `[2 n + 1]` of its losses -n..n times the spacing.
+
+    `missing` is the mass on an infinite loss.
+    """
+    last = len(masses) // 2
+    rounding = _ROUNDING + len(masses) * 2.0**-52
+
+    def step(values: Array) -> Array:
+        reached = grid.padded(values, last + 1)[1 : 1 + 2 * last + grid.size]
+        expectation = np.convolve(reached, masses, mode="valid") + missing
+        return np.minimum(expectation * (1 + rounding), 1.0)
+
+    return step
+
+
+@lru_cache(maxsize=256)
+def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
+    """Returns the pairs of distributions that dominate an event between neighbors; None where nothing can happen.
+
+    Raises `InvalidValue` for an event that has no such family.
+    """
+    match event:
+        case events.NoOpEvent():
+            return None
+        case events.GaussianEvent() | events.SampledGaussianEvent(sampling_prob=1):
+            return ShiftedMaximum(1, 1 / event.noise_multiplier)
+        case events.NoisyMaxGaussianEvent():
+            return NoisyMaximum(event) if event.num_candidates > 1 else None
+        case events.WinnerEvent():
+            if SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
+                return winner_pairs(event.noise_multiplier, event.num_moving)
+            return ShiftedMaximum(1, event.num_moving**0.5 / event.noise_multiplier)
+        case events.SampledGaussianEvent():
+            # The pair of a removed unit where a unit may come or go (docs/proofs/alternatives.md).
+            down = -event.shift if event.is_replaced else 0.0
+            return SampledPair(event.sampling_prob, event.shift, down)
+        case events.PureDpEvent():
+            if event.epsilon == 0:
+                return None
+            # Randomized response dominates (Kairouz, Oh & Viswanath 2015).
+            return Box(np.array([event.epsilon]), np.array([-event.epsilon]))
+        case events.BoundedRangeEvent():
+            return Span(event.epsilon) if event.epsilon > 0 else None
+        case events.BitEvent():
+            return _bit_box(event)
+    rule = "an event that the exact accountant can compose (the rdp accountant may know it)"
+    raise InvalidValue("event", type(event).__name__, rule=rule)
+
+
+def _bit_box(event: events.BitEvent) -> Box | None:
+    """Returns the pairs of a bit at two statistics that differ by the reach, either way round.
+
+    A pair that another pair dominates is left out.
+    """
+    lower_logits, higher_logits = bit_pairs(event)
+    if lower_logits.size == 0:
+        return None
+    loss_of_one = _rounded_difference(log_expit(higher_logits), log_expit(lower_logits))
+    loss_of_zero = _rounded_difference(log_expit(-lower_logits), log_expit(-higher_logits))
+    ups = np.concatenate([loss_of_one, loss_of_zero])
+    downs = -np.concatenate([loss_of_zero, loss_of_one])
+    order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first
+    ups = ups[order]
+    downs = downs[order]
+    # A pair is dominated where an earlier pair, whose `up` is larger, has a `down` that is no larger.
+    smallest_down_before = np.append(np.inf, np.minimum.accumulate(downs)[:-1])
+    is_undominated = downs < smallest_down_before
+    return Box(ups[is_undominated], downs[is_undominated])
+
+
+def _rounded_difference(larger: Array, smaller: Array) -> Array:
+    """Returns the difference > 0 of two log probabilities, never below the true one, to `_LOSS_DIGITS` digits."""
+    rounding = _LOG_EXPIT_ROUNDING * (larger + smaller)
+    difference = larger - smaller - rounding + np.finfo(np.float64).tiny
+    digits, exponent = np.frexp(difference)
+    return np.asarray(np.ldexp(np.ceil(np.ldexp(digits, _LOSS_DIGITS)), exponent - _LOSS_DIGITS))
