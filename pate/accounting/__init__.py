@@ -29,16 +29,20 @@ from pate.accounting.unit import PrivacyUnit
 from pate.extras import lazily
 
 if TYPE_CHECKING:
+    from pate.accounting.accountant import Accountant
     from pate.accounting.auto import AutoAccountant
     from pate.accounting.budget import Budget
     from pate.accounting.calibration import calibrate
+    from pate.accounting.cap import BudgetExceeded
     from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, zcdp_to_epsilon
     from pate.accounting.exact import ExactAccountant
     from pate.accounting.joint_law import JointLawAccountant
-    from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, SharedLedger
+    from pate.accounting.ledger import Ledger
     from pate.accounting.pld import PldAccountant
     from pate.accounting.pure_dp import PureDpAccountant
-    from pate.accounting.rdp import DEFAULT_ORDERS, Accountant, RdpAccountant, ZCdpAccountant
+    from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
+    from pate.accounting.shared_ledger import SharedLedger
+    from pate.accounting.store import DamagedLedger
 
 
 __all__ = [
@@ -76,7 +80,6 @@ __all__ = [
     "SmoothSensitivityEvent",
     "ThresholdEvent",
     "WinnerEvent",
-    "ZCdpAccountant",
     "ZCdpEvent",
     "calibrate",
     "gaussian_delta",
@@ -84,16 +87,20 @@ __all__ = [
     "zcdp_to_epsilon",
 ]
 
-_LATER = {
+_MODULE_OF = {
+    "accountant": "Accountant",
     "auto": "AutoAccountant",
     "budget": "Budget",
     "calibration": "calibrate",
+    "cap": "BudgetExceeded",
     "conversion": "gaussian_delta gaussian_epsilon zcdp_to_epsilon",
     "exact": "ExactAccountant",
     "joint_law": "JointLawAccountant",
-    "ledger": "BudgetExceeded DamagedLedger Ledger SharedLedger",
+    "ledger": "Ledger",
     "pld": "PldAccountant",
     "pure_dp": "PureDpAccountant",
-    "rdp": "DEFAULT_ORDERS Accountant RdpAccountant ZCdpAccountant",
+    "rdp": "DEFAULT_ORDERS RdpAccountant",
+    "shared_ledger": "SharedLedger",
+    "store": "DamagedLedger",
 }
-__getattr__ = lazily(__name__, _LATER)
+__getattr__ = lazily(__name__, _MODULE_OF)

@@ -4,10 +4,11 @@ from collections import Counter
 from typing import Self
 
 from pate.accounting import event_json, event_tree, events
+from pate.accounting.accountant import Accountant
 from pate.accounting.events import Event
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
-from pate.accounting.rdp import Accountant, AccountantBesideRenyi
+from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.validation import require_probability
 
 # Kinds that optimal composition does not know, or is not the tightest for.

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.event_tree import failure_probability
 from pate.accounting.events import Event
-from pate.accounting.rdp import Accountant, require_maker
 from pate.validation import InvalidValue, require_positive, require_probability
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.events import Event
-from pate.accounting.rdp import Accountant, RdpAccountant, require_maker
+from pate.accounting.rdp import RdpAccountant
 from pate.validation import InvalidValue, require, require_positive
 
 _TOLERANCE = 1e-4  # relative

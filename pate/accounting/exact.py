@@ -37,8 +37,8 @@ from pate.accounting.exact_blocks import (
 from pate.accounting.exact_grid import Profile
 from pate.accounting.exact_steps import DominatingPairs, FixedPair, dominating_pairs
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum
+from pate.accounting.loss_accountant import LossAccountant
 from pate.accounting.noisy_maximum import NoisyMaximum
-from pate.accounting.rdp import LossAccountant
 from pate.accounting.winner import Winner
 from pate.validation import require_count
 

@@ -1,4 +1,11 @@
-"""Privacy filters: caps that hold even if prices are chosen after seeing earlier releases."""
+"""Privacy filters: caps that hold even if prices are chosen after seeing earlier releases.
+
+A filter adds up the prices of events in one unit, such as the Renyi divergence at one order a. Let B be the largest sum
+of which the conversion at delta is an epsilon of at most `max_epsilon`. The filter admits an event while the sum stays
+at most B. Then all admitted events together are (max_epsilon, delta)-DP, although the analyst chose each event by what
+the earlier releases showed (Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021). That holds because the unit, B and
+the share of delta for failures were fixed before the first release (docs/proofs/filters.md).
+"""
 
 from __future__ import annotations
 
@@ -15,15 +22,11 @@ import numpy as np
 
 from pate import validation
 from pate.accounting import events
-from pate.accounting.conversion import (
-    conversion_penalty,
-    gaussian_epsilon,
-    rdp_to_epsilons,
-    zcdp_to_epsilon,
-)
+from pate.accounting.accountant import Accountant
+from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp_to_epsilons
 from pate.accounting.event_tree import by_accesses, count_leaves, failure_probability, leaves
 from pate.accounting.events import Event, LeafEvent
-from pate.accounting.rdp import DEFAULT_ORDERS, Accountant, rdp_curve, total_rho
+from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import log_expit
 from pate.validation import (
@@ -37,67 +40,71 @@ from pate.validation import (
 )
 
 __all__ = [
+    "FormerZCdpFilter",
+    "GaussianAndRenyi",
     "GaussianFilter",
+    "GaussianFirst",
     "GaussianOrRenyi",
     "PrivacyFilter",
     "RenyiFilter",
     "Spent",
-    "ZCdpFilter",
     "default_filter",
 ]
 
-# for (max_epsilon, target_delta): a class, a partial of one
 FilterMaker = Callable[[float, float], "PrivacyFilter"]
+"""A maker of a filter from (max_epsilon, target_delta): a class, or a partial of one."""
 
 # shares of delta that are set apart for failures
 _FEW_FAILURES = 0.01
 _MANY_FAILURES = 0.5
-_MOST_TIMES = 2**60
-# the bits of floats > 0, which are ordered as integers
-_AMOUNTS = range(1, int(np.float64(1e300).view(np.int64)))
-# Ten times the float .1 are more than 1.0 by 2^-54, though the numbers that were meant are equal. A cap, and a share of
-# failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md).
-_DECIMAL = 2.0**-51
-_REFINED = 2001
-_ROUNDING = 1e-9
+_MOST_TIMES = 2**60  # an event that fits so often fits without a limit
+_POSITIVE_FLOATS = range(1, int(np.float64(1e300).view(np.int64)))
+"""The bits of floats > 0 as integers, which have the order of the floats."""
+# Ten times the float .1 are more than 1.0 by 2^-54, though the decimals that the caller wrote sum to 1. So a cap, and a
+# share of failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md).
+_DECIMAL_SLACK = 2.0**-51
+_NUM_FINE_ORDERS = 2001
+_ROUNDING = 1e-9  # relative: above the error of the functions of scipy that a price is made of
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a filter has counted."""
+    """The sums that a filter has counted; of one event, its price."""
 
     amount: float = 0.0  # in the filter's unit, rounded up
     failure_prob: Fraction = Fraction(0)  # the sum of the failure probabilities, exact
-    # of the epsilons of pure DP, exact; infinity where an event is not pure
+    # the sum of the epsilons of pure DP, exact; infinity where an event is not pure
     pure: Fraction | float = Fraction(0)
-    # in the second unit of a filter that has two; infinity where an event has no price in it
+    # in the second unit of a filter with two units; infinity where an event has no price in that unit
     second: float = 0.0
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
-        """Returns what is spent after a price is charged `count` times."""
+        """Returns the sums after a price is charged `count` >= 1 times."""
         return Spent(
-            _added(self.amount, price.amount, count),
+            _sum_rounded_up(self.amount, price.amount, count),
             self.failure_prob + price.failure_prob * count,
             self.pure + price.pure * count,
-            _added(self.second, price.second, count),
+            _sum_rounded_up(self.second, price.second, count),
         )
 
 
-def _added(amount: float, price: float, count: int) -> float:
-    """Returns an amount and so many prices, not below the true sum; exact where nothing is rounded."""
-    more = price * count
-    more = more if price == 0 or count == 1 else math.nextafter(more, math.inf)
-    total = amount + more
-    return total if 0.0 in (amount, more) else math.nextafter(total, math.inf)
+def _sum_rounded_up(amount: float, price: float, count: int) -> float:
+    """Returns amount + count * price, never below the true sum, and exact where nothing is rounded."""
+    product = price * count
+    if price != 0 and count != 1:
+        product = math.nextafter(product, math.inf)
+    total = amount + product
+    return total if 0.0 in (amount, product) else math.nextafter(total, math.inf)
 
 
 @dataclass(frozen=True)
 class PrivacyFilter(ABC):
-    """Adds up prices in one unit, and refuses an event that would take their sum above the cap.
+    """A rule that adds up prices in one unit, and refuses an event that would take their sum above the cap.
 
     Formal guarantees, for the adjacency that the events were made for:
         * All admitted events together are (max_epsilon, target_delta)-DP, each chosen after seeing those before it.
-        * Events whose epsilons of pure DP add up to the cap at most are admitted too: all within one of both bounds.
+        * Events whose epsilons of pure DP add up to the cap at most are admitted too: all events are within one of both
+          bounds.
         * Cap, delta, unit and the share of failures are fixed before the first release.
 
     Source: docs/proofs/filters.md.
@@ -105,17 +112,17 @@ class PrivacyFilter(ABC):
 
     max_epsilon: float  # the cap, > 0
     target_delta: float  # in (0, 1)
-    # The part of delta that failure probabilities may use up; prices are converted at what it leaves. None lets the
-    # first event decide: what it needs and half of what it leaves of delta, for releases to come, where it can fail,
-    # and a hundredth of delta where it cannot.
+    # The part of delta that failure probabilities may use up; prices are converted at the rest of delta. None lets the
+    # first event decide. An event that can fail gets its own failure probability, and half of the rest of delta for
+    # releases to come. An event that cannot fail leaves a hundredth of delta for failures.
     max_failure_prob: float | None = None
-    # Whether that half is added. Where it is not, as in ledgers that were written before, an event that can fail has
-    # half of delta, or what it needs.
+    # True adds that half. Ledgers of earlier versions have False: half of delta, or the failure probability of the
+    # first event where that is more.
     plans_failures: bool = field(default=True, kw_only=True)
 
     name: ClassVar[str]
-    _unit: ClassVar[str]  # of which braces are filled with the filter
-    # whether a session is counted by its hits; else by its accesses
+    _unit: ClassVar[str]  # in words, with braces that the filter's fields fill
+    # True where a session is counted by its hits, False where it is counted by its accesses
     prices_hits: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -131,32 +138,29 @@ class PrivacyFilter(ABC):
         return replace(self, max_epsilon=max_epsilon)
 
     def to_json(self) -> dict[str, Any]:
-        """Its name and parameters, without cap and delta."""
-        return {"name": self.name} | {
-            field.name: getattr(self, field.name) for field in fields(self)[2:]
-        }
+        """Returns the name and the parameters, without cap and delta, as `filter_from_json` reads them."""
+        parameters = {item.name: getattr(self, item.name) for item in fields(self)[2:]}
+        return {"name": self.name} | parameters
 
     @property
     def unit(self) -> str:
-        """What amounts are counted in, in words."""
+        """The unit of the amounts, in words."""
         return self._unit.format(self)
 
     @abstractmethod
     def amount(self, event: Event) -> float:
-        """The price of an event in the filter's unit, failure probabilities apart; raises if it has none."""
+        """Returns the price of an event in the filter's unit, without failures; raises where it has no such price."""
 
     @abstractmethod
     def epsilon(self, amount: float) -> float:
-        """What an amount is worth at the delta that allowed failures leave; it never falls as the amount rises."""
+        """Returns the epsilon of an amount at `conversion_delta`; it never falls as the amount rises."""
 
     @property
     def failures_allowed(self) -> float:
         """The share of delta that failures may use up, as a number."""
-        return (
-            _FEW_FAILURES * self.target_delta
-            if self.max_failure_prob is None
-            else self.max_failure_prob
-        )
+        if self.max_failure_prob is None:
+            return _FEW_FAILURES * self.target_delta
+        return self.max_failure_prob
 
     @property
     def conversion_delta(self) -> float:
@@ -165,37 +169,34 @@ class PrivacyFilter(ABC):
 
     @property
     def _slack(self) -> float:
-        """By which part the cap and the share of failures may be passed; 0 where delta is too small to pay for it."""
+        """The part by which cap and share of failures may be passed; 0 where delta is too small to pay for it."""
         left = self.target_delta - self.failures_allowed
-        return _DECIMAL if _DECIMAL * (1 + self.max_epsilon) < left / 1000 else 0.0
+        is_small = _DECIMAL_SLACK * (1 + self.max_epsilon) < left / 1000
+        return _DECIMAL_SLACK if is_small else 0.0
 
     @cached_property
     def budget(self) -> float:
         """The largest amount that the cap allows, rounded down."""
 
-        def amount(bits: int) -> float:
-            return float(np.int64(bits).view(np.float64))
+        def is_above_cap(bits: int) -> bool:
+            return self.epsilon(_float_of(bits)) > self.max_epsilon
 
-        return amount(
-            bisect_left(
-                _AMOUNTS, True, key=lambda bits: self.epsilon(amount(bits)) > self.max_epsilon
-            )
-        )
+        return _float_of(bisect_left(_POSITIVE_FLOATS, True, key=is_above_cap))
 
     def fixed_by(self, first: Event) -> PrivacyFilter:
-        """The filter of a data set of which this is the first event, with the share of failures that it asks for."""
+        """Returns the filter of a data set with this first event, which decides the share of failures."""
         if self.max_failure_prob is not None:
             return self
         delta = self.target_delta
         failure = failure_probability(first if self.prices_hits else by_accesses(first))
-        most = (
-            (failure + delta) / 2 if self.plans_failures else max(_MANY_FAILURES * delta, failure)
-        )
-        most = min(most, math.nextafter(delta, 0))
-        return replace(self, max_failure_prob=most if failure else _FEW_FAILURES * delta)
+        if failure == 0:
+            return replace(self, max_failure_prob=_FEW_FAILURES * delta)
+        share_of_earlier_versions = max(_MANY_FAILURES * delta, failure)
+        share = (failure + delta) / 2 if self.plans_failures else share_of_earlier_versions
+        return replace(self, max_failure_prob=min(share, math.nextafter(delta, 0)))
 
     def price(self, event: Event) -> Spent:
-        """What an event adds; raises if it has no price in the filter's unit."""
+        """Returns the price that an event adds; raises `InvalidValue` where it has no price in the filter's unit."""
         event = event if self.prices_hits else by_accesses(event)
         try:
             pure_epsilons = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
@@ -207,36 +208,43 @@ class PrivacyFilter(ABC):
         return Spent(self.amount(event), Fraction(failure_probability(event)), pure)
 
     def allows_failures(self, spent: Spent) -> bool:
-        """True where failure probabilities stay within their share of delta."""
+        """Returns True where failure probabilities stay within their share of delta."""
         return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
 
     def admits(self, spent: Spent, event: Event) -> bool:
-        """True where an event still fits under the cap."""
+        """Returns True where an event still fits under the cap."""
         return self._holds(spent.plus(self.price(event)))
 
     def left(self, spent: Spent) -> float:
-        """Returns what the cap leaves, in the filter's unit."""
+        """Returns the amount that the cap leaves, in the filter's unit."""
         return max(0.0, self.budget - spent.amount)
 
     def affords(self, spent: Spent, event: Event) -> float:
-        """Returns how many times an event still fits under the cap; infinity for one that costs nothing."""
+        """Returns how many times an event still fits under the cap; infinity for an event that costs nothing."""
         price = self.price(event)
-        fits = largest_count(
-            lambda count: self._holds(spent.plus(price, count)), maximum=_MOST_TIMES
-        )
-        return math.inf if fits == _MOST_TIMES else fits
+
+        def is_affordable(count: int) -> bool:
+            return self._holds(spent.plus(price, count))
+
+        count = largest_count(is_affordable, maximum=_MOST_TIMES)
+        return math.inf if count == _MOST_TIMES else count
 
     def _holds(self, spent: Spent) -> bool:
-        """Whether all that was spent is within one bound: never a part within the one and a part within the other."""
-        pure = spent.pure <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
+        """Returns True where all that was spent is within one bound, never a part within each of two bounds."""
+        is_pure = spent.pure <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
         return self.allows_failures(spent) and (
-            pure or self.epsilon(spent.amount) <= self.max_epsilon
+            is_pure or self.epsilon(spent.amount) <= self.max_epsilon
         )
+
+
+def _float_of(bits: int) -> float:
+    """Returns the float of these bits."""
+    return float(np.int64(bits).view(np.float64))
 
 
 @dataclass(frozen=True)
 class RenyiFilter(PrivacyFilter):
-    """Adds Renyi divergences at one order; the default filter.
+    """A filter that adds Renyi divergences at one order; the default.
 
     Source: Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021; docs/proofs/filters.md.
 
@@ -262,13 +270,10 @@ class RenyiFilter(PrivacyFilter):
         if self.order is None:
             normalize_field(self, "order", best_order(self.max_epsilon, self.target_delta))
         require(1 < self._orders[0] < math.inf, "order", self.order, "a finite number > 1")
-        least = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
-        require(
-            least < self.max_epsilon,
-            "order",
-            self.order,
-            f"one at which max_epsilon is above {rounded_up(least)}",
-        )
+        # The penalty is the epsilon of a divergence of 0.
+        least_epsilon = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
+        rule = f"one at which max_epsilon is above {rounded_up(least_epsilon)}"
+        require(least_epsilon < self.max_epsilon, "order", self.order, rule)
 
     def amount(self, event: Event) -> float:
         """Returns the Renyi divergence of an event at the filter's order."""
@@ -276,9 +281,8 @@ class RenyiFilter(PrivacyFilter):
 
     def epsilon(self, amount: float) -> float:
         """Returns the epsilon of a Renyi divergence at the filter's order and delta."""
-        epsilons = rdp_to_epsilons(
-            self._orders, np.array([amount]), target_delta=self.conversion_delta
-        )
+        divergences = np.array([amount])
+        epsilons = rdp_to_epsilons(self._orders, divergences, target_delta=self.conversion_delta)
         return float(epsilons[0]) if amount else 0.0
 
     @property
@@ -288,50 +292,29 @@ class RenyiFilter(PrivacyFilter):
 
 @lru_cache(maxsize=64)
 def best_order(max_epsilon: float, target_delta: float) -> float:
-    """The order at which a cap leaves the most room for Gaussian releases, to four digits."""
+    """Returns the order at which a cap leaves the most room for Gaussian releases, to four digits.
 
-    def best(orders: np.ndarray) -> int:
-        return int(
-            np.argmax(
-                (max_epsilon - conversion_penalty(orders, target_delta=target_delta)) / orders
-            )
-        )
-
-    place = best(DEFAULT_ORDERS)
-    low = DEFAULT_ORDERS[max(place - 1, 0)]
-    high = DEFAULT_ORDERS[min(place + 1, len(DEFAULT_ORDERS) - 1)]
-    near = 1 + np.geomspace(low - 1, high - 1, _REFINED)
-    return 1 + float(f"{near[best(near)] - 1:.4g}")
-
-
-@dataclass(frozen=True)
-class ZCdpFilter(PrivacyFilter):
-    """Adds the rho of every event. It needs no order, because a bound on rho holds at all orders.
-
-    Source: Rogers et al. 2016; Whitehouse et al. 2023; docs/proofs/filters.md.
+    A Gaussian release costs in proportion to the order a, and the cap leaves `max_epsilon` less the penalty of the
+    conversion. So the best order has the largest (max_epsilon - penalty(a)) / a.
     """
 
-    name: ClassVar[str] = "zcdp"
-    _unit: ClassVar[str] = "rho of zCDP"
+    def index_of_best(orders: np.ndarray) -> int:
+        penalty = conversion_penalty(orders, target_delta=target_delta)
+        return int(np.argmax((max_epsilon - penalty) / orders))
 
-    def amount(self, event: Event) -> float:
-        """Returns the rho of an event."""
-        return total_rho(event)
-
-    def epsilon(self, amount: float) -> float:
-        """Returns the epsilon of a rho at the filter's delta."""
-        return (
-            math.inf
-            if math.isinf(amount)
-            else zcdp_to_epsilon(amount, target_delta=self.conversion_delta)
-        )
+    index = index_of_best(DEFAULT_ORDERS)
+    lower_order = DEFAULT_ORDERS[max(index - 1, 0)]
+    higher_order = DEFAULT_ORDERS[min(index + 1, len(DEFAULT_ORDERS) - 1)]
+    fine_orders = 1 + np.geomspace(lower_order - 1, higher_order - 1, _NUM_FINE_ORDERS)
+    return 1 + float(f"{fine_orders[index_of_best(fine_orders)] - 1:.4g}")
 
 
 @dataclass(frozen=True)
 class GaussianFilter(PrivacyFilter):
-    """Adds 1 / noise_multiplier**2 of Gaussian events, and of pure ones what their epsilon is worth; refuses others.
+    """A filter that adds mu^2 = 1 / noise_multiplier^2 of Gaussian events, and the mu^2 that a pure event is worth.
 
-    Without failures it admits whatever one Gaussian release under the cap could pay: nothing is lost.
+    Other events are refused. Without failures the filter admits as much as one Gaussian release under the cap could
+    cost: nothing is lost.
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
 
@@ -339,30 +322,29 @@ class GaussianFilter(PrivacyFilter):
     631
     """
 
-    max_failure_prob: float | None = 0.0  # none at all, as a Gaussian cannot fail
+    max_failure_prob: float | None = 0.0  # no failures, as a Gaussian cannot fail
 
     name: ClassVar[str] = "gaussian"
     _unit: ClassVar[str] = "mu squared of Gaussian DP"
 
     def amount(self, event: Event) -> float:
-        """Returns the sum of the squared mu of Gaussian events."""
+        """Returns the sum of the squared mu of an event's leaves."""
         return math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(event) if times)
 
     def epsilon(self, amount: float) -> float:
         """Returns the epsilon of a squared mu at the filter's delta, rounded up."""
         if math.isinf(amount):
             return math.inf
-        return gaussian_epsilon(math.sqrt(amount), target_delta=self.conversion_delta) * (
-            1 + _ROUNDING
-        )
+        epsilon = gaussian_epsilon(math.sqrt(amount), target_delta=self.conversion_delta)
+        return epsilon * (1 + _ROUNDING)
 
 
 def _mu_squared(leaf: LeafEvent) -> float:
-    """1 / noise_multiplier**2 of a Gaussian; raises for a part that is neither that nor pure DP."""
+    """Returns mu^2 of a Gaussian, or of a release of pure DP; raises `InvalidValue` for any other leaf."""
     if isinstance(leaf, (events.GaussianEvent, events.WinnerEvent)):
-        moved = getattr(leaf, "num_moving", 1)
+        num_moving = getattr(leaf, "num_moving", 1)
         noise = leaf.noise_multiplier
-        return math.inf if noise == 0 else float(moved / noise / noise)
+        return math.inf if noise == 0 else float(num_moving / noise / noise)
     try:
         epsilon = pure_epsilon(leaf)
     except InvalidValue as error:
@@ -372,51 +354,26 @@ def _mu_squared(leaf: LeafEvent) -> float:
         return math.inf
     from scipy.special import erfinv, ndtri_exp  # loads slowly, and few filters count pure releases
 
-    # A release of pure epsilon is mu-Gaussian DP with Phi(mu / 2) = e^epsilon / (1 + e^epsilon): its trade-off is at
+    # A release of pure epsilon is mu-Gaussian DP with Phi(mu / 2) = e^epsilon / (1 + e^epsilon). Its trade-off is at
     # least randomized response's, two straight lines that meet where both errors are 1 / (1 + e^epsilon). The curve of
     # that Gaussian goes through the same three points and is convex, so it lies below (Dong, Roth & Su 2022).
-    small = epsilon < 1  # where a probability near 1/2 has lost its digits
-    mu = (
-        2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 2))
-        if small
-        else -2 * ndtri_exp(log_expit(-epsilon))
-    )
+    mu = -2 * ndtri_exp(log_expit(-epsilon))
+    if epsilon < 1:  # where a probability near 1/2 has lost its digits
+        mu = 2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 2))
     return float(mu * mu * (1 + _ROUNDING))
 
 
-@dataclass(frozen=True)
-class GaussianOrRenyi(RenyiFilter):
-    """The Gaussian filter if a data set's first event has Gaussian parts only, and otherwise the Renyi filter.
-
-    Ledgers that were written before have it. It lets nothing but Gaussians and pure DP follow a Gaussian.
-    """
-
-    name: ClassVar[str] = "gaussian_or_renyi"
-
-    def fixed_by(self, first: Event) -> PrivacyFilter:
-        """Returns the filter that the first event decides on: Gaussian where it is Gaussian."""
-        allowed = self.max_failure_prob
-        if not count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}:
-            return RenyiFilter(
-                self.max_epsilon,
-                self.target_delta,
-                allowed,
-                self.order,
-                plans_failures=self.plans_failures,
-            ).fixed_by(first)
-        if allowed is None and failure_probability(first) == 0:
-            allowed = 0.0
-        return GaussianFilter(
-            self.max_epsilon, self.target_delta, allowed, plans_failures=self.plans_failures
-        ).fixed_by(first)
+def _is_gaussian(event: Event) -> bool:
+    """Returns True for an event whose leaves are all Gaussian."""
+    return count_leaves(event).keys() <= {events.GaussianEvent, events.NoOpEvent}
 
 
 @dataclass(frozen=True)
 class GaussianAndRenyi(RenyiFilter):
-    """Counts in two units, each at half of delta: mu squared of Gaussians, and Renyi divergences of everything.
+    """A filter with two units, each at half of delta: mu squared of Gaussians, and Renyi divergences of everything.
 
-    All releases together are within the one bound, or all are within the other. So Gaussians that come first lose
-    little, and other kinds may follow.
+    All releases together are within the bound of one unit, or all are within that of the other. So Gaussians that come
+    first lose little, and other kinds may follow.
 
     Source: docs/proofs/filters.md.
 
@@ -429,29 +386,29 @@ class GaussianAndRenyi(RenyiFilter):
 
     @property
     def conversion_delta(self) -> float:
-        """Half of the delta: each of the two filters has one half."""
+        """Half of the delta of a filter with one unit."""
         return super().conversion_delta / 2
 
     def price(self, event: Event) -> Spent:
-        """Returns both prices; the second is infinite for a session whose accesses may overrun.
+        """Returns the price in both units; the second is infinite for a session whose accesses may overrun.
 
-        Its failures are counted as those of hits, which have no overrun.
+        The failures of such a session are counted as those of its hits, which have no overrun.
         """
         price = super().price(event)
         if failure_probability(by_accesses(event)) > failure_probability(event):
             return replace(price, second=math.inf)
         try:
-            second = math.fsum(
+            mu_squared = math.fsum(
                 times * _mu_squared(leaf) for leaf, times in leaves(by_accesses(event)) if times
             )
         except InvalidValue:
-            second = math.inf
-        return replace(price, second=second)
+            mu_squared = math.inf
+        return replace(price, second=mu_squared)
 
     def left(self, spent: Spent) -> float:
-        """Returns what the cap leaves in either unit: of Renyi divergence, or else of mu squared."""
-        renyi = super().left(spent)
-        return renyi or max(0.0, self.gaussian_budget - spent.second)
+        """Returns the Renyi divergence that the cap leaves; where that is 0, the mu squared."""
+        renyi_left = super().left(spent)
+        return renyi_left or max(0.0, self.gaussian_budget - spent.second)
 
     @cached_property
     def gaussian_budget(self) -> float:
@@ -464,75 +421,126 @@ class GaussianAndRenyi(RenyiFilter):
         return GaussianFilter(self.max_epsilon, self.conversion_delta, 0.0)
 
     def _holds(self, spent: Spent) -> bool:
-        # One conversion of what was spent: the budget, which takes some sixty, is for `left` alone.
-        by_gaussian = (
+        # One conversion of the spent amount: `gaussian_budget`, which takes some sixty, is for `left` alone.
+        holds_by_mu = (
             self.allows_failures(spent)
             and self._gaussian_filter.epsilon(spent.second) <= self.max_epsilon
         )
-        return by_gaussian or super()._holds(spent)
+        return holds_by_mu or super()._holds(spent)
 
 
 @dataclass(frozen=True)
 class GaussianFirst(RenyiFilter):
-    """`GaussianAndRenyi` if a data set's first event has Gaussian parts only, and otherwise the Renyi filter."""
+    """A rule that becomes `GaussianAndRenyi` if a data set's first event is Gaussian, and else the Renyi filter."""
 
     name: ClassVar[str] = "gaussian_first"
 
     def fixed_by(self, first: Event) -> PrivacyFilter:
         """Returns the filter that the first event decides on."""
-        gaussian = count_leaves(first).keys() <= {events.GaussianEvent, events.NoOpEvent}
-        kind = GaussianAndRenyi if gaussian else RenyiFilter
-        filter_of_kind = kind(
+        kind = GaussianAndRenyi if _is_gaussian(first) else RenyiFilter
+        chosen_filter = kind(
             self.max_epsilon,
             self.target_delta,
             self.max_failure_prob,
             self.order,
             plans_failures=self.plans_failures,
         )
-        return filter_of_kind.fixed_by(first)
+        return chosen_filter.fixed_by(first)
+
+
+@dataclass(frozen=True)
+class GaussianOrRenyi(RenyiFilter):
+    """A rule of ledgers of earlier versions: the Gaussian filter if a data set's first event is Gaussian, else Renyi's.
+
+    After a first event that is Gaussian, the rule admits nothing but Gaussians and pure DP.
+    """
+
+    name: ClassVar[str] = "gaussian_or_renyi"
+
+    def fixed_by(self, first: Event) -> PrivacyFilter:
+        """Returns the filter that the first event decides on."""
+        failures = self.max_failure_prob
+        if not _is_gaussian(first):
+            renyi_filter = RenyiFilter(
+                self.max_epsilon,
+                self.target_delta,
+                failures,
+                self.order,
+                plans_failures=self.plans_failures,
+            )
+            return renyi_filter.fixed_by(first)
+        if failures is None and failure_probability(first) == 0:
+            failures = 0.0
+        gaussian_filter = GaussianFilter(
+            self.max_epsilon, self.target_delta, failures, plans_failures=self.plans_failures
+        )
+        return gaussian_filter.fixed_by(first)
+
+
+@dataclass(frozen=True)
+class FormerZCdpFilter(PrivacyFilter):
+    """The filter of ledgers of version 0.1 that added rho of zCDP: they are read, and admit pure DP alone.
+
+    A filter is fixed before the first release, so no other filter may take its place. Every amount is infinite. Earlier
+    releases and those to come therefore fit only where their epsilons of pure DP together stay within the cap.
+    """
+
+    name: ClassVar[str] = "zcdp"
+    _unit: ClassVar[str] = "rho of zCDP"
+
+    def amount(self, event: Event) -> float:
+        """Returns infinity, or 0 for the release of nothing."""
+        return 0.0 if count_leaves(event).keys() <= {events.NoOpEvent} else math.inf
+
+    def epsilon(self, amount: float) -> float:
+        """Returns infinity, or 0 for an amount of 0."""
+        return math.inf if amount else 0.0
 
 
 FILTERS = {
     kind.name: kind
-    for kind in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi, GaussianFirst)
+    for kind in (RenyiFilter, GaussianFilter, GaussianFirst, GaussianOrRenyi, FormerZCdpFilter)
 }
+"""The filters that a ledger may name."""
 
 
 def default_filter(accountant: Accountant) -> FilterMaker:
-    """Returns the filter whose cap costs the least compared with an accountant's totals, and lets every kind follow.
+    """Returns the filter whose cap costs the least compared with an accountant's totals, and admits every kind.
 
-    Of zCDP its own. Of exact, PLD and auto one that counts Gaussians by themselves too, where a data set's first event
-    is Gaussian. Else Renyi's.
+    The exact, PLD and auto accountants get the filter that counts Gaussians by themselves too, where a data set's first
+    event is Gaussian. All others get Renyi's.
     """
-    if accountant.name == "zcdp":
-        return ZCdpFilter
     return GaussianFirst if accountant.name in ("exact", "pld", "auto") else RenyiFilter
 
 
 def filter_from_json(
     data: Mapping[str, Any], *, max_epsilon: float, target_delta: float
 ) -> PrivacyFilter:
-    """The filter that `PrivacyFilter.to_json` wrote."""
-    values = {"plans_failures": False} | dict(data)  # as those decided that do not say it
+    """Returns the filter that `PrivacyFilter.to_json` wrote; raises `InvalidValue` for an unknown name or parameter."""
+    values = {"plans_failures": False} | dict(data)  # earlier versions wrote no `plans_failures`
     kind = FILTERS[require_choice("filter", str(values.pop("name", None)), tuple(FILTERS))]
     try:
         return kind(max_epsilon, target_delta, **values)
     except TypeError as error:
-        rule = f"parameters of this version, found {', '.join(name for name in data if name != 'name')}"
+        parameters = ", ".join(name for name in data if name != "name")
+        rule = f"parameters of this version, found {parameters}"
         raise InvalidValue("filter", kind.name, rule=rule) from error
 
 
 def largest_count(affordable: Callable[[int], bool], *, maximum: int, guess: int = 1) -> int:
-    """The largest count in 0..maximum that is affordable, given that every smaller one then is, too.
+    """Returns the largest count in 0..maximum that is affordable, where all counts below an affordable one are too.
 
-    It is bracketed in growing steps from a guess, then halved.
+    The count is bracketed in growing steps from a guess, and then found by bisection.
     """
     guess, step = min(guess, maximum), max(guess // 32, 1)
-    up = guess == 0 or affordable(guess)
-    low, high = (guess, guess + step) if up else (max(guess - step, 0), guess)
-    while (high <= maximum if up else low > 0) and affordable(high if up else low) == up:
+    grows = guess == 0 or affordable(guess)
+    low, high = (guess, guess + step) if grows else (max(guess - step, 0), guess)
+    while (high <= maximum if grows else low > 0) and affordable(high if grows else low) == grows:
         step *= 2
-        low, high = (high, high + step) if up else (max(low - step, 0), low)
-    return low + bisect_left(
-        range(low + 1, min(high, maximum + 1)), True, key=lambda count: not affordable(count)
-    )
+        low, high = (high, high + step) if grows else (max(low - step, 0), low)
+
+    def is_too_many(count: int) -> bool:
+        return not affordable(count)
+
+    candidates = range(low + 1, min(high, maximum + 1))
+    return low + bisect_left(candidates, True, key=is_too_many)

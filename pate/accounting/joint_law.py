@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.event_tree import count_leaves, nodes
 from pate.accounting.events import Event, SelectThenTestEvent
-from pate.accounting.rdp import AccountantBesideRenyi, rdp_curve
+from pate.accounting.loss_accountant import AccountantBesideRenyi
+from pate.accounting.rdp import rdp_curve
 from pate.accounting.special import Array, expit
 
 Places = NDArray[np.int64]

@@ -16,7 +16,7 @@ import numpy as np
 
 from pate.accounting.event_tree import by_accesses, failure_probability, leaves
 from pate.accounting.events import Event, PureDpEvent
-from pate.accounting.rdp import AccountantBesideRenyi
+from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import Array, log_choices, log_expit
 from pate.validation import require_count, require_non_negative, require_probability

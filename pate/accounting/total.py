@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from pate.accounting.accountant import Accountant
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.event_tree import by_accesses, leaves, nodes
 from pate.accounting.events import Event, GaussianEvent, NoOpEvent, SessionEvent
-from pate.accounting.rdp import Accountant, RdpAccountant
+from pate.accounting.rdp import RdpAccountant
 
 AccountantMaker = Callable[[], Accountant]
 _ANYWHERE = (GaussianEvent, NoOpEvent)  # kinds whose place among the others changes no figure

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event
-from pate.accounting.rdp import shortened
+from pate.accounting.accountant import abbreviated
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import FROM_BACKUP, damaged, make_folder, write_arrays
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
@@ -115,7 +115,7 @@ adjacency=replace_one)
             "num_queries": self.num_queries,
             "num_answered": self.num_answered,
             "num_labels": self.labels.shape[1],
-            "event": shortened(repr(self.event)),
+            "event": abbreviated(repr(self.event)),
             "adjacency": self.adjacency,
         }
         for item in fields(self):

@@ -28,7 +28,7 @@ from pate.accounting import (
     Ledger,
     PrivacyUnit,
 )
-from pate.accounting.ledger import ChargeNote
+from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, MemoryRecord, Release
 from pate.classifier import samples

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # it loads others, that few quotes need
 
 _BY_STEPS = ("exact", "auto")
 
-_LOOSER = ("zcdp", "pld")  # than rdp, and than exact
+_LOOSER = ("pld",)  # than exact
 
 _FEW_STEPS = 64
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pate.accounting import Budget, RdpAccountant
-from pate.accounting.rdp import AccountantBesideRenyi
+from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.aggregators import Aggregator
 from pate.errors import Spelling
 from pate.pricing.budgets import has_given_noise, is_solved_for_noise

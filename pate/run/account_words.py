@@ -2,7 +2,8 @@
 
 import math
 
-from pate.accounting.ledger import AccountStatement, Ledger
+from pate.accounting.ledger import Ledger
+from pate.accounting.ledger_entry import AccountStatement
 from pate.report import format_delta, format_epsilon
 from pate.validation import rounded_up
 

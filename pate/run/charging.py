@@ -1,8 +1,8 @@
 """The charge of a run: its account in a ledger, and the record of what was drawn.
 
 `ledger_place.py` says where the ledger lies. `LedgerRecord.commit` hands what was drawn and its price to the ledger,
-which writes both in one transaction; its `COMMIT` in `pate/store.py` is the charge. A kill before it has shown and
-charged nothing; after it, the same call reads back what was drawn.
+which writes both in one transaction; its `COMMIT` in `pate/accounting/store.py` is the charge. A kill before it has
+shown and charged nothing; after it, the same call reads back what was drawn.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Self
 
 from pate.accounting import PrivacyUnit, SelfComposedEvent
-from pate.accounting.ledger import (
-    ChargeNote,
-    Ledger,
-    SharedLedger,
-)
+from pate.accounting.ledger import Ledger
+from pate.accounting.ledger_entry import ChargeNote
+from pate.accounting.shared_ledger import SharedLedger
+from pate.accounting.store import Store
 from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
 from pate.files.arrays import npz_bytes
@@ -47,7 +46,6 @@ from pate.run.ledger_place import (
 from pate.run.ledger_record import LedgerRecord, require_room
 from pate.run.random_streams import seed_name
 from pate.run.release_terms import ReleaseTerms
-from pate.store import Store
 from pate.validation import InvalidValue, require
 
 Owners = Mapping[str, frozenset[bytes]]

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Self
 
 from pate.accounting import Adjacency
+from pate.accounting.store import Store
 from pate.files.disk import FROM_BACKUP, damaged, read_json, write_text
 from pate.run.folder import RunFolder
 from pate.run.release_terms import ReleaseTerms
-from pate.store import Store
 from pate.validation import require
 
 LEDGER_NAME = "ledger.db"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pate.accounting.cap import BudgetExceeded
 from pate.accounting.event_tree import failure_probability
-from pate.accounting.ledger import (
-    BudgetExceeded,
-    ChargeNote,
-    Ledger,
-)
+from pate.accounting.ledger import Ledger
+from pate.accounting.ledger_entry import ChargeNote
 from pate.aggregators.record import Arrays
 from pate.errors import Remedy
 from pate.files.arrays import arrays_of_npz, npz_bytes

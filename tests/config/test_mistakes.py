@@ -171,7 +171,7 @@ def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from(composed: 
     [
         (
             ["accountant=null"],
-            "accountant=null: expected one of auto, exact, joint_law, pld, pure_dp, rdp, zcdp",
+            "accountant=null: expected one of auto, exact, joint_law, pld, pure_dp, rdp",
         ),
         (["engine=2.5"], "engine=2.5: expected one of processes, ray, sequential, stacked"),
     ],

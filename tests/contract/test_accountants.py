@@ -17,7 +17,6 @@ ACCOUNTANTS = (
     pa.RdpAccountant,
     pa.ExactAccountant,
     pa.PldAccountant,
-    pa.ZCdpAccountant,
     pa.PureDpAccountant,
     pa.JointLawAccountant,
     pa.AutoAccountant,
@@ -51,7 +50,6 @@ EVENTS: tuple[pa.Event, ...] = (
 )
 REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
     pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent),
-    pa.ZCdpAccountant: (pa.SmoothSensitivityEvent, pa.SampledGaussianEvent),
     pa.PureDpAccountant: (
         pa.GaussianEvent,
         pa.NoisyMaxGaussianEvent,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
-from pate.accounting.ledger import ChargeNote
+from pate.accounting.ledger_entry import ChargeNote
 from pate.aggregators import GaussianVotes
 from pate.files.manifest import Manifest
 from pate.run.draw_keys import DrawKeys

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Ledger, RdpAccountant, SharedLedger
+from pate.accounting.store import Store
 from pate.aggregators import (
     BoundaryTopK,
     CenteredVotes,
@@ -27,7 +28,6 @@ from pate.run.folder import RunFolder
 from pate.run.ledger_place import LedgerPlace
 from pate.run.plan import Plan
 from pate.run.train import train
-from pate.store import Store
 from pate.votes.source import VoteSource
 from tests.e2e.small_run import (
     NUM_LABELS,

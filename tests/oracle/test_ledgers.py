@@ -33,7 +33,6 @@ ACCOUNTANTS = {
         pa.ExactAccountant,
         pa.PldAccountant,
         pa.PureDpAccountant,
-        pa.ZCdpAccountant,
     )
 }
 

@@ -28,7 +28,6 @@ from pate.accounting.filters import (
     PrivacyFilter,
     RenyiFilter,
     Spent,
-    ZCdpFilter,
 )
 
 STEP = 0.2
@@ -108,7 +107,6 @@ def test_a_cap_on_the_total_is_broken_by_looking(
     "kind",
     [
         RenyiFilter,
-        ZCdpFilter,
         GaussianFilter,
         GaussianAndRenyi,
         partial(RenyiFilter, order=5.0),

@@ -13,7 +13,7 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.event_json import EVENT_KINDS, event_from_json, event_to_json
 from pate.accounting.event_tree import by_accesses, leaves
-from pate.accounting.filters import RenyiFilter, Spent, ZCdpFilter
+from pate.accounting.filters import GaussianFilter, RenyiFilter, Spent
 from pate.accounting.renyi import hit_cost
 from pate.accounting.target_charging import tight_boundary
 from tests.refusals import ANY, refused
@@ -94,12 +94,12 @@ def test_accesses_win_where_they_are_cheaper_and_hits_where_overruns_use_delta_u
         epsilon(accountant, ACCESSES, delta=1e-7)
 
 
-def test_filters_count_hits_by_renyi_and_accesses_by_rho() -> None:
+def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
     assert RenyiFilter(1.8, DELTA).affords(Spent(), SESSION) == 1
     assert RenyiFilter(1.8, DELTA).affords(Spent(), ACCESSES) == 0
-    by_rho = ZCdpFilter(4.0, DELTA)
-    assert by_rho.fixed_by(SESSION) == by_rho.fixed_by(ACCESSES)
-    assert by_rho.price(SESSION) == by_rho.price(ACCESSES)
+    by_mu = GaussianFilter(4.0, DELTA)
+    assert by_mu.fixed_by(SESSION) == by_mu.fixed_by(ACCESSES)
+    assert by_mu.price(SESSION) == by_mu.price(ACCESSES)
 
 
 @pytest.mark.parametrize(

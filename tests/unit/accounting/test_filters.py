@@ -11,13 +11,14 @@ import pytest
 
 import pate.accounting as pa
 from pate.accounting.filters import (
+    FormerZCdpFilter,
     GaussianAndRenyi,
     GaussianFilter,
+    GaussianFirst,
     GaussianOrRenyi,
     PrivacyFilter,
     RenyiFilter,
     Spent,
-    ZCdpFilter,
     default_filter,
     filter_from_json,
 )
@@ -27,7 +28,7 @@ from tests.refusals import ANY, refused
 CAP = 4.0
 DELTA = 1e-6
 BITS = GaussianVotes(noise_std=40.0).event_for(num_queries=1, num_labels=1, num_teachers=200)
-KINDS = (RenyiFilter, ZCdpFilter, GaussianFilter)
+KINDS = (RenyiFilter, GaussianFilter)
 
 
 def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
@@ -46,7 +47,6 @@ def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
     (pa.BoundedRangeEvent(0.05), 996, 996, pa.RdpAccountant, RenyiFilter),
     (pa.PureDpEvent(0.03), 695, 695, pa.RdpAccountant, RenyiFilter),
     (BITS, 1562, 1561, pa.RdpAccountant, RenyiFilter),
-    (pa.BoundedRangeEvent(0.05), 995, 995, pa.ZCdpAccountant, partial(ZCdpFilter, max_failure_prob=0.0)),
     (pa.GaussianEvent(30.0), 631, 631, pa.ExactAccountant, GaussianFilter),
 ])  # fmt: skip
 def test_releases_that_choosing_on_the_way_costs_beside_the_accountant(
@@ -86,7 +86,7 @@ def test_sums_are_rounded_up_or_exact() -> None:
     assert spent.plus(price, 7).pure == 1007 * Fraction(0.3)
 
 
-@pytest.mark.parametrize("kind", [RenyiFilter, ZCdpFilter, GaussianOrRenyi])
+@pytest.mark.parametrize("kind", [RenyiFilter, GaussianFirst, GaussianOrRenyi])
 @pytest.mark.parametrize(
     ("cap", "part", "count"),
     [
@@ -175,7 +175,6 @@ def charges_before_refusal(
     [
         (pa.RdpAccountant, 0.01),
         (pa.RdpAccountant, 0.9),
-        (pa.ZCdpAccountant, 0.01),
         (pa.AutoAccountant, 0.9),
     ],
 )
@@ -215,7 +214,7 @@ def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
     assert made.affords(Spent(), pa.GaussianEvent(30.0)) < 559
     largest = pa.ApproximateEvent(event, 6e-7)
     for first, allowed in ((pa.GaussianEvent(1.0), 1e-8), (event, 5.05e-7), (largest, 8.05e-7)):
-        for kind in (RenyiFilter, ZCdpFilter, GaussianOrRenyi):
+        for kind in (RenyiFilter, GaussianFirst, GaussianOrRenyi):
             fixed = kind(CAP, DELTA).fixed_by(first)
             expected = (
                 0.0
@@ -226,13 +225,10 @@ def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
             assert fixed.fixed_by(event) == fixed
 
 
-@pytest.mark.parametrize("kind", [ZCdpFilter, GaussianFilter])
-def test_a_session_costs_its_accesses_and_their_overrun_where_hits_have_no_price(
-    kind: type[PrivacyFilter],
-) -> None:
+def test_a_session_costs_its_accesses_and_their_overrun_where_hits_have_no_price() -> None:
     accesses = pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.01), 30), 4e-8)
     session = pa.SessionEvent(0.01, 0.4, 3, 1000, accesses)
-    made = kind(CAP, DELTA, max_failure_prob=1e-7)
+    made = GaussianFilter(CAP, DELTA, max_failure_prob=1e-7)
     assert made.price(session) == made.price(accesses)
     assert made.affords(Spent(), session) == 2  # a third one might overrun too often
     assert not GaussianFilter(CAP, DELTA).admits(Spent(), session)
@@ -302,7 +298,6 @@ def test_a_first_release_that_the_accountant_puts_under_the_cap_is_admitted_and_
     [
         (pa.RdpAccountant, pa.GaussianEvent(30.0), "renyi"),
         (pa.PureDpAccountant, pa.PureDpEvent(0.1), "renyi"),
-        (pa.ZCdpAccountant, pa.GaussianEvent(30.0), "zcdp"),
         (pa.ExactAccountant, pa.SelfComposedEvent(pa.GaussianEvent(30.0), 3), "gaussian_and_renyi"),
         (
             pa.ExactAccountant,
@@ -323,7 +318,7 @@ def test_the_default_filter_goes_with_the_accountant(
     [
         ("max_epsilon", lambda: RenyiFilter(0.0, DELTA)),
         ("target_delta", lambda: RenyiFilter(CAP, 1.0)),
-        ("max_failure_prob", lambda: ZCdpFilter(CAP, DELTA, max_failure_prob=DELTA)),
+        ("max_failure_prob", lambda: RenyiFilter(CAP, DELTA, max_failure_prob=DELTA)),
         ("max_failure_prob", lambda: GaussianFilter(CAP, DELTA, max_failure_prob=-1.0)),
         ("order", lambda: RenyiFilter(CAP, DELTA, order=1.0)),
         ("order", lambda: RenyiFilter(CAP, DELTA, order=2.0)),
@@ -331,7 +326,7 @@ def test_the_default_filter_goes_with_the_accountant(
         (
             "filter",
             lambda: filter_from_json(
-                {"name": "zcdp", "order": 2}, max_epsilon=CAP, target_delta=DELTA
+                {"name": "gaussian", "order": 2}, max_epsilon=CAP, target_delta=DELTA
             ),
         ),
         ("event", lambda: GaussianFilter(CAP, DELTA).amount(pa.ZCdpEvent(0.1))),
@@ -400,3 +395,16 @@ def test_a_filter_that_was_stored_before_allows_the_failures_that_it_did() -> No
         filter=partial(RenyiFilter, order=8.0, plans_failures=False),
     )
     assert ledger.affords(pa.GaussianEvent(30.0)) > 0
+
+
+def test_the_former_zcdp_filter_admits_pure_dp_alone() -> None:
+    former = filter_from_json(
+        {"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
+    ).fixed_by(pa.PureDpEvent(1.0))
+    assert isinstance(former, FormerZCdpFilter)
+    assert former.affords(Spent(), pa.PureDpEvent(1.0)) == 4
+    assert former.affords(Spent(), pa.GaussianEvent(1000.0)) == 0
+    after_gaussian = Spent().plus(former.price(pa.GaussianEvent(1000.0)))
+    assert former.left(after_gaussian) == 0
+    assert not former.admits(after_gaussian, pa.PureDpEvent(1e-9))
+    assert not former.admits(after_gaussian, pa.NoOpEvent())

@@ -20,7 +20,6 @@ from typing import Any, Self
 
 import pytest
 
-import pate.accounting.ledger as charges_module
 from pate.accounting import (
     Accountant,
     Adjacency,
@@ -43,14 +42,14 @@ from pate.accounting import (
     SampledGaussianEvent,
     SelfComposedEvent,
     SharedLedger,
-    ZCdpAccountant,
     ZCdpEvent,
     calibrate,
 )
+from pate.accounting import ledger as ledger_module
 from pate.accounting.filters import RenyiFilter
-from pate.accounting.ledger import ChargeNote
+from pate.accounting.ledger_entry import ChargeNote
+from pate.accounting.store import LineText, Store
 from pate.accounting.total import in_any_order
-from pate.store import LineText, Store
 from tests.refusals import ANY, Refusal, refused
 
 DELTA = 1e-6
@@ -62,7 +61,7 @@ A = PureDpEvent(0.05)
 B = BoundedRangeEvent(0.1)
 C = SelfComposedEvent(OneBitEvent((-1.0, -0.9, -0.8), 1), 3)
 ORDER = [A, A, B, C, C, C, A, B, B, A, C, A]
-MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant]
+MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant]
 BOTH = pytest.mark.parametrize("kept", [True, False], ids=["on disk", "in memory"])
 
 
@@ -371,7 +370,7 @@ def test_an_accountant_is_given_by_its_class(accountant: Any, path: Path) -> Non
         ({"adjacency": "add_remove"}, refused("adjacency", "add_remove")),
         ({"target_delta": 1e-5}, refused("target_delta", "1e-05")),
         ({"max_epsilon": 5.0}, refused("max_epsilon", 5.0)),
-        ({"accountant": ZCdpAccountant}, refused("accountant", "zcdp")),
+        ({"accountant": PureDpAccountant}, refused("accountant", "pure_dp")),
         (
             {"accountant": partial(RdpAccountant, orders=[8.0])},
             refused("accountant", "rdp(orders=[8.0])"),
@@ -431,6 +430,40 @@ def test_the_accountant_of_somebody_is_not_found_by_its_name_and_another_store_i
     for call in (partial(Ledger, path, target_delta=DELTA), partial(Ledger.stored, path)):
         with refused("ledger", ANY, "ledger of this"):
             call()
+
+
+def former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
+    """Writes a ledger as version 0.1 did where its accountant was that of zCDP."""
+    filter_settings = {"name": "zcdp", "max_failure_prob": None, "plans_failures": True}
+    settings = {
+        "ledger": 3,
+        "adjacency": "replace_one",
+        "target_delta": DELTA,
+        "accountant": {"name": "zcdp"},
+        "max_epsilon": max_epsilon,
+        "filter": None if max_epsilon is None else filter_settings,
+    }
+    Store(path, settings)
+
+
+def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path: Path) -> None:
+    former_zcdp_ledger(path, max_epsilon=None)
+    charge(Ledger.stored(path))
+    for ledger in (Ledger.stored(path), Ledger(path, target_delta=DELTA)):
+        assert ledger.epsilon == afresh(RdpAccountant, [GAUSSIAN])
+        assert ledger.accountant_name == "rdp"
+    with refused("accountant", "pure_dp", "zcdp"):
+        Ledger(path, target_delta=DELTA, accountant=PureDpAccountant)
+
+
+def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> None:
+    former_zcdp_ledger(path, max_epsilon=4.0)
+    ledger = Ledger.stored(path)
+    charge(ledger)  # under the cap by the accountant, as the first release
+    assert (ledger.guaranteed_epsilon, ledger.max_epsilon, ledger.left) == (4.0, 4.0, 0.0)
+    with refused("max_epsilon", 4.0, "zcdp filter", kind=BudgetExceeded):
+        charge(ledger, GaussianEvent(1000.0), key="b")
+    assert len(ledger.entries) == 1
 
 
 def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(path: Path) -> None:
@@ -619,7 +652,12 @@ def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_non
 
         def trace(frame: Any, what: str, _: Any) -> Any:
             nonlocal seen
-            if Path(frame.f_code.co_filename).name not in ("ledger.py", "charges.py", "store.py"):
+            if Path(frame.f_code.co_filename).name not in (
+                "cap.py",
+                "ledger.py",
+                "running_total.py",
+                "store.py",
+            ):
                 return None
             seen += what == "line"
             if seen == interrupted_at and what == "line":
@@ -749,10 +787,10 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
 
         Store._insert = inserted  # type: ignore[method-assign]
         if where == "about":
-            charges_module._process = die  # type: ignore[assignment]
+            ledger_module.charging_process = die  # type: ignore[assignment]
         mine = Ledger(path, target_delta=DELTA, max_epsilon=4.0)
         if where == "after the commit":
-            mine._store._take = die  # type: ignore[method-assign]
+            mine._store._add = die  # type: ignore[method-assign]
         once(mine, "b", die if where == "draw" else lambda: b"drawn")
 
     assert os.waitpid(forked(act), 0)[1] == signal.SIGKILL
@@ -810,9 +848,9 @@ def test_the_origin_of_a_charge_is_known(
 
     monkeypatch.setattr("pwd.getpwuid", unknown)
     monkeypatch.setattr(sys, "argv", words) if words else monkeypatch.delattr(sys, "argv")
-    charges_module._process.cache_clear()
+    ledger_module.charging_process.cache_clear()
     entry = charge(ledger)
-    charges_module._process.cache_clear()
+    ledger_module.charging_process.cache_clear()
     assert (entry.user, entry.host) == (str(os.getuid()), os.uname().nodename)
     assert entry.command == shlex.join(words or [])[:1000]
     assert entry.time.endswith("+00:00")

@@ -21,7 +21,6 @@ from pate.accounting import (
     RdpAccountant,
     SelfComposedEvent,
     SessionEvent,
-    ZCdpAccountant,
 )
 from pate.accounting.total import have_one_order, in_any_order, total_epsilon
 
@@ -125,7 +124,7 @@ def test_parts_that_are_drawn_after_another_release_are_bounded_in_every_order()
 
 
 def test_an_accountant_whose_figures_hold_for_every_order_is_asked_itself() -> None:
-    makers = (RdpAccountant, ZCdpAccountant, PureDpAccountant, JointLawAccountant)
+    makers = (RdpAccountant, PureDpAccountant, JointLawAccountant)
     assert all(in_any_order(maker) is maker for maker in makers)
     assert in_any_order(ExactAccountant) is RdpAccountant
     auto = in_any_order(AutoAccountant)().compose(PURE).compose(RANGES)

@@ -11,7 +11,6 @@ from pate.accounting import (
     PureDpAccountant,
     PureDpEvent,
     RdpAccountant,
-    ZCdpAccountant,
     ZCdpEvent,
     gaussian_delta,
 )
@@ -81,8 +80,8 @@ def test_other_accountants_show_their_settings_and_their_sum() -> None:
     )
     assert len(repr(RdpAccountant(orders=np.linspace(2, 90, 500)))) < 200
     assert (
-        repr(ZCdpAccountant().compose(ZCdpEvent(0.25), 2))
-        == "ZCdpAccountant(rho=0.5, failure_prob=0)"
+        repr(RdpAccountant().compose(ZCdpEvent(0.25), 2))
+        == "RdpAccountant(num_events=2, failure_prob=0)"
     )
 
 

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from pate.accounting import Event, GaussianEvent, Ledger, PrivacyUnit
-from pate.accounting.ledger import ChargeNote
+from pate.accounting.ledger_entry import ChargeNote
 from pate.aggregators import CenteredVotes
 from pate.cli.compare import _names, _numbers, _pate_method, _require_used, _seeds
 from pate.cli.run import (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pate.store import LARGEST_INSIDE, DamagedLedger, LineText, Store
+from pate.accounting.store import LARGEST_INSIDE, DamagedLedger, LineText, Store
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 
@@ -287,7 +287,7 @@ def test_threads_that_share_a_store_get_one_release_a_key(store: Store) -> None:
 
 WORKER = """
 import os, sys
-from pate.store import LineText, Store
+from pate.accounting.store import LineText, Store
 store = Store(sys.argv[1], {})
 for key in sys.argv[2:]:
     text = LineText(event="price")

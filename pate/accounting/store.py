@@ -38,7 +38,7 @@ from pate.files.disk import (
 )
 from pate.validation import InvalidValue, require
 
-__all__ = ["DamagedLedger", "Line", "LineText", "Store"]
+__all__ = ["DamagedLedger", "LedgerLine", "LineText", "Store"]
 
 _IN_MEMORY = "a file, through which copies know of each other's charges"
 REMEDY = "restore the ledger from a backup; nothing is released until then"
@@ -67,7 +67,7 @@ class DamagedLedger(InvalidValue):
 
 
 @dataclass(frozen=True)
-class Line:
+class LedgerLine:
     """One line of the file: a charge, or something more that was drawn under an earlier charge."""
 
     number: int  # 1, 2, …
@@ -110,8 +110,10 @@ class Store:
         self.path = None if file is None else file.resolve()  # links followed
         astray = file is not None and file.is_symlink() and not os.path.lexists(file.resolve())
         require(not astray, "ledger", path, "a file or a new name, found a link that leads nowhere")
-        self.lines: list[Line] = []  # as of the last reading; it grows and nothing is taken away
-        self.places: dict[tuple[str, str], Line] = {}  # by account and key
+        self.lines: list[
+            LedgerLine
+        ] = []  # as of the last reading; it grows and nothing is taken away
+        self.line_of: dict[tuple[str, str], LedgerLine] = {}  # by account and key
         self.settings: dict[str, Any] = {}  # those that the file was made with
         self.lock = threading.RLock()  # for threads that share this object
         self._state = 0, ""  # the number of lines that were checked, and the last one's digest
@@ -144,7 +146,7 @@ class Store:
         with self._transaction("BEGIN"):
             pass
 
-    def release(self, line: Line) -> bytes:
+    def release(self, line: LedgerLine) -> bytes:
         """The bytes that a line paid for; raises where they are not what was committed, or their file is gone."""
         with self._opened() as db:
             (content,) = db.execute(
@@ -154,7 +156,9 @@ class Store:
             with suppress(FileNotFoundError):
                 content = self._file(line.sha256).read_bytes()
         if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != line.sha256:
-            raise damaged(self.path, f"the release of line {line.number} as it was committed")
+            raise damaged_ledger(
+                self.path, f"the release of line {line.number} as it was committed"
+            )
         return content
 
     def commit(
@@ -178,9 +182,9 @@ class Store:
             with replacing(path) as file:
                 file.write(content)
         with self._transaction("BEGIN IMMEDIATE") as db:
-            if (data, key) not in self.places:
+            if (data, key) not in self.line_of:
                 text = describe()
-                if text.under and (data, text.under) not in self.places:
+                if text.under and (data, text.under) not in self.line_of:
                     raise InvalidValue(
                         "under", text.under, rule=f"the key of a charge in ledger={self.path}"
                     )
@@ -189,9 +193,9 @@ class Store:
                 # The charge: what was drawn may be shown from here on, and this key reads it back. Before this line
                 # it was shown to nobody, and a process that ends here has charged nothing.
                 db.execute("COMMIT")
-                self._take([line])
+                self._add([line])
                 return content
-        return self.release(self.places[data, key])
+        return self.release(self.line_of[data, key])
 
     def introduce(
         self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool
@@ -241,9 +245,11 @@ class Store:
 
     def _insert(
         self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None
-    ) -> Line:
+    ) -> LedgerLine:
         number, previous = self._state
-        line = Line(number + 1, *values, sha256, _chained(previous, number + 1, *values, sha256))  # type: ignore[call-arg]
+        line = LedgerLine(
+            number + 1, *values, sha256, _chained(previous, number + 1, *values, sha256)
+        )  # type: ignore[call-arg]
         db.execute(
             "INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*vars(line).values(), inside)
         )
@@ -284,7 +290,7 @@ class Store:
         # SQLite would make one, or wait for a pipe
         require(stat.S_ISREG(status.st_mode), "ledger", self.path, rule)
         if status.st_size == 0:
-            raise damaged(self.path, "a ledger, found an empty file")
+            raise damaged_ledger(self.path, "a ledger, found an empty file")
         name = f"file:{quote(str(self.path))}?mode=rw"
         with (
             _by_its_path(self.path),
@@ -298,7 +304,7 @@ class Store:
             name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         }
         if not {"head", "line", "owner"} <= names:
-            raise damaged(self.path, "a ledger; its tables are gone, or it never was one")
+            raise damaged_ledger(self.path, "a ledger; its tables are gone, or it never was one")
         try:
             ((number, digest, text),) = db.execute(
                 "SELECT number, digest, settings FROM head"
@@ -308,43 +314,45 @@ class Store:
             digest = str(digest)
             settings = {**settings, "name": str(settings["name"])}
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise damaged(self.path, "the settings of a ledger in its head") from None
+            raise damaged_ledger(self.path, "the settings of a ledger in its head") from None
         if not self.settings:
             problem = db.execute("PRAGMA integrity_check(1)").fetchone()
             if problem != ("ok",):
                 answer = " ".join(str(problem[0]).split()) if problem else "no answer"
-                raise damaged(self.path, f"a sound file ({answer})")
+                raise damaged_ledger(self.path, f"a sound file ({answer})")
             self.settings = settings
             self._state = (0, _chained("", json.dumps(settings)))
         known, previous = self._state
         if (number, digest) == (known, previous):
             return
         if number < known or settings != self.settings:
-            raise damaged(self.path, "a file that only grows; charges that were in it are gone")
-        fresh: list[Line] = []
+            raise damaged_ledger(
+                self.path, "a file that only grows; charges that were in it are gone"
+            )
+        fresh: list[LedgerLine] = []
         for row in db.execute(
             f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)
         ):
-            line = Line(*row)
+            line = LedgerLine(*row)
             if line.number != known + len(fresh) + 1 or line.digest != _chained(
                 previous, *row[:-1]
             ):
-                raise damaged(
+                raise damaged_ledger(
                     self.path,
                     f"line {known + len(fresh) + 1} as it was written; it was changed or cut out",
                 )
             previous = line.digest
             fresh.append(line)
         if (known + len(fresh), previous) != (number, digest):
-            raise damaged(
+            raise damaged_ledger(
                 self.path, f"{number} lines, found {known + len(fresh)}; the last ones were cut off"
             )
-        self._take(fresh)
+        self._add(fresh)
 
-    def _take(self, fresh: list[Line]) -> None:
+    def _add(self, fresh: list[LedgerLine]) -> None:
         del self.lines[self._state[0] :]  # what an interrupted call left behind
         self.lines += fresh
-        self.places |= {(line.data, line.key): line for line in fresh}
+        self.line_of |= {(line.data, line.key): line for line in fresh}
         if fresh:
             self._state = fresh[-1].number, fresh[-1].digest
 
@@ -360,7 +368,7 @@ def _counts_of_known(db: sqlite3.Connection, keyed: list[tuple[str, bytes]]) -> 
     return Counter(account for row in keyed for (account,) in db.execute(query, row))
 
 
-def damaged(path: Path | None, rule: str) -> DamagedLedger:
+def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:
     """What is said of a file that is not what was written."""
     return DamagedLedger("ledger", path, rule=f"{rule}: {REMEDY}")
 
@@ -404,7 +412,9 @@ def _by_its_path(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError:  # SQLite quotes the damaged text
-        raise damaged(path, "a ledger in a sound file (its text cannot be decoded)") from None
+        raise damaged_ledger(
+            path, "a ledger in a sound file (its text cannot be decoded)"
+        ) from None
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _OF_SYSTEM:
@@ -414,4 +424,4 @@ def _by_its_path(path: Path) -> Iterator[None]:
             raise InvalidValue("ledger", path, rule=rule) from error
         # what comes after it is the damaged text
         reason = " ".join(str(error).partition(" with text ")[0].split())
-        raise damaged(path, f"a ledger in a sound file ({reason})") from None
+        raise damaged_ledger(path, f"a ledger in a sound file ({reason})") from None

@@ -1,0 +1,124 @@
+"""A cap on the charges of one data set: a privacy filter, and the spending that it has counted."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from typing import NamedTuple
+
+from pate import validation
+from pate.accounting.events import Event
+from pate.accounting.filters import PrivacyFilter, Spent
+from pate.accounting.ledger_entry import LedgerEntry
+from pate.accounting.running_total import event_rows
+from pate.validation import InvalidValue
+
+_SIX_DIGIT_CAPS = range(18 * 900_000)
+"""The positions of all numbers of six digits from 1e-12 up to 1e6, in rising order."""
+
+
+class BudgetExceeded(InvalidValue):
+    """A charge that would take the ledger above its budget. Nothing was charged, and nothing is shown."""
+
+
+class _CountedCharges(NamedTuple):
+    """The spending of the first charges, in the unit of the filter that the first charge fixed."""
+
+    fixed_filter: PrivacyFilter | None  # None before the first charge
+    spent: Spent
+    num_charges: int
+
+
+class Cap:
+    """A cap on the charges of one data set, whose list of entries grows while the cap is in use.
+
+    The first charge fixes the filter. The filter may depend on the first charge, because nothing was released before
+    (docs/proofs/filters.md). The first charge also fits where an accountant puts its price under the cap, because the
+    price was fixed before any release. The methods take this price as `first_epsilon`; for later charges it is
+    infinity.
+    """
+
+    def __init__(self, rule: PrivacyFilter, entries: list[LedgerEntry]) -> None:
+        self.rule = rule
+        self._entries = entries
+        self._counted = _CountedCharges(None, Spent(), 0)
+
+    def filter_and_spent(self) -> tuple[PrivacyFilter | None, Spent]:
+        """Returns the filter, None before the first charge, and the spending that it has counted."""
+        fixed_filter, spent, num_counted = self._counted
+        uncounted = self._entries[num_counted:]
+        if uncounted:
+            fixed_filter = fixed_filter or self.rule.fixed_by(uncounted[0].event)
+            for event, count in event_rows((entry.event, 1) for entry in uncounted):
+                spent = spent.plus(fixed_filter.price(event), count)
+            # One assignment, so that an interrupt leaves either the former state or the new state.
+            self._counted = _CountedCharges(fixed_filter, spent, num_counted + len(uncounted))
+        return fixed_filter, spent
+
+    def affords(self, event: Event, *, first_epsilon: float) -> float:
+        """Returns how many times the event still fits; infinity where nothing stops it."""
+        fixed_filter, spent = self.filter_and_spent()
+        count = (fixed_filter or self.rule.fixed_by(event)).affords(spent, event)
+        return count or int(first_epsilon <= self.rule.max_epsilon)
+
+    @property
+    def failures_left(self) -> float | None:
+        """The failure probability that all later charges may have together; None before the first charge."""
+        fixed_filter, spent = self.filter_and_spent()
+        if fixed_filter is None:
+            return None
+        return max(0.0, fixed_filter.failures_allowed - float(spent.failure_prob))
+
+    def require_room(self, event: Event, *, first_epsilon: float) -> None:
+        """Raises `BudgetExceeded` where the event does not fit."""
+        fixed_filter, spent = self.filter_and_spent()
+        deciding_filter = fixed_filter or self.rule.fixed_by(event)
+        if deciding_filter.admits(spent, event) or first_epsilon <= deciding_filter.max_epsilon:
+            return
+        price = deciding_filter.price(event)
+        if not deciding_filter.allows_failures(spent.plus(price)):
+            failures_left = validation.rounded_down(
+                max(deciding_filter.failures_allowed - float(spent.failure_prob), 0.0), 3
+            )
+            failures_of_release = validation.rounded_up(float(price.failure_prob), 3)
+            rule = (
+                f"a release whose failures take at most {failures_left} of "
+                f"target_delta={deciding_filter.target_delta}, not {failures_of_release}; "
+                "a smaller failure_prob fits, which calibrated(ledger=…) chooses"
+            )
+        else:
+            enough = self._smallest_sufficient_cap(event, first_epsilon)
+            rule = (
+                f"at least {enough}, the total with this release, "
+                f"by the {deciding_filter.name} filter"
+            )
+        raise BudgetExceeded("max_epsilon", deciding_filter.max_epsilon, rule=rule, owner="ledger")
+
+    def _smallest_sufficient_cap(self, event: Event, first_epsilon: float) -> str:
+        """Returns the smallest cap of six digits under which all charges and this event fit, in words.
+
+        The epsilon of the summed prices need not be such a cap, because a filter for another cap may count at another
+        Renyi order. So caps are tried by bisection.
+        """
+        counts = Counter(entry.event for entry in self._entries)
+
+        def admits_all(max_epsilon: float) -> bool:
+            filter_for_cap = self.rule.for_cap(max_epsilon).fixed_by(next(iter(counts), event))
+            spent = Spent()
+            for charged_event, count in counts.items():
+                spent = spent.plus(filter_for_cap.price(charged_event), count)
+            return filter_for_cap.admits(spent, event) or first_epsilon <= max_epsilon
+
+        def is_sufficient(position: int) -> bool:
+            max_epsilon = _six_digit_cap(position)
+            return max_epsilon > self.rule.max_epsilon and admits_all(max_epsilon)
+
+        position = bisect_left(_SIX_DIGIT_CAPS, True, key=is_sufficient)
+        return f"{_six_digit_cap(position):g}" if position in _SIX_DIGIT_CAPS else "inf"
+
+
+def _six_digit_cap(position: int) -> float:
+    """Returns the number of six digits at a position of `_SIX_DIGIT_CAPS`."""
+    digits = 100_000 + position % 900_000
+    exponent = position // 900_000 - 17
+    return float(f"{digits}e{exponent}")

@@ -1,0 +1,117 @@
+"""The entries of a ledger: charges, as they are read from the lines of its file."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pate.accounting.event_json import event_from_json
+from pate.accounting.events import Event
+from pate.accounting.store import LedgerLine, damaged_ledger
+from pate.accounting.unit import PrivacyUnit
+from pate.files.strict_json import number
+
+_LONGEST_COMMAND = 1000  # characters
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One charge of a ledger: the price of a release, and where, when and for what it was charged."""
+
+    # The key names the release within its account. A second charge with this key costs nothing and returns the same
+    # bytes.
+    key: str
+    event: Event  # the price
+    description: str  # for people
+    epsilon: float  # the total of all charges on the same data up to and including this charge
+    data: str = ""  # the digest of the private data; empty where the ledger counts for one data set
+    draw: int = (
+        1  # the number of the draw within its run, from 1 on; `redraw` makes a run draw again
+    )
+    noise: str = ""  # the name of the seed of the noise; empty for noise that nothing can repeat
+    time: str = ""  # UTC, ISO 8601
+    user: str = ""  # the login name, or the number of a user who has no name
+    host: str = ""  # the name of the machine
+    command: str = ""  # the program and its words as a shell takes them, cut after 1,000 characters
+    # the unit of privacy of the price; None where the charge names none, as in earlier versions
+    unit: PrivacyUnit | None = None
+
+    @classmethod
+    def from_line(cls, line: LedgerLine, path: Path | None) -> LedgerEntry:
+        """Reads the charge of a line; raises `DamagedLedger`, which names the ledger's `path`, for any other line."""
+        try:
+            about = json.loads(line.about)
+            return cls(
+                line.key,
+                event_from_json(json.loads(line.event)),
+                description=str(about["description"]),
+                epsilon=number(about["epsilon"]),
+                data=line.data,
+                draw=int(about["draw"]),
+                noise=str(about["noise"]),
+                time=str(about["time"]),
+                user=str(about["user"]),
+                host=str(about["host"]),
+                command=str(about["command"]),
+                unit=PrivacyUnit.from_json(about["unit"]) if "unit" in about else None,
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise damaged_ledger(path, f"a charge on line {line.number}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChargeNote:
+    """The notes that a charge keeps beside its price."""
+
+    description: str = ""  # for people
+    run: str = ""  # the beginning of all keys of one run, whose draws are numbered
+    noise: str = ""  # the name of the seed of the noise; empty for noise that nothing can repeat
+    # True charges the release although another release drew from the seed. No epsilon covers both releases then.
+    may_share_noise: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountStatement:
+    """The total of one account, as of one reading of the file."""
+
+    num_charges: int
+    epsilon: float  # `Ledger.epsilon`
+    spent_epsilon: float  # `Ledger.spent_epsilon`
+    unit: PrivacyUnit | None  # `Ledger.unit`
+    num_without_unit: int  # `Ledger.num_without_unit`
+    noise_is_shared: bool  # `Ledger.noise_is_shared`
+
+
+def noise_of_line(line: LedgerLine, path: Path | None) -> str:
+    """Returns the name of the seed that a charge drew its noise from; empty for noise that nothing can repeat.
+
+    Raises `DamagedLedger`, which names the ledger's `path`, for a line that is no charge.
+    """
+    try:
+        return str(json.loads(line.about)["noise"])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise damaged_ledger(path, f"a charge on line {line.number}") from error
+
+
+@lru_cache(maxsize=4)
+def charging_process(process_id: int) -> dict[str, str]:
+    """Returns user, host and command of this process.
+
+    The process id is an argument so that a fork does not get the answer of its parent from the cache.
+    """
+    try:
+        import pwd  # POSIX alone has it
+
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except ImportError:
+        user = os.environ.get("USERNAME", "")
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    command = shlex.join(map(str, getattr(sys, "argv", [])))[:_LONGEST_COMMAND]
+    return {"user": user, "host": platform.node(), "command": command}

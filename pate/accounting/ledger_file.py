@@ -1,0 +1,187 @@
+"""The file of a ledger: its settings, its accountant, and the filters that decide for its caps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+from pate.accounting.accountant import Accountant, require_maker
+from pate.accounting.adjacency import Adjacency
+from pate.accounting.auto import AutoAccountant
+from pate.accounting.exact import ExactAccountant
+from pate.accounting.filters import (
+    FilterMaker,
+    PrivacyFilter,
+    RenyiFilter,
+    default_filter,
+    filter_from_json,
+)
+from pate.accounting.joint_law import JointLawAccountant
+from pate.accounting.pld import PldAccountant
+from pate.accounting.pure_dp import PureDpAccountant
+from pate.accounting.rdp import RdpAccountant
+from pate.accounting.store import Store
+from pate.files.strict_json import plain
+from pate.validation import require, require_choice, require_positive, require_probability
+
+_VERSION = 3
+_ACCOUNTANTS: dict[str, type[Accountant]] = {
+    kind.name: kind
+    for kind in (
+        RdpAccountant,
+        ExactAccountant,
+        PldAccountant,
+        PureDpAccountant,
+        JointLawAccountant,
+        AutoAccountant,
+    )
+}
+# Ledgers of version 0.1 may name the zCDP accountant, which is gone. Renyi's bound is never above it.
+_FORMER_ACCOUNTANTS: dict[str, type[Accountant]] = {"zcdp": RdpAccountant}
+
+
+class LedgerFile:
+    """The file of a ledger, or its place in memory, under settings that were fixed when the file was made.
+
+    Raises `InvalidValue` where the file has another adjacency, delta, accountant or filter than the arguments, or a
+    tighter cap. Arguments are those of `Ledger`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Store | None,
+        *,
+        target_delta: float,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+        accountant: Callable[[], Accountant] | None = None,
+        max_epsilon: float | None = None,
+        filter: FilterMaker | None = None,
+    ) -> None:
+        self.adjacency = Adjacency.parse(adjacency)
+        takes_stored_accountant = accountant is None
+        if (
+            takes_stored_accountant
+            and path is not None
+            and not isinstance(path, Store)
+            and os.path.lexists(path)
+        ):
+            path = Store(path, None)  # read once, for its accountant and for all that follows
+        accountant = _stored_accountant(path) if accountant is None else accountant
+        self.accountant = require_maker(accountant)
+        self.target_delta = require_probability("target_delta", target_delta)
+        cap = None
+        if max_epsilon is not None:
+            cap = require_positive("max_epsilon", max_epsilon, owner="ledger")
+        require(filter is None or cap is not None, "filter", filter, "a max_epsilon beside it")
+        is_class = filter is None or callable(filter)
+        require(is_class, "filter", filter, "a class such as RenyiFilter, uncalled")
+        empty = accountant()
+        if filter is not None:
+            make_filter = filter
+        else:
+            make_filter = RenyiFilter if takes_stored_accountant else default_filter(empty)
+        requested_filter = None if cap is None else make_filter(cap, self.target_delta)
+        requested = {
+            "ledger": _VERSION,
+            "adjacency": str(self.adjacency),
+            "target_delta": self.target_delta,
+            "accountant": plain({"name": empty.name} | empty.parameters),
+            "max_epsilon": cap,
+            "filter": None if requested_filter is None else plain(requested_filter.to_json()),
+        }
+        self.store = path if isinstance(path, Store) else Store(path, requested)
+        self.path = self.store.path
+        self.stored_cap: float | None = self.store.settings.get("max_epsilon")
+        """The cap of the file, which was fixed before the first release."""
+        self._require_stored_settings(requested, takes_stored_accountant=takes_stored_accountant)
+        self.rules: list[PrivacyFilter] = self._deciding_filters(
+            requested_filter, filter_is_default=filter is None
+        )
+        """The filters that decide, the tightest first: this object may have a tighter cap beside that of the file."""
+
+    def _require_stored_settings(
+        self, requested: dict[str, Any], *, takes_stored_accountant: bool
+    ) -> None:
+        """Raises unless the file has the requested version, adjacency, delta and accountant."""
+        settings = self.store.settings
+        require(settings.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
+        for name in ("adjacency", "target_delta", "accountant"):
+            if name == "accountant" and takes_stored_accountant:
+                continue  # a former accountant has another name than the accountant in its place
+            rule = f"{_described(settings.get(name))}, as ledger={self.path} counts"
+            is_equal = settings.get(name) == requested[name]
+            require(is_equal, name, _described(requested[name]), rule)
+
+    def _deciding_filters(
+        self, requested_filter: PrivacyFilter | None, *, filter_is_default: bool
+    ) -> list[PrivacyFilter]:
+        """Returns the filters that decide, the tightest first; raises for a cap above that of the file."""
+        stored_cap = self.stored_cap
+        filter_values = self.store.settings.get("filter")
+        if stored_cap is None or filter_values is None:
+            return [] if requested_filter is None else [requested_filter]
+        stored_filter = filter_from_json(
+            filter_values, max_epsilon=stored_cap, target_delta=self.target_delta
+        )
+        if requested_filter is None:
+            return [stored_filter]
+        cap = requested_filter.max_epsilon
+        rule = f"at most {stored_cap}, the cap of ledger={self.path}"
+        require(cap <= stored_cap, "max_epsilon", cap, rule, owner="ledger")
+        if cap < stored_cap:
+            tighter = stored_filter.for_cap(cap) if filter_is_default else requested_filter
+            return [tighter, stored_filter]
+        if not filter_is_default:
+            rule = f"{_described(filter_values)}, which decides in ledger={self.path}"
+            planned_alike = replace(requested_filter, plans_failures=stored_filter.plans_failures)
+            requested_words = _described(plain(requested_filter.to_json()))
+            require(planned_alike == stored_filter, "filter", requested_words, rule)
+        return [stored_filter]
+
+    @classmethod
+    def stored(cls, path: str | os.PathLike[str]) -> Self:
+        """Opens a file that exists, under its own settings.
+
+        Raises `InvalidValue` for a file whose accountant is no accountant of `pate`.
+        """
+        store = Store(path, None)
+        # The settings as they were written, because the chain of digests begins with them.
+        settings = store.settings
+        is_this_version = settings.get("ledger") == _VERSION
+        require(is_this_version, "ledger", store.path, "a ledger of this version")
+        return cls(store, target_delta=settings["target_delta"], adjacency=settings["adjacency"])
+
+    @property
+    def identity(self) -> str:
+        """The name of this file wherever it is moved; a copy of the file has the same name."""
+        return self.store.identity
+
+
+def _stored_accountant(path: str | os.PathLike[str] | Store | None) -> Callable[[], Accountant]:
+    """Returns the maker of the accountant that a file names; `AutoAccountant` for a new ledger."""
+    if not isinstance(path, Store):
+        if path is None or not os.path.lexists(path):
+            return AutoAccountant
+        path = Store(path, None)
+    is_this_version = path.settings.get("ledger") == _VERSION
+    require(is_this_version, "ledger", path.path, "a ledger of this version")
+    values = dict(path.settings["accountant"])
+    name = str(values.pop("name"))
+    if name in _FORMER_ACCOUNTANTS:
+        return _FORMER_ACCOUNTANTS[name]
+    kind = _ACCOUNTANTS[require_choice("accountant", name, tuple(_ACCOUNTANTS))]
+    return partial(kind, **values) if values else kind
+
+
+def _described(value: Any) -> str:
+    """Returns a setting in words, such as `renyi(order=8.0)` for a dictionary with a name and parameters."""
+    if not isinstance(value, dict):
+        return str(value)
+    parameters = ", ".join(
+        f"{key}={str(setting)[:40]}" for key, setting in value.items() if key != "name"
+    )
+    name = str(value.get("name", "none"))
+    return f"{name}({parameters})" if parameters else name

@@ -1,0 +1,51 @@
+"""A ledger file that counts for several data sets."""
+
+from __future__ import annotations
+
+from pate.accounting.ledger import Ledger
+from pate.accounting.ledger_entry import LedgerEntry
+from pate.accounting.ledger_file import LedgerFile
+from pate.accounting.unit import PrivacyUnit
+from pate.validation import require
+
+
+class SharedLedger(LedgerFile):
+    """A ledger file that counts for several data sets, safe for processes that use it at the same time.
+
+    The cap holds for each data set by itself. A person in two of the data sets is protected at the cost of both
+    together.
+
+    Arguments, errors and `path` are those of `Ledger`. Delta is that of every total, and the cap that of each data set.
+
+    >>> from pate.accounting import GaussianEvent
+    >>> shared = SharedLedger(None, target_delta=1e-6, max_epsilon=4.0)  # in memory, without a file
+    >>> shared.account("digest of the first").affords(GaussianEvent(30.0))
+    559
+    >>> _ = shared.account("digest of the first").charge(GaussianEvent(2.0), adjacency="replace_one", key="a release")
+    >>> [shared.account(data).affords(GaussianEvent(30.0)) for data in ("digest of the first", "of the second")]
+    [334, 559]
+    """
+
+    @property
+    def entries(self) -> list[LedgerEntry]:
+        """The charges on all data sets, in the order of their commits."""
+        self.store.read()
+        return [
+            LedgerEntry.from_line(line, self.path) for line in self.store.lines if not line.under
+        ]
+
+    @property
+    def data(self) -> list[str]:
+        """The digests of all data sets that were charged, in the order of their first charges."""
+        return list(dict.fromkeys(entry.data for entry in self.entries if entry.data))
+
+    def account(self, data: str, *, unit: PrivacyUnit | None = None) -> Ledger:
+        """Returns the ledger of one data set.
+
+        Args:
+            data: a digest of the private records, the same in every run; not a digest of computed features.
+            unit: the unit of privacy of all prices of the account; None takes that of the earlier charges.
+        """
+        is_digest = isinstance(data, str) and data != ""
+        require(is_digest, "data", type(data).__name__, "a digest that is not empty")
+        return Ledger(self, target_delta=self.target_delta, data=data, unit=unit)
