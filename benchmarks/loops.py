@@ -45,7 +45,7 @@ def logistic_loop(parts: Sequence[Shard]) -> None:
 
 def network_of(teacher: CNNTeacher, part: Shard) -> ConvNet:
     """The architecture of a teacher for such records."""
-    return ConvNet.of(teacher, part.inputs.shape[1:], part.labels.shape[1])
+    return ConvNet.from_architecture(teacher, part.inputs.shape[1:], part.labels.shape[1])
 
 
 def _convolutional(teacher: CNNTeacher, part: Shard) -> nn.Module:

@@ -22,7 +22,7 @@ from pate.features.features import ExtractedForm
 from pate.files import disk
 from pate.files.manifest import MANIFEST, Manifest
 from pate.files.strict_json import plain
-from pate.models.student import StudentModel
+from pate.models.student_model import StudentModel
 from pate.report.card import PRIVACY, PrivacyStatement
 from pate.validation import (
     InvalidValue,

@@ -12,7 +12,7 @@ from pate.data import Preprocessing, TableSchema
 from pate.extras import PUBLISHED, how_to_install
 from pate.features.features import ExtractedForm
 from pate.files.disk import write_text
-from pate.models.student import StudentModel
+from pate.models.student_model import StudentModel
 from pate.report import Privacy
 from pate.report.card import cell, features_origin
 from pate.report.report import SEEDED_WARNING, ReleaseSummary

@@ -13,8 +13,8 @@ import torch
 
 from pate.extras import VERSION
 from pate.files.disk import replacing
-from pate.models.image import ImageModel
-from pate.models.student import KINDS, FlatModel, StudentModel
+from pate.models.image_students import ImageModel
+from pate.models.student_model import KINDS, FlatModel, StudentModel
 from pate.validation import InvalidValue, require
 
 _OPSET = 17

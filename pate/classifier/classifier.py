@@ -37,7 +37,7 @@ from pate.classifier.past_fits import remember_fit, warn_of_past_fits
 from pate.classifier.samples import LabelSets, Model, OneClass, Pools, Task, dense, is_frame, taken
 from pate.data.partition import Partition
 from pate.errors import shown_as
-from pate.models.sklearn import minds_scale, takes_nan
+from pate.models.sklearn import is_scale_sensitive, takes_nan
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.affordable_queries import require_achievable_delta
 from pate.run.ledger_record import require_room
@@ -538,7 +538,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             "fewer teachers",
         )
         parts = {"teacher": self._teacher, "student": self._student}
-        sensitive = [name for name, estimator in parts.items() if minds_scale(estimator)]
+        sensitive = [name for name, estimator in parts.items() if is_scale_sensitive(estimator)]
         if sensitive:
             public_numbers = samples.numbers_of(pools.queries)
             doubts += uneven_inputs_doubts(" and ".join(sensitive), public_numbers)

@@ -20,7 +20,7 @@ from pate.data import Dataset, Partition, Split
 from pate.files.digests import digest, full_text
 from pate.files.disk import make_folder
 from pate.models import Engine, Student, Voter
-from pate.models.student import Predictor
+from pate.models.student_model import Predictor
 from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import RemedySearch
 from pate.progress import Monitor

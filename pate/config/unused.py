@@ -190,7 +190,7 @@ def of_engine(teacher: Any, given: Mapping[str, str]) -> Reasons:
 def of_student(student: Any) -> Reasons:
     """Returns which fields of a recipe for a student change nothing, and why."""
     from pate.models import LinearStudent
-    from pate.models.student import ThresholdedStudent
+    from pate.models.thresholds import ThresholdedStudent
 
     reasons: Reasons = {}
     if isinstance(student, LinearStudent) and student.labels_per_sample is not None:

@@ -10,15 +10,19 @@ from pate.extras import lazily, require_extra
 if TYPE_CHECKING:
     from pate.models.checkpoint import CheckpointStore, cast_votes
     from pate.models.engines import Engine, SequentialEngine, StackedEngine
-    from pate.models.image import CNNStudent, CNNTeacher, ResNet50Student, ResNet50Teacher
+    from pate.models.image_students import CNNStudent, ResNet50Student
+    from pate.models.image_teachers import CNNTeacher, ResNet50Teacher
     from pate.models.kernel import ConvexTeacher, KernelTeacher, LowRankStudent
-    from pate.models.linear import LinearStudent, LinearTeacher, LogisticStudent
+    from pate.models.linear import LinearStudent, LinearTeacher
+    from pate.models.logistic import LogisticStudent
     from pate.models.mlp import MLPStudent, MLPTeacher
     from pate.models.processes_engine import ProcessesEngine
     from pate.models.ray_engine import RayEngine
+    from pate.models.shards import Shard
     from pate.models.sklearn import SklearnTeacher
-    from pate.models.student import Student, StudentModel
-    from pate.models.teacher import Shard, State, Teacher, Voter
+    from pate.models.student import Student
+    from pate.models.student_model import StudentModel
+    from pate.models.teacher import State, Teacher, Voter
     from pate.models.training import TrainingJob
 
 require_extra(__name__, "predict")
@@ -58,15 +62,19 @@ __getattr__ = lazily(
     {
         "checkpoint": "CheckpointStore cast_votes",
         "engines": "Engine SequentialEngine StackedEngine",
-        "image": "CNNStudent CNNTeacher ResNet50Student ResNet50Teacher",
+        "image_students": "CNNStudent ResNet50Student",
+        "image_teachers": "CNNTeacher ResNet50Teacher",
         "kernel": "ConvexTeacher KernelTeacher LowRankStudent",
-        "linear": "LinearStudent LinearTeacher LogisticStudent",
+        "linear": "LinearStudent LinearTeacher",
+        "logistic": "LogisticStudent",
         "mlp": "MLPStudent MLPTeacher",
         "processes_engine": "ProcessesEngine",
         "ray_engine": "RayEngine",
+        "shards": "Shard",
         "sklearn": "SklearnTeacher",
-        "student": "Student StudentModel",
-        "teacher": "Shard State Teacher Voter",
+        "student": "Student",
+        "student_model": "StudentModel",
+        "teacher": "State Teacher Voter",
         "training": "TrainingJob",
     },
 )

@@ -6,7 +6,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
-from pate.models.networks.network import require_settings
+from pate.models.hyperparameters import require_settings
 from pate.models.training import TrainingJob
 
 

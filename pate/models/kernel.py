@@ -12,17 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.release import NoisyScores, TrainingSet
-from pate.models.linear import LinearModel, LogisticStudent
-from pate.models.networks.network import require_settings
-from pate.models.student import (
-    FlatModel,
-    Labels,
-    OnEpoch,
-    Rows,
-    Student,
-    StudentModel,
-    require_rows,
-)
+from pate.models.hyperparameters import require_settings
+from pate.models.linear import LinearModel
+from pate.models.logistic import LogisticStudent
+from pate.models.student import OnEpoch, Student, require_rows
+from pate.models.student_model import FlatModel, Labels, Rows, StudentModel
 from pate.models.teacher import Voter
 from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_each, require_non_negative

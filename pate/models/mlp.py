@@ -12,18 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.device import require_device, torch
+from pate.models.hyperparameters import require_settings
 from pate.models.linear import LinearModel
-from pate.models.networks.network import Minibatches, StackedAdamW, require_settings
-from pate.models.student import (
-    FlatModel,
-    Labels,
-    OnEpoch,
-    Rows,
-    StudentModel,
-    ThresholdedStudent,
-    require_rows,
-)
-from pate.models.teacher import PaddedBatch, Shard, State, Teacher, as_rows, require_shards
+from pate.models.networks.minibatches import Minibatches, StackedAdamW
+from pate.models.shards import PaddedBatch, Shard, as_rows, require_shards
+from pate.models.student import OnEpoch, require_rows
+from pate.models.student_model import FlatModel, Labels, Rows, StudentModel
+from pate.models.teacher import State, Teacher
+from pate.models.thresholds import ThresholdedStudent
 from pate.threads import one_thread
 from pate.validation import require_probability
 
@@ -32,7 +28,9 @@ _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 
 @dataclass(frozen=True)
 class MLPTeacher(Teacher):
-    """One hidden layer of rectified units, a logistic output for each label, AdamW on cross-entropy.
+    """A network of one hidden layer of rectified units with a logistic output for each label.
+
+    Trained by AdamW on cross-entropy.
 
     Inputs are centered and divided by their root mean square distance to the mean, both of the teacher's own records;
     the scaling is folded into the hidden layer. A minibatch's loss is its mean over records and its sum over labels.
@@ -41,7 +39,7 @@ class MLPTeacher(Teacher):
     Attributes:
         hidden: units of the hidden layer.
         epochs: passes over a teacher's records.
-        batch_size: records per step, at most.
+        batch_size: number of records of a step, at most.
         learning_rate: of AdamW, > 0.
         weight_decay: of AdamW, >= 0.
         threshold: probability from which a label is voted for, in (0, 1).
@@ -71,17 +69,17 @@ class MLPTeacher(Teacher):
         # 1 where all records are equal
         spread = torch.where(square > 0, square.sqrt(), torch.ones_like(square))
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        sizes = (inputs.shape[2], self.hidden, stack.labels.shape[2])
-        parameters = list[torch.Tensor]()
-        # He-scaled normal weights from each teacher's generator, one layer after the other
-        initial = [
-            [math.sqrt(2 / rows) * rng.standard_normal((rows, columns), np.float32) for rng in rngs]
-            for rows, columns in pairwise(sizes)
-        ]
-        for layer in initial:
-            weights = torch.from_numpy(np.stack(layer)).to(device)
-            parameters += [weights, weights.new_zeros(len(rngs), 1, weights.shape[2])]
-        parameters = [tensor.requires_grad_() for tensor in parameters]
+        parameters: list[torch.Tensor] = []
+        for fan_in, fan_out in pairwise((inputs.shape[2], self.hidden, stack.labels.shape[2])):
+            # He-scaled normal weights from each teacher's generator, one layer after the other
+            spread_of_weights = math.sqrt(2 / fan_in)
+            layers = [
+                spread_of_weights * rng.standard_normal((fan_in, fan_out), np.float32)
+                for rng in rngs
+            ]
+            weights = torch.from_numpy(np.stack(layers)).to(device)
+            bias = weights.new_zeros(len(rngs), 1, fan_out)
+            parameters += [weights.requires_grad_(), bias.requires_grad_()]
         batches = Minibatches([len(shard) for shard in shards], self.batch_size, self.epochs, rngs)
         curve = self._train(parameters, inputs.div_(spread), stack.labels, batches)
         hidden_weights, hidden_bias, weights, bias = (
@@ -101,7 +99,7 @@ class MLPTeacher(Teacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5."""
+        """Returns probabilities, moved on the scale of log-odds so that the threshold is at 0.5."""
         device = require_device(self.device)
         stacked = (
             torch.from_numpy(np.stack([state[name] for state in states])).to(device)
@@ -119,52 +117,62 @@ class MLPTeacher(Teacher):
         labels: torch.Tensor,
         batches: Minibatches,
     ) -> NDArray[np.float32]:
-        """Moves the parameters; returns the losses `[num_shards, steps]`, NaN where one had finished."""
-        moved = [parameter.detach() for parameter in parameters]
+        """Trains the parameters in place; returns losses `[num_shards, steps]`, NaN after a teacher's last step."""
         optimizer = StackedAdamW(
-            moved, learning_rate=self.learning_rate, weight_decay=self.weight_decay
+            [parameter.detach() for parameter in parameters],
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
         )
-        starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
-        curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
-        flat = inputs.flatten(0, 1), labels.flatten(0, 1)
-        for step, (rows, counts) in enumerate(batches):
-            active = torch.from_numpy(counts > 0).to(inputs.device)
-            valid = (np.arange(rows.shape[1]) < counts[:, None]) / np.maximum(counts, 1)[:, None]
-            # of its teacher's mean, 0 for padding
-            share = torch.from_numpy(valid.astype(np.float32)).to(inputs.device)
-            places = (torch.from_numpy(rows).to(inputs.device) + starts).flatten()
-            # rows numbered through all shards: taken whole, so twice as fast
-            batch, wanted = (
-                all_of.index_select(0, places).view(*rows.shape, -1) for all_of in flat
-            )
-            loss = (_losses(_logits(parameters, batch), wanted) * share).sum(dim=1)
+        device = inputs.device
+        # records of all shards numbered through: an index into one axis is twice as fast
+        all_inputs = inputs.flatten(0, 1)
+        all_labels = labels.flatten(0, 1)
+        starts = torch.arange(len(inputs), device=device)[:, None] * inputs.shape[1]
+        curves = inputs.new_full((len(inputs), batches.num_steps), math.nan)
+        for step, batch in enumerate(batches):
+            is_active = torch.from_numpy(batch.counts > 0).to(device)
+            shape = batch.rows.shape
+            # a record's share of its teacher's mean, 0 for padding
+            is_record = np.arange(shape[1]) < batch.counts[:, None]
+            share = is_record / np.maximum(batch.counts, 1)[:, None]
+            shares = torch.from_numpy(share.astype(np.float32)).to(device)
+            places = (torch.from_numpy(batch.rows).to(device) + starts).flatten()
+            logits = _logits(parameters, all_inputs.index_select(0, places).view(*shape, -1))
+            targets = all_labels.index_select(0, places).view(*shape, -1)
+            loss = (_losses(logits, targets) * shares).sum(dim=1)
             # summed over teachers, never averaged: each moves as it would alone
-            optimizer.step(torch.autograd.grad(loss.sum(), parameters), active[:, None, None])
-            curve[:, step] = torch.where(active, loss.detach(), math.nan)
-        return curve.cpu().numpy()
+            gradients = torch.autograd.grad(loss.sum(), parameters)
+            optimizer.step(gradients, active=is_active[:, None, None])
+            curves[:, step] = torch.where(is_active, loss.detach(), math.nan)
+        return curves.cpu().numpy()
 
 
 def _logits(parameters: Sequence[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
-    """Log-odds `[num_models, n, num_labels]` of inputs `[num_models, n, d]`, each model on its own."""
+    """Returns log-odds `[num_models, n, num_labels]` of inputs `[num_models, n, d]`, each model on its own."""
     hidden_weights, hidden_bias, weights, bias = parameters
     return torch.baddbmm(bias, torch.baddbmm(hidden_bias, inputs, hidden_weights).relu(), weights)
 
 
 def _losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy summed over labels, `[num_models, n]`."""
+    """Returns the cross-entropy summed over labels, `[num_models, n]`."""
     return (torch.nn.functional.softplus(logits) - logits * labels).sum(dim=2)
 
 
 class MLPModel(FlatModel):
-    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+    """A student whose probabilities are the mean of its members'; 0 for labels that were never released."""
 
     kind = "mlp"
-    _axes = ("mdh", "m1h", "mhL", "m1L", "L")
-    forms: ClassVar[Mapping[str, str]] = dict(zip((*_NAMES, "released"), _axes, strict=True))
+    forms: ClassVar[Mapping[str, str]] = {
+        "hidden_weights": "mdh",
+        "hidden_bias": "m1h",
+        "weights": "mhL",
+        "bias": "m1L",
+        "released": "L",
+    }
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """The rule of prediction, in words for a model card."""
+        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
         members = list(zip(*(arrays[name] for name in _NAMES), strict=True))
         total = 0.0
         for hidden_weights, hidden_bias, weights, bias in members:
@@ -173,18 +181,27 @@ class MLPModel(FlatModel):
         return total / len(members) * arrays["released"]
 
 
+@dataclass(frozen=True, eq=False)
+class _Epoch:
+    """The members of an `MLPStudent` after an epoch."""
+
+    epoch: int
+    parameters: list[Rows]  # by `_NAMES`, each with a leading axis of members
+    held_out: Rows  # held-out probabilities, [n, num_labels]
+
+
 @dataclass(frozen=True)
 class MLPStudent(ThresholdedStudent):
-    """One hidden layer of rectified units and a logistic output for each label, as an ensemble of folds.
+    """An ensemble of networks with one hidden layer of rectified units and a logistic output for each label.
 
-    The rows are cut into folds at random; each member is trained without one of them, all side by side, by
-    full-batch AdamW on cross-entropy. The epoch with the least held-out loss is kept, and the threshold, one
-    for all labels, is that of the best micro-F1 of the held-out probabilities.
+    The rows are cut into folds at random. Each member is trained without one of the folds, all side by side, by
+    full-batch AdamW on cross-entropy. The epoch with the least held-out loss is kept. The threshold, one for all
+    labels, has the best micro-F1 of the held-out probabilities.
 
     Attributes:
         hidden: units of a member's hidden layer.
-        folds: members, at least 2; fewer where there are fewer rows.
-        epochs: at most.
+        folds: number of members, at least 2; fewer if there are fewer rows.
+        epochs: number of epochs, at most.
         learning_rate: of AdamW, > 0.
         weight_decay: of AdamW, >= 0.
     """
@@ -198,9 +215,9 @@ class MLPStudent(ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Losses reported: the members' mean `loss` and their `held_out_loss`."""
+        """Trains the members; reports the mean of their `loss` and of their `held_out_loss`."""
         rows, labels = require_rows(inputs, labels, seed)
-        if len(rows) < 2:  # the one row's labels, or none
+        if len(rows) < 2:  # predicts the labels of the only row, or none
             return LinearModel.constant(labels.any(axis=0), inputs)
         released = np.asarray(labels.any(axis=0), np.float32)
         rng = np.random.default_rng(seed)
@@ -208,15 +225,19 @@ class MLPStudent(ThresholdedStudent):
         center = rows.mean(axis=0)
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
         with one_thread():
-            parameters, held_out, epoch = self._train(
-                (rows - center) / spread, labels, fold_of, rng, on_epoch
-            )
-        threshold = self._place(held_out * released, labels)
-        parameters[0] = parameters[0] / spread
-        parameters[1] = parameters[1] - center @ parameters[0][:, None]
-        arrays = dict(zip(_NAMES, parameters, strict=True)) | {"released": released}
+            best = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
+        arrays = dict(zip(_NAMES, best.parameters, strict=True))
+        # inputs are not standardized when the model predicts
+        arrays["hidden_weights"] = arrays["hidden_weights"] / spread
+        offset = center @ arrays["hidden_weights"][:, None]
+        arrays["hidden_bias"] = arrays["hidden_bias"] - offset
+        arrays["released"] = released
         return MLPModel(
-            arrays, threshold, np.shape(inputs)[1:], len(rows), {"epochs": float(epoch)}
+            arrays=arrays,
+            threshold=self._place(best.held_out * released, labels),
+            input_shape=np.shape(inputs)[1:],
+            num_rows=len(rows),
+            choices={"epochs": float(best.epoch)},
         )
 
     def _train(
@@ -226,47 +247,55 @@ class MLPStudent(ThresholdedStudent):
         fold_of: NDArray[np.int64],
         rng: np.random.Generator,
         on_epoch: OnEpoch | None,
-    ) -> tuple[list[Rows], Rows, int]:
-        """Trains all members; their parameters and held-out probabilities `[n, num_labels]` at the best epoch."""
-        held = torch.from_numpy(fold_of == np.arange(fold_of.max() + 1)[:, None])  # [members, n]
-        shares = [mask / mask.sum(dim=1, keepdim=True) / len(held) for mask in (~held, held)]
+    ) -> _Epoch:
+        """Trains all members; returns the epoch with the least held-out loss."""
+        num_members = int(fold_of.max()) + 1
+        held = torch.from_numpy(fold_of == np.arange(num_members)[:, None])  # [num_members, n]
+        # a row's share of the mean over members and rows: in the loss, and in the held-out loss
+        train_share = ~held / (~held).sum(dim=1, keepdim=True) / num_members
+        held_share = held / held.sum(dim=1, keepdim=True) / num_members
         targets = torch.from_numpy(labels.astype(np.float32))
-        inputs = torch.from_numpy(rows).expand(len(held), -1, -1)
-        sizes = (
-            (len(held), inputs.shape[2], self.hidden),
-            (len(held), self.hidden, targets.shape[1]),
-        )
-        first = rng.standard_normal(sizes[0], np.float32) * math.sqrt(2 / inputs.shape[2])
-        second = rng.standard_normal(sizes[1], np.float32) * (0.1 / math.sqrt(self.hidden))  # small
-        log_odds = ((targets.sum(dim=0) + 0.5) / (len(targets) + 1)).logit()  # of each label
-        bias = log_odds.repeat(len(held), 1, 1)
-        initial = (
-            torch.from_numpy(first),
-            torch.zeros(len(held), 1, self.hidden),
-            torch.from_numpy(second),
-            bias,
-        )
-        parameters = [tensor.requires_grad_() for tensor in initial]
+        inputs = torch.from_numpy(rows).expand(num_members, -1, -1)
+        parameters = [tensor.requires_grad_() for tensor in self._initial(inputs, targets, rng=rng)]
         optimizer = torch.optim.AdamW(
             parameters, lr=self.learning_rate, weight_decay=self.weight_decay
         )
-        least = math.inf
-        for epoch in range(self.epochs + 1):  # the first without a step behind it
+        least_loss = math.inf
+        for epoch in range(self.epochs + 1):  # epoch 0 comes before the first step
             logits = _logits(parameters, inputs)
             losses = _losses(logits, targets)
-            loss, held_out_loss = ((losses * share).sum() for share in shares)
+            loss = (losses * train_share).sum()
+            held_out_loss = (losses * held_share).sum()
             if on_epoch is not None:
                 on_epoch(epoch, {"loss": loss.item(), "held_out_loss": held_out_loss.item()})
-            if epoch == 0 or held_out_loss.item() < least:
-                least = held_out_loss.item()
-                held_out = (logits.sigmoid() * held[..., None]).sum(dim=0).detach().numpy()
-                best = (
-                    [parameter.detach().numpy().copy() for parameter in parameters],
-                    held_out,
-                    epoch,
+            if epoch == 0 or held_out_loss.item() < least_loss:
+                least_loss = held_out_loss.item()
+                held_out = (logits.sigmoid() * held[..., None]).sum(dim=0)
+                best = _Epoch(
+                    epoch=epoch,
+                    parameters=[parameter.detach().numpy().copy() for parameter in parameters],
+                    held_out=held_out.detach().numpy(),
                 )
             optimizer.zero_grad()
             # summed over members: each moves as it would alone
-            torch.autograd.backward(loss * len(held))
+            torch.autograd.backward(loss * num_members)
             optimizer.step()
         return best
+
+    def _initial(
+        self, inputs: torch.Tensor, targets: torch.Tensor, *, rng: np.random.Generator
+    ) -> list[torch.Tensor]:
+        """Draws initial parameters, in the order of `_NAMES`: the output begins near each label's log-odds."""
+        num_members, _, width = inputs.shape
+        num_labels = targets.shape[1]
+        hidden_spread = math.sqrt(2 / width)  # He et al., 2015
+        output_spread = 0.1 / math.sqrt(self.hidden)
+        hidden = rng.standard_normal((num_members, width, self.hidden), np.float32)
+        output = rng.standard_normal((num_members, self.hidden, num_labels), np.float32)
+        log_odds = ((targets.sum(dim=0) + 0.5) / (len(targets) + 1)).logit()  # of each label
+        return [
+            torch.from_numpy(hidden * hidden_spread),
+            torch.zeros(num_members, 1, self.hidden),
+            torch.from_numpy(output * output_spread),
+            log_odds.repeat(num_members, 1, 1),
+        ]

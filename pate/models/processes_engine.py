@@ -19,7 +19,7 @@ from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
 from pate.models.engines import Engine
-from pate.models.networks.network import require_settings
+from pate.models.hyperparameters import require_settings
 from pate.models.teacher import State
 from pate.models.training import ChunkTask, TrainingJob, WorkersLost
 

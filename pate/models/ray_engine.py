@@ -9,7 +9,7 @@ from typing import Any
 
 from pate.extras import require_extra
 from pate.models.engines import Engine
-from pate.models.networks.network import require_settings
+from pate.models.hyperparameters import require_settings
 from pate.models.processes_engine import WORKER_ENVIRONMENT, end_with
 from pate.models.teacher import State
 from pate.models.training import ChunkTask, TrainingJob, WorkersLost

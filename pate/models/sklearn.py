@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.models.teacher import PICKLE, Shard, State, Teacher, as_rows, require_shards
+from pate.models.shards import Shard, as_rows, require_shards
+from pate.models.teacher import PICKLE, State, Teacher
 from pate.validation import InvalidValue, require, require_probability
 from pate.votes.source import TeacherVotes, VoteSource
 
@@ -89,9 +90,9 @@ class SklearnTeacher(Teacher):
         return True
 
     @property
-    def minds_scale(self) -> bool:
+    def is_scale_sensitive(self) -> bool:
         """True where inputs of very different widths make the estimator worse."""
-        return minds_scale(self.estimator)
+        return is_scale_sensitive(self.estimator)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits one shard after the other. The loss is the mean squared error on the shard itself."""
@@ -226,7 +227,7 @@ def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArr
     return np.where(confidences < threshold, below, above).astype(np.float32)
 
 
-def minds_scale(estimator: Any) -> bool:
+def is_scale_sensitive(estimator: Any) -> bool:
     """Whether scikit-learn fits it to columns as they are, the widest first: linear models and support vectors."""
     return type(estimator).__module__.startswith(("sklearn.linear_model", "sklearn.svm"))
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from pate.device import device_memory
 from pate.models.checkpoint import CheckpointStore
-from pate.models.teacher import Shard, Shards, State, Teacher
+from pate.models.shards import Shard, Shards
+from pate.models.teacher import State, Teacher
 from pate.threads import one_thread
 from pate.validation import require, require_count
 

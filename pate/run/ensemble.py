@@ -13,7 +13,8 @@ from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
 from pate.files.disk import make_folder
 from pate.models import CheckpointStore, Engine, Teacher, TrainingJob, Voter, cast_votes
-from pate.models.teacher import PartitionedRecords, isolated
+from pate.models.shards import PartitionedRecords
+from pate.models.teacher import isolated
 from pate.progress import Advance, Monitor
 from pate.run.folder import EnsembleFolder
 from pate.run.trained_votes import TrainedVotes

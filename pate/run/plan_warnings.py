@@ -9,7 +9,7 @@ from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.errors import UNSAID, Doubt
 from pate.models import Student, Voter
-from pate.models.student import Predictor
+from pate.models.student_model import Predictor
 from pate.setting_names import TRAIN
 
 _FEW_RECORDS = 10
@@ -40,9 +40,9 @@ def plan_warnings(
     if aggregator.single_label and dataset.private.labels.sum(axis=1).mean() > 1:
         yield one_label_warning(aggregator)
     linear_parts = []
-    if teacher.minds_scale:
+    if teacher.is_scale_sensitive:
         linear_parts.append("teacher")
-    if student.minds_scale:
+    if student.is_scale_sensitive:
         linear_parts.append("student")
     parts = " and ".join(linear_parts)
     if linear_parts and dataset.kind == "features":
@@ -56,13 +56,13 @@ def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Map
     remedies = dict(aggregator.remedies)
     if not teacher.is_trained or "the teachers" not in remedies:
         return remedies
-    if dataset.kind == "images" and teacher.minds_scale:
+    if dataset.kind == "images" and teacher.is_scale_sensitive:
         remedies["the teachers"] = (
             f"features=patches, or {_LOOKS_AT_PICTURES}, or more records for each teacher"
         )
     elif dataset.kind == "images":
         remedies["the teachers"] = "more records for each teacher, more epochs, or features=patches"
-    elif not teacher.minds_scale:
+    elif not teacher.is_scale_sensitive:
         remedies["the teachers"] = "more records for each teacher, or other features"
     return remedies
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pate.aggregators import TrainingSet
-from pate.models.student import Learner, Rows
+from pate.models.student import Learner
+from pate.models.student_model import Rows
 from pate.votes.counts import Bits
 
 

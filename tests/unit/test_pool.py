@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pate.models.linear import LogisticStudent
+from pate.models import LogisticStudent
 from pate.pool import in_order, pool_of
 from pate.threads import all_cores, one_blas_thread
 from pate.votes.clipped_moments import ClippedMoments
@@ -125,8 +125,8 @@ def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads() -> Non
 def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pate.models.linear._BLOCK_ROWS", 64)
-    monkeypatch.setattr("pate.models.linear._MANY_ROWS", 128)
+    monkeypatch.setattr("pate.models.logistic._BLOCK_ROWS", 64)
+    monkeypatch.setattr("pate.models.logistic._MANY_ROWS", 128)
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(500, 6)).astype(np.float32)
     labels = rng.random((500, 3)) < 0.4

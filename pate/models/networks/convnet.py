@@ -1,10 +1,14 @@
-"""A small convolutional network: one, or many in one batch, as a GPU likes it."""
+"""A small convolutional network: one at a time, or many in one batch, which suits a GPU.
+
+`ConvNet.logits` computes one network; `stacked_logits` and `fit_stacked` compute T networks at once, each on images of
+its own, with the same results up to rounding.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,37 +16,39 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from pate.models.networks import network as net
-from pate.models.networks.network import Network, Recipe, Tensors
+from pate.models.hyperparameters import require_settings
+from pate.models.networks.minibatches import Minibatch, Minibatches, StackedAdamW
+from pate.models.networks.network import Network, Tensors, centered, mirrored
+from pate.models.networks.training import AdamWRecipe
 from pate.validation import require
 
 GROUP = 8  # channels that are normalized together
-MOMENTUM = 0.1
-EPSILON = 1e-5
+MOMENTUM = 0.1  # of running means and variances, as in torch
+EPSILON = 1e-5  # added to variances, as in torch
 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """A small convolutional network, for images of whatever size."""
+    """The architecture of a small convolutional network, for images of whatever size."""
 
     width: int = 32  # channels of the first layer, a multiple of 8
-    blocks: int = 2  # convolutions after it
+    blocks: int = 2  # convolutions after the first layer
     patch: int = 4  # height and width of a patch, in pixels
-    # at most that many rows and columns of cells that the head sees the means of: many where images are aligned, as
+    # The head sees the means over cells, at most that many rows and columns of them: many where images are aligned, as
     # faces are, few where a thing may be anywhere.
     grid: int = 4
     norm: str = field(default="group", metadata={"public": True})  # "group" or "batch"
     kernel_size: int = 3  # height and width of the convolutions' kernels, an odd number
 
     def __post_init__(self) -> None:
-        net.require_settings(self)
+        require_settings(self)
         require(self.width % GROUP == 0, "width", self.width, f"a multiple of {GROUP}")
         require(self.kernel_size % 2 == 1, "kernel_size", self.kernel_size, "an odd number")
 
 
 @dataclass(frozen=True)
 class ConvNet(Architecture, Network):
-    """Patches, a few convolutions, means over the cells of a grid, a linear head.
+    """A network of patches, a few convolutions, means over the cells of a grid, and a linear head.
 
     The first layer sees patches without overlap, the others have twice as many channels and keep the resolution:
     nearly all work is in matrix products large enough for a processor to be fast at. Each layer is normalized, over
@@ -50,17 +56,23 @@ class ConvNet(Architecture, Network):
     network's own records). Weights are `[channels out, rows * columns * channels in]`, channels innermost.
     """
 
-    # of an image, (channels, height, width); height and width multiples of patch
-    shape: tuple[int, ...]
-    num_labels: int  # L
+    shape: tuple[int, ...]  # (channels, height, width) of an image, in multiples of patch
+    num_labels: int
 
     @classmethod
-    def of(cls, settings: Architecture, shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        """Makes the network that settings describe, for pictures of a shape."""
+    def from_architecture(
+        cls, architecture: Architecture, shape: tuple[int, ...], num_labels: int
+    ) -> ConvNet:
+        """Makes the network of an architecture, for images of a shape."""
         return cls(
-            tuple(shape),
-            num_labels,
-            **{item.name: getattr(settings, item.name) for item in fields(Architecture)},
+            shape=tuple(shape),
+            num_labels=num_labels,
+            width=architecture.width,
+            blocks=architecture.blocks,
+            patch=architecture.patch,
+            grid=architecture.grid,
+            norm=architecture.norm,
+            kernel_size=architecture.kernel_size,
         )
 
     def __post_init__(self) -> None:
@@ -73,32 +85,30 @@ class ConvNet(Architecture, Network):
 
     @property
     def cells(self) -> int:
-        """Rows and columns of cells: as many as `grid` allows and the patches can be dealt to evenly."""
+        """The number of rows and columns of cells: the largest up to `grid` that divides the patches evenly."""
         patches = math.gcd(*(size // self.patch for size in self.shape[1:]))
         return max(cells for cells in range(1, self.grid + 1) if patches % cells == 0)
 
     @property
     def kernels(self) -> list[tuple[int, int]]:
-        """Channels out and inputs in of each layer before the head."""
-        first = (self.width, self.shape[0] * self.patch**2)
+        """The channels out, and the inputs of each, for each layer before the head."""
+        patch_layer = (self.width, self.shape[0] * self.patch**2)
         taps = self.kernel_size**2
+        # the first convolution reads `width` channels, the next ones twice as many
         other_layers = [
             (2 * self.width, taps * (1 + (block > 0)) * self.width) for block in range(self.blocks)
         ]
-        return [first, *other_layers]
+        return [patch_layer, *other_layers]
 
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """He-scaled normal weights, a head of zeros."""
+        """Draws He-scaled normal weights (He et al., 2015); the head is zeros."""
         tensors: Tensors = {}
         for layer, (channels, inputs) in enumerate(self.kernels):
-            weights = rng.standard_normal((channels, inputs), np.float32) * np.float32(
-                math.sqrt(2 / inputs)
-            )
+            spread = np.float32(math.sqrt(2 / inputs))
+            weights = rng.standard_normal((channels, inputs), np.float32) * spread
             tensors[f"layer{layer}.weight"] = torch.from_numpy(weights)
-            tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"] = (
-                torch.ones(channels),
-                torch.zeros(channels),
-            )
+            tensors[f"layer{layer}.scale"] = torch.ones(channels)
+            tensors[f"layer{layer}.shift"] = torch.zeros(channels)
             if self.norm == "batch":
                 tensors[f"layer{layer}.mean"] = torch.zeros(channels)
                 tensors[f"layer{layer}.var"] = torch.ones(channels)
@@ -107,11 +117,11 @@ class ConvNet(Architecture, Network):
         return tensors
 
     def is_buffer(self, name: str) -> bool:
-        """True where an array is a running mean or variance, which no gradient changes."""
+        """Returns True for a running mean or variance, which no gradient changes."""
         return name.endswith((".mean", ".var"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
-        """Returns logits `[c, n, L]` of a stack of networks."""
+        """Returns log-odds `[n, num_labels]` of images in [-1, 1], `[n, channels, height, width]`."""
         values = images
         for layer in range(self.blocks + 1):
             weight = tensors[f"layer{layer}.weight"]
@@ -120,7 +130,7 @@ class ConvNet(Architecture, Network):
             stride, padding = (self.patch, 0) if layer == 0 else (1, side // 2)
             values = functional.conv2d(values, kernel, stride=stride, padding=padding)
             values = self._normalized(tensors, layer, values, training).relu_()
-        if values.shape[2:] != (self.cells, self.cells):  # else each pixel is a cell
+        if values.shape[2:] != (self.cells, self.cells):  # otherwise each pixel is a cell
             values = functional.adaptive_avg_pool2d(values, self.cells)
         means = values.permute(0, 2, 3, 1).flatten(1)
         return functional.linear(means, tensors["head.weight"], tensors["head.bias"])
@@ -128,13 +138,14 @@ class ConvNet(Architecture, Network):
     def _normalized(
         self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool
     ) -> torch.Tensor:
+        """Returns values `[n, channels, rows, columns]`, normalized; training moves the running statistics."""
         scale = tensors[f"layer{layer}.scale"]
         shift = tensors[f"layer{layer}.shift"]
         if self.norm == "group":
             return functional.group_norm(values, len(scale) // GROUP, scale, shift, EPSILON)
         mean = tensors[f"layer{layer}.mean"]
         var = tensors[f"layer{layer}.var"]
-        # torch would divide by 0: one value has no unbiased variance
+        # one value has no unbiased variance: torch would divide by 0
         if training and values[:, 0].numel() == 1:
             mean.lerp_(values.detach().flatten().to(mean.dtype), MOMENTUM)
             var.mul_(1 - MOMENTUM)
@@ -145,11 +156,18 @@ class ConvNet(Architecture, Network):
 def stacked_logits(
     network: ConvNet, tensors: Tensors, images: torch.Tensor, valid: torch.Tensor, *, training: bool
 ) -> torch.Tensor:
-    """Log-odds `[T, n, num_labels]` of T networks on images of their own, as `ConvNet.logits` up to rounding.
+    """Returns log-odds `[T, n, num_labels]` of T networks, each as `ConvNet.logits` up to rounding.
 
-    Convolutions are products of gathered pixels with all networks' kernels at once: grouped convolutions, the other
-    way to do it, are slow for many groups. Images that are `valid`, `[T, n]`, count in the means and variances of a
-    batch; a network without any keeps its buffers.
+    A convolution is a product of gathered pixels with all networks' kernels at once: a grouped convolution is slow for
+    many groups.
+
+    Args:
+        network: the architecture of all.
+        tensors: parameters and buffers, with a leading axis of T.
+        images: those of each network, in [-1, 1], `[T, n, channels, height, width]`.
+        valid: images that count in the means and variances of a batch, `[T, n]`; a network without any keeps its
+            buffers.
+        training: as in `ConvNet.logits`.
     """
     parts, count, channels, height, width = images.shape
     rows = height // network.patch
@@ -158,7 +176,7 @@ def stacked_logits(
     # patches, channels innermost
     values = cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(parts, count, rows, columns, -1)
     for layer in range(network.blocks + 1):
-        gathered = values
+        gathered = values  # a patch is the neighborhood of the first layer
         if layer > 0:
             gathered = Neighborhoods.apply(values, network.kernel_size)  # type: ignore[no-untyped-call]  # torch's
         weight = tensors[f"layer{layer}.weight"]  # [T, channels, inputs]
@@ -175,7 +193,10 @@ def stacked_logits(
 
 
 class Neighborhoods(torch.autograd.Function):
-    """Each pixel's k x k neighbors side by side, zeros outside: `[T, n, rows, columns, c]` to `[…, k * k * c]`."""
+    """The k x k neighbors of each pixel side by side, zeros outside, with their gradient.
+
+    Values `[T, n, rows, columns, c]` become `[T, n, rows, columns, k * k * c]`.
+    """
 
     @staticmethod
     def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
@@ -191,7 +212,7 @@ class Neighborhoods(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Adds the gradients of neighborhoods up at their pixels."""
+        """Sums the gradients of neighborhoods at their pixels."""
         networks, count, rows, columns, _ = gradients[0].shape
         side = context.side
         edge = context.side // 2
@@ -215,29 +236,29 @@ def _normalized(
     valid: torch.Tensor,
     training: bool,
 ) -> torch.Tensor:
-    """Values `[T, n, rows, columns, channels]`, normalized in float32."""
+    """Returns values `[T, n, rows, columns, channels]`, normalized in float32; training moves running statistics."""
     values = values.float()
-    scale, shift = (
-        tensors[f"layer{layer}.{name}"][:, None, None, None] for name in ("scale", "shift")
-    )
+    scale = tensors[f"layer{layer}.scale"][:, None, None, None]
+    shift = tensors[f"layer{layer}.shift"][:, None, None, None]
     if network.norm == "group":
         grouped = values.view(*values.shape[:4], -1, GROUP)
         var, mean = torch.var_mean(grouped, dim=(2, 3, 5), correction=0, keepdim=True)
         return torch.addcmul(shift, ((grouped - mean) * (var + EPSILON).rsqrt()).flatten(4), scale)
-    mean = tensors[f"layer{layer}.mean"]
+    mean = tensors[f"layer{layer}.mean"]  # [T, channels]
     var = tensors[f"layer{layer}.var"]
-    if training:  # over the valid images, `[T, channels]`; moves the running ones
-        running = (mean, var)
+    if training:
+        running_mean = mean
+        running_var = var
         mask = valid[:, :, None, None, None]
-        # [T, 1]
-        count = (valid.sum(dim=1, keepdim=True) * values.shape[2] * values.shape[3]).clamp(min=1)
+        num_pixels = values.shape[2] * values.shape[3]
+        count = (valid.sum(dim=1, keepdim=True) * num_pixels).clamp(min=1)  # [T, 1]
         mean = (values * mask).sum(dim=(1, 2, 3)) / count
         var = ((values - mean[:, None, None, None]).square() * mask).sum(dim=(1, 2, 3)) / count
-        # as torch's batch norm: biased within the batch, unbiased in the running mean
-        unbiased = var.detach() * count / (count - 1).clamp(min=1)
+        # as torch's batch norm: biased within the batch, unbiased in the running variance
+        unbiased_var = var.detach() * count / (count - 1).clamp(min=1)
         share = MOMENTUM * valid.any(dim=1, keepdim=True)
-        for buffer, statistic in zip(running, (mean.detach(), unbiased), strict=True):
-            buffer.add_(share * (statistic - buffer))
+        running_mean.add_(share * (mean.detach() - running_mean))
+        running_var.add_(share * (unbiased_var - running_var))
     center = mean[:, None, None, None]
     spread = (var[:, None, None, None] + EPSILON).rsqrt()
     return torch.addcmul(shift, (values - center) * spread, scale)
@@ -248,66 +269,88 @@ def fit_stacked(
     images: Sequence[NDArray[Any]],
     targets: Sequence[NDArray[np.float32]],
     *,
-    recipe: Recipe,
+    recipe: AdamWRecipe,
     rngs: Sequence[np.random.Generator],
     device: torch.device,
 ) -> tuple[Tensors, NDArray[np.float32]]:
-    """Trains T networks on records of their own, each as `fit` would train it alone, up to rounding.
+    """Trains T networks on records of their own, each as `fit_network` would train it alone, up to rounding.
 
-    Losses are summed over networks, never averaged, and nothing is clipped across them, so none moves another. Returned
-    are the tensors, with a leading axis of T, and the losses `[T, steps]`, NaN where one had finished.
+    Losses are summed over networks, never averaged, and nothing is clipped across them, so none moves another.
+
+    Args:
+        network: the architecture of all.
+        images: the records of each network, as in `fit_network`.
+        targets: their targets, in [0, 1], `[n, num_labels]` each.
+        recipe: how they are trained.
+        rngs: a generator for each network.
+        device: where they are trained.
+
+    Returns:
+        The tensors, with a leading axis of T, and the losses `[T, steps]`, NaN after a network's last step.
     """
     initial = [network.initial(rng) for rng in rngs]
-    names = [name for name in initial[0] if not network.is_buffer(name)]
     tensors = {
         name: torch.stack([tensors[name] for tensors in initial]).to(device) for name in initial[0]
     }
+    names = [name for name in tensors if not network.is_buffer(name)]
     parameters = [tensors[name].requires_grad_() for name in names]
     sizes = [len(part) for part in images]
-    # once
-    shown, labels = (
-        torch.from_numpy(np.concatenate(arrays)).to(device) for arrays in (images, targets)
-    )
-    starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)  # of each network's records
-    batches = net.Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
-    steps = torch.tensor(batches.steps_of, device=device)
+    # all records in one array; those of network t begin at starts[t]
+    records = torch.from_numpy(np.concatenate(images)).to(device)
+    labels = torch.from_numpy(np.concatenate(targets)).to(device)
+    starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)
+    batches = Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
+    num_steps = torch.tensor(batches.steps_of, device=device)  # of each network
     loss_scale = recipe.loss_scale(device)
-    # then a step is as if sizes differed: one network's overflow would
     can_overflow = loss_scale != 1
-    # else round the others' steps another way
-    alike = not can_overflow and bool((steps == batches.num_steps).all())
-    optimizer = net.StackedAdamW(
+    # One rate for all takes a faster step, which rounds another way. If a network may overflow, and so sit a step out,
+    # the others must not notice.
+    one_rate = not can_overflow and bool((num_steps == batches.num_steps).all())
+    optimizer = StackedAdamW(
         [parameter.detach().flatten(1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
     )
-    curve = torch.full((len(sizes), batches.num_steps), math.nan, device=device)
-    for step, (rows, counts) in enumerate(batches):
-        valid = torch.from_numpy(np.arange(rows.shape[1]) < counts[:, None]).to(device)
-        index = starts[:, None] + torch.from_numpy(rows).to(device)
-        pictures = net.centered(shown[index.flatten()])
-        if recipe.flip:  # each network's generator is asked for as many as `fit` would ask it
-            flips = np.zeros(rows.shape, np.bool_)
-            for row, (rng, size) in enumerate(zip(rngs, counts, strict=True)):
-                flips[row, :size] = rng.random(size) < 0.5
-            pictures = net.mirrored(pictures, torch.from_numpy(flips.ravel()).to(device))
-        pictures = pictures.contiguous().view(*index.shape, *shown.shape[1:])
+    curves = torch.full((len(sizes), batches.num_steps), math.nan, device=device)
+    for step, batch in enumerate(batches):
+        width = batch.rows.shape[1]
+        valid = torch.from_numpy(np.arange(width) < batch.counts[:, None]).to(device)
+        index = starts[:, None] + torch.from_numpy(batch.rows).to(device)
+        pictures = centered(records[index.flatten()])
+        if recipe.flip:
+            flips = torch.from_numpy(_draw_flips(batch, rngs).ravel()).to(device)
+            pictures = mirrored(pictures, flips)
+        pictures = pictures.contiguous().view(*index.shape, *records.shape[1:])
         with recipe.autocast(device):
             logits = stacked_logits(network, tensors, pictures, valid, training=True)
-        loss = functional.binary_cross_entropy_with_logits(
+        record_losses = functional.binary_cross_entropy_with_logits(
             logits.float(), labels[index], reduction="none"
         ).sum(dim=2)
-        losses = (loss * valid).sum(dim=1) / valid.sum(dim=1).clamp(min=1)  # [T]
-        found = torch.autograd.grad(losses.sum() * loss_scale, parameters)
-        gradients = [gradient.flatten(1) / loss_scale for gradient in found]
+        num_valid = valid.sum(dim=1).clamp(min=1)
+        losses = (record_losses * valid).sum(dim=1) / num_valid  # [T]
+        scaled_gradients = torch.autograd.grad(losses.sum() * loss_scale, parameters)
+        gradients = [gradient.flatten(1) / loss_scale for gradient in scaled_gradients]
         active = valid[:, :1]
         if can_overflow:
-            finite = torch.stack([gradient.isfinite().all(dim=1) for gradient in gradients]).all(
-                dim=0
-            )
-            active = active & finite[:, None]
+            finite = [gradient.isfinite().all(dim=1) for gradient in gradients]
+            active = active & torch.stack(finite).all(dim=0)[:, None]
             gradients = [gradient.nan_to_num_(0, 0, 0) for gradient in gradients]
-        scale = 1 - step / batches.num_steps if alike else (1 - step / steps).clamp(min=0)[:, None]
+        if one_rate:
+            scale: torch.Tensor | float = 1 - step / batches.num_steps
+        else:
+            scale = (1 - step / num_steps).clamp(min=0)[:, None]
         optimizer.step(gradients, active, scale)
-        curve[:, step] = torch.where(valid[:, 0], losses.detach(), math.nan)
-    return {name: tensor.detach() for name, tensor in tensors.items()}, curve.cpu().numpy()
+        curves[:, step] = torch.where(valid[:, 0], losses.detach(), math.nan)
+    return {name: tensor.detach() for name, tensor in tensors.items()}, curves.cpu().numpy()
+
+
+def _draw_flips(batch: Minibatch, rngs: Sequence[np.random.Generator]) -> NDArray[np.bool_]:
+    """Draws which images of a batch are mirrored, `[T, b]`.
+
+    Each network's generator draws as many numbers as `fit_network` would draw from it.
+    """
+    flips = np.zeros(batch.rows.shape, np.bool_)
+    for part, rng in enumerate(rngs):
+        size = batch.counts[part]
+        flips[part, :size] = rng.random(size) < 0.5
+    return flips

@@ -22,7 +22,7 @@ from pate.features.patches import PatchExtractor
 from pate.files.manifest import MANIFEST, Manifest
 from pate.files.strict_json import to_json
 from pate.models import CNNStudent, LinearStudent
-from pate.models.student import StudentModel
+from pate.models.student_model import StudentModel
 from pate.validation import InvalidValue
 from tests.unit.bundle.test_bundle import bundle_of
 

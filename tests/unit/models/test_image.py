@@ -6,7 +6,8 @@ import torch
 
 from pate.aggregators import TrainingSet
 from pate.models import CNNStudent, CNNTeacher, LinearTeacher, ResNet50Teacher, Shard, StudentModel
-from pate.models.image import CNNModel, _frozen_backbone
+from pate.models.image_students import CNNModel
+from pate.models.image_teachers import _frozen_backbone
 from pate.models.networks.resnet import torchvision_models
 
 SMALL = {"width": 8, "blocks": 1, "epochs": 3, "batch_size": 8, "device": "cpu"}

@@ -8,8 +8,15 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score
 
 from pate.data import Split
-from pate.models import LinearStudent, LinearTeacher, LogisticStudent, LowRankStudent, Shard, linear
-from pate.models.linear import _White
+from pate.models import (
+    LinearStudent,
+    LinearTeacher,
+    LogisticStudent,
+    LowRankStudent,
+    Shard,
+    logistic,
+)
+from pate.models.logistic import WhiteCoordinates
 from pate.run.ceiling import train_on_all_records
 
 
@@ -74,19 +81,22 @@ def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
     np.testing.assert_allclose(model.predict_proba(held_out[0]), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("wanted", [0.5, 2.0, 4.0])
-def test_a_public_number_of_labels_places_the_threshold(rows, held_out, wanted):
-    model = LinearStudent(labels_per_sample=wanted).fit(*rows, seed=0)
-    assert model.predict(held_out[0]).sum(axis=1).mean() == pytest.approx(wanted, rel=0.2)
+@pytest.mark.parametrize("labels_per_sample", [0.5, 2.0, 4.0])
+def test_a_public_number_of_labels_places_the_threshold(rows, held_out, labels_per_sample):
+    model = LinearStudent(labels_per_sample=labels_per_sample).fit(*rows, seed=0)
+    assert model.predict(held_out[0]).sum(axis=1).mean() == pytest.approx(
+        labels_per_sample, rel=0.2
+    )
 
 
 def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     rows, labels = make_rows(400)
-    white = _White(rows)
+    white = WhiteCoordinates(rows)
     features = white.features(rows, np.arange(len(rows)))
-    found = white.fit(features, labels, 1e-2, np.zeros((features.shape[1], 6)))
-    weights = white.directions @ found[:-1]
-    bias = found[-1] - white.center @ weights
+    zeros = np.zeros((features.shape[1], 6))
+    white_weights = white.fit(features, labels, penalty=1e-2, start=zeros)
+    weights = white.directions @ white_weights[:-1]
+    bias = white_weights[-1] - white.center @ weights
     spread = np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()
     scores = held_out[0] @ weights + bias
     for label in range(6):
@@ -99,15 +109,23 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
 
 def test_of_many_rows_some_choose_and_all_are_fitted(make_rows, held_out, monkeypatch):
     rows = make_rows(3000)
-    fitted = []
-    fit = _White.fit
-    monkeypatch.setattr(_White, "fit", lambda *given: fitted.append(len(given[1])) or fit(*given))
-    expected = LogisticStudent(penalties=(1e-3,)).fit(*rows, seed=0)
-    monkeypatch.setattr(linear, "_MANY_ROWS", 700)
-    found = LogisticStudent(penalties=(1e-3,)).fit(*rows, seed=0)
-    assert fitted == [3000 - 600, 3000, 700 - 140, 3000]
+    num_fitted = []
+    fit = WhiteCoordinates.fit
+
+    def count_rows(white, features, labels, penalty, *, start):
+        num_fitted.append(len(features))
+        return fit(white, features, labels, penalty, start=start)
+
+    monkeypatch.setattr(WhiteCoordinates, "fit", count_rows)
+    student = LogisticStudent(penalties=(1e-3,))
+    by_all = student.fit(*rows, seed=0)
+    monkeypatch.setattr(logistic, "_MANY_ROWS", 700)
+    by_some = student.fit(*rows, seed=0)
+    # a fifth of the rows that choose is held out
+    assert num_fitted == [3000 - 600, 3000, 700 - 140, 3000]
+    queries = held_out[0]
     np.testing.assert_allclose(
-        found.predict_proba(held_out[0]), expected.predict_proba(held_out[0]), atol=2e-3
+        by_some.predict_proba(queries), by_all.predict_proba(queries), atol=2e-3
     )
 
 

@@ -11,8 +11,8 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
 from pate.models import LinearStudent, LogisticStudent, MLPStudent, StudentModel
-from pate.models import student as module
-from pate.models.student import best_threshold
+from pate.models import student_model as module
+from pate.models.thresholds import best_threshold
 from pate.validation import InvalidValue
 from tests.refusals import refused
 

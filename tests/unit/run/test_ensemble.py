@@ -9,7 +9,7 @@ import pytest
 from pate.data import Dataset, Partition
 from pate.models import Engine, KernelTeacher, LinearTeacher, StackedEngine, TrainingJob, Voter
 from pate.models.kernel import KernelVotes
-from pate.models.teacher import PartitionedRecords
+from pate.models.shards import PartitionedRecords
 from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import EnsembleFolder
 from pate.run.partition_manifest import deal

@@ -20,7 +20,7 @@ from pate.models import (
     TrainingJob,
 )
 from pate.models.checkpoint import cast_votes
-from pate.models.networks.network import Recipe
+from pate.models.networks.training import AdamWRecipe
 from tests.unit.models.networks.pretended_gpu import OnGpu, pretended_gpu
 
 REAL = torch.cuda.is_available()
@@ -109,7 +109,7 @@ def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_i
         ((9, 0), torch.bfloat16),
     ):
         with pretended_gpu(capability):
-            assert Recipe(1, 1, 1.0, 0.0).dtype(torch.device("cuda")) == wanted
+            assert AdamWRecipe(1, 1, 1.0, 0.0).dtype(torch.device("cuda")) == wanted
             assert not CNNTeacher().is_isolated
     assert CNNTeacher().is_isolated
 

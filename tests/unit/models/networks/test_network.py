@@ -7,12 +7,14 @@ from torch.nn import functional
 
 from pate.device import DeviceFull, device_memory, require_device
 from pate.models.networks.convnet import ConvNet, fit_stacked
-from pate.models.networks.network import Recipe, StackedAdamW, fit, require_images
+from pate.models.networks.minibatches import StackedAdamW
+from pate.models.networks.network import require_images
+from pate.models.networks.training import AdamWRecipe, fit_network
 from pate.threads import one_thread
 from tests.refusals import refused
 
 CPU = torch.device("cpu")
-RECIPE = Recipe(3, 8, 3e-3, 1e-2)
+RECIPE = AdamWRecipe(3, 8, 3e-3, 1e-2)
 
 
 def network(**changes):
@@ -21,7 +23,7 @@ def network(**changes):
 
 def trained(images, labels, recipe=RECIPE, seed=0, **changes):
     rng = np.random.default_rng(seed)
-    return fit(
+    return fit_network(
         network(**changes), images, labels.astype(np.float32), recipe=recipe, rng=rng, device=CPU
     )
 
@@ -63,7 +65,7 @@ def test_equals_torchs_own_optimizer(make_images):
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 @pytest.mark.parametrize("sizes", [(20, 9, 13), (20, 20)])
 def test_side_by_side_equals_alone(make_images, norm, precision, sizes):
-    recipe = Recipe(2, 8, 3e-3, 1e-2, flip=True, precision=precision)
+    recipe = AdamWRecipe(2, 8, 3e-3, 1e-2, flip=True, precision=precision)
     sets = [make_images(size, seed=size) for size in sizes]
     tensors, curve = stacked(sets, recipe, sizes, norm=norm)
     tolerance = 2e-3 if precision == "float32" else 0.05
@@ -78,7 +80,7 @@ def test_side_by_side_equals_alone(make_images, norm, precision, sizes):
 def test_the_overflow_of_one_network_moves_no_bit_of_another(make_images):
     """A step that is left out chose the formula of everybody's step, and rounded the others another way."""
     images, labels = make_images(16)
-    recipe = Recipe(3, 8, 3e-2, 1e-2, precision="float16")
+    recipe = AdamWRecipe(3, 8, 3e-2, 1e-2, precision="float16")
     pairs = ([(images, labels), (images * np.float32(factor), labels)] for factor in (1, 1e6))
     tame, wild = (stacked(pair, recipe, (1, 2))[0] for pair in pairs)
     for name in tame:
@@ -95,7 +97,7 @@ def test_equal_arguments_give_equal_bytes_and_another_seed_does_not(make_images)
 
 def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
     images, labels = make_images(8)
-    recipe = Recipe(1, 8, 1e-3, 0.0, precision="float16")
+    recipe = AdamWRecipe(1, 8, 1e-3, 0.0, precision="float16")
     begin = network().initial(np.random.default_rng(0))
     begin["head.weight"] += 3e4  # beyond what float16 holds, times any activation
     monkeypatch.setattr(
@@ -105,7 +107,7 @@ def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
     )
     targets = labels.astype(np.float32)
     rng = np.random.default_rng(0)
-    result, _ = fit(network(), images, targets, recipe=recipe, rng=rng, device=CPU)
+    result, _ = fit_network(network(), images, targets, recipe=recipe, rng=rng, device=CPU)
     assert all((result[name] == begin[name]).all() for name in begin)
 
 

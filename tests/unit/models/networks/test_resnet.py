@@ -70,7 +70,8 @@ def test_features_are_torchvisions_own_and_remembered(backbone, monkeypatch):
     model = torchvision_models().resnet50(weights=None)
     model.load_state_dict(torch.load(backbone, weights_only=True))
     model.fc = torch.nn.Identity()
-    mean, spread = (torch.tensor(values)[:, None, None] for values in resnet_module._IMAGENET)
+    mean = torch.tensor(resnet_module._IMAGENET_MEAN)[:, None, None]
+    spread = torch.tensor(resnet_module._IMAGENET_SPREAD)[:, None, None]
     with torch.no_grad():
         wanted = model.eval()((torch.from_numpy(images) - mean) / spread)
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)

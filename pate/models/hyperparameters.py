@@ -1,0 +1,77 @@
+"""The ranges of hyper-parameters that several models and engines share, by the names of their fields."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from pate.device import require_device
+from pate.validation import (
+    require_choice,
+    require_count,
+    require_non_negative,
+    require_positive,
+)
+
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+NORMS = ("group", "batch")
+_COUNTS = (
+    "hidden",
+    "epochs",
+    "batch_size",
+    "chunk_size",
+    "num_workers",
+    "max_in_flight",
+    "width",
+    "patch",
+    "grid",
+    "kernel_size",
+    "image_size",
+    "num_directions",
+    "rank",
+)
+
+
+def _require_count_or_zero(name: str, value: Any) -> None:
+    require_count(name, value, minimum=0)
+
+
+def _require_folds(name: str, value: Any) -> None:
+    require_count(name, value, minimum=2)
+
+
+def _require_precision(name: str, value: Any) -> None:
+    require_choice(name, value, PRECISIONS)
+
+
+def _require_norm(name: str, value: Any) -> None:
+    require_choice(name, value, NORMS)
+
+
+def _require_device(name: str, value: Any) -> None:
+    require_device(value)
+
+
+_CHECKS: dict[str, Callable[[str, Any], object]] = {
+    **dict.fromkeys(_COUNTS, require_count),
+    **dict.fromkeys(
+        ("blocks", "max_unlabeled", "max_deaths", "max_retries"), _require_count_or_zero
+    ),
+    "folds": _require_folds,
+    **dict.fromkeys(("learning_rate", "penalty", "labels_per_sample"), require_positive),
+    **dict.fromkeys(("weight_decay", "num_cpus", "num_gpus"), require_non_negative),
+    "precision": _require_precision,
+    "norm": _require_norm,
+    "device": _require_device,
+}
+
+
+def require_settings(settings: Any) -> None:
+    """Raises `InvalidValue` unless each field of a dataclass whose name has a range is in it.
+
+    None is allowed for a field whose default is None.
+    """
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        is_default_none = value is None and field.default is None
+        if field.name in _CHECKS and not is_default_none:
+            _CHECKS[field.name](field.name, value)

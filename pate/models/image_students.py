@@ -1,0 +1,299 @@
+"""Students that are networks for images: a few small convolutional ones, or residual ones of 50 layers."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pate.aggregators.release import TrainingSet
+from pate.device import device_memory, require_device
+from pate.models.linear import LinearModel
+from pate.models.networks.convnet import Architecture, ConvNet
+from pate.models.networks.network import Network, Tensors, logits_in_blocks, require_images
+from pate.models.networks.resnet import ResNet50
+from pate.models.networks.training import AdamWRecipe, fit_network
+from pate.models.student import OnEpoch, require_rows
+from pate.models.student_model import LARGEST_INPUT, Labels, Rows, StudentModel
+from pate.models.thresholds import ThresholdedStudent
+from pate.threads import one_thread
+from pate.validation import require
+
+_SIZE = "image_size"
+_LARGEST_LAYER = 2**24  # numbers, of one picture: 64 MiB
+_LARGEST_PICTURE = 2**20  # numbers that a picture may have beyond those of the arrays
+
+
+class ImageModel(StudentModel):
+    """A student whose probabilities are the mean of its members'; 0 for labels that were never released."""
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        # earlier versions published constant probabilities if there was one answer or none
+        if "constant" in self.arrays:
+            return np.tile(self.arrays["constant"], (len(rows), 1))
+        network = self.network()
+        images = rows.reshape(-1, *self.input_shape)
+        released = self.arrays["released"]
+        names = [name for name in self.arrays if name != "released"]
+        total = np.zeros((len(images), len(released)), np.float32)
+        num_members = len(self.arrays[names[0]])
+        with one_thread():
+            for member in range(num_members):
+                tensors = {
+                    name: torch.from_numpy(np.ascontiguousarray(self.arrays[name][member]))
+                    for name in names
+                }
+                total += _probabilities(network, tensors, images, torch.device("cpu"))
+        return total / np.float32(num_members) * released
+
+    @abstractmethod
+    def network(self) -> Network:
+        """Returns the architecture that arrays and choices belong to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageStudent(AdamWRecipe, ThresholdedStudent):
+    """A few networks, the members, each trained without a fold of the rows.
+
+    `learn` also uses the unlabeled rest of the public pool. Each member is trained a second time, on the released
+    labels and on its own probabilities for the pool (self-training). The fold that a member never saw stays held out,
+    so that the threshold is placed on honest probabilities. All of it is post-processing: no cost.
+
+    From `epochs` to `precision` the attributes are those of the training, `AdamWRecipe`.
+    """
+
+    model: ClassVar[type[ImageModel]]
+
+    folds: int  # number of members, at least 2; fewer if there are fewer rows
+    max_unlabeled: int  # number of images of the pool that are used, at most; 0 for none
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        ThresholdedStudent.__post_init__(self)  # also checks the settings of the recipe
+
+    def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
+        """Raises `InvalidValue` for inputs that are no pictures of a size that the network takes."""
+        super().check(input_shape, num_labels)
+        size = math.prod(input_shape)
+        rule = f"at most {LARGEST_INPUT:,}, or the model could not be read back"
+        require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
+        require_images(np.zeros((1, *input_shape), np.float32))
+        self._network(input_shape, num_labels)
+
+    def fit(
+        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
+        """Trains the members on rows alone; reports the mean of their losses."""
+        empty_pool = np.asarray(inputs)[:0]
+        training = TrainingSet(inputs, labels)
+        return self.learn(training, pool=empty_pool, seed=seed, on_epoch=on_epoch)
+
+    def learn(
+        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
+        """Trains the members on released labels, and a second time on the pool beside them."""
+        images = require_images(training.inputs)
+        _, labels = require_rows(images, training.labels, seed)
+        shape = tuple(images.shape[1:])
+        released = np.asarray(labels.any(axis=0), np.float32)
+        network = self._network(shape, labels.shape[1])
+        device = require_device(self.device)
+        if len(images) < 2:
+            return LinearModel.constant(released, images)
+        pool = np.asarray(pool[: self.max_unlabeled])
+        rng = np.random.default_rng(seed)
+        fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
+        held_out = np.zeros(labels.shape, np.float32)
+        members: list[dict[str, Rows]] = []
+        curves: list[Rows] = []
+        with (
+            one_thread(),
+            device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"),
+        ):
+            for fold in range(fold_of.max() + 1):
+                in_training = fold_of != fold
+                tensors, curve = self._train_member(
+                    network, images[in_training], labels[in_training], pool, rng, device
+                )
+                held_out[~in_training] = _probabilities(
+                    network, tensors, images[~in_training], device
+                )
+                members.append(
+                    {name: tensor.cpu().float().numpy() for name, tensor in tensors.items()}
+                )
+                curves.append(curve)
+        if on_epoch is not None:
+            self._report(curves, on_epoch)
+        arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
+        arrays["released"] = released
+        choices = {"unlabeled": float(len(pool))}
+        if isinstance(network, ResNet50):
+            choices[_SIZE] = float(network.image_size or 0)
+        return self.model(
+            arrays=arrays,
+            threshold=self._place(held_out * released, labels),
+            input_shape=shape,
+            num_rows=len(images),
+            choices=choices,
+        )
+
+    def _train_member(
+        self,
+        network: Network,
+        images: NDArray[Any],
+        labels: Labels,
+        pool: NDArray[Any],
+        rng: np.random.Generator,
+        device: torch.device,
+    ) -> tuple[Tensors, Rows]:
+        """Trains a member; returns its tensors and the losses of its last training."""
+        targets = labels.astype(np.float32)
+        tensors, curve = fit_network(network, images, targets, recipe=self, rng=rng, device=device)
+        if len(pool) == 0:
+            return tensors, curve
+        guesses = _probabilities(network, tensors, pool, device)
+        # from new weights
+        return fit_network(
+            network,
+            np.concatenate([images, pool]),
+            np.concatenate([targets, guesses]),
+            recipe=self,
+            rng=rng,
+            device=device,
+        )
+
+    def _report(self, curves: list[Rows], on_epoch: OnEpoch) -> None:
+        """Reports the members' mean loss of each epoch.
+
+        Folds differ by at most a row, hence curves by a few steps: the shortest has the length of all.
+        """
+        num_steps = min(map(len, curves))
+        mean = np.asarray(np.mean([curve[:num_steps] for curve in curves], axis=0), np.float32)
+        for epoch, losses in enumerate(np.array_split(mean, min(self.epochs, num_steps))):
+            on_epoch(epoch, {"loss": float(losses.mean())})
+
+    @abstractmethod
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
+        """Returns the architecture for images of a shape; raises `InvalidValue` if it does not fit them."""
+
+
+class CNNModel(ImageModel):
+    """A student of small convolutional networks."""
+
+    kind = "cnn"
+
+    def network(self) -> ConvNet:
+        """Returns the network that the arrays belong to."""
+        # arrays have a leading axis of members; weights are [members, channels out, inputs]
+        layer0 = self.arrays["layer0.weight"]
+        head = self.arrays["head.weight"]
+        blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
+        last_channels = self.arrays[f"layer{blocks}.weight"].shape[1]
+        taps = self.arrays["layer1.weight"].shape[2] // layer0.shape[1] if blocks else 1
+        patch = math.isqrt(layer0.shape[2] // self.input_shape[0])
+        grid = math.isqrt(head.shape[2] // last_channels)
+        norm = "batch" if "layer0.mean" in self.arrays else "group"
+        architecture = Architecture(
+            width=layer0.shape[1],
+            blocks=blocks,
+            patch=patch,
+            grid=grid,
+            norm=norm,
+            kernel_size=math.isqrt(taps),
+        )
+        return _require_moderate(
+            ConvNet.from_architecture(architecture, self.input_shape, head.shape[1])
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CNNStudent(Architecture, ImageStudent):
+    """A few small convolutional networks, trained as `ImageStudent` describes.
+
+    From `width` to `kernel_size` the attributes are those of the architecture, `ConvNet`; the others are those of
+    `ImageStudent`.
+    """
+
+    model: ClassVar[type[ImageModel]] = CNNModel
+
+    folds: int = 3
+    max_unlabeled: int = 2000
+    epochs: int = 15
+    learning_rate: float = 3e-3
+
+    def __post_init__(self) -> None:
+        Architecture.__post_init__(self)
+        ImageStudent.__post_init__(self)
+
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
+        return _require_moderate(ConvNet.from_architecture(self, input_shape, num_labels))
+
+
+def _require_moderate(network: ConvNet) -> ConvNet:
+    """Returns the network; raises `InvalidValue` if a layer of one picture is too large.
+
+    A small file must not ask for much memory, and a model that was trained must be readable.
+    """
+    channels = max(channels for channels, _ in network.kernels)
+    size = channels * math.prod(length // network.patch for length in network.shape[1:])
+    rule = f"at most {_LARGEST_LAYER:,}: a larger patch or smaller pictures"
+    require(size <= _LARGEST_LAYER, "numbers in a layer", size, rule)
+    return network
+
+
+class ResNet50Model(ImageModel):
+    """A student of networks ResNet-50."""
+
+    kind = "resnet50"
+
+    def network(self) -> ResNet50:
+        """Returns the network that the arrays belong to."""
+        image_size = int(self.choices.get(_SIZE, 0))
+        # a small file must not ask for much memory
+        limit = _LARGEST_PICTURE + sum(array.size for array in self.arrays.values())
+        rule = f"a square root of at most {limit / 3:.0f}"
+        require(3 * image_size**2 <= limit, _SIZE, image_size, rule)
+        num_labels = self.arrays["fc.bias"].shape[1]
+        return ResNet50(num_labels, weights=None, image_size=image_size or None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNet50Student(ImageStudent):
+    """A few networks ResNet-50, trained as `ImageStudent` describes.
+
+    Beside its own attributes it has those of `ImageStudent`.
+
+    Attributes:
+        weights: file of backbone weights from PUBLIC data to begin with (see `read_weights`), or None.
+        image_size: images are resized to this height and width for the network; None takes them as they are.
+        folds: number of members, at least 2; each takes 94 MB in the published folder.
+    """
+
+    model: ClassVar[type[ImageModel]] = ResNet50Model
+
+    weights: str | None = None
+    image_size: int | None = None
+    folds: int = 2
+    max_unlabeled: int = 10_000
+    epochs: int = 30
+    flip: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = ResNet50(1, self.weights, self.image_size)  # refuses a file without weights
+
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
+        return ResNet50(num_labels, self.weights, self.image_size)
+
+
+def _probabilities(
+    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
+) -> Rows:
+    """Returns the probabilities of one network, float32 `[n, num_labels]`."""
+    logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
+    return np.asarray(logits.sigmoid_().numpy())

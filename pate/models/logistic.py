@@ -1,0 +1,228 @@
+"""Logistic regression of every label at once, in coordinates in which the search is short."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.models.linear import LinearModel, require_penalties
+from pate.models.student import OnEpoch, require_rows
+from pate.models.student_model import FlatModel, Labels, Rows
+from pate.models.thresholds import ThresholdedStudent
+from pate.pool import in_order
+from pate.validation import require, require_positive
+
+Floats = NDArray[np.float64]
+
+_PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+_FEWEST_ROWS = 10
+_SMALLEST_VARIANCE = 1e-9  # of a direction, as a share of the largest one
+_LEAST_FREQUENCY = 1e-4  # of a label, where the search begins
+_SEARCH = {"maxiter": 100, "ftol": 1e-6}  # of L-BFGS-B
+_BLOCK_ROWS = 2**14  # that are centered or whitened at once
+_MANY_ROWS = 2**16  # so many choose the penalty, and so many are in a product of a loss
+
+
+class LogisticModel(FlatModel):
+    """A student with probabilities `expit(inputs @ weights + bias)`; 0 for a label that no row has."""
+
+    kind = "logistic"
+    forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
+
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        return FlatModel.logistic(rows @ arrays["weights"] + arrays["bias"])
+
+
+@dataclass(frozen=True)
+class LogisticStudent(ThresholdedStudent):
+    """Logistic regression of every label at once, its penalty and threshold chosen on a fifth of the rows.
+
+    Rule: L-BFGS on the mean logistic loss plus `penalty / 2` times the squared weights, in units of the inputs' spread
+    and in the coordinates in which the inputs are white, where the search is short. Penalties are tried from the
+    largest down until the held-out loss grows. All rows then fit the best penalty. The threshold, one for all labels,
+    has the best held-out micro-F1. Of more than 65,536 rows so many, drawn at random, choose.
+
+    Attributes:
+        penalties: candidates, each > 0.
+        held_out: share of the rows that choose, in (0, 1).
+    """
+
+    penalties: tuple[float, ...] = field(default=_PENALTIES, metadata={"public": True})
+    held_out: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_penalties(self.penalties)
+        share = require_positive("held_out", self.held_out)
+        require(share < 1, "held_out", self.held_out, "a number in (0, 1)")
+
+    def fit(
+        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> FlatModel:
+        """Fits by a search; the seed draws which rows choose. Reports their loss once."""
+        rows, labels = require_rows(inputs, labels, seed)
+        if len(rows) < _FEWEST_ROWS:  # predicts the labels that most of a few rows have, or none
+            return LinearModel.constant(2 * labels.sum(axis=0) > len(rows), inputs)
+        order = np.random.default_rng(seed).permutation(len(rows))
+        white = WhiteCoordinates(rows)
+        features = white.features(rows, order)
+        labels = labels[order]
+        choice = self._choose(white, features[:_MANY_ROWS], labels[:_MANY_ROWS])
+        num_held_out = len(choice.probabilities)
+        threshold = self._place(choice.probabilities, labels[:num_held_out])
+        weights = white.fit(features, labels, choice.penalty, start=choice.weights)
+        if on_epoch is not None:
+            on_epoch(0, {"loss": choice.loss})
+        input_weights = white.directions @ weights[:-1]
+        is_never_held = np.where(labels.any(axis=0), 0.0, -np.inf)
+        bias = weights[-1] - white.center @ input_weights + is_never_held
+        return LogisticModel(
+            arrays={"weights": input_weights.astype(np.float32), "bias": bias.astype(np.float32)},
+            threshold=threshold,
+            input_shape=np.shape(inputs)[1:],
+            num_rows=len(rows),
+            choices={"penalty": float(choice.penalty)},
+        )
+
+    def _choose(self, white: WhiteCoordinates, features: Rows, labels: Labels) -> _Choice:
+        """Returns the penalty with the least loss on the first rows, fitted to the others."""
+        num_held_out = max(1, round(self.held_out * len(features)))
+        held_features = features[:num_held_out]
+        held_labels = labels[:num_held_out]
+        frequency = labels.mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
+        weights = np.zeros((features.shape[1], labels.shape[1]))
+        weights[-1] = np.log(frequency / (1 - frequency))
+        least_loss = math.inf
+        for penalty in sorted(self.penalties, reverse=True):
+            weights = white.fit(
+                features[num_held_out:], labels[num_held_out:], penalty, start=weights
+            )
+            scores = held_features @ weights.astype(np.float32)
+            loss = float((np.logaddexp(0, scores) - scores * held_labels).mean())
+            if loss >= least_loss < math.inf:
+                break
+            least_loss = loss
+            probabilities = FlatModel.logistic(scores)
+            choice = _Choice(
+                penalty=penalty, weights=weights, probabilities=probabilities, loss=loss
+            )
+        return choice
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """The penalty that was chosen on held-out rows."""
+
+    penalty: float
+    weights: Floats  # of the fit to the other rows, in white coordinates, [r + 1, num_labels]
+    probabilities: Rows  # of the held-out rows, [n, num_labels]
+    loss: float  # of the held-out rows
+
+
+class WhiteCoordinates:
+    """The coordinates in which rows have spread 1 in every direction, and a constant beside them.
+
+    Attributes:
+        center: mean of the rows, `[d]`.
+        directions: from centered rows to white ones, `[d, r]`.
+        penalized: what a squared weight counts for in the penalty, 0 for the constant, `[r + 1, 1]`.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.center = rows.mean(axis=0, dtype=np.float64)
+        # X X^T and X^T X have the same eigenvalues > 0: the smaller matrix is decomposed
+        is_wide = rows.shape[1] > len(rows)
+        squares = self._row_products(rows) if is_wide else self._column_products(rows)
+        variances, directions = np.linalg.eigh(squares / len(rows))
+        tiny = np.finfo(np.float64).tiny
+        has_variance = variances > _SMALLEST_VARIANCE * max(variances[-1], tiny)
+        spread = variances[has_variance]
+        directions = directions[:, has_variance]
+        if is_wide:
+            # an eigenvector u of X X^T is X^T u / |X^T u| for X^T X
+            centered = rows - self.center
+            directions = centered.T @ directions / np.sqrt(len(rows) * spread)
+        self.directions = np.asarray(directions / np.sqrt(spread))
+        self.penalized = np.append(spread.sum() / spread, 0.0)[:, None]
+
+    def _row_products(self, rows: Rows) -> Floats:
+        """Returns X X^T of the centered rows, `[n, n]`."""
+        centered = rows - self.center
+        return np.asarray(centered @ centered.T)
+
+    def _column_products(self, rows: Rows) -> Floats:
+        """Returns X^T X of the centered rows, `[d, d]`, a block of rows at a time."""
+
+        def block_products(block: Rows) -> Floats:
+            centered = block - self.center
+            return np.asarray(centered.T @ centered)
+
+        blocks = np.split(rows, range(_BLOCK_ROWS, len(rows), _BLOCK_ROWS))
+        return np.asarray(sum(in_order(block_products, blocks)))
+
+    def features(self, rows: Rows, order: NDArray[np.intp]) -> Rows:
+        """Returns white coordinates and the constant 1, `[n, r + 1]`, of the rows in an order.
+
+        At no time is there a second copy of all rows.
+        """
+        features = np.ones((len(rows), len(self.penalized)), np.float32)
+        center = self.center.astype(np.float32)
+        directions = self.directions.astype(np.float32)
+
+        def fill(block: slice) -> None:
+            features[block, :-1] = (rows[order[block]] - center) @ directions
+
+        blocks = (slice(start, start + _BLOCK_ROWS) for start in range(0, len(rows), _BLOCK_ROWS))
+        for _ in in_order(fill, blocks):
+            pass
+        return features
+
+    def fit(self, features: Rows, labels: Labels, penalty: float, *, start: Floats) -> Floats:
+        """Returns the weights `[r + 1, num_labels]` of the least penalized loss, searched from `start`."""
+        from scipy.optimize import minimize  # loads slowly
+
+        penalties = penalty * self.penalized
+        frequency = labels.mean(axis=0).clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY)
+        # White inputs have the second moment 1, so the loss bends by about f (1 - f) + penalty in a label's weights:
+        # in units of that curvature's root all weights are alike, and the search takes a fifth of the steps.
+        units = 1 / np.sqrt(frequency * (1 - frequency) + penalties)
+        bits = labels.astype(np.float32)
+
+        def penalized_loss(flat: Floats) -> tuple[float, Floats]:
+            """Returns the penalized mean loss, and its gradient, at weights in one row and in units of theirs."""
+            weights = flat.reshape(units.shape) * units
+            narrow = weights.astype(np.float32)
+
+            def block_loss(first: int) -> tuple[float, Rows]:
+                """Returns the loss of a block of rows, and its gradient."""
+                rows = features[first : first + _MANY_ROWS]
+                true = bits[first : first + _MANY_ROWS]
+                scores = rows @ narrow
+                small = np.exp(-np.abs(scores))
+                # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
+                losses = np.maximum(scores, 0) + np.log1p(small) - scores * true
+                slopes = np.where(scores >= 0, 1, small) / (1 + small) - true
+                return float(losses.sum(dtype=np.float64)), np.asarray(rows.T @ slopes)
+
+            loss = 0.0
+            gradient = np.zeros(weights.shape, np.float32)
+            blocks = range(0, len(bits), _MANY_ROWS)  # so that working copies stay small
+            for rows_loss, rows_gradient in in_order(block_loss, blocks):
+                loss += rows_loss
+                gradient += rows_gradient
+            total = loss / len(bits) + (penalties * weights**2).sum() / 2
+            slope = gradient / len(bits) + penalties * weights
+            return float(total), np.asarray(slope * units, dtype=np.float64).ravel()
+
+        first_point = (start / units).ravel()
+        optimum = minimize(
+            penalized_loss, first_point, jac=True, method="L-BFGS-B", options=_SEARCH
+        )
+        return np.asarray(optimum.x.reshape(start.shape) * units)

@@ -1,0 +1,118 @@
+"""Minibatches and an optimizer for several models at once, each of which moves as it would alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.device import torch
+
+
+@dataclass(frozen=True, eq=False)
+class Minibatch:
+    """A step's records of several parts."""
+
+    rows: NDArray[np.int64]  # of each part, [num_parts, b], 0 beyond its count
+    counts: NDArray[np.int64]  # how many rows count, [num_parts]
+
+
+class Minibatches:
+    """Minibatches of several parts, drawn step by step, one for each.
+
+    Each epoch walks through a part in a fresh random order, by the part's own generator. A part that has done its
+    epochs, `steps_of` steps of `num_steps`, sits the remaining steps out.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        batch_size: int,
+        epochs: int,
+        rngs: Sequence[np.random.Generator],
+    ) -> None:
+        self._sizes = sizes
+        self._batch_size = batch_size
+        self._rngs = rngs
+        self._steps_per_epoch = [-(-size // batch_size) for size in sizes]
+        self.steps_of = [epochs * steps for steps in self._steps_per_epoch]
+        self.num_steps = max(self.steps_of)
+
+    def __iter__(self) -> Iterator[Minibatch]:
+        """Yields the minibatch of each step."""
+        orders = [np.empty(0, np.int64)] * len(self._sizes)
+        width = min(self._batch_size, max(self._sizes))
+        for step in range(self.num_steps):
+            rows = np.zeros((len(self._sizes), width), np.int64)
+            counts = np.zeros(len(self._sizes), np.int64)
+            for part, steps_per_epoch in enumerate(self._steps_per_epoch):
+                if step >= self.steps_of[part]:
+                    continue
+                step_of_epoch = step % steps_per_epoch
+                if step_of_epoch == 0:
+                    orders[part] = self._rngs[part].permutation(self._sizes[part])
+                start = step_of_epoch * self._batch_size
+                batch = orders[part][start : start + self._batch_size]
+                rows[part, : len(batch)] = batch
+                counts[part] = len(batch)
+            yield Minibatch(rows, counts)
+
+
+class StackedAdamW:
+    """Torch's AdamW (Loshchilov and Hutter, 2019) on parameters `[num_parts, …]`: each part moves as it would alone.
+
+    A part that sits a step out keeps its parameters; since it never comes back, its moments do not matter. Each step
+    shrinks the parameters by `learning_rate * weight_decay`.
+    """
+
+    def __init__(
+        self, parameters: Sequence[torch.Tensor], *, learning_rate: float, weight_decay: float
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self._parameters = list(parameters)
+        self._first_moments = [torch.zeros_like(parameter) for parameter in parameters]
+        self._second_moments = [torch.zeros_like(parameter) for parameter in parameters]
+        self._counts = [torch.zeros((), device=parameter.device) for parameter in parameters]
+
+    def step(
+        self,
+        gradients: Sequence[torch.Tensor],
+        active: torch.Tensor | None = None,
+        scale: torch.Tensor | float = 1.0,
+    ) -> None:
+        """Moves the parameters of the active parts.
+
+        Args:
+            gradients: one for each parameter.
+            active: parts that move, bool `[num_parts, 1, …]`; None for all.
+            scale: factor of the learning rate, for all parts or `[num_parts, 1, …]`.
+        """
+        from torch.optim.adamw import adamw  # here, as torch is loaded late
+
+        all_alike = isinstance(scale, float) and (active is None or bool(active.all()))
+        previous = [] if all_alike else [parameter.clone() for parameter in self._parameters]
+        max_second_moments: list[torch.Tensor] = []  # only AMSGrad has them
+        # the function, as the class `torch.optim.AdamW` around it takes twice as long here
+        adamw(
+            self._parameters,
+            list(gradients),
+            self._first_moments,
+            self._second_moments,
+            max_second_moments,
+            self._counts,
+            lr=self.learning_rate * scale if all_alike else self.learning_rate,
+            weight_decay=self.weight_decay,
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            eps=1e-8,
+            maximize=False,
+        )
+        # A step is linear in its rate, weight decay included: a part with a smaller rate goes a share of the way.
+        share = scale if active is None else scale * active
+        for parameter, start in zip(self._parameters, previous, strict=False):
+            parameter.copy_(start.lerp(parameter, share))

@@ -1,0 +1,109 @@
+"""The private records of teachers: a shard for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.device import torch
+from pate.files.arrays import taken
+from pate.validation import require, require_array, require_features
+
+if TYPE_CHECKING:
+    from pate.data import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """The private records of one teacher; raises `InvalidValue` for none, for other labels, for inputs not finite."""
+
+    inputs: NDArray[np.float32]  # [n, …]
+    labels: NDArray[np.bool_]  # [n, num_labels]
+
+    def __post_init__(self) -> None:
+        require_features("inputs", self.inputs)
+        require_array("labels", self.labels, kinds=None)
+        require(len(self) > 0, "len(inputs)", len(self), "at least one record per teacher")
+        require(self.labels.dtype == np.bool_, "labels.dtype", self.labels.dtype, "bool")
+        fits = self.labels.ndim == 2 and len(self.labels) == len(self) and self.labels.shape[1] > 0
+        require(fits, "labels.shape", self.labels.shape, f"[{len(self)}, num_labels]")
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+class Shards(Protocol):
+    """The private records of each teacher, by its index; an engine reads those of a few teachers at a time."""
+
+    def __getitem__(self, index: int, /) -> Shard:
+        """Returns the records of a teacher."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedRecords:
+    """Records of a partition: those of a teacher are read and copied when they are asked for, and not before."""
+
+    inputs: NDArray[np.float32]  # [n, …], which may be on disk
+    labels: NDArray[np.bool_]  # [n, num_labels]
+    partition: Partition
+
+    def __getitem__(self, index: int) -> Shard:
+        rows = self.partition.indices(index)
+        return Shard(taken(self.inputs, rows), self.labels[rows])
+
+
+def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
+    """Raises `InvalidValue` unless there are shards, alike in the shape of a record, and a seed for each."""
+    require(len(shards) > 0, "len(shards)", len(shards), "at least one shard")
+    rule = f"{len(shards)}, one for each shard"
+    require(len(seeds) == len(shards), "len(seeds)", len(seeds), rule)
+    shape = shards[0].inputs.shape[1:]
+    num_labels = shards[0].labels.shape[1]
+    for shard in shards:
+        shard_shape = shard.inputs.shape[1:]
+        require(shard_shape == shape, "inputs.shape[1:]", shard_shape, f"{shape} in every shard")
+        shard_labels = shard.labels.shape[1]
+        rule = f"{num_labels} in every shard"
+        require(shard_labels == num_labels, "labels.shape[1]", shard_labels, rule)
+
+
+def as_rows(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Flattens each record, `[n, …]` to float32 `[n, d]`; n may be 0."""
+    return np.asarray(inputs, np.float32).reshape(len(inputs), int(np.prod(inputs.shape[1:])))
+
+
+class PaddedBatch:
+    """Several shards side by side on a device, padded with zeros to the longest.
+
+    Attributes:
+        inputs: flattened records, `[num_shards, n, d]`.
+        labels: 0 or 1, `[num_shards, n, num_labels]`.
+        mask: 1 for a record and 0 for padding, `[num_shards, n, 1]`.
+        sizes: number of records of each shard, `[num_shards, 1, 1]`.
+    """
+
+    def __init__(self, shards: Sequence[Shard], device: torch.device, dtype: torch.dtype) -> None:
+        longest = max(map(len, shards))
+        width = int(np.prod(shards[0].inputs.shape[1:]))
+        inputs = np.zeros((len(shards), longest, width), np.float32)
+        labels = np.zeros((len(shards), longest, shards[0].labels.shape[1]), np.bool_)
+        for row, shard in enumerate(shards):
+            inputs[row, : len(shard)] = as_rows(shard.inputs)
+            labels[row, : len(shard)] = shard.labels
+        sizes = torch.tensor([len(shard) for shard in shards], device=device)
+        is_record = torch.arange(longest, device=device) < sizes[:, None]
+        self.inputs = torch.from_numpy(inputs).to(device, dtype)
+        self.labels = torch.from_numpy(labels).to(device, dtype)
+        self.mask = is_record.to(dtype)[..., None]
+        self.sizes = sizes.to(dtype)[:, None, None]
+
+    def mean(self, values: torch.Tensor) -> torch.Tensor:
+        """Returns each shard's mean over its records, `[num_shards, 1, k]`, of values `[num_shards, n, k]`.
+
+        Values must be 0 for padding.
+        """
+        return values.sum(dim=1, keepdim=True) / self.sizes

@@ -1,0 +1,284 @@
+"""A trained student: its predictions, and the folder that it is published in.
+
+The folder has `student.safetensors`, the arrays, and `student.json`, the card: kind, threshold, shape of an input, and
+what was chosen. Reading them runs no code of whoever wrote them. A kind is the name of a subclass of `StudentModel`;
+`KINDS` says which module defines the kinds that ship.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self, final
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from pate.files.disk import damaged, make_folder, read_json, reading, replacing, write_text
+from pate.threads import one_blas_thread
+from pate.validation import nearest, require, require_count, require_features
+
+Rows = NDArray[np.float32]
+Labels = NDArray[np.bool_]
+Threshold = float | tuple[float, ...]  # one for all labels, or one for each
+
+# The kinds that ship, and the module of this package that defines each: loaded when a model of the kind is read.
+KINDS = {
+    "cnn": "image_students",
+    "linear": "linear",
+    "logistic": "logistic",
+    "low_rank": "kernel",
+    "mlp": "mlp",
+    "released": "kernel",
+    "released_kernel": "kernel",
+    "resnet50": "image_students",
+}
+# Numbers in an input, at most, of a student whose arrays do not say how many, such as pixels of a picture.
+LARGEST_INPUT = 2**22
+_WEIGHTS = "student.safetensors"
+_CARD = "student.json"
+_CARD_RULE = "the card of a published student"
+_WEIGHTS_RULE = "the weights of a published student"
+_REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
+_MOST_AXES = 8  # of an input
+_MOST_PROBABLE = 1 + 1e-5  # means of float32 round
+# errors of a prediction with arrays that make no model
+_PREDICTION_ERRORS = (
+    LookupError,
+    ValueError,
+    ArithmeticError,
+    RuntimeError,
+    TypeError,
+    AttributeError,
+    MemoryError,
+)
+
+
+class Predictor(Protocol):
+    """A fitted model, which predicts labels, or the probability of each."""
+
+    def predict(self, inputs: Rows) -> Labels:
+        """Predicts labels, bool `[m, num_labels]`, of inputs `[m, …]`."""
+
+    def predict_proba(self, inputs: Rows) -> NDArray[Any]:
+        """Predicts the probability of each label, float32 `[m, num_labels]`, of inputs `[m, …]`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Card:
+    """The card of a published student, `student.json`."""
+
+    kind: str
+    threshold: Threshold
+    input_shape: tuple[int, ...]
+    num_rows: int
+    choices: Mapping[str, float]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reads a card; raises `DamagedFile` for anything else."""
+        values = read_json(path, rule=_CARD_RULE, remedy=_REMEDY)
+        try:
+            shape = tuple(require_count("input_shape", size) for size in values["input_shape"])
+            rule = f"at most {_MOST_AXES} lengths"
+            require(0 < len(shape) <= _MOST_AXES, "input_shape", shape, rule)
+            threshold = _read_threshold(values["threshold"])
+            num_rows = require_count("num_rows", values["num_rows"], minimum=0)
+            kind = str(values["kind"])
+            choices = dict(values["choices"])
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            fault = f"{type(error).__name__}: {error}"
+            raise damaged(path, _CARD_RULE, fault, _REMEDY) from None
+        return cls(
+            kind=kind, threshold=threshold, input_shape=shape, num_rows=num_rows, choices=choices
+        )
+
+
+def _read_threshold(value: Any) -> Threshold:
+    """Returns a threshold from JSON, a number or a list with one for each label; raises for others."""
+    is_list = isinstance(value, list)
+    numbers = tuple(map(float, value if is_list else [value]))
+    in_range = all(0 < number <= 1 for number in numbers)
+    require(in_range, "threshold", numbers[:3], "numbers in (0, 1]")
+    return numbers if is_list else numbers[0]
+
+
+@dataclass(frozen=True, eq=False)
+class StudentModel(ABC):
+    """A student that can be used and published.
+
+    Attributes:
+        arrays: all that was learned, by name.
+        threshold: probability from which a label is predicted, in (0, 1]; one for all labels or one for each.
+        input_shape: shape of one input.
+        num_rows: number of answered queries that it was trained on.
+        choices: what was chosen on those rows, for the record.
+    """
+
+    arrays: Mapping[str, Rows]
+    threshold: Threshold
+    input_shape: tuple[int, ...]
+    num_rows: int
+    choices: Mapping[str, float]
+
+    kind: ClassVar[str]
+    # The axes of the arrays of a kind on flat inputs, a letter each: `d` numbers in, `L` labels, others by the kind. A
+    # file is held to them before a prediction is asked for: lengths that disagree could multiply one another.
+    forms: ClassVar[Mapping[str, str]] = {}
+    _classes: ClassVar[dict[str, type[StudentModel]]] = {}  # by kind
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):  # a base of several kinds has none
+            cls._classes[cls.kind] = cls
+
+    @final
+    def predict_proba(self, inputs: Rows) -> Rows:
+        """Predicts the probability of each label, float32 `[m, num_labels]`, in [0, 1].
+
+        Args:
+            inputs: `[m, …]`, each of the shape `input_shape`.
+
+        Raises:
+            InvalidValue: inputs of another shape, or not finite.
+        """
+        inputs = require_features("inputs", inputs).astype(np.float32, copy=False)
+        rule = f"[m, {', '.join(map(str, self.input_shape))}]"
+        require(inputs.shape[1:] == self.input_shape, "inputs.shape", inputs.shape, rule)
+        with one_blas_thread():
+            return self._probabilities(inputs.reshape(len(inputs), math.prod(self.input_shape)))
+
+    @final
+    def predict(self, inputs: Rows) -> Labels:
+        """Predicts labels, bool `[m, num_labels]`: those whose probability reaches the threshold."""
+        return np.asarray(self.predict_proba(inputs) >= np.asarray(self.threshold, np.float32))
+
+    @final
+    def save(self, folder: Path | str) -> None:
+        """Writes the two files; each appears whole or not at all. Equal models give equal bytes.
+
+        A missing folder is made, and the one above it, with mode 0700; files have mode 0600.
+        """
+        folder = Path(folder)
+        card = {
+            "kind": self.kind,
+            "threshold": self.threshold,
+            "input_shape": list(self.input_shape),
+            "num_rows": self.num_rows,
+            "choices": dict(self.choices),
+        }
+        arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
+        make_folder(folder, within=folder.parent.parent)
+        with replacing(folder / _WEIGHTS) as file:
+            file.write(save(arrays))
+        write_text(folder / _CARD, json.dumps(card, indent=2) + "\n")
+
+    @staticmethod
+    def load(folder: Path | str) -> StudentModel:
+        """Reads a student of whatever kind.
+
+        Raises:
+            InvalidValue: no such folder, damaged files, arrays that make no model of their kind, an unknown kind. A
+                kind of your own is known once its module is imported.
+        """
+        card = _Card.read(Path(folder, _CARD))
+        if card.kind in KINDS:
+            import_module(f"pate.models.{KINDS[card.kind]}")
+        known_kinds = tuple(sorted({*StudentModel._classes, *KINDS}))
+        hint = f"{nearest(card.kind, known_kinds)}; import the module of a student of your own before pate.load"
+        rule = f"one of {', '.join(known_kinds)}{hint}"
+        require(card.kind in known_kinds, "kind", card.kind, rule)
+        path = Path(folder, _WEIGHTS)
+        model = StudentModel._classes[card.kind](
+            arrays=_read_arrays(path),
+            threshold=card.threshold,
+            input_shape=card.input_shape,
+            num_rows=card.num_rows,
+            choices=card.choices,
+        )
+        fault = model._shape_fault() or model._prediction_fault()
+        if fault:
+            rule = f"the weights of a {model.kind} student for inputs of shape {model.input_shape}"
+            raise damaged(path, rule, fault, _REMEDY)
+        return model
+
+    @final
+    def _shape_fault(self) -> str:
+        """Returns in words why the shapes of the arrays do not fit; empty if they do.
+
+        Shapes are looked at first, before a prediction takes the memory that they promise.
+        """
+        size = math.prod(self.input_shape)
+        if not self.forms:
+            too_large = f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
+            return too_large if size > LARGEST_INPUT else ""
+        if self.arrays.keys() != self.forms.keys():
+            return f"arrays {', '.join(sorted(self.arrays))[:80]}"
+        lengths = {"d": size, "1": 1}
+        fault = ""
+        for name, axes in self.forms.items():
+            shape = self.arrays[name].shape
+            # the first array with an axis sets its length for all
+            expected = [
+                lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False)
+            ]
+            if len(shape) != len(axes) or expected != list(shape):
+                fault = f"{name} of shape {shape}"
+        return fault
+
+    @final
+    def _prediction_fault(self) -> str:
+        """Returns in words why the model cannot predict for an input of zeros; empty if it can."""
+        zeros = np.zeros((1, *self.input_shape), np.float32)
+        try:
+            with np.errstate(all="ignore"):
+                probabilities = self.predict_proba(zeros)
+            in_range = (probabilities >= 0) & (probabilities <= _MOST_PROBABLE)
+            if probabilities.ndim != 2 or probabilities.size == 0 or not in_range.all():
+                return "probabilities outside [0, 1]"
+            num_labels = probabilities.shape[1]
+            if isinstance(self.threshold, tuple) and len(self.threshold) != num_labels:
+                return f"{len(self.threshold)} thresholds for {num_labels} labels"
+        except _PREDICTION_ERRORS as error:
+            return f"{type(error).__name__} when it predicts"
+        return ""
+
+    @abstractmethod
+    def _probabilities(self, rows: Rows) -> Rows:
+        """Returns probabilities `[m, num_labels]` for flattened inputs `[m, d]`."""
+
+
+def _read_arrays(path: Path) -> dict[str, Rows]:
+    """Reads the arrays of a published student; raises `DamagedFile` unless all are float32 numbers."""
+    wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
+    with reading(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, wrong=wrong):
+        arrays: dict[str, Rows] = load_file(path)
+    for name, array in arrays.items():
+        if array.dtype != np.float32 or not array.size or np.isnan(array).any():
+            fault = f"{name[:40]!r} is not of float32 numbers"
+            raise damaged(path, _WEIGHTS_RULE, fault, _REMEDY)
+    return arrays
+
+
+class FlatModel(StudentModel):
+    """A student that is a formula of flat inputs: numpy computes it, and torch where a graph is made of it."""
+
+    @staticmethod
+    @abstractmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """Returns probabilities `[m, num_labels]` for rows `[m, d]`; `xp` is numpy, or torch for tensors."""
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        return np.asarray(self.formula(rows, self.arrays, np), dtype=np.float32)
+
+    @staticmethod
+    def logistic(scores: Any) -> Any:
+        """Returns the logistic function of an array or a tensor."""
+        return scipy.special.expit(scores) if isinstance(scores, np.ndarray) else scores.sigmoid()
