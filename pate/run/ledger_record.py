@@ -1,4 +1,9 @@
-"""The record of one release in a ledger, and the refusal of a release that the ledger's cap has no room for."""
+"""The record of one release in a ledger, and the refusal of a release that the ledger's cap has no room for.
+
+`LedgerRecord.commit` hands what was drawn and its price to the ledger, which writes both in one SQLite transaction. The
+`COMMIT` of that transaction, in `pate/store.py`, is the charge. A kill before it has shown and charged nothing. After a
+kill behind it, the same call reads back what was drawn (docs/proofs/store.md).
+"""
 
 from __future__ import annotations
 
@@ -15,16 +20,21 @@ from pate.pricing import PricedRelease
 from pate.report import format_epsilon
 from pate.validation import InvalidValue, rounded_down
 
-_LATER_FAILURES = 0.5  # of the failures that a ledger has left, so that later releases have some
+# The share of the failures that a ledger has left which a remedy suggests, so that later releases have some.
+_SHARE_OF_FAILURES = 0.5
 
 
 class LedgerRecord:
-    """The record of one release in a ledger: its first part is committed in one transaction with the charge.
+    """A record of one release that outlives the process: its first part and its charge are one transaction.
 
-    A part that was committed is read back, whoever asks: the same run after a kill, or a copy of its folder. What was
+    A part that was committed is read back by the same run after a kill, or by a copy of its folder. A part that was
     drawn and not committed was shown to nobody, and is drawn afresh.
 
-    `key` names the draw: keys of its parts begin with it.
+    Attributes:
+        account: the account that is charged.
+        priced: the release, whose price is the charge.
+        key: the name of the draw; the keys of its parts in the ledger begin with it.
+        note: what the ledger notes of the charge.
     """
 
     def __init__(
@@ -37,15 +47,16 @@ class LedgerRecord:
         self._parts: dict[str, Arrays] = {}
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part once they, and the charge, are on disk; drawn unless they were there before.
+        """Returns the arrays of a part, which are on disk together with the charge; draws them unless they were before.
 
-        Raises where the ledger's cap has no room for the release; nothing is charged then.
+        Raises `InvalidValue` where the ledger's cap has no room for the release. Nothing is charged then.
         """
         arrays = self.committed(name)
         if arrays is None:
-            # what is drawn may have parts of its own; the first of them carries the charge
+            # `draw` may commit parts of its own, of which the first carries the charge.
             content = npz_bytes(**draw())
-            arrays = self._parts[name] = arrays_of_npz(self.commit(name, content))
+            arrays = arrays_of_npz(self.commit(name, content))
+            self._parts[name] = arrays
         return arrays
 
     def committed(self, name: str) -> Arrays | None:
@@ -58,7 +69,7 @@ class LedgerRecord:
         return self._parts[name]
 
     def commit(self, name: str, content: bytes) -> bytes:
-        """Commits the bytes of a part; returns what the ledger has of it. Errors are those of `part`."""
+        """Commits the bytes of a part, and returns the bytes that the ledger has; raises as `part`."""
         try:
             return self.account.commit(
                 f"{self.key}:{name}",
@@ -73,33 +84,21 @@ class LedgerRecord:
 
 
 def require_room(account: Ledger, priced: PricedRelease) -> None:
-    """Raises where the cap of a ledger has no room for a release; nothing is charged."""
+    """Raises `InvalidValue` where the cap of a ledger has no room for a release; nothing is charged."""
     if account.affords(priced.event) < 1:
         raise refusal(account, priced)
 
 
 def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
-    """What is said of a release that the cap of a ledger does not allow: what is spent, the price, and the cap."""
-    failures = failure_probability(priced.event)
-    if failures > account.failures_left:
-        left = account.failures_left
-        rule = f"failures of at most {rounded_down(left, 3)} of delta in all, which ledger={account.path} has left for"
-        aggregator = priced.aggregator
-        tests = aggregator.num_tests(priced.shape.num_queries)
-        fitting = float(rounded_down(left * _LATER_FAILURES / max(tests, 1), 2))
-        setting = vars(aggregator).get("failure_prob")
-        rule = f"{rule} these records; nothing is spent"
-        if setting is None:
-            return InvalidValue("failure_prob", rule=rule)
-        remedies = (Remedy("failure_prob", fitting, owner="aggregator"),) if fitting > 0 else ()
-        return InvalidValue(
-            "failure_prob", setting, rule=rule, remedies=remedies, owner="aggregator"
-        )
+    """Returns the error for a release that an account cannot pay: its failures, shared noise, or the cap."""
+    if failure_probability(priced.event) > account.failures_left:
+        return _refusal_of_failures(account, priced)
     if account.noise_is_shared:
-        rule = f"no cap, as releases in ledger={account.path} share their noise and no epsilon covers them"
-        return BudgetExceeded(
-            "max_epsilon", account.max_epsilon, rule=f"{rule}; nothing is spent", owner="ledger"
+        rule = (
+            f"no cap, as releases in ledger={account.path} share their noise and no epsilon covers them; "
+            "nothing is spent"
         )
+        return BudgetExceeded("max_epsilon", account.max_epsilon, rule=rule, owner="ledger")
     price = format_epsilon(priced.epsilon)
     spent = format_epsilon(account.spent_epsilon)
     rule = (
@@ -107,3 +106,24 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
         f"have cost by ledger={account.path}; nothing is spent"
     )
     return BudgetExceeded("max_epsilon", account.max_epsilon, rule=rule, owner="ledger")
+
+
+def _refusal_of_failures(account: Ledger, priced: PricedRelease) -> InvalidValue:
+    """Returns the error for failures of stability tests that take more of delta than the ledger has left."""
+    failures_left = account.failures_left
+    rule = (
+        f"failures of at most {rounded_down(failures_left, 3)} of delta in all, which ledger={account.path} has left "
+        "for these records; nothing is spent"
+    )
+    aggregator = priced.aggregator
+    failure_prob = vars(aggregator).get("failure_prob")
+    if failure_prob is None:
+        return InvalidValue("failure_prob", rule=rule)
+    num_tests = aggregator.num_tests(priced.shape.num_queries)
+    largest_fitting = float(rounded_down(failures_left * _SHARE_OF_FAILURES / max(num_tests, 1), 2))
+    remedies: tuple[Remedy, ...] = ()
+    if largest_fitting > 0:
+        remedies = (Remedy("failure_prob", largest_fitting, owner="aggregator"),)
+    return InvalidValue(
+        "failure_prob", failure_prob, rule=rule, remedies=remedies, owner="aggregator"
+    )

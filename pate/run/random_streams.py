@@ -85,5 +85,5 @@ class RandomStreams:
 
 
 def seed_name(seed: int | None) -> str:
-    """What a ledger says of a seed, which no two releases may have; nothing of noise that nothing repeats."""
+    """Returns the name of a seed in a ledger, where no two releases may have the same; empty without a seed."""
     return "" if seed is None else f"seed {seed}"
