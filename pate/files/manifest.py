@@ -1,4 +1,4 @@
-"""The manifest of a folder: the SHA-256 of each of its files."""
+"""The manifest of a folder: the SHA-256 of each of its files, written last."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """SHA-256 of files, by their paths below the folder that the manifest lies in."""
+    """The SHA-256 of files, by their paths below the folder that the manifest lies in."""
 
-    manifest: int  # the version of the form
+    manifest: int  # the version of the file format
     sha256: Mapping[str, str]  # in hexadecimal
 
     @classmethod
-    def of(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:
-        """Makes the manifest of a folder from the digests of its files."""
+    def from_files(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:
+        """Returns the manifest of a folder from the digests of these files; raises `DamagedFile` where one is gone."""
         return cls(
             1, {name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)}
         )
@@ -31,5 +31,5 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path | str, *, rule: str, remedy: str) -> Self:
-        """That of a folder; raises `DamagedFile`."""
+        """Reads the manifest of a folder; raises `DamagedFile` with the rule and the remedy that are given."""
         return read_value(cls, Path(folder, MANIFEST), name="manifest", rule=rule, remedy=remedy)

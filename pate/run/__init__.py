@@ -1,4 +1,4 @@
-"""One run: its plan, its folder, its randomness, and its stages."""
+"""A run: its plan, its folder, its random numbers and its stages; `pate.run.train` is the page to begin with."""
 
 from pate.extras import require_extra
 

@@ -1,4 +1,4 @@
-"""The models that a student is compared with: on noiseless votes, on true labels, on all private records."""
+"""The models that a student is compared with: of noiseless votes, of true labels, of all private records."""
 
 import math
 from collections.abc import Mapping
@@ -11,8 +11,9 @@ from pate.models import StudentModel
 from pate.run.ceiling import train_on_all_records
 from pate.run.students import StudentTraining
 
-# the most values of all private inputs together for which a model of all private records is trained unasked
-_CHEAP = {"features": 2 * 10**8, "images": 2 * 10**7}
+# The most numbers of all private inputs together for which a model of all private records is trained without a word
+# of the user: a linear model of features takes minutes then, and so does a network of images.
+_MAX_NUMBERS_UNASKED = {"features": 2 * 10**8, "images": 2 * 10**7}
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class BaselineModels:
     """Models beside the student, by their names in report.json. No epsilon covers them: they are the owner's alone.
 
     Attributes:
-        models: by name.
-        left_out: why a model was not trained, by name.
+        models: the trained models, by name.
+        left_out: the reason why a model was not trained, by name.
     """
 
     models: Mapping[str, StudentModel]
@@ -40,12 +41,12 @@ def train_baselines(
     """Trains or reads back the models that the student is compared with.
 
     Args:
-        students: trains them like the student.
-        dataset: its private records are those of the model of all records.
-        queries: the public samples that were asked, with their true labels where they have any.
+        students: trains each model as it trains the student.
+        dataset: the data; the model of all records learns from its private records.
+        queries: the public samples that teachers voted on, with their true labels where they have any.
         majority: the queries with the majority of the noiseless votes.
         all_records: whether a model of all private records is trained; None trains it where that is quick.
-        all_records_folder: where that model is kept.
+        all_records_folder: where the model of all private records is kept.
     """
     models = {"majority_vote_student": students.train("majority_vote_student", majority).model}
     left_out: dict[str, str] = {}
@@ -63,14 +64,14 @@ def train_baselines(
 
 
 def reason_without_all_records(all_records: bool | None, dataset: Dataset) -> str | None:
-    """Returns why the model of all private records is left out; None where it is trained.
+    """Returns the reason to leave out the model of all private records; None where it is trained.
 
-    Unless the setting decides, it is trained where the private inputs are so few numbers that it takes minutes.
+    Without a setting (`all_records` None) the model is trained where the private inputs are few enough numbers.
     """
     if all_records is not None:
         return None if all_records else "all_records=false"
     num_values = len(dataset.private) * math.prod(dataset.input_shape)
-    if num_values <= _CHEAP[dataset.kind]:
+    if num_values <= _MAX_NUMBERS_UNASKED[dataset.kind]:
         return None
     return f"it takes long on {num_values:,} numbers of private inputs; all_records=true trains it"
 

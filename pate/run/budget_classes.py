@@ -1,4 +1,8 @@
-"""Private records whose groups have budgets, or weights, of their own: what each of them counts to the teachers."""
+"""Private records whose groups have budgets or weights of their own, and the part that each record takes in a run.
+
+A group with a smaller budget counts less: by a weight in the sums of its teacher, or by being with fewer teachers
+(docs/proofs/budgets.md).
+"""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -13,7 +17,7 @@ from pate.pricing import PricedRelease
 
 
 def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:
-    """Returns what the group of each private record counts, `[num_private]`; None where all count once."""
+    """Returns the weight of each private record's group, `[num_private]`; None where every group counts once."""
     if dataset.budgets is None or priced.aggregator.budgets_by == "teachers":
         return dataset.weights
     weights = {budget_class.name: budget_class.weight for budget_class in priced.classes}
@@ -21,13 +25,16 @@ def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float6
 
 
 def num_whole_groups(dataset: Dataset, weights: NDArray[np.float64]) -> int:
-    """Returns how many groups that count once the weights of all private groups add up to, rounded down; 1 or more."""
+    """Returns the sum of the weights of all private groups, rounded down; at least 1.
+
+    A sum of 100 protects as well as 100 groups that count once each. `weights` are by record, `[num_private]`.
+    """
     first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
     return max(1, math.floor(float(weights[first_records].sum())))
 
 
 def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
-    """Returns the data set that teachers learn from: a group is there for each teacher that its budget pays for."""
+    """Returns the data set that teachers learn from, in which a group is repeated for each teacher that it pays for."""
     if all(budget_class.teachers == 1 for budget_class in priced.classes):
         return dataset
     counts = {budget_class.name: budget_class.teachers for budget_class in priced.classes}
@@ -35,7 +42,7 @@ def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
 
 
 def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:
-    """Yields a line for each budget class, its groups and their price, and one on what no epsilon protects."""
+    """Yields a line on each budget class, with its groups and their price, and a line on what no epsilon protects."""
     if dataset.budgets is None:
         return
     first_records = np.unique(dataset.private.group_ids, return_index=True)[1]

@@ -1,4 +1,4 @@
-"""Which parts of a run go together, in one place. The page docs/what-goes-with-what.md shows the same as tables."""
+"""The rules by which the parts of a run go together; docs/what-goes-with-what.md shows the same as tables."""
 
 from __future__ import annotations
 
@@ -20,24 +20,27 @@ def can_read(aggregator: Aggregator, teacher: Voter) -> bool:
 
 
 def protects_teachers(teacher: Voter) -> bool:
-    """Returns whether the price covers all records of a teacher together, and not a group of them alone."""
+    """Returns whether the price covers all records of a teacher together, and not one group of records alone."""
     return not issubclass(teacher.gives, GroupVotes)
 
 
 def can_weigh_groups(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns whether groups can count less than once: their teachers heed weights, and the price goes by them."""
+    """Returns whether groups can count less than once: teachers weigh them, and the aggregator is priced by weights."""
     return issubclass(teacher.gives, FunctionVotes) and aggregator.budgets_by == "weights"
 
 
 def can_budget_groups(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns whether groups can have budgets of their own: they count by weights, or are with several teachers."""
+    """Returns whether groups can have budgets of their own, by weights or by the number of their teachers."""
     return can_weigh_groups(aggregator, teacher) or aggregator.budgets_by == "teachers"
 
 
 def require_compatible(
     teacher: Voter, aggregator: Aggregator, *, holders: int | None = None
 ) -> None:
-    """Raises `InvalidValue` where parts do not go together whatever the data are; nothing has been read."""
+    """Raises `InvalidValue` where parts never go together, whatever the data are; no data have been read.
+
+    `holders` is the number of holders that the teachers are spread over; None where there is one.
+    """
     require(
         can_read(aggregator, teacher),
         "aggregator",
@@ -75,7 +78,7 @@ def require_suitable(
 def require_weighted_groups(
     dataset: Dataset, teacher: Voter, aggregator: Aggregator, *, num_teachers: int
 ) -> None:
-    """Raises `InvalidValue` where groups differ in budget or weight, and the parts of a run cannot make them differ."""
+    """Raises `InvalidValue` where groups differ in budget or weight, and these parts would treat them alike."""
     shared = dataset.shared
     is_weighted = shared is not None and shared.weights is not None
     if dataset.budgets is None and not is_weighted:

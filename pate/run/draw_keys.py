@@ -1,4 +1,4 @@
-"""The keys of a run's draws in a ledger."""
+"""The keys under which a ledger has the draws of a run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _KEYS_RULE = "the names of the run and of its draws, 32 hexadecimal digits a lin
 
 @dataclass(frozen=True)
 class DrawKeys:
-    """The keys of a run's draws in a ledger: one for each time that its release was drawn with fresh noise.
+    """The keys of a run's draws in a ledger, one for each time that its release was drawn with fresh noise.
 
-    They are random, and belong to the folder: a copy of it has the same keys, and so the same release.
+    Keys are random and lie in the run's folder. A copy of the folder has the same keys, and so the same release.
     """
 
     run: str  # 32 hexadecimal digits; the key of the first draw
@@ -32,7 +32,7 @@ class DrawKeys:
 
     @property
     def last(self) -> str:
-        """Returns the key of the draw that the run's release is of."""
+        """Returns the key of the draw that the run's release comes from."""
         return self.all[-1]
 
     def with_redraw(self) -> DrawKeys:
@@ -40,18 +40,18 @@ class DrawKeys:
         return DrawKeys(self.run, (*self.redraws, secrets.token_hex(16)))
 
     def of_copy(self, content: bytes) -> DrawKeys:
-        """Returns the keys of a copy of the run that drew something else, the same whenever they are asked for."""
+        """Returns the keys of a copy of the run that drew `content` instead; equal contents give equal keys."""
         run = hashlib.sha256(self.run.encode() + content).hexdigest()[: len(self.run)]
         return DrawKeys(run, self.redraws)
 
     @classmethod
     def new(cls) -> Self:
-        """Returns the key of a run that has not drawn yet."""
+        """Returns the keys of a run that has not drawn yet."""
         return cls(secrets.token_hex(16))
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
-        """Returns the keys that a run's folder holds; raises where they are gone or no keys."""
+        """Returns the keys that a run's folder holds; raises `DamagedFile` where the file is gone or holds no keys."""
         path = folder.run_id
         text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
         if _KEY.fullmatch(text) is None:

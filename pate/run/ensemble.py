@@ -1,4 +1,7 @@
-"""The ensemble: which teacher gets which records, their training, and the teachers' votes on the queries."""
+"""The ensemble of a run: teachers of disjoint private records, their training, and their votes on the queries.
+
+Checkpoints and votes are kept in the run's folder, so a run that was killed trains no teacher twice.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -26,25 +29,25 @@ from pate.votes.public_pca import PublicPCA
 from pate.votes.source import VoteSource
 from pate.votes.weighted import Array
 
-# called with the mean loss of a teacher that was trained in each of its epochs, `[E]`
 OnLosses = Callable[[NDArray[np.float64]], None]
+"""A function that is called with the mean loss of a trained teacher in each of its epochs, `[num_epochs]`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ensemble:
     """Teachers of disjoint shards of the private records. No epsilon covers them: do not publish them.
 
-    `Ensemble.train` makes one; its teachers are trained then, and `vote` asks them.
+    `Ensemble.train` returns an ensemble whose teachers are trained, and `vote` collects their votes.
 
     Attributes:
-        teacher: the recipe that they were made by.
-        dataset: the private records that they learned from, and the public samples that they are asked about.
+        teacher: the recipe of the teachers.
+        dataset: the private records that teachers learn from, and the public samples that they vote on.
         partition: which teacher has which record.
-        num_queries: how many of the public samples they vote on, the first ones.
+        num_queries: the number of public samples that are voted on, the first ones.
         folder: where checkpoints and votes are kept.
-        monitor: told of training and voting.
-        weights: `[num_private]`, public, in (0, 1]: what the teacher of each record, one for each group, counts; None
-            where every teacher counts once.
+        monitor: is told of training and voting.
+        weights: the weight of the teacher of each record, `[num_private]`, public, in (0, 1]; None where every teacher
+            counts once. With weights each teacher has one group.
     """
 
     teacher: Voter
@@ -70,10 +73,10 @@ class Ensemble:
         on_losses: OnLosses | None = None,
         weights: Array | None = None,
     ) -> "Ensemble":
-        """Trains the teachers that the folder lacks, each by its own seed and on its own records.
+        """Trains the teachers that the folder lacks, each with its own seed and on its own records.
 
-        Where the folder has the votes of all of them, or teachers are of a kind that is not trained, there is nothing
-        to do. A call that was killed is continued by the same call, with the same teachers.
+        Nothing is trained where the folder has all votes, or where the teachers are of a kind that is not trained. The
+        same call continues a call that was killed, and ends with the same teachers.
         """
         if isinstance(teacher, Teacher):
             teacher = teacher.for_data(dataset, num_queries)
@@ -132,9 +135,9 @@ class Ensemble:
         return PublicNames(self.dataset.published_ids[: self.num_queries], self.dataset.label_names)
 
     def vote(self) -> VoteSource:
-        """Asks every teacher about the queries, and keeps the votes in the folder; votes that are there are read back.
+        """Collects the votes of every teacher on the queries, and keeps them in the folder; kept votes are read back.
 
-        Teachers that are not trained say in their own way how they vote (`Voter.votes_of`), whenever they are read.
+        Teachers that are not trained have votes of their own kind (`Voter.votes_of`), computed whenever they are read.
         """
         if not isinstance(self.teacher, Teacher):
             votes = self.teacher.votes_of(self.dataset, self.partition, self.num_queries)
@@ -172,9 +175,9 @@ class Ensemble:
         return TrainedVotes(self, store)
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        """Asks trained teachers about the queries: confidences of teachers 0, 1, …, `[c, Q, L]` per block."""
+        """Yields the confidences of trained teachers 0, 1, … in the queries, blocks of `[num_block_teachers, Q, L]`."""
         teacher = self._trained_teacher()
-        # others answer faster than a file is written
+        # Teachers that are stacked answer faster than a scratch file is written.
         scratch = self.folder.confidences if teacher.is_isolated else None
         with self.monitor.stage("casting votes", self.num_teachers) as advance:
             for first, block in cast_votes(
@@ -185,25 +188,31 @@ class Ensemble:
         rmtree(self.folder.confidences, ignore_errors=True)
 
     def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
-        """Asks trained teachers about public rows, and each of them about its own records."""
+        """Returns the answers of trained teachers to public rows, beyond what their own records account for.
+
+        Each teacher also answers its own records. `directions` are those along which the votes are released.
+        """
         teacher = self._trained_teacher()
         store = self._checkpoints
         private = self.dataset.private
-        asked = directions.with_constant(rows).astype(np.float32)
-        shape = (self.num_teachers, asked.shape[1], self.dataset.num_labels)
+        public_features = directions.with_constant(rows).astype(np.float32)
+        shape = (self.num_teachers, public_features.shape[1], self.dataset.num_labels)
         beyond = np.empty(shape, dtype=np.float32)
         with self.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
             states = store.states(self.num_teachers)
             for first, block in cast_votes(teacher, store, self.num_teachers, rows):
-                for index, (of_pool, state) in enumerate(
+                # The block is as long as it is, and the states go on behind it.
+                for index, (pool_answers, state) in enumerate(
                     zip(block, states, strict=False), start=first
                 ):
-                    own = private.take(self.partition.indices(index))
-                    confidences = teacher.predict_many([state], own.inputs)[0]
-                    features = directions.with_constant(own.inputs).astype(np.float32)
-                    beyond[index] = beyond_own(features, confidences, own.labels, asked, of_pool)
+                    shard = private.take(self.partition.indices(index))
+                    shard_answers = teacher.predict_many([state], shard.inputs)[0]
+                    shard_features = directions.with_constant(shard.inputs).astype(np.float32)
+                    beyond[index] = beyond_own(
+                        shard_features, shard_answers, shard.labels, public_features, pool_answers
+                    )
                 advance(first + len(block))
-        return PoolAnswers(beyond, asked)
+        return PoolAnswers(beyond, public_features)
 
     def moment_votes(
         self,
@@ -212,7 +221,14 @@ class Ensemble:
         records_per_teacher: float,
         ask: Callable[[], PoolAnswers] | None = None,
     ) -> MomentVotes:
-        """Returns the votes in rounds along directions, by public rows; `ask` asks teachers that are trained."""
+        """Returns the votes of the teachers in rounds, along directions of the inputs.
+
+        Args:
+            directions: the directions that votes are released along.
+            rows: the public inputs, of which students learn.
+            records_per_teacher: how many private groups a teacher has on average.
+            ask: returns the answers of trained teachers to the pool; None where teachers are not trained.
+        """
         private = self.dataset.private
         return MomentVotes(
             inputs=private.inputs,
@@ -235,7 +251,7 @@ class Ensemble:
         return CheckpointStore(self.folder.teachers, records=self.partition.digest)
 
     def _trained_teacher(self) -> Teacher:
-        """Returns the recipe of trained teachers; raises where their checkpoints are gone, as after their votes."""
+        """Returns the recipe of trained teachers; raises where votes are there and the checkpoints are gone."""
         teacher = self.teacher
         if not isinstance(teacher, Teacher):
             rule = "one that is trained, and asked about samples"
@@ -249,7 +265,7 @@ class Ensemble:
 
 @dataclass(eq=False)
 class _Progress:
-    """Is told of each teacher that was trained, after its checkpoint is on the disk."""
+    """The progress of training: the engine calls it for each teacher once its checkpoint is on the disk."""
 
     advance: Advance
     done: int
@@ -259,12 +275,12 @@ class _Progress:
     def __call__(self, index: int, losses: NDArray[Any]) -> None:
         self.done += 1
         if self.on_losses is not None:
-            self.on_losses(by_epoch(losses, self.num_epochs))
+            self.on_losses(mean_by_epoch(losses, self.num_epochs))
         self.advance(self.done)
 
 
 def training_progress(teacher: Voter, partition: Partition, folder: EnsembleFolder) -> str:
-    """Returns what an earlier call has left of teachers that are trained; empty where that is nothing."""
+    """Returns in words which trained teachers or votes an earlier call left in a folder; empty where there are none."""
     num_teachers = partition.num_teachers
     if not isinstance(teacher, Teacher):
         return ""
@@ -275,7 +291,7 @@ def training_progress(teacher: Voter, partition: Partition, folder: EnsembleFold
     return f"{done} of {num_teachers} teachers are there" if done else ""
 
 
-def by_epoch(losses: NDArray[Any], epochs: int) -> NDArray[np.float64]:
-    """Averages the losses of a teacher's steps over each epoch; a teacher without steps enough has fewer."""
-    parts = np.array_split(np.asarray(losses, dtype=np.float64), min(epochs, len(losses)))
+def mean_by_epoch(losses: NDArray[Any], num_epochs: int) -> NDArray[np.float64]:
+    """Averages the losses of a teacher's steps over each epoch; fewer steps than epochs give fewer averages."""
+    parts = np.array_split(np.asarray(losses, dtype=np.float64), min(num_epochs, len(losses)))
     return np.array([part.mean() for part in parts])

@@ -1,4 +1,7 @@
-"""The folder of a run: the names of its files, and what may be published apart from what is the owner's alone."""
+"""The folder of a run: the names of its files, its lock, and the digests that it began and ended with.
+
+`release/` alone may be published. All other files are the owner's, and are written with mode 0600 or 0700.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,20 @@ from pate.files.manifest import MANIFEST, Manifest
 from pate.run.owned_folder import OwnedFolder, OwnFile, OwnFiles
 from pate.validation import InvalidValue, require
 
-_MOST_SHOWN = 400
+# The longest list of settings that a refusal shows, in characters.
+_MAX_SHOWN = 400
 _BEGIN_ANEW = f"{disk.FROM_BACKUP}; a new output_dir starts over, and pays again"
 _OR_ANEW = f"{disk.FROM_BACKUP}, or begin anew in another output_dir"
 _OR_AGAIN = f"{disk.FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
-_KEPT = {  # which no run makes again
+# The remedies for files that no run can make again, by name.
+_REMEDY_OF_FILE = {
     "ledger.db": f"{disk.FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
     "release/release.npz": disk.FROM_BACKUP,
 }
 
 
 class EnsembleFolder(OwnedFolder):
-    """The folder of an ensemble: functions of private records without noise, the owner's alone."""
+    """The folder of an ensemble. All its files are functions of private records without noise: the owner's alone."""
 
     training_secret = OwnFile("training.secret")  # all random numbers but the noise come from it
     partition = OwnFile("partition.json")  # which teacher has which record
@@ -86,17 +91,26 @@ class RunFolder(EnsembleFolder):
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a run works or worked here."""
+        """Returns whether a run has claimed the folder, which a finished run has, too."""
         return os.path.lexists(self.settings_file)
 
     @contextmanager
     def opened(self, settings: dict[str, Any]) -> Iterator[None]:
-        """Holds the folder's lock, checks that it is this run's or new, and clears what a killed run half-wrote.
+        """Holds the folder's lock in the block, for a folder that is new or is of a run with these settings.
 
-        A folder that is not claimed is left as it was, and one that was made for this is removed again. `settings` are
-        plain values. Raises where another process works on the folder, or it holds something else, such as a link.
+        What a killed run half-wrote is removed first. A folder that the block does not claim is left as it was; a
+        folder that was made for the block is removed again.
+
+        Args:
+            settings: plain values, as `claim` writes them.
+
+        Raises:
+            InvalidValue: another process works on the folder, it is of a run with other settings, or it holds anything
+                that no run has written, such as a link.
         """
-        above = next(parent for parent in (self.path, *self.path.parents) if parent.exists())
+        existing_parent = next(
+            parent for parent in (self.path, *self.path.parents) if parent.exists()
+        )
         try:
             disk.make_folder(self.path)
         except (FileExistsError, NotADirectoryError) as error:
@@ -104,18 +118,20 @@ class RunFolder(EnsembleFolder):
         lock = self.lock
         try:
             names = sorted(entry.name for entry in self.path.iterdir())
-            # of a call that was killed while it wrote the settings
+            # A call may have been killed while it wrote the settings.
             half_written = re.compile(rf"\.{re.escape(self.settings_file.name)}\.\d+\.partial")
             strange = [
                 name for name in names if name != lock.name and not half_written.fullmatch(name)
             ]
             if strange and not self.is_claimed:
-                rule = f"a new folder or a run's own, found {strange[0]} in it"
-                rule += f", and no {self.settings_file.name}"
+                rule = (
+                    f"a new folder or a run's own, found {strange[0]} in it, "
+                    f"and no {self.settings_file.name}"
+                )
                 raise InvalidValue("output_dir", self.path, rule=rule)
             disk.require_no_links(self.path, "output_dir")
             with ExitStack() as stack:
-                new = not os.path.lexists(lock)
+                is_new_lock = not os.path.lexists(lock)
                 try:
                     stack.enter_context(disk.locked(lock, wait=False))
                 except BlockingIOError as error:
@@ -127,19 +143,19 @@ class RunFolder(EnsembleFolder):
                         self.remove_partials()
                     yield
                 finally:
-                    if new and not self.is_claimed:
+                    if is_new_lock and not self.is_claimed:
                         lock.unlink(missing_ok=True)
         finally:
             if not self.is_claimed:
                 path = self.path
-                with suppress(OSError):  # one that is not empty stays, and those above it
-                    while path != above:
+                with suppress(OSError):  # a folder that is not empty stays, with all its parents
+                    while path != existing_parent:
                         path.rmdir()
                         path = path.parent
 
     @property
     def has_begun(self) -> bool:
-        """Whether a run here came as far as to train or to draw, so it has keys of its draws, too."""
+        """Returns whether a run here has trained or drawn anything; then the folder also has the keys of its draws."""
         paths = (
             self.training_secret,
             self.partition,
@@ -148,127 +164,132 @@ class RunFolder(EnsembleFolder):
         )
         return any(map(os.path.lexists, paths))
 
-    def claim(self, settings: dict[str, Any], **began_with: str) -> None:
+    def claim(self, settings: dict[str, Any], **digests: str) -> None:
         """Makes the folder this run's and its owner's alone, once it is clear that the run can work.
 
-        `began_with` are digests of what the settings cannot show, the owner's alone: the data, the release. Raises
-        `InvalidValue` where the run began with something else, or what it began with is gone.
+        Args:
+            settings: plain values, which a later call has to repeat.
+            **digests: SHA-256, in hexadecimal, of what the run depends on beside its settings, by name: `data`,
+                `release`, `private`. They are the owner's alone.
+
+        Raises:
+            InvalidValue: the run began with other digests, or a digest that it began with is gone.
         """
         os.chmod(self.path, disk.OWNERS_FOLDER)
         if not self.is_claimed:
-            self.remove_partials()  # of a call that was killed here
+            self.remove_partials()  # of a call that was killed before it claimed the folder
             disk.write_text(self.settings_file, json.dumps(settings, indent=2) + "\n")
-        known = {
+        names_at_begin = {
             self.lock.name,
             self.settings_file.name,
-            *(f"{name}.sha256" for name in began_with),
+            *(f"{name}.sha256" for name in digests),
         }
-        begun = any(entry.name not in known for entry in self.path.iterdir())
-        for name, digest in began_with.items():
+        has_begun = any(entry.name not in names_at_begin for entry in self.path.iterdir())
+        for name, digest in digests.items():
             path = self.path / f"{name}.sha256"
-            if not begun and not os.path.lexists(path):
+            if not has_begun and not os.path.lexists(path):
                 disk.write_text(path, digest + "\n")
-            found = disk.read_text(
+            digest_at_begin = disk.read_text(
                 path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW
             ).strip()
-            if len(found) != len(digest) or not set(found) <= set("0123456789abcdef"):
+            is_hexadecimal = set(digest_at_begin) <= set("0123456789abcdef")
+            if len(digest_at_begin) != len(digest) or not is_hexadecimal:
                 raise disk.damaged(path, f"the digest of the {name}", "it is none", _BEGIN_ANEW)
             rule = (
-                f"the {name} that this run began with, by {path}; a new output_dir for another, or"
+                f"the {name} that this run began with, by {path}; a new output_dir for another, or "
+                "the version of pate that began it"
             )
-            rule += " the version of pate that began it"
-            require(found == digest, name, "another", rule)
+            require(digest_at_begin == digest, name, "another", rule)
 
     def digest_of_data(self) -> str:
-        """Returns the digest of the data that the run began with; raises where it is gone."""
+        """Returns the digest of the data that the run began with; raises `DamagedFile` where the digest is gone."""
         return disk.read_text(
             self.data_digest, rule="the digest of the data", remedy=_BEGIN_ANEW
         ).strip()
 
     def write_manifests(self, report: str) -> None:
-        """The public one of `release/`, and that of the run, which holds it and the text of the report to be written.
+        """Writes the public manifest of `release/`, and then the manifest of the run, which lists the former.
 
-        All other files are there; `report.json` comes last and says that the run is complete.
+        All other files are there by then. `report` is the text of `report.json`, which is written last: its presence
+        means that the run is complete.
         """
-        Manifest.of(self.release, _names(self.release), remedy=_OR_ANEW).write(self.release)
-        own = Manifest.of(self.path, [self.page.name, *self._released()], remedy=_OR_ANEW).sha256
-        Manifest(1, {**own, self.report.name: hashlib.sha256(report.encode()).hexdigest()}).write(
-            self.path
-        )
+        published_names = _file_names(self.release)
+        Manifest.from_files(self.release, published_names, remedy=_OR_ANEW).write(self.release)
+        own_names = [self.page.name, *self._release_names()]
+        digests = dict(Manifest.from_files(self.path, own_names, remedy=_OR_ANEW).sha256)
+        digests[self.report.name] = hashlib.sha256(report.encode()).hexdigest()
+        Manifest(1, digests).write(self.path)
 
     def require_manifest(self) -> None:
-        """Raises unless all files of a finished run are as it left them, and `release/` holds no other."""
+        """Raises `InvalidValue` unless a finished run's files are as the run left them, without others in `release/`."""
         path = self.manifest
         if not os.path.lexists(path):
             rule = "the digests of a finished run; remove report.json and run again"
             raise InvalidValue(
                 "manifest", path, rule=f"{rule}: the same release, at no cost, is then checked"
             )
-        listed = Manifest.read(
+        digests = Manifest.read(
             self.path, rule="the digests of a finished run", remedy=_OR_AGAIN
         ).sha256
-        for name, known in listed.items():
+        for name, digest in digests.items():
             file = self.path / name
-            remedy = _KEPT.get(name, _OR_AGAIN)
+            remedy = _REMEDY_OF_FILE.get(name, _OR_AGAIN)
             require(
                 disk.is_regular(file),
                 "manifest",
                 file,
                 f"a file of this finished run, which is gone; {remedy}",
             )
-            found = disk.file_digest(file, remedy=_OR_ANEW)
-            require(
-                found == known, "manifest", file, f"the file as this finished run left it; {remedy}"
-            )
-        for name in self._released():
+            is_same = disk.file_digest(file, remedy=_OR_ANEW) == digest
+            require(is_same, "manifest", file, f"the file as this finished run left it; {remedy}")
+        for name in self._release_names():
             rule = "no file that the run did not publish; move it elsewhere"
-            require(name in listed, "manifest", self.path / name, rule)
+            require(name in digests, "manifest", self.path / name, rule)
 
-    def _released(self) -> list[str]:
-        """All files of `release/`, the manifest last."""
-        return [f"{self.release.name}/{name}" for name in (*_names(self.release), MANIFEST)]
+    def _release_names(self) -> list[str]:
+        """Returns the names of all files of `release/`, relative to the run's folder, the manifest last."""
+        return [f"{self.release.name}/{name}" for name in (*_file_names(self.release), MANIFEST)]
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
+        """Raises unless the run of this folder began with these settings; shows those that differ."""
         path = self.settings_file
-        wanted = json.loads(json.dumps(settings))
-        found = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
-        if not isinstance(found, dict):
+        stored = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
+        if not isinstance(stored, dict):
             raise disk.damaged(path, "the settings of the run", "no JSON object", _BEGIN_ANEW)
-        began_with = _given(found)
-        asked = _given(wanted)
-        if began_with != asked:
-            different = (
-                pair for pair in sorted(began_with.items()) if asked.get(pair[0]) != pair[1]
-            )
-            there = ", ".join(f"{key}={value}" for key, value in different)
-            shown = (
-                shorten(there, _MOST_SHOWN, placeholder=" …")
-                or "other settings, or those of another version"
-            )
-            rule = f"a new folder or this run's own, found a run with {shown}"
-            raise InvalidValue("output_dir", self.path, rule=rule)
+        old = _settings_by_name(stored)
+        new = _settings_by_name(
+            json.loads(json.dumps(settings))
+        )  # tuples become lists, as in the file
+        if old == new:
+            return
+        differing = [
+            f"{name}={value}" for name, value in sorted(old.items()) if new.get(name) != value
+        ]
+        differences = shorten(", ".join(differing), _MAX_SHOWN, placeholder=" …")
+        differences = differences or "other settings, or those of another version"
+        rule = f"a new folder or this run's own, found a run with {differences}"
+        raise InvalidValue("output_dir", self.path, rule=rule)
 
 
-def _names(folder: Path) -> list[str]:
-    """All files below a folder but its manifest, relative to it."""
-    paths = (path for path in folder.rglob("*") if not path.is_dir())
-    return sorted(
-        name for path in paths if (name := path.relative_to(folder).as_posix()) != MANIFEST
-    )
+def _file_names(folder: Path) -> list[str]:
+    """Returns the names of all files below a folder but its manifest, relative to the folder."""
+    paths = [path for path in folder.rglob("*") if not path.is_dir()]
+    names = {path.relative_to(folder).as_posix() for path in paths}
+    return sorted(names - {MANIFEST})
 
 
-def _given(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings that are not null, by name: a later version has more of those that are.
+def _settings_by_name(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings that are not null, by the names that a command line gives them.
 
-    A setting that a version adds is null where it changes nothing, so a run of an earlier one goes on.
+    A setting that a version of pate adds is null where it changes nothing, so a run of an earlier version goes on.
     """
-    return {name: value for name, value in _leaves(settings) if value is not None}
+    return {name: value for name, value in _named_settings(settings) if value is not None}
 
 
-def _leaves(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each setting by the name that a command line gives it."""
+def _named_settings(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields each setting with its dotted name."""
     for key, value in settings.items():
         if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from _named_settings(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

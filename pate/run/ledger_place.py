@@ -1,8 +1,10 @@
-"""The file that a run is charged to: where it lies, and which ledgers of other terms lie beside it.
+"""The place of a run's ledger, and the ledgers of other terms that lie beside it.
 
-It is the file that `ledger=` names; unset, it is the file that the run began with, and of a new run `ledger.db` in the
-folder that the run's folder lies in. A ledger counts for one adjacency and delta. A run under others is charged to one
-of its own terms there, such as `ledger-add_remove-1e-05.db`; what the two say cannot be added up.
+`ledger=` names the file. Without it, a run keeps the file that it began with, and a new run takes `ledger.db` in the
+folder that the run's folder lies in, so that all runs of a folder of outputs add up by themselves.
+
+A ledger counts for one adjacency and one delta. A run under other terms is charged to a second file beside the usual
+one, such as `ledger-add_remove-1e-05.db`. Prices in the two files cannot be added up.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ class CountedTerms:
     target_delta: float
 
     @classmethod
-    def of_file(cls, path: Path) -> Self:
-        """Returns the terms that a ledger's file was made with."""
+    def read(cls, path: Path) -> Self:
+        """Reads the terms that a ledger was made with from its file."""
         settings = Store(path, None).settings
         return cls(settings["adjacency"], settings["target_delta"])
 
@@ -47,25 +49,25 @@ class CountedTerms:
 
     @property
     def ledger_name(self) -> str:
-        """Returns the name of a ledger of these terms that lies beside one of other terms."""
+        """Returns the file name of a ledger of these terms beside the usual ledger, which has other terms."""
         return f"ledger-{self.adjacency}-{self.target_delta}.db"
 
     @property
     def words(self) -> str:
-        """Returns the terms as settings."""
+        """Returns the terms as settings of a command line."""
         return f"adjacency={self.adjacency} at target_delta={self.target_delta}"
 
 
 @dataclass(frozen=True)
 class LedgerPlace:
-    """The place of the ledger that a run was charged to last. It tells a moved ledger from another one."""
+    """The place of the ledger that a run was charged to last. Its identity tells a moved ledger from another."""
 
     path: Path
     identity: str  # `SharedLedger.identity`
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self | None:
-        """Returns the place that a run's folder names; None for a new run, or one of a version without it."""
+        """Reads the place from a run's folder; None for a new run, or a run of a version that wrote no place."""
         path = folder.ledger_place
         if not os.path.lexists(path):
             return None
@@ -84,31 +86,31 @@ class LedgerPlace:
 
     @property
     def is_there(self) -> bool:
-        """Returns whether the ledger still lies there."""
+        """Returns whether the ledger still lies at its path."""
         return self.is_of(self.path)
 
     def is_of(self, path: Path) -> bool:
-        """Returns whether a file is the ledger, which may have been moved there."""
+        """Returns whether the file at another path is this ledger, as after a move."""
         return path.exists() and Store(path, None).identity == self.identity
 
 
 @dataclass(frozen=True)
 class OtherLedger:
-    """A ledger beside that of a run, which counts for other terms: what the two say cannot be added up."""
+    """A ledger of other terms beside that of a run; prices in the two cannot be added up."""
 
     path: Path
     terms: CountedTerms
-    num_charges: int  # to the records of the run; one that names no records counts for all
+    num_charges: int  # for the records of the run; a charge that names no records counts for all
     noises: frozenset[str]  # names of the seeds that releases in it drew their noise from
 
     @classmethod
     def read(cls, path: Path, *, data: str) -> Self:
-        """Reads the ledger in a file; `data` is the account of the run's records."""
+        """Reads a ledger from its file; `data` is the digest of the run's records, which names their account."""
         store = Store(path, None)
         charges = [line for line in store.lines if not line.under]
         return cls(
             path,
-            CountedTerms.of_file(path),
+            CountedTerms.read(path),
             num_charges=sum(line.data in ("", data) for line in charges),
             noises=frozenset(json.loads(line.about).get("noise", "") for line in charges),
         )
@@ -116,35 +118,42 @@ class OtherLedger:
     def accounts_that_know(
         self, owners: Mapping[str, frozenset[bytes]], *, but: str
     ) -> dict[str, int]:
-        """Returns how many of the owners of records each account in it has, but for that of the same records."""
+        """Returns how many of these owners each account of the ledger knows, without the account `but`."""
         return Store(self.path, None).accounts_that_know(owners, but=but)
 
 
 def ledger_path(
     ledger: Path | str | None, folder: RunFolder, terms: ReleaseTerms | None = None
 ) -> Path:
-    """Returns the file that a run is charged to, and reads ledgers that are there; see the head of this file.
+    """Returns the file that a run is charged to, as the head of this file describes it; it may not exist yet.
 
-    A ledger that was moved together with its run is found beside it. `terms` are those of a run that may be new; one
-    that has begun needs none. Raises for a file in a run's folder.
+    A ledger that was moved together with its run is found beside the run's folder.
+
+    Args:
+        ledger: the setting `ledger=`; None where it is unset.
+        folder: the run's.
+        terms: of a run that may be new; a run that has begun needs none.
+
+    Raises:
+        InvalidValue: the file would lie in a run's folder.
     """
     path = _usual_path(folder, terms) if ledger is None else _named_path(ledger)
-    within = RunFolder(Path(os.path.realpath(path)).parent)
+    parent = RunFolder(Path(os.path.realpath(path)).parent)
     rule = "a file outside of runs' folders, for all runs on these records; ledger=PATH names one"
-    require(not within.is_claimed, "ledger", path, rule)
+    require(not parent.is_claimed, "ledger", path, rule)
     return path
 
 
 def is_usual(ledger: Path | str | None, path: Path) -> bool:
-    """Returns whether a run is charged to a file that nobody has named, now or when the run began."""
+    """Returns whether nobody has named the file that a run is charged to, neither now nor when the run began."""
     has_usual_name = path.name == LEDGER_NAME or _NAME_OF_TERMS.fullmatch(path.name) is not None
     return ledger is None and has_usual_name
 
 
 def other_ledgers(path: Path, *, data: str) -> list[OtherLedger]:
-    """Returns the ledgers in the folder of a file that runs without `ledger=` are charged to, but for that one."""
-    others = [other for other in _ledgers_in(path.parent) if other != path]
-    return [OtherLedger.read(other, data=data) for other in others]
+    """Returns the ledgers of other terms in the folder of the usual ledger at `path`."""
+    other_paths = [other for other in _ledgers_in(path.parent) if other != path]
+    return [OtherLedger.read(other, data=data) for other in other_paths]
 
 
 def _named_path(ledger: Path | str) -> Path:
@@ -152,7 +161,7 @@ def _named_path(ledger: Path | str) -> Path:
 
 
 def _usual_path(folder: RunFolder, terms: ReleaseTerms | None) -> Path:
-    """Returns the file that a run is charged to unless `ledger=` names one."""
+    """Returns the file that a run without `ledger=` is charged to."""
     parent = Path(os.path.realpath(folder.path)).parent
     place = LedgerPlace.read(folder)
     if place is not None:
@@ -168,15 +177,15 @@ def _usual_path(folder: RunFolder, terms: ReleaseTerms | None) -> Path:
     of_own_terms = parent / own_terms.ledger_name
     if not os.path.lexists(usual):
         return of_own_terms if os.path.lexists(of_own_terms) else usual
-    if CountedTerms.of_file(usual) == own_terms:
+    if CountedTerms.read(usual) == own_terms:
         return usual
-    # A cap is one for all releases, so none of them may be counted elsewhere. `Ledger` refuses the other terms.
+    # A cap is for all releases together, so no release may be counted elsewhere: `Ledger` refuses the other terms.
     has_cap = Store(usual, None).settings.get("max_epsilon") is not None
     return usual if has_cap or terms.max_total_epsilon is not None else of_own_terms
 
 
 def _ledgers_in(folder: Path) -> list[Path]:
-    """Returns the ledgers in a folder that runs without `ledger=` are charged to, the usual one first."""
+    """Returns the ledgers of a folder that runs without `ledger=` are charged to, the usual one first."""
     usual = [path for path in (folder / LEDGER_NAME,) if path.is_file()]
     of_terms = [path for path in folder.glob("ledger-*.db") if _NAME_OF_TERMS.fullmatch(path.name)]
     return usual + sorted(of_terms)

@@ -1,59 +1,83 @@
-"""The membership attack on a student: what it tells of who is among the private records. For the owner alone."""
+"""The membership attack on a student, which measures how well its answers give away who is among the private records.
+
+The figures are computed from private records without noise, so they are for the owner alone.
+"""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
-from pate.data import Dataset
+from pate.data import Dataset, Split
 from pate.models import LogisticStudent, StudentModel
 from pate.report.metrics import Membership, label_losses, log_odds, unusual
 
-_MOST_TRIED = 10_000  # records of a split
+# The most records of a split that the attack is tried on.
+_MAX_TRIED = 10_000
+# The recipe of the reference models, how many of them there are, and how many public records they learn from.
 _REFERENCE = LogisticStudent(penalties=(1e-3,))
-_REFERENCES = 8
-_FEWEST_REFERRED = 100
-_MOST_REFERRED = 2000
-_MOST_WEIGHTS = 2**15
+_NUM_REFERENCES = 8
+_MIN_REFERENCE_RECORDS = 100
+_MAX_REFERENCE_RECORDS = 2000
+# The most weights of a reference model, inputs times labels: eight larger ones would take longer than the student.
+_MAX_REFERENCE_WEIGHTS = 2**15
 
 
 def membership(
     model: StudentModel, training: TrainingSet, dataset: Dataset, *, seed: int
 ) -> Membership | None:
-    """Measures what a student tells of who is private, on 10,000 records of each split at most, one of each group.
+    """Measures how well a student's answers give away who is private, on 10,000 records of each split at most.
 
-    Its losses on private records are compared with those on test records, as an attacker would. Where it is cheap, an
-    attacker also has reference models, which were trained on public records alone. No epsilon covers the figures.
+    An attacker compares the student's losses on private records with those on test records, one record of each group.
+    Where that is cheap, the attacker also has reference models, which anybody could train on public records.
+
+    Args:
+        model: the student.
+        training: the release that the student learned from.
+        dataset: the private, public and test records.
+        seed: of the reference models.
     """
-    splits = []
-    for split in (dataset.private, dataset.test):  # in order, evenly: records of one group depend
-        firsts = np.sort(np.unique(split.group_ids, return_index=True)[1])
-        number = min(len(firsts), _MOST_TRIED)
-        splits.append(split.take(firsts[np.arange(number) * len(firsts) // max(number, 1)]))
+    splits = [_one_of_each_group(split) for split in (dataset.private, dataset.test)]
     predictions = [model.predict_proba(split.inputs) for split in splits]
-    losses = [
+    private_losses, test_losses = (
         label_losses(probabilities, split.labels)
         for probabilities, split in zip(predictions, splits, strict=True)
-    ]
-    # Models that anybody could train, each on half of some public records, where that is cheap: by the labels of the
-    # public records, or those that were released where the pool has none.
-    rows = training.inputs
-    bits = training.labels
+    )
+    # Reference models learn the true labels of public records, or the released ones where the pool has no labels.
+    inputs = training.inputs
+    labels = training.labels
     if dataset.public_labeled:
-        rows = dataset.public.inputs
-        bits = dataset.public.labels
-    has_few = len(rows) < _FEWEST_REFERRED or not all(map(len, splits))
-    if has_few or dataset.kind != "features" or rows.shape[1] * bits.shape[1] > _MOST_WEIGHTS:
-        return Membership.of(losses[0], losses[1])
-    count = min(len(rows), _MOST_REFERRED)
+        inputs = dataset.public.inputs
+        labels = dataset.public.labels
+    has_enough = len(inputs) >= _MIN_REFERENCE_RECORDS and all(map(len, splits))
+    is_cheap = (
+        dataset.kind == "features" and inputs.shape[1] * labels.shape[1] <= _MAX_REFERENCE_WEIGHTS
+    )
+    if not (has_enough and is_cheap):
+        return Membership.of(private_losses, test_losses)
+    references = _reference_models(inputs, labels, seed=seed)
+    true_labels = np.concatenate([split.labels for split in splits])
+    reference_odds = []
+    for reference in references:
+        probabilities = np.concatenate([reference.predict_proba(split.inputs) for split in splits])
+        reference_odds.append(log_odds(probabilities, true_labels))
+    student_odds = log_odds(np.concatenate(predictions), true_labels)
+    odds = unusual(student_odds, np.stack(reference_odds))
+    private_odds, test_odds = np.split(odds, [len(splits[0])])
+    return Membership.of(private_losses, test_losses, by_reference=(private_odds, test_odds))
+
+
+def _one_of_each_group(split: Split) -> Split:
+    """Returns the first record of each group, evenly chosen where there are many: records of a group are dependent."""
+    first_rows = np.sort(np.unique(split.group_ids, return_index=True)[1])
+    count = min(len(first_rows), _MAX_TRIED)
+    return split.take(first_rows[np.arange(count) * len(first_rows) // max(count, 1)])
+
+
+def _reference_models(
+    inputs: NDArray[np.float32], labels: NDArray[np.bool_], *, seed: int
+) -> list[StudentModel]:
+    """Trains the reference models, each on a random half of the first public records."""
+    count = min(len(inputs), _MAX_REFERENCE_RECORDS)
     rng = np.random.default_rng(seed)
-    halves = [rng.permutation(count)[: count // 2] for _ in range(_REFERENCES)]
-    models = [_REFERENCE.fit(np.asarray(rows[half]), bits[half], seed=seed) for half in halves]
-    labels = np.concatenate([split.labels for split in splits])
-    reference_odds = [
-        log_odds(
-            np.concatenate([reference.predict_proba(split.inputs) for split in splits]), labels
-        )
-        for reference in models
-    ]
-    odds = unusual(log_odds(np.concatenate(predictions), labels), np.stack(reference_odds))
-    private, test = np.split(odds, [len(splits[0])])
-    return Membership.of(losses[0], losses[1], by_reference=(private, test))
+    halves = [rng.permutation(count)[: count // 2] for _ in range(_NUM_REFERENCES)]
+    return [_REFERENCE.fit(np.asarray(inputs[half]), labels[half], seed=seed) for half in halves]

@@ -1,4 +1,8 @@
-"""A folder whose files are declared by name, so that nothing else in it is touched."""
+"""A folder whose files are declared as attributes of its class.
+
+Code that writes a file asks the folder for its path, so each name stands in one place. A killed process leaves
+half-written files under names that are derived from the declared ones: these can be removed, and nothing else is.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from pate.files import disk
 
 
 class OwnFile:
-    """A file under a name that this program alone gives; as an attribute of a folder it is the path in it."""
+    """A declared file of a folder; read as an attribute of the folder, it is the file's path."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -18,32 +22,31 @@ class OwnFile:
         return Path(self.name) if folder is None else folder.path / self.name
 
     def remove_partials(self, folder: Path) -> None:
-        """Removes what a killed process half-wrote of it."""
+        """Removes what a killed process half-wrote of the file."""
         disk.remove_partials(folder, [re.escape(self.name)])
 
 
 class OwnFiles(OwnFile):
-    """A folder within a folder, with the names of all files that this program puts there, as a shell's patterns."""
+    """A declared folder within a folder, with shell patterns for the names of all files in it."""
 
     def __init__(self, name: str, *patterns: str) -> None:
         super().__init__(name)
         self.patterns = patterns
 
     def remove_partials(self, folder: Path) -> None:
-        """Removes what a killed process half-wrote of its files."""
+        """Removes what a killed process half-wrote of the folder's files."""
         for pattern in self.patterns:
-            within, _, name = pattern.rpartition("/")
-            places = (folder / self.name).glob(within) if within else [folder / self.name]
+            parent_pattern, _, name = pattern.rpartition("/")
+            parents = [folder / self.name]
+            if parent_pattern:
+                parents = list((folder / self.name).glob(parent_pattern))
             expression = re.escape(name).replace(r"\*", r"[-\w.@+]+")
-            for place in places:
-                disk.remove_partials(place, [expression])
+            for parent in parents:
+                disk.remove_partials(parent, [expression])
 
 
 class OwnedFolder:
-    """A folder whose files are declared as attributes: whoever writes one asks the folder for its path.
-
-    Anything else in it is somebody else's, and is neither overwritten nor removed.
-    """
+    """A folder whose files are declared as attributes. Any other file in it is neither overwritten nor removed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()

@@ -1,4 +1,4 @@
-"""The partition of a run's private records, kept as a manifest in its folder."""
+"""The manifest of a run's partition: the file that says which teacher has which private record."""
 
 import os
 from pathlib import Path
@@ -15,10 +15,10 @@ _DEAL_AGAIN = "remove it, and the same command deals the same partition again"
 
 
 def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Generator) -> Partition:
-    """Deals the private records to teachers; the partition is kept as a manifest, and checked against it ever after.
+    """Deals the private records to teachers, and keeps the partition as a manifest or compares it with the kept one.
 
-    The same generator deals the same partition again. Raises `DamagedFile` for a manifest that is damaged, another
-    run's, or of another number of teachers.
+    Equal generators deal equal partitions. Raises `DamagedFile` for a manifest that is damaged, of another run, or of
+    another number of teachers.
     """
     partition = Partition.draw(private.group_ids, num_teachers, rng)
     expected = partition.to_json(private)

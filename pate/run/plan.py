@@ -1,4 +1,4 @@
-"""A plan is everything that a run depends on; `price` checks that it works on a data set, and prices its release."""
+"""The plan of a run, and the price of its release on a data set."""
 
 from __future__ import annotations
 
@@ -56,21 +56,34 @@ class EpsilonOnVotes(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(ReleaseTerms, RunSettings):
-    """Everything that a run depends on: the settings of `RunSettings`, and objects beside them."""
+    """The plan of a run: everything that the run depends on.
 
-    load_dataset: Callable[[], Dataset]  # reads the data set
-    teacher: Voter  # the recipe for teachers
-    num_teachers: int | None  # T; None for kernel teachers makes one for each private group
-    engine: Engine  # how teachers are trained
-    student: Student  # the recipe for the student
-    # what may be published, as text: of the aggregator as it was used and, by name, what differs from the settings
+    The fields are the settings of `RunSettings`, under their names in `pate/settings.py`, and the objects below.
+
+    Attributes:
+        load_dataset: reads the data set.
+        teacher: the recipe of the teachers.
+        num_teachers: the number of teachers; None makes one for each private group, with teachers that are not trained.
+        engine: trains the teachers.
+        student: the recipe of the student.
+        public_settings: returns the text of `release/config.yaml`, from the aggregator as it was used and, by name, the
+            settings that turned out otherwise.
+        epsilon_on_votes: computes the cost of the release on its own votes, for the report; None leaves it out.
+        tensorboard: whether curves are kept in the run's folder.
+        heading: the name of the run in its report.
+        classes: the epsilon of each budget class; `for_dataset` sets them.
+    """
+
+    load_dataset: Callable[[], Dataset]
+    teacher: Voter
+    num_teachers: int | None
+    engine: Engine
+    student: Student
     public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
-    # computes the cost of the release on its own votes, for the report; None leaves it out
     epsilon_on_votes: EpsilonOnVotes | None = None
-    tensorboard: bool = True  # whether curves are kept in the run's folder
-    # what the run is called; nothing else depends on it
+    tensorboard: bool = True
     heading: Heading = field(default_factory=Heading)
-    classes: Mapping[str, float] | None = None  # epsilons by budget classes, set by `for_dataset`
+    classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         _require_part("teacher", self.teacher, Voter)
@@ -83,11 +96,11 @@ class Plan(ReleaseTerms, RunSettings):
         require_count("num_queries", self.num_queries)
         if self.max_total_epsilon is not None:
             require_positive("max_total_epsilon", self.max_total_epsilon)
-        _ = self.budget  # refuses what cannot be
+        _ = self.budget  # raises where the settings make no budget
 
     @property
     def budget(self) -> Budget:
-        """The budget of the release: an epsilon for all groups, or one for each budget class."""
+        """Returns the budget of the release: one epsilon for all groups, or one for each budget class."""
         if self.classes is not None:
             return PersonBudgets.from_classes(
                 self.classes, delta=self.target_delta, accountant=self.accountant
@@ -102,8 +115,8 @@ class Plan(ReleaseTerms, RunSettings):
     def for_dataset(self, dataset: Dataset, monitor: Monitor) -> Plan:
         """Returns the plan with the data set's budget classes, and with no more queries than its public pool has.
 
-        Queries are left out only with `fewer_queries`, and a line says so. Raises `InvalidValue` for settings
-        that do not go with budget classes, or go only with them.
+        Without `fewer_queries` the number of queries stays, and `price` refuses it. A monitor is told where queries are
+        left out. Raises `InvalidValue` for settings that budget classes exclude, or that only budget classes have.
         """
         plan = self
         pool = len(dataset.public)
@@ -140,20 +153,27 @@ class Plan(ReleaseTerms, RunSettings):
         return plan
 
     def unit(self, dataset: Dataset) -> PrivacyUnit:
-        """Returns what one change replaces together: a group of a data set's private records, at one holder."""
+        """Returns the unit that the price protects: a group of records, at one holder where there are several."""
         unit = dataset.privacy_unit
         return unit if self.holders is None else unit.at_one_holder
 
     def places(self, num_teachers: int) -> Places | None:
-        """Returns how so many teachers are spread over holders; None where there is one."""
+        """Returns how the teachers are spread over holders; None where there is one holder."""
         return None if self.holders is None else Places.evenly(num_teachers, self.holders)
 
 
 def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
     """Checks that a plan works on a data set, solves for what its budget leaves open, and prices the release.
 
-    The plan is one for this data set (`Plan.for_dataset`). Of the private records it looks at the number of groups
-    alone. Raises `InvalidValue` for a plan that cannot work, or whose release would tell nothing.
+    Of the private records only the number of groups is used.
+
+    Args:
+        plan: the plan for this data set, as `Plan.for_dataset` returns it.
+        dataset: the data.
+        monitor: is told of the search for settings that work, where the plan is refused.
+
+    Raises:
+        InvalidValue: the plan cannot work, or its release would tell nothing.
     """
     num_groups = dataset.private.num_groups
     num_teachers = plan.num_teachers or num_groups
@@ -165,7 +185,7 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
         num_teachers=num_teachers,
         num_queries=plan.num_queries,
     )
-    _ = plan.places(num_teachers)  # refuses what cannot be
+    _ = plan.places(num_teachers)  # raises where the teachers cannot be spread over the holders
     require_weighted_groups(dataset, plan.teacher, plan.aggregator, num_teachers=num_teachers)
     shape = VoteShape(
         num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers
@@ -189,5 +209,5 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
 
 def _require_part(name: str, part: object, kind: type) -> None:
     """Raises `InvalidValue` unless a part of a plan is of its kind."""
-    shown = part if isinstance(part, str) else type(part).__name__
-    require(isinstance(part, kind), name, shown, f"an object of a subclass of {name.title()}")
+    value = part if isinstance(part, str) else type(part).__name__
+    require(isinstance(part, kind), name, value, f"an object of a subclass of {name.title()}")

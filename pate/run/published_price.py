@@ -1,4 +1,4 @@
-"""Release of a run: the progress of a session, and the price that is published with the labels."""
+"""The price that is published with a release: the privacy card for people, and `privacy.json` for programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from pate.run.places import Places
 
 
 def privacy_of(release: Release, charge: RunCharge) -> Privacy:
-    """Returns the price of a release with the parameters that it was made with; all of it may be published."""
+    """Returns the price of a release together with the parameters that it was made with; all of it may be published."""
     priced = charge.priced
     budget = charge.budget
     session = release if isinstance(release, ChargedRelease) else None
@@ -27,9 +27,10 @@ def privacy_of(release: Release, charge: RunCharge) -> Privacy:
     num_teachers = priced.shape.num_teachers
     test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), vars(aggregator))
-    plain = None  # what the price of a session is compared with
+    # The price of a session is shown beside that of the same queries under plain composition.
+    plain_event = None
     if session is not None:
-        plain = aggregator.plain_event(replace(priced.shape, num_queries=session.num_asked))
+        plain_event = aggregator.plain_event(replace(priced.shape, num_queries=session.num_asked))
     return Privacy(
         epsilon=charge.epsilon,
         delta=budget.delta,
@@ -49,18 +50,18 @@ def privacy_of(release: Release, charge: RunCharge) -> Privacy:
         gap_at_50=None if test is None else test.gap_to_pass(0.5),
         gap_at_95=None if test is None else test.gap_to_pass(0.95),
         target_hits=None if session is None else session.target_hits,
-        plain_epsilon=None if plain is None else budget.epsilon_of(plain),
+        plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         parameters={
             name: value
             for name, value in published.items()
             if isinstance(value, (str, int, float, bool))
         },
-        classes={each.name: each.epsilon for each in priced.classes},
+        classes={budget_class.name: budget_class.epsilon for budget_class in priced.classes},
     )
 
 
 def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
-    """Returns how many queries were answered and, given their true labels `[Q, L]`, how right the answers are."""
+    """Returns the number of answered queries and, with true labels `[num_queries, num_labels]`, their accuracy."""
     labels = release.labels[release.answered]
     label_accuracy = None
     answer_f1 = None
@@ -97,17 +98,17 @@ def write_price(
     name: str | None,
     features: Mapping[str, Scalar] | None,
 ) -> None:
-    """Writes the privacy card of a release, and the same price for programs.
+    """Writes the privacy card of a release for people, and `privacy.json`, the same price for programs.
 
     Args:
-        release: what was drawn.
-        charge: what it cost.
+        release: the drawn labels.
+        charge: the charge of the release in its ledger.
         privacy: the price, with the parameters that the release was made with.
-        places: how teachers are spread over holders, who are promised something; None where there is one holder.
+        places: how teachers are spread over holders, for the promises to each holder; None where there is one holder.
         data: the public name of the data.
-        real: whether the records are real, not synthetic.
-        name: the aggregator's in the configuration, where that may be published.
-        features: what stands for pictures; None where inputs are plain.
+        real: whether the records are real, as opposed to synthetic.
+        name: the aggregator's name in the configuration, where it may be published.
+        features: the origin of the features that stand for pictures or texts; None for plain inputs.
     """
     shape = charge.priced.shape
     folder = charge.folder.release

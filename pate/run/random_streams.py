@@ -1,4 +1,8 @@
-"""Where a run's randomness comes from: a seed that anyone may repeat, or secrets from the operating system."""
+"""The random streams of a run, from a seed that anyone may repeat, or from secrets of the operating system.
+
+Partition, teachers, noise and student have streams of their own, so that a change of one part leaves the others as they
+are. docs/proofs/noise_source.md says why the noise of a run without a seed lies nowhere.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +26,37 @@ _FORM = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}\n")
 
 @dataclass(frozen=True)
 class RandomStreams:
-    """Independent streams of random numbers, one for each purpose, all from one seed or from one secret.
+    """Independent streams of random numbers, a stream for each purpose, all from one seed or from one secret.
 
-    A seed's streams are numpy's PCG64, which protect nobody: with the seed, or enough numbers, all can be computed. A
-    secret's are ChaCha20, each under a key that HMAC-SHA256 makes of the secret and the purpose's name. Numpy's mixing
-    of seeds keeps 128 bits, in words that can be computed back, and from the first of them a student has its seed.
+    The streams of a seed are numpy's PCG64 and protect nobody: whoever has the seed, or enough numbers of a stream, can
+    compute all of them. The streams of a secret are ChaCha20, each under a key that HMAC-SHA256 makes of the secret and
+    the purpose's name. Numpy's `SeedSequence` would not do for a secret: it keeps 128 bits, in words that can be
+    computed back, and the seed of the published student is the first of these words.
+
+    Attributes:
+        entropy: the seed, or the secret of 32 bytes; every stream can be drawn again from it.
+        noise_is_fresh: whether the noise comes from the operating system instead, with new numbers at each call.
     """
 
-    # a seed, or a secret of 32 bytes: it draws every stream again
     entropy: int | bytes = field(repr=False)
-    # whether the noise comes from the operating system instead, other numbers each time that it is asked for
     noise_is_fresh: bool = False
 
     @classmethod
     def from_secret(cls) -> RandomStreams:
-        """Returns streams from 256 bits that the operating system draws and nothing keeps."""
+        """Returns streams from 256 bits that the operating system draws, and that are kept nowhere."""
         return cls(secrets.token_bytes(_BYTES))
 
     @classmethod
     def of_run(cls, secret_file: Path, seed: int | None) -> RandomStreams:
-        """Returns a run's streams; but for the noise they are the same whenever it is continued.
+        """Returns a run's streams. A run that is continued has the same streams, except for noise without a seed.
 
-        With a seed all streams derive from it, and the noise protects nobody who knows it. Without one, the noise is
-        fresh and lies nowhere: what was released is read back, never drawn again. All else derives from 256 bits in
-        `secret_file`, which is made if it is missing, and which only its owner can read. Raises `InvalidValue` for a
-        file that others can read, or that holds something else.
+        Args:
+            secret_file: holds the secret of a run without a seed: 256 bits, which only the owner can read. The file is
+                made where it is missing. The noise does not derive from it: a release is read back, not drawn again.
+            seed: all streams derive from the seed, and the noise protects nobody who knows it; None draws a secret.
+
+        Raises:
+            InvalidValue: another user can read the file, or it holds something else.
         """
         if seed is not None:
             return cls(require_count("seed", seed, minimum=0))
@@ -60,7 +70,7 @@ class RandomStreams:
         return cls(bytes.fromhex(text.strip()), noise_is_fresh=True)
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """Returns a generator at the start of the purpose's stream."""
+        """Returns a generator at the start of a stream; `purpose` is partition, teachers, noise or student."""
         if self.noise_is_fresh and purpose == "noise":
             return RandomStreams.from_secret().generator(purpose)
         if isinstance(self.entropy, bytes):
@@ -68,7 +78,7 @@ class RandomStreams:
         return np.random.default_rng(self._sequence(purpose, self.entropy))
 
     def seeds(self, purpose: str, count: int) -> list[int]:
-        """Returns so many seeds of 32 bits; the first ones do not depend on the count."""
+        """Returns `count` seeds of 32 bits from the purpose's stream; a larger count begins with the same seeds."""
         if isinstance(self.entropy, bytes):
             words = self.generator(purpose).integers(2**32, size=count, dtype=np.uint32)
             return [int(word) for word in words]

@@ -1,4 +1,4 @@
-"""The terms of a release: how votes become labels, what that may cost, and which ledger it is charged to."""
+"""The terms of a release: its aggregator, its budget, and the ledger that it is charged to."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,14 +11,16 @@ from pate.settings import ReleaseSettings
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseTerms(ReleaseSettings):
-    """The terms of a release, wherever its votes come from: the settings of `ReleaseSettings`, and objects beside them.
+    """The terms of a release, wherever its votes come from.
+
+    The fields are the settings of `ReleaseSettings`, under their names in `pate/settings.py`, and the objects below.
 
     Attributes:
-        aggregator: how votes become labels.
-        target_epsilon: that noise is solved for; None takes the noise as it is.
+        aggregator: turns votes into labels.
+        target_epsilon: the epsilon that noise is solved for; None takes the noise as it is.
         accountant: makes an empty accountant.
-        new_account: whether records get an account of their own although another one knows some of them.
-        settings: plain values; a folder of others is refused.
+        new_account: whether records get an account of their own although another account knows some of their owners.
+        settings: plain values; a folder of a run with other values is refused.
     """
 
     aggregator: Aggregator
@@ -29,7 +31,7 @@ class ReleaseTerms(ReleaseSettings):
 
     @property
     def budget(self) -> Budget:
-        """Returns what the release may cost, and by which accountant."""
+        """Returns the budget of the release: its epsilon and delta, as the accountant bounds them."""
         return Budget(
             delta=self.target_delta,
             epsilon=self.target_epsilon,

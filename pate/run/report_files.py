@@ -1,4 +1,4 @@
-"""The files of a finished run's report."""
+"""The files that a finished run leaves: what is published in `release/`, and the report for the owner."""
 
 import time
 
@@ -47,26 +47,28 @@ def write_report(
     events: RunWriter,
     started: float,
 ) -> Report:
-    """Writes what people read, and closes the events; `report.json`, which says that the run is complete, last.
+    """Writes the files of a finished run, and returns its report.
+
+    `report.json` is written last: its presence means that the run is complete.
 
     Args:
         folder: the run's.
         dataset: the data; the report has figures of its private records.
-        queries: the public samples that were asked.
+        queries: the public samples that teachers voted on.
         priced: the release with the aggregator as it was used.
-        charge: what the ledger holds of it.
-        votes: of the teachers.
-        release: what was released of the votes.
-        student: learned from the release.
-        baselines: the models that it is compared with.
-        membership: an attack on the student.
-        teacher: the recipe for teachers.
-        heading: the name of the run, and what it is compared by.
+        charge: the charge of the release in its ledger.
+        votes: the votes of the teachers.
+        release: the labels that were released from the votes.
+        student: the student that learned from the release.
+        baselines: the models that the student is compared with.
+        membership: the outcome of the membership attack on the student.
+        teacher: the recipe of the teachers.
+        heading: the name of the run, and the names of its parts.
         public_settings: the text of `release/config.yaml`.
         places: how teachers are spread over holders; None where there is one.
         epsilon_on_votes: computes the cost of the release on the votes at hand; None leaves it out of the report.
-        events: gets the curves of the report.
-        started: when the run began, by `time.monotonic`.
+        events: gets the curves of the report, and is closed.
+        started: the time when the run began, by `time.monotonic`.
     """
     from pate.report.page import render_html  # loads matplotlib
 

@@ -1,4 +1,7 @@
-"""What a finished run knows: its report, its figures, and the files that people read."""
+"""The results of a finished run: its report, and the figures of the report's page.
+
+All of it may depend on private records, so it is for the owner alone. `report_files.py` writes what may be published.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -40,17 +43,28 @@ from pate.run.plan_warnings import remedies_of
 from pate.run.published_price import privacy_of, summary_of
 from pate.votes.source import CountableVotes, VoteSource
 
+# The packages whose versions a report lists.
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
-_POINTS = 24
-_ASKED = {
-    each.name: each for each in (RdpAccountant, PldAccountant, ExactAccountant, JointLawAccountant)
+# The number of queries at which the price so far is computed for the curve of epsilon.
+_NUM_PRICED = 24
+# The accountants that may stand behind the figure of the automatic accountant, by name.
+_ACCOUNTANTS = {
+    accountant.name: accountant
+    for accountant in (RdpAccountant, PldAccountant, ExactAccountant, JointLawAccountant)
 }
-_EACH_LABEL = ("student", "majority_vote_student", "all_records_model")
+# The models that the page shows label by label.
+_MODELS_BY_LABEL = ("student", "majority_vote_student", "all_records_model")
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of the test split: bits and probabilities, `[num_test, L]` each, and its threshold, if any."""
+    """The predictions of a model for the test split.
+
+    Attributes:
+        labels: the predicted bits, `[num_test, num_labels]`.
+        probabilities: the probability of each label, of the same shape.
+        threshold: from which probability on a label is predicted, one for all labels or for each; None for a constant.
+    """
 
     labels: NDArray[np.bool_]
     probabilities: NDArray[np.floating]
@@ -59,39 +73,57 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Everything that a finished run knows."""
+    """The results of a finished run, from which its report and figures are computed.
 
-    dataset: Dataset  # the data
-    queries: Split  # the public samples that were asked
-    charge: RunCharge  # in the ledger
-    priced: PricedRelease  # with the aggregator as it was used
-    votes: VoteSource  # what was asked
-    release: Release  # what was released of it
-    curve: Sequence[Mapping[str, float]]  # the student's values by epoch
-    # the student and the models beside it, by the names of report.json
+    Attributes:
+        dataset: the private, public and test records.
+        queries: the public samples that teachers voted on.
+        charge: the charge of the release in its ledger.
+        priced: the release with the aggregator as it was used.
+        votes: the votes of the teachers.
+        release: the labels that were released from the votes.
+        curve: the student's values by their names, for each epoch.
+        models: the student and its baselines, by their names in report.json.
+        membership: the outcome of the membership attack on the student; None where it was not possible.
+        teacher: the recipe of the teachers.
+        heading: the name of the run.
+        epsilon_on_votes: computes the cost of the release on the votes at hand; None leaves it out of the report.
+        left_out: the reason why a baseline was not trained, by its name.
+    """
+
+    dataset: Dataset
+    queries: Split
+    charge: RunCharge
+    priced: PricedRelease
+    votes: VoteSource
+    release: Release
+    curve: Sequence[Mapping[str, float]]
     models: Mapping[str, StudentModel]
-    membership: Membership | None  # an attack on the student
-    teacher: Voter  # the recipe for teachers
-    heading: Heading = field(default_factory=Heading)  # what the run is called
-    # computes the cost of the release on the votes at hand; None where the report has none
+    membership: Membership | None
+    teacher: Voter
+    heading: Heading = field(default_factory=Heading)
     epsilon_on_votes: EpsilonOnVotes | None = None
-    # why a model was not trained, by its name
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def report(self, *, duration_s: float) -> Report:
+        """Returns the report of the run, which took `duration_s` seconds."""
         data = self.dataset
         shape = self.priced.shape
-        true = self.dataset.test.labels
-        scores = {
-            name: summarized(self._per_label[name], micro_f1=micro_f1(each.labels, true))
-            for name, each in self._models.items()
-        }
+        true_labels = self.dataset.test.labels
+        scores = {}
+        intervals = {}
+        for name, prediction in self._predictions.items():
+            f1 = micro_f1(prediction.labels, true_labels)
+            scores[name] = summarized(self._metrics_by_label[name], micro_f1=f1)
+            intervals[name] = metric_intervals(
+                prediction.labels, prediction.probabilities, true_labels
+            )
         baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
-        dependent = None
+        data_dependent_epsilon = None
         left_out = dict(self.left_out)
         if self.epsilon_on_votes is not None:
             try:
-                dependent = self._data_dependent(self.epsilon_on_votes)
+                data_dependent_epsilon = self._data_dependent_epsilon(self.epsilon_on_votes)
             except UnknownCost as error:
                 left_out["data_dependent"] = str(error)
         return Report(
@@ -109,12 +141,9 @@ class Results:
                 baselines,
                 num_answered=self.release.num_answered,
                 remedies=remedies_of(self.priced.aggregator, self.teacher, data),
-                better=self._better(),
+                better=self._better_method(),
             ),
-            intervals={
-                name: metric_intervals(each.labels, each.probabilities, true)
-                for name, each in self._models.items()
-            },
+            intervals=intervals,
             data=DataSummary(
                 name=data.name,
                 real=data.real,
@@ -133,11 +162,11 @@ class Results:
             duration_s=duration_s,
             heading=self.heading,
             membership=self.membership,
-            data_dependent=dependent,
+            data_dependent=data_dependent_epsilon,
             left_out=left_out,
         )
 
-    def _data_dependent(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
+    def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
         """Returns the cost of the release on the votes at hand; raises `UnknownCost` where no theorem bounds it."""
         if not isinstance(self.votes, CountableVotes):
             raise UnknownCost(
@@ -153,36 +182,27 @@ class Results:
         )
 
     def figures(self, report: Report) -> RunFigures:
+        """Returns the numbers that the page of a report draws."""
         num_teachers = self.priced.shape.num_teachers
-        student = self._models["student"]
+        student = self._predictions["student"]
         data = self.dataset
         histogram = self.votes.counts() if isinstance(self.votes, CountableVotes) else None
-        names = self.curve[0] if self.curve else ()
+        value_names = self.curve[0] if self.curve else ()
         test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
-        reached = np.arange(0 if test is None else test.num_teachers + 1)
-        gaps = None
-        if histogram is not None:  # the largest of each query, "no label" and "all labels" included
-            counts = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1).astype(
-                np.int32
-            )
-            ends = np.zeros((len(counts), 1), np.int32)
-            gaps = (
-                np.diff(counts, axis=1, prepend=ends, append=ends + num_teachers)
-                .max(axis=1)
-                .astype(np.int64)
-            )
+        possible_gaps = np.arange(0 if test is None else test.num_teachers + 1)
+        shown_models = [name for name in _MODELS_BY_LABEL if name in self.models]
         return RunFigures(
             label_names=data.label_names,
             answered=self.release.answered,
             labels=self.release.labels,
             epsilon_after_query=self._epsilon_after_query(report.privacy.epsilon),
-            gaps=gaps,
+            gaps=None if histogram is None else _largest_gaps(histogram, num_teachers),
             gap_name="largest gap",
             histogram=histogram,
             num_teachers=num_teachers,
-            pass_gaps=None if test is None else reached,
-            pass_probability=None if test is None else test.pass_probabilities(reached),
-            per_label={name: self._per_label[name] for name in _EACH_LABEL if name in self.models},
+            pass_gaps=None if test is None else possible_gaps,
+            pass_probability=None if test is None else test.pass_probabilities(possible_gaps),
+            per_label={name: self._metrics_by_label[name] for name in shown_models},
             precision_recall=PrecisionRecall.of(
                 student.probabilities,
                 student.labels,
@@ -191,44 +211,46 @@ class Results:
                 threshold=student.threshold,
             ),
             student_curve={
-                name: np.array([values[name] for values in self.curve]) for name in names
+                name: np.array([values[name] for values in self.curve]) for name in value_names
             },
         )
 
     @cached_property
     def accuracies(self) -> NDArray[np.float64]:
-        """Of teachers, `[T]`; none where votes are not bits, or queries have no labels."""
-        return (
-            self.votes.accuracies(self.queries.labels)
-            if self.dataset.public_labeled
-            else np.empty(0)
-        )
+        """Returns the accuracy of each teacher on the queries, `[num_teachers]`.
+
+        The array is empty where votes are not bits, or the queries have no true labels.
+        """
+        if not self.dataset.public_labeled:
+            return np.empty(0)
+        return self.votes.accuracies(self.queries.labels)
 
     @cached_property
-    def _models(self) -> dict[str, Prediction]:
-        """What the constants and all models that were trained say."""
+    def _predictions(self) -> dict[str, Prediction]:
+        """Returns the predictions of the constants and of all trained models for the test split, by name."""
         frequencies = self.dataset.private.labels.mean(axis=0)
-        test = self.dataset.test.inputs
-        found = {
-            name: Prediction(*made(frequencies).for_samples(len(test)))
-            for name, made in CONSTANTS.items()
-        }
+        inputs = self.dataset.test.inputs
+        predictions = {}
+        for name, make_constant in CONSTANTS.items():
+            labels, probabilities = make_constant(frequencies).for_samples(len(inputs))
+            predictions[name] = Prediction(labels, probabilities)
         for name, model in self.models.items():
-            found[name] = Prediction(
-                model.predict(test), model.predict_proba(test), model.threshold
+            predictions[name] = Prediction(
+                model.predict(inputs), model.predict_proba(inputs), model.threshold
             )
-        return found
+        return predictions
 
     @cached_property
-    def _per_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
-        true = self.dataset.test.labels
+    def _metrics_by_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """Returns each model's metrics by their names, an array of `[num_labels]` for each."""
+        true_labels = self.dataset.test.labels
         return {
-            name: per_label_metrics(each.labels, each.probabilities, true)
-            for name, each in self._models.items()
+            name: per_label_metrics(prediction.labels, prediction.probabilities, true_labels)
+            for name, prediction in self._predictions.items()
         }
 
-    def _better(self) -> str:
-        """A method that public numbers put far ahead on these data, in a sentence; empty where there is none."""
+    def _better_method(self) -> str:
+        """Returns a sentence on a method that public numbers put far ahead on these data; empty without one."""
         groups = self.dataset.private.num_groups
         if self.dataset.kind != "features" or self.priced.aggregator.single_label:
             return ""
@@ -240,20 +262,34 @@ class Results:
         return f"experiment=centered_votes would do far better at this price: {reason}."
 
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
-        """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's.
+        """Returns upper bounds on the price of the first queries, `[num_queries]`: entry q is for queries 0 to q.
 
-        Where the budget's accountant asks others, the one whose figure the whole has is asked alone: a bound, and fast.
+        Prices are computed at 24 queries, and an entry between two of them has the later price. Where the budget's
+        accountant takes the least of several figures, only the accountant of the total is used: a bound, and fast.
         """
         aggregator = self.priced.aggregator
         num_queries = self.release.num_queries
         if aggregator.pays_in_advance:
             return np.full(num_queries, total)
         points = np.unique(
-            np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int)
+            np.linspace(1, num_queries, min(_NUM_PRICED, num_queries)).round().astype(int)
         )
-        asked = _ASKED.get(self.priced.won_by or "", self.charge.budget.accountant)
-        budget = replace(self.charge.budget, accountant=asked)
+        accountant = _ACCOUNTANTS.get(self.priced.won_by or "", self.charge.budget.accountant)
+        budget = replace(self.charge.budget, accountant=accountant)
         shapes = [replace(self.priced.shape, num_queries=count) for count in points.tolist()]
         values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
+
+
+def _largest_gaps(histogram: NDArray[np.integer], num_teachers: int) -> NDArray[np.int64]:
+    """Returns the largest gap between neighbors in each query's sorted counts, `[num_queries]`.
+
+    The counts `[num_queries, num_labels]` are taken together with 0 and the number of teachers, so that the gaps below
+    the least and above the greatest label count, too: "all labels" and "no label" are answers.
+    """
+    # Sorting is several times as fast in the smallest type that holds the counts.
+    counts = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1).astype(np.int32)
+    zeros = np.zeros((len(counts), 1), np.int32)
+    gaps = np.diff(counts, axis=1, prepend=zeros, append=zeros + num_teachers)
+    return np.asarray(gaps.max(axis=1).astype(np.int64))

@@ -13,9 +13,9 @@ from pate.report.tensorboard import RunWriter
 
 
 class WatchedSession:
-    """A record of a session that says how far it is, round by round: queries asked, hits among them, and hits left.
+    """A record of a session that reports its progress after each round.
 
-    Other releases have no hits, and say nothing.
+    `watch` is called with the number of queries so far, the number of hits among them, and the hits that are left.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class WatchedSession:
         self._num_hits = 0
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part, as the record does; then says how far the session is."""
+        """Returns the arrays of a part, as the record does, and reports the progress where the part is a round."""
         arrays = self._record.part(name, draw)
         if "hits" in arrays:
             self._num_asked += len(arrays["hits"])
@@ -44,7 +44,7 @@ class WatchedSession:
 
 @dataclass(frozen=True, eq=False)
 class SessionProgress:
-    """Is told how far a session is, and tells a monitor and the curves of a run."""
+    """The progress of a session, passed on to the monitor and the curves of its run."""
 
     advance: Advance
     events: RunWriter
@@ -59,7 +59,14 @@ class SessionProgress:
 def watched(
     record: ReleaseRecord, priced: PricedRelease, advance: Advance, events: RunWriter
 ) -> ReleaseRecord:
-    """Returns a record that says how far a session is; the record itself, where the aggregator has no session."""
+    """Returns the record of a release with its progress reported, where the aggregator has a session; else the record.
+
+    Args:
+        record: the release's.
+        priced: the release with its aggregator.
+        advance: a monitor's stage, which is told of every round.
+        events: gets the curve of hits.
+    """
     if not isinstance(priced.aggregator, TargetChargedAggregator):
         return record
     progress = SessionProgress(advance, events, priced.epsilon)

@@ -1,4 +1,7 @@
-"""Files that a data set is read from: whether they are as a finished run read them, told without reading them."""
+"""The files that a data set is read from, compared with those of a finished run by their sizes and times.
+
+A finished run that is called again reads no data where no file has changed.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,33 @@ from pate.progress import Monitor
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue
 
-_PARTS = ("data", "features", "queries")  # settings that name files of records
-_CACHES = ("pate_cache",)  # folders beside records that runs write themselves
+# The groups of settings that may name files of records.
+_PARTS = ("data", "features", "queries")
+# The folders beside records that runs write themselves.
+_CACHES = ("pate_cache",)
 _RULE = "the sizes and times of the files that a run read"
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Sizes and times of the files and folders that settings name, as one digest for each setting.
+    """The sizes and times of the files and folders that settings name, as one digest for each setting.
 
-    They change whenever a file does; so they may change where no record did, as for a copy of a file.
+    A digest changes whenever a file does. A digest may also change where no record did, as after a file was copied.
+
+    Attributes:
+        paths: the path that each setting names, of paths that exist.
+        stamps: the digest of the sizes and times below the path, in hexadecimal, by the same settings.
     """
 
-    paths: Mapping[str, str]  # of what is there, by setting
-    stamps: Mapping[str, str]  # likewise, in hexadecimal
+    paths: Mapping[str, str]
+    stamps: Mapping[str, str]
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], output_dir: Path) -> Sources:
-        """Looks at every setting whose value is the name of a file or folder; `output_dir` is none of the sources."""
+    def from_settings(cls, settings: Mapping[str, Any], output_dir: Path) -> Sources:
+        """Returns the sources of a run: every setting whose value names a file or folder.
+
+        `output_dir`, the run's own folder, is left out where it lies in a source.
+        """
         paths = {}
         for part in _PARTS:
             for name, value in _leaves(settings.get(part), part):
@@ -43,33 +55,39 @@ class Sources:
         return cls(paths, {name: _stamp(Path(path), output_dir) for name, path in paths.items()})
 
     def write(self, folder: RunFolder) -> None:
-        """Notes them in the folder of a run, for its owner alone."""
+        """Writes the digests into the folder of a run, for its owner alone."""
         disk.write_text(folder.sources, json.dumps(dict(self.stamps), indent=2) + "\n")
 
     def changed_since(self, folder: RunFolder) -> list[str] | None:
-        """Returns the settings whose files changed since they were noted; None where nothing was noted, or one is gone.
+        """Returns the settings whose files have changed since `write`, by the digests in a run's folder.
 
-        A run of an earlier version has noted nothing.
+        None means that nobody can tell: a file is gone, or an earlier version of pate wrote no digests.
         """
         path = folder.sources
         if not os.path.lexists(path):
             return None
-        noted = disk.read_json(path, rule=_RULE, remedy="remove it, and it is not compared")
-        if not isinstance(noted, dict):
+        written = disk.read_json(path, rule=_RULE, remedy="remove it, and it is not compared")
+        if not isinstance(written, dict):
             raise disk.damaged(path, _RULE, "no JSON object", "remove it, and it is not compared")
-        if not noted.keys() <= self.stamps.keys():
+        if not written.keys() <= self.stamps.keys():
             return None
-        return sorted(name for name, stamp in self.stamps.items() if noted.get(name) != stamp)
+        return sorted(name for name, stamp in self.stamps.items() if written.get(name) != stamp)
 
 
 def require_same_data(
     folder: RunFolder, settings: Mapping[str, Any], load: Callable[[], Dataset], monitor: Monitor
 ) -> None:
-    """Raises where the data are others than a finished run read; nothing is read where no file changed.
+    """Raises `InvalidValue` where the data are not those that a finished run has read.
 
-    Where one did, the data are read and compared. Says so where they cannot be compared, as a file is gone.
+    Data are loaded and compared only where a file has changed. A monitor is told where a file is gone.
+
+    Args:
+        folder: the run's.
+        settings: the settings of the run, with its paths.
+        load: loads the data set.
+        monitor: is told of the comparison.
     """
-    sources = Sources.of(settings, folder.path)
+    sources = Sources.from_settings(settings, folder.path)
     changed = sources.changed_since(folder)
     if changed is None:
         if os.path.lexists(folder.sources):
@@ -82,16 +100,19 @@ def require_same_data(
     with monitor.stage("reading the data, as files changed"):
         digest = load().digest()
     if digest != folder.digest_of_data():
-        first, *others = changed
-        paths = [sources.paths[first], *(f"{name}={sources.paths[name]}" for name in others)]
-        rule = "the data that this finished run is about; a new output_dir for these, which is another release"
-        rule = f"{rule}, or the version of pate that read them"
-        raise InvalidValue(first, ", ".join(paths), rule=rule)
+        first_name, *later_names = changed
+        paths = [sources.paths[first_name]]
+        paths += [f"{name}={sources.paths[name]}" for name in later_names]
+        rule = (
+            "the data that this finished run is about; a new output_dir for these, which is another release, "
+            "or the version of pate that read them"
+        )
+        raise InvalidValue(first_name, ", ".join(paths), rule=rule)
     sources.write(folder)
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yields texts among settings, by the name that a command line gives them."""
+    """Yields each setting that is a text, with the name that a command line gives it."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(inner, f"{name}.{key}")
@@ -100,6 +121,7 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _stamp(path: Path, output_dir: Path) -> str:
+    """Returns the digest of the sizes and times of a file, or of all files of a folder."""
     digest = hashlib.sha256()
     for name, status in sorted(_files_below(path, output_dir), key=lambda file: file[0]):
         digest.update(repr((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode())
@@ -107,18 +129,18 @@ def _stamp(path: Path, output_dir: Path) -> str:
 
 
 def _files_below(path: Path, output_dir: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yields a file, or all files of a folder but those that runs write there, with what the system knows of them."""
+    """Yields the name and the `os.stat` of a file, or of all files of a folder except those that runs write."""
     if not path.is_dir():
         yield "", path.stat()
         return
-    seen = {disk.file_identity(output_dir)}  # folders, as links may lead back
+    visited = {disk.file_identity(output_dir)}  # links may lead back to a folder
     for folder, inner, names in os.walk(path, followlinks=True):
         identity = disk.file_identity(folder)
-        if identity in seen or os.path.basename(folder) in _CACHES:
+        if identity in visited or os.path.basename(folder) in _CACHES:
             inner.clear()
             continue
-        seen.add(identity)
+        visited.add(identity)
         for name in names:
             file = Path(folder, name)
-            if file.exists():  # else a link to nothing
+            if file.exists():  # a link may lead nowhere
                 yield os.path.relpath(file, path), file.stat()

@@ -1,4 +1,4 @@
-"""Prior of a release that goes by what a student expects (`NotPriorTopK`)."""
+"""The prior of a release that hits where the votes differ from a student's expectation (`NotPriorTopK`)."""
 
 from dataclasses import dataclass
 
@@ -12,15 +12,15 @@ from pate.votes.counts import Bits
 
 @dataclass(frozen=True, eq=False)
 class StudentPrior:
-    """Labels that a student expects of the next queries; it learns anew from all that was released before them.
+    """A prior that trains a student on all answers so far, and takes its predictions for the next queries.
 
-    So the prior is computed from the release and public samples alone.
+    The prior is computed from the release and public samples alone.
 
     Attributes:
-        student: the recipe.
-        inputs: float32 `[Q, …]`, of all queries.
+        student: the recipe of the student.
+        inputs: float32 `[num_queries, …]`, the inputs of all queries.
         seed: of the training.
-        never_empty: whether every answer has a label; a student that predicts none then names its likeliest.
+        never_empty: whether every answer has a label; a student that predicts no label then names its likeliest.
     """
 
     student: Learner
@@ -29,9 +29,15 @@ class StudentPrior:
     never_empty: bool
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns the expected labels of the next round, `[num_queries, L]`; none before anything was answered.
+        """Returns the expected labels of the next round, all of them absent while no query has been answered.
 
-        `labels` `[start, L]` and `answered` `[start]` are those of all queries before it.
+        Args:
+            labels: the released labels of all earlier queries, `[num_earlier, num_labels]`.
+            answered: which of the earlier queries were answered, `[num_earlier]`.
+            num_queries: the number of queries in the next round.
+
+        Returns:
+            The expected labels, `[num_queries, num_labels]`.
         """
         start = len(labels)
         expected = np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)

@@ -23,7 +23,8 @@ _FILES = ("student.json", "student.safetensors")
 _CARD = "trained.json"  # written last
 _AGAIN = "remove it, and the same command trains this model again"
 _RULE = "the card of a model that this run has trained"
-_LARGEST_BLOCK = 4096  # rows of inputs that are digested at once
+# The number of rows of inputs that are digested at once, as inputs may be mapped from a file.
+_BLOCK_ROWS = 4096
 
 Curve = Sequence[Mapping[str, float]]
 """The values of a model by their names, for each epoch."""
@@ -39,17 +40,17 @@ class TrainedStudent:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StudentTraining:
-    """The training of a run's students: they differ in what they learn from, and each has a name of report.json.
+    """The training of a run's students, which share a recipe and differ in their training sets.
 
-    All are watched while they learn, and kept until the run is finished: a run that is continued trains none again.
+    Every trained student is kept until the run is finished, so a run that is continued trains none again.
 
     Attributes:
-        student: the recipe.
-        pool: float32 `[n, …]`, public samples beside those that were asked.
+        student: the recipe of the students.
+        pool: float32 `[num_public, …]`, the public samples that are not queries.
         seed: of the training.
         models: where students are kept.
         events: gets the values of each epoch.
-        monitor: told of the training.
+        monitor: is told of the training.
     """
 
     student: Student
@@ -60,7 +61,7 @@ class StudentTraining:
     monitor: Monitor
 
     def train(self, name: str, training_set: TrainingSet) -> TrainedStudent:
-        """Returns the student of a name: read back, or trained and kept."""
+        """Returns the student of a name in report.json: reads it back, or trains it on a training set and keeps it."""
         trained = self.models.read(name, training_set, seed=self.seed)
         if trained is not None:
             for epoch, values in enumerate(trained.curve):
@@ -77,7 +78,7 @@ class StudentTraining:
 
 
 class _Epochs:
-    """Is told of each epoch of a student's training, and keeps its values."""
+    """A function that is called after each epoch of a student's training, and keeps the values of all epochs."""
 
     def __init__(self, name: str, events: RunWriter, advance: Advance) -> None:
         self.name = name
@@ -93,26 +94,26 @@ class _Epochs:
 
 @dataclass(frozen=True)
 class KeptModels:
-    """The folder of students that a run has trained, which no epsilon covers but for the released one.
+    """The folder of the students that a run has trained. An epsilon covers the student of the release alone.
 
-    A model counts where its files are those that were written, and it was trained on the same training set with the
-    same seed. Another one is trained again: settings and data of a folder do not change, but a redrawn release does.
+    A kept model is used where its files are as they were written, and its training set and seed are those of the call.
+    Any other model is trained again. Settings and data of a folder never change, but a release that is redrawn does.
     """
 
     folder: Path
 
     @property
     def names(self) -> list[str]:
-        """The names of the models that are there."""
+        """Returns the names of the models that are kept."""
         paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
         return [path.name for path in paths if os.path.lexists(path / _CARD)]
 
     def remove(self) -> None:
-        """Removes the folder of a run that is finished, whose report says what there is to say of them."""
+        """Removes the folder, as the report of a finished run has all that is needed of the models."""
         rmtree(self.folder, ignore_errors=True)
 
     def read(self, name: str, training_set: TrainingSet, *, seed: int) -> TrainedStudent | None:
-        """Returns the student of a name as it was kept; None where none was trained on this training set and seed."""
+        """Returns the kept student of a name; None where no student of this training set and seed is kept."""
         folder = self.folder / name
         if not os.path.lexists(folder / _CARD):
             return None
@@ -134,7 +135,7 @@ class KeptModels:
     def write(
         self, name: str, training_set: TrainingSet, trained: TrainedStudent, *, seed: int
     ) -> None:
-        """Keeps a student under a name; one that diverged is not kept, as JSON has no such numbers."""
+        """Keeps a student under a name, unless its training diverged: JSON has no infinite numbers."""
         curve = trained.curve
         if not all(math.isfinite(value) for values in curve for value in values.values()):
             return
@@ -153,12 +154,10 @@ def _file_digests(folder: Path) -> dict[str, str]:
 
 
 def _digest_of(training: TrainingSet, seed: int) -> str:
-    """Returns the digest of what a model depends on beside the settings of its run."""
+    """Returns the digest of a training set and a seed; a model depends on no more, except the settings of its run."""
     digest = hashlib.sha256(f"{seed}".encode())
-    for start in range(0, len(training.inputs), _LARGEST_BLOCK):
-        digest.update(
-            np.ascontiguousarray(training.inputs[start : start + _LARGEST_BLOCK]).tobytes()
-        )
+    for start in range(0, len(training.inputs), _BLOCK_ROWS):
+        digest.update(np.ascontiguousarray(training.inputs[start : start + _BLOCK_ROWS]).tobytes())
     scores = training.scores
     arrays = [training.labels, training.weights]
     if scores is not None:

@@ -1,4 +1,7 @@
-"""What the releases of several runs cost together: one sum for each adjacency, and none for shared noise."""
+"""The totals of the releases of several runs, such as a sweep: one for each data set, adjacency and unit.
+
+No total covers two releases that share their noise, as the difference of two sums with the same noise has none.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,28 +17,42 @@ from pate.run.folder import RunFolder
 from pate.run.ledger_place import LedgerPlace
 from pate.validation import InvalidValue
 
-_NAME = 32  # hexadecimal digits of a run's name, with which its charges' keys begin
+# The keys of a run's charges begin with the name of the run: so many hexadecimal digits.
+_NUM_NAME_DIGITS = 32
 
 
 @dataclass(frozen=True)
 class PaidRelease:
-    """A release that a run's ledger holds: drawn and paid for, whether the run finished or not."""
+    """A release that a run's ledger holds: it was drawn and paid for, whether the run finished or not.
 
-    key: str  # of its charge
-    run: str  # the name of the run that drew it
-    data: str  # the digest of the private records
+    Attributes:
+        key: the key of the charge in the ledger.
+        run: the name of the run that drew the release.
+        data: the digest of the private records.
+        event: the price of the release.
+        adjacency: the adjacency that the ledger counts for.
+        target_delta: the delta that the ledger counts for.
+        unit: the unit of privacy; None where the ledger names none, as ledgers of earlier versions.
+        noise: the name of the seed of the noise; empty for noise that nothing repeats.
+        shares_noise_in_ledger: whether another release in the same ledger drew from the same seed.
+        accountant: makes the accountant of the ledger.
+    """
+
+    key: str
+    run: str
+    data: str
     event: Event
     adjacency: Adjacency
     target_delta: float
-    unit: PrivacyUnit | None  # None where the ledger does not say it, as those of earlier versions
-    noise: str  # names the seed of the noise; empty for noise that nothing repeats
-    shares_noise_in_ledger: bool  # with another charge of its ledger, maybe one of an earlier run
+    unit: PrivacyUnit | None
+    noise: str
+    shares_noise_in_ledger: bool
     accountant: Callable[[], Accountant]
 
     def shares_noise_with(self, other: "PaidRelease") -> bool:
-        """Returns whether both drew their noise from one source, of whichever records they are.
+        """Returns whether two releases drew their noise from one seed, for the same records or for others.
 
-        A copy of a run's folder holds the same release, which is no other one.
+        A copy of a run's folder holds the same release, so runs of one name share no noise with each other.
         """
         return self.noise != "" and self.noise == other.noise and self.run != other.run
 
@@ -52,14 +69,14 @@ class Total:
 
     @property
     def words(self) -> str:
-        """What the total is for, in words."""
+        """Returns the adjacency and the unit of the total in words."""
         if self.unit is None:
             return str(self.adjacency)
         return f"{self.adjacency}, for {self.unit.protected_under(self.adjacency, num_releases=self.count)}"
 
 
 def releases_of(folder: Path) -> list[PaidRelease]:
-    """Returns the releases that a run paid for in its ledger; none where there is no run or no ledger.
+    """Returns the releases that a run paid for in its ledger; an empty list without a run or a ledger.
 
     Raises `InvalidValue` or `OSError` for files that cannot be read.
     """
@@ -75,7 +92,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
     return [
         PaidRelease(
             key=entry.key,
-            run=entry.key[:_NAME],
+            run=entry.key[:_NUM_NAME_DIGITS],
             data=data,
             event=entry.event,
             adjacency=ledger.adjacency,
@@ -90,22 +107,21 @@ def releases_of(folder: Path) -> list[PaidRelease]:
 
 
 def share_noise(releases: Iterable[PaidRelease]) -> bool:
-    """Returns whether any two releases drew their noise from one source: then no sum of prices covers both.
-
-    The difference of two sums with the same noise has none.
-    """
-    return any(one.shares_noise_with(other) for one, other in combinations(releases, 2))
+    """Returns whether any two releases drew their noise from one seed, so that no sum of prices covers both."""
+    return any(first.shares_noise_with(second) for first, second in combinations(releases, 2))
 
 
 def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
     """Returns the totals of several releases, one for each data set, adjacency and unit of privacy.
 
-    Prices under two adjacencies, or for two units, have no sum. Releases of earlier versions name no unit and are in no
-    total. The prices must have been fixed beforehand, and no two releases may share noise. Each total is at the largest
-    delta, or, where failures use that up, the sum of the prices at the sum of the deltas.
+    A total holds if the prices were fixed beforehand and no two releases share noise. Prices under two adjacencies, or
+    for two units, have no sum. Releases of earlier versions name no unit and are in no total. Each total is at the
+    largest delta. Where the failure probabilities use up that delta, the total is the sum of the prices, at the sum of
+    the deltas (basic composition).
     """
 
     def terms(release: PaidRelease) -> tuple[str, str, str]:
+        """Returns the texts that releases of one total have in common."""
         return (
             release.data,
             str(release.adjacency),
@@ -113,8 +129,8 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
         )
 
     totals = []
-    named = (release for release in releases if release.unit is not None)
-    for _, group in groupby(sorted(named, key=terms), key=terms):
+    with_unit = [release for release in releases if release.unit is not None]
+    for _, group in groupby(sorted(with_unit, key=terms), key=terms):
         members = list(group)
         names = {member.accountant().name for member in members}
         accountant = members[0].accountant if len(names) == 1 else AutoAccountant
@@ -122,10 +138,10 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
         delta = max(member.target_delta for member in members)
         try:
             epsilon = total_epsilon(events, delta, accountant=accountant)
-        except InvalidValue:  # failures use up delta
+        except InvalidValue:  # the failure probabilities use up delta
             prices = [
-                total_epsilon([each.event], each.target_delta, accountant=each.accountant)
-                for each in members
+                total_epsilon([member.event], member.target_delta, accountant=member.accountant)
+                for member in members
             ]
             epsilon = sum(prices)
             delta = sum(member.target_delta for member in members)

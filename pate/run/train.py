@@ -1,6 +1,6 @@
 """A run on one page: price, private training and votes, the paid release, the student and its report.
 
-Each step leaves a file and is skipped where that is there, so the same call continues a run that was stopped.
+Each step leaves a file, and is skipped where its file is there. So the same call continues a run that was stopped.
 """
 
 from pate.extras import require_extra
@@ -40,14 +40,21 @@ from pate.threads import all_cores
 @all_cores()
 @shown_as(TRAIN)
 def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Report:
-    """Runs a plan in a folder, or continues it there, and returns its report.
+    """Runs a plan in a folder, or continues the run that is there, and returns its report.
 
-    A finished run is not repeated: its report is returned as it is, and nothing more is spent. Raises `InvalidValue`
-    for a plan that cannot work, before anything is spent, and for a folder of another run or of other data.
+    A finished run is not repeated: its report is returned as it is, and nothing more is spent.
 
-    The comments below name at "Private:" all objects that hold private records, or what no epsilon covers; `students`
-    holds `models` and `events`, and `record` only what is in `release`. None of them outlives this function
-    (tests/e2e/test_private_objects.py) but the report.
+    The comments below list after "Private:" every object that holds private records, or results that no epsilon
+    covers. `students` holds `models` and `events`; `record` holds only what is in `release`. None of these objects
+    outlives this function, except the report (tests/e2e/test_private_objects.py).
+
+    Args:
+        plan: everything that the run depends on.
+        output_dir: the folder of the run; it may be new.
+        monitor: is told of each stage; None shows nothing.
+
+    Raises:
+        InvalidValue: the plan cannot work, or the folder is of another run or of other data. Nothing is spent then.
     """
     started = time.monotonic()
     monitor = monitor or Monitor()
@@ -56,12 +63,12 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         if folder.report.exists():
             return _finished_report(plan, folder, monitor)
 
-        # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
+        # 1. The price. It depends on the number of private groups alone. Nothing is trained or spent.
         #    Private: `dataset`, whose `private` are the records that everything private below is computed from, and
         #    `charge`, which has the ids of their owners for the ledger. `plan` has a function that reads the records,
         #    and keeps none of them.
-        #    The files' stamps are taken before they are read, so that a later change is seen.
-        sources = Sources.of(plan.settings, folder.path)
+        #    Sizes and times of the files are taken before the files are read, so that a later change is noticed.
+        sources = Sources.from_settings(plan.settings, folder.path)
         with monitor.stage("reading the data"):
             dataset = plan.load_dataset()
             require_dataset(dataset, weighted=True)
@@ -91,21 +98,26 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             monitor.say(line)
         charge.begin(monitor, redraw=plan.redraw)
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)
-        models = KeptModels(folder.models)  # for a run that is continued; removed at the end
+        models = KeptModels(
+            folder.models
+        )  # for a run that is continued; they are removed at the end
 
         with RunWriter(folder.tensorboard if plan.tensorboard else None) as events:
             # 2. The teachers learn from disjoint records, and vote on public samples.
-            #    Private: `learned`, `partition`, `ensemble` and `votes`, with their files in `folder`, and the curves
-            #    in `events`; later `models`, in which baselines are kept. No epsilon covers them.
-            learned = repeat_records(dataset, priced)
+            #    Private: `training_data`, `partition`, `ensemble` and `votes`, with their files in `folder`, and the
+            #    curves in `events`; later `models`, in which baselines are kept. No epsilon covers them.
+            training_data = repeat_records(dataset, priced)
             partition = deal(
-                learned.private, num_teachers, folder.partition, streams.generator("partition")
+                training_data.private,
+                num_teachers,
+                folder.partition,
+                streams.generator("partition"),
             )
             progress = training_progress(plan.teacher, partition, folder)
             _say_what_is_there(folder, progress, models, monitor)
             ensemble = Ensemble.train(
                 plan.teacher,
-                learned,
+                training_data,
                 partition,
                 num_queries=priced.shape.num_queries,
                 seeds=streams.seeds("teachers", num_teachers),
@@ -119,8 +131,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             events.teachers()
 
             # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` commits what is drawn
-            #    in one step with its charge. A kill before that step has shown and charged nothing; after it, the same
-            #    call reads back what was drawn.
+            #    in one step with its charge. A kill before that step has shown and charged nothing. After a kill
+            #    behind that step, the same call reads back what was drawn.
             #    Not private: `release`, which has the stated epsilon and may be published.
             queries = ensemble.queries
             seed = streams.seed("student")
@@ -130,12 +142,12 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             aggregator = priced.aggregator.with_prior(prior)
             record = charge.record()
             with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
-                # the record itself, but that a session tells how far it is
+                # This is `record`; for a session, each round is reported to `advance` and `events`, too.
                 watched_record = watched(record, priced, advance, events)
                 release = aggregator.release(votes, streams.generator("noise"), watched_record)
             charge.publish(release, ensemble.public_names, monitor)
 
-            # 4. The student learns from the release and public samples: it costs nothing more.
+            # 4. The student learns from the release and public samples. Post-processing costs nothing more.
             #    Not private: `student`, which may be published under the same epsilon.
             pool = dataset.public.inputs[priced.shape.num_queries :]
             students = StudentTraining(
@@ -156,12 +168,12 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 monitor.say(line)
 
             # 5. The report is for the owner alone: it compares the student with models of the private records.
-            #    Private: `majority`, `baselines` and `attack`; no epsilon covers them, nor the report.
-            #    `write_report` is the last to read `dataset` and `votes`: with the end of this function no object holds
-            #    private records any more. The last thing that no epsilon covers is the `report` that it returns: scores
-            #    that `cli/train.py:train_from_config` prints and, with logger=mlflow, logs; a sweep keeps them in its
-            #    `jobs/` and `sweep.csv`, for the owner.
-            #    On disk stays the owner's `folder`, of which only `release/` may leave the house, the ledger, and
+            #    Private: `majority`, `baselines`, `attack` and the report; no epsilon covers them.
+            #    `write_report` is the last call that reads `dataset` and `votes`. When this function ends, no object
+            #    holds private records any more, and `report` is the last result that no epsilon covers.
+            #    `cli/train.py:train_from_config` prints its scores and, with logger=mlflow, logs them; a sweep keeps
+            #    them in its `jobs/` and `sweep.csv`, for the owner.
+            #    On disk remain the owner's `folder`, of which only `release/` may be published, the ledger, and the
             #    features of the records in `pate_cache`, where `features=` or texts make some.
             majority = priced.aggregator.noiseless_from(votes, record)
             baselines = train_baselines(
@@ -200,7 +212,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 
 
 def _finished_report(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
-    """Reads the report of a finished run; raises where its files, its data or its charge are not as it left them."""
+    """Reads the report of a finished run; raises `InvalidValue` where files, data or charge have changed since."""
     folder.require_manifest()
     require_entered(plan.ledger, folder)
     require_same_data(folder, plan.settings, plan.load_dataset, monitor)
@@ -213,7 +225,7 @@ def _finished_report(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
 def _say_what_is_there(
     folder: RunFolder, training: str, models: KeptModels, monitor: Monitor
 ) -> None:
-    """Says what a run that was stopped has done, none of which is done again."""
+    """Tells a monitor which steps of a stopped run are done; none of them is done again."""
     done = [training] if training else []
     if os.path.lexists(folder.release / "release.npz"):
         done.append("the release is drawn and paid for")

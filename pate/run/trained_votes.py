@@ -1,4 +1,4 @@
-"""The votes of trained teachers."""
+"""The votes of trained teachers: bits in a file, and whatever is finer from the teachers themselves."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from pate.votes.weighted import Array
 if TYPE_CHECKING:
     from pate.run.ensemble import Ensemble
 
-NUM_ASKED = 2048  # rows of the public pool that trained teachers are asked of in rounds
+# The number of public rows that trained teachers answer for votes in rounds, the first ones of the pool.
+NUM_ASKED = 2048
 
 
 class TrainedVotes(TeacherVotes):
-    """Votes of trained teachers, whose bits are in a file; what is finer than bits the teachers are asked again."""
+    """The votes of trained teachers. Their bits are read from a file; confidences are computed by the teachers anew."""
 
     def __init__(self, ensemble: Ensemble, store: VoteStore) -> None:
         self.ensemble = ensemble
@@ -36,12 +37,15 @@ class TrainedVotes(TeacherVotes):
         self.records_per_teacher = self.num_groups / store.num_teachers
 
     def bits(self) -> Iterator[Bits]:
+        """Yields the votes of the teachers in order, in blocks of `[num_block_teachers, num_queries, num_labels]`."""
         return self.store.blocks()
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
+        """Yields the confidences behind the votes, in blocks of the same shape."""
         return self.ensemble.confidences()
 
     def label_shares(self) -> Array:
+        """Returns each teacher's share of its own records with each label, `[num_teachers, num_labels]`."""
         return self.ensemble.label_shares()
 
     def in_rounds(

@@ -65,7 +65,7 @@ def as_of_a_version_before(folder: Path) -> Path:
     if run.report.exists():
         listed = Manifest.read(folder, rule="the digests", remedy="none").sha256
         names = ["ledger.db", *listed]
-        Manifest.of(
+        Manifest.from_files(
             folder, [name for name in names if name != "manifest.json"], remedy="none"
         ).write(folder)
     return folder

@@ -122,7 +122,7 @@ def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Pat
         with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
             pate.load(copy)
         # does not help: the schema names the extractor
-        Manifest.of(copy, listed, remedy="").write(copy)
+        Manifest.from_files(copy, listed, remedy="").write(copy)
 
 
 def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_path: Path) -> None:

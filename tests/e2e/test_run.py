@@ -169,9 +169,9 @@ def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) 
     values["unit"] = "one private record, or group of records that belong together, replaced"
     (release / "privacy.json").write_text(json.dumps(values))
     names = [path.relative_to(release).as_posix() for path in release.rglob("*") if path.is_file()]
-    Manifest.of(release, [name for name in names if name != "manifest.json"], remedy="none").write(
-        release
-    )
+    Manifest.from_files(
+        release, [name for name in names if name != "manifest.json"], remedy="none"
+    ).write(release)
     stated = pate.load(release).privacy
     assert stated is not None and (stated.unit, stated.unit_columns) == (values["unit"], ())
 

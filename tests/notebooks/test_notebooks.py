@@ -44,7 +44,7 @@ SHORTER = {
 }
 """Numbers that decide nothing here and take minutes, and what stands in their place."""
 
-LINEAR = "\n\nimport pate.run.ceiling\npate.run.ceiling._MOST_NUMBERS = 0"
+LINEAR = "\n\nimport pate.run.ceiling\npate.run.ceiling._MAX_NUMBERS = 0"
 """Of the models of all private records the linear one alone is trained."""
 
 

@@ -195,7 +195,7 @@ def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) 
         "two numbers", "features", ("flu", "cough"), (2,), ("a", "b"), None, 0.5, "linear"
     ).write(tmp_path)
     names = ["schema.json", "student/student.json", "student/student.safetensors"]
-    Manifest.of(tmp_path, names, remedy="").write(tmp_path)
+    Manifest.from_files(tmp_path, names, remedy="").write(tmp_path)
     program = """
 import numpy as np
 import pate

@@ -120,7 +120,7 @@ def cast_vote_file(
                 f"output={output}: this vote file is finished; nothing was trained or asked again"
             )
             return VoteFile.open(output)
-        sources = Sources.of(named_files, folder.path)
+        sources = Sources.from_settings(named_files, folder.path)
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
         for line in dataset.notes:

@@ -142,7 +142,7 @@ def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
         disk.write_text(folder / "config.yaml", with_student(text))
     of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
     listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
-    Manifest.of(folder, listed, remedy=ANEW).write(folder)
+    Manifest.from_files(folder, listed, remedy=ANEW).write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 
 

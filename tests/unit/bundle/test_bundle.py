@@ -58,7 +58,7 @@ def listed(folder: Path) -> None:
         for path in folder.rglob("*.*")
         if path.name != "manifest.json"
     ]
-    Manifest.of(folder, names, remedy="none").write(folder)
+    Manifest.from_files(folder, names, remedy="none").write(folder)
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ def listed(folder: Path) -> None:
     names = [
         path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != MANIFEST
     ]
-    (folder / MANIFEST).write_text(to_json(Manifest.of(folder, names, remedy="none")))
+    (folder / MANIFEST).write_text(to_json(Manifest.from_files(folder, names, remedy="none")))
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -201,7 +201,7 @@ def attacked(kind: str, folder: Path) -> int:
             settings = json.loads(file.metadata()["extractor"])
         for mutant in mutants(settings):
             save_file(arrays, folder / EXTRACTOR, metadata={"extractor": json.dumps(mutant)})
-            digest = Manifest.of(folder, [EXTRACTOR], remedy="none").sha256[EXTRACTOR]
+            digest = Manifest.from_files(folder, [EXTRACTOR], remedy="none").sha256[EXTRACTOR]
             said[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
             found += refused({SCHEMA: said[SCHEMA]})
     return found

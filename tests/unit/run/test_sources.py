@@ -52,7 +52,7 @@ def finished(tmp_path: Path) -> RunFolder:
     folder = RunFolder(tmp_path / "run")
     settings = _settings(tmp_path)
     with folder.opened(settings):
-        sources = Sources.of(settings, folder.path)
+        sources = Sources.from_settings(settings, folder.path)
         folder.claim(settings, data=_load(tmp_path).digest())
         sources.write(folder)
     return folder
@@ -146,7 +146,7 @@ def test_folders_are_compared_as_a_whole_but_for_what_runs_write(
     (tmp_path / "sub" / "b.png").touch()
     (tmp_path / "sub" / "above").symlink_to(tmp_path)  # leads back
     settings = {"data": {"root": str(tmp_path), "name": "no-such-file"}, "seed": 3}
-    before = Sources.of(settings, tmp_path / "run")
+    before = Sources.from_settings(settings, tmp_path / "run")
     assert before.paths == {"data.root": str(tmp_path)}
     change(tmp_path)
-    assert (Sources.of(settings, tmp_path / "run").stamps != before.stamps) == changes
+    assert (Sources.from_settings(settings, tmp_path / "run").stamps != before.stamps) == changes
