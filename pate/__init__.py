@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a name when it is first asked for (PEP 562)."""
+    """Returns a public name, whose module is loaded when the name is first read (PEP 562)."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_module("pate.extras").require_extra(f"pate.{name}", _EXTRA_OF[name])
@@ -29,18 +29,22 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     try:
         import_module("pate.extras").require_extra("pate", "train")
-    except ImportError:  # `help(pate)` asks for whatever stands here
+    except ImportError:  # `help(pate)` reads every name that is listed
         return sorted(globals())
     return sorted({*globals(), *__all__})
 
 
-# the other distribution `pate` owns a file `pate/__init__.py`, too; importlib.metadata would take twenty milliseconds
+# Another project's distribution is named `pate`, and owns a file `pate/__init__.py`, too. A search by
+# importlib.metadata would take twenty milliseconds of every import.
 _pattern = os.path.join("{}", "[Pp][Aa][Tt][Ee]-*.*-info")
-if _found := [
+_other_paths = [
     path for folder in sys.path for path in glob.glob(_pattern.format(glob.escape(folder or ".")))
-]:
+]
+if _other_paths:
     import warnings
 
-    _mend = "pip uninstall pate, then install pate-multilabel again: both own pate/__init__.py"
-    _where = f"another project's distribution `pate` is beside pate-multilabel ({_found[0]})"
-    warnings.warn(f"{_where}: {_mend}", stacklevel=2)
+    _remedy = "pip uninstall pate, then install pate-multilabel again: both own pate/__init__.py"
+    _conflict = (
+        f"another project's distribution `pate` is beside pate-multilabel ({_other_paths[0]})"
+    )
+    warnings.warn(f"{_conflict}: {_remedy}", stacklevel=2)

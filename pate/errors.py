@@ -1,4 +1,17 @@
-"""Refusals of a user's values: each carries the name, the value, the rule and the settings that work instead."""
+"""The errors and warnings about a user's values, with fields, and the lines in which a front end shows them.
+
+An `InvalidValue` has the name of a parameter, its value, the rule that is broken, and remedies: parameters and values
+that work. A `Doubt` is a warning of the same form. Both name parameters as the code does. Each front end has a
+`Spelling`, which turns these names into its own settings; `pate/setting_names.py` lists them.
+
+    >>> error = InvalidValue(
+    ...     "num_teachers", 20, rule="enough teachers", remedies=(Remedy("num_teachers", 800),)
+    ... )
+    >>> print(error)
+    num_teachers=20: expected enough teachers; what works: num_teachers=800
+    >>> print(Spelling({"num_teachers": "teacher.num_teachers"}).line(error))
+    teacher.num_teachers=20: expected enough teachers; what works: teacher.num_teachers=800
+"""
 
 import enum
 import os
@@ -10,24 +23,27 @@ from typing import Any, Final
 
 
 class _Unsaid(enum.Enum):
-    """The value of a refusal that shows none."""
+    """The type of `UNSAID`."""
 
     UNSAID = ""
 
 
 UNSAID: Final = _Unsaid.UNSAID
-"""In place of a value that is private, or where there is none to show."""
+"""The value of an error that shows no value, as it is private or there is none."""
 
 
 @dataclass(frozen=True)
 class Remedy:
     """A parameter and a value with which a refused request works.
 
+    `Remedy("num_teachers", 800, also=(Remedy("num_queries", 200),))` is one remedy that changes two parameters: 800
+    teachers alone would not do.
+
     Attributes:
         name: the parameter, as the code calls it.
-        value: what it has to be.
+        value: the value that works.
         owner: the object that the parameter belongs to, such as `aggregator` or `ledger`; empty for an argument.
-        also: what has to be changed with it.
+        also: further parameters that have to be changed at the same time.
     """
 
     name: str
@@ -40,11 +56,14 @@ class Remedy:
 class Doubt:
     """A warning about a value that is allowed. Its line is `name=value: text`.
 
+    `Doubt("target_delta", 0.001, "above 1 / 500, one over the private groups")` warns of a delta, which the request
+    keeps. The waiver `Remedy("allow_useless", True)` adds that the request is let in by `allow_useless=true` alone.
+
     Attributes:
         name: the parameter, as the code calls it.
-        value: what it is.
-        text: what is doubted of it, and in words what helps.
-        waiver: the setting without which this would be refused, if there is one.
+        value: the value that is doubted.
+        text: the reason for the doubt, and in words what helps.
+        waiver: the setting without which the value would be refused; None where it would not.
     """
 
     name: str
@@ -58,25 +77,29 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Spelling:
-    """The settings of a front end by the parameters that errors and doubts name; without any, as the code has them.
+    """The names that a front end has for the parameters of the code. A parameter without an entry keeps its name.
 
     >>> spelling = Spelling({"num_teachers": "teacher.num_teachers", "target_epsilon": "epsilons=[{value}]"})
     >>> spelling.setting("num_teachers", 800), spelling.setting("target_epsilon", 8.0)
     ('teacher.num_teachers=800', 'epsilons=[8.0]')
 
     Attributes:
-        names: by parameter, `OWNER.parameter` or `OWNER.*`, of which the most exact counts: the name of a setting, or,
-            with an equals sign or braces in it, the whole setting with `{name}` and `{value}`. Empty for a parameter
-            that nobody can give there.
+        names: a template for each parameter. A key is `parameter`, `OWNER.parameter` or `OWNER.*`, and the most exact
+            key counts. A template is the name of a setting, such as `teacher.num_teachers`. A template with an equals
+            sign or braces is the whole setting, in which `{name}` and `{value}` are filled. An empty template marks a
+            parameter that users of the front end cannot set.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
 
     def setting(self, name: str, value: object = UNSAID, *, owner: str = "") -> str:
-        """Returns a parameter and its value as the user gives them; empty for one that the user cannot give."""
+        """Returns a parameter and its value as the user writes them; empty for a parameter that the user cannot set."""
         keys = (f"{owner}.{name}", f"{owner}.*", name)
         template = next((self.names[key] for key in keys if key in self.names), None)
-        if template is None or (template != "" and not _is_whole(template)):
+        is_whole_setting = template is not None and (
+            template == "" or "=" in template or "{" in template
+        )
+        if template is None or not is_whole_setting:
             setting = name if template is None else template
             return setting if value is UNSAID else f"{setting}={value_text(value)}"
         if value is UNSAID:
@@ -84,17 +107,20 @@ class Spelling:
         return template.format(name=name, value=value_text(value))
 
     def line(self, error: "InvalidValue") -> str:
-        """Returns the line of a refusal."""
+        """Returns the line of an error: the setting, the rule, and the settings that work."""
         value = error.value
         if "number" in error.rule and _is_numeral(value):
-            value = repr(value)  # in quotes, as it is no number
+            value = repr(
+                value
+            )  # a text that looks like a number stands in quotes, where a number is expected
         setting = self.setting(error.name, value, owner=error.owner)
         line = f"{setting or error.name}: expected {error.rule}"
         if error.hint:
             line += f"; {error.hint}"
-        works = ", or ".join(filter(None, map(self.remedy, error.remedies)))
-        if works:
-            line += f"; what works: {works}"
+        settings = [self.remedy(remedy) for remedy in error.remedies]
+        remedies = ", or ".join(setting for setting in settings if setting)
+        if remedies:
+            line += f"; what works: {remedies}"
         if error.waiver is not None:
             line += f"; {self.remedy(error.waiver)} goes on as it is"
         return printable(line)
@@ -107,7 +133,7 @@ class Spelling:
         return printable(line)
 
     def remedy(self, remedy: Remedy) -> str:
-        """Returns the settings of a remedy with blanks between them; empty where one of them cannot be given."""
+        """Returns the settings of a remedy with blanks between them; empty where the user cannot set one of them."""
         settings = [
             self.setting(change.name, _in_few_digits(change.value), owner=change.owner)
             for change in (remedy, *remedy.also)
@@ -116,23 +142,24 @@ class Spelling:
 
 
 AS_THE_CODE: Final = Spelling()
+"""The spelling of somebody who calls the code itself."""
 
 
 class InvalidValue(ValueError):
     """A user's mistake. Its text is one printable line: `name=value: expected rule; what works: name=value`.
 
-    Names are those of the code's parameters. A command or a class whose settings have other names spells the line with
-    its own, by a `Spelling`.
+    The error is raised before anything is spent, and no field holds a private value.
 
     Attributes:
-        name: the parameter.
-        value: a number, a text, a path or a tuple of them as it is, anything else as text; `UNSAID` shows none.
-        rule: what the value has to be, and in words what helps.
-        hint: in words, which settings of whoever reads the value may help; empty where none do.
-        remedies: values of parameters that work; empty where none is known.
-        waiver: the setting with which the request goes on as it is, if there is one.
+        name: the parameter, as the code calls it.
+        value: the refused value. Numbers, texts, paths and tuples of them are kept, anything else becomes text;
+            `UNSAID` shows no value.
+        rule: a noun phrase for what is expected, such as `a number > 0`, and in words what helps.
+        hint: a sentence on settings of the file's reader that may help, such as an encoding; mostly empty.
+        remedies: parameters and values that work; empty where none is known.
+        waiver: the setting with which the request goes on as it is; None where there is no such setting.
         owner: the object that the parameter belongs to, such as `aggregator` or `ledger`; empty for an argument.
-        spelling: the words in which it is shown.
+        spelling: the names of settings in which the line is written.
     """
 
     spelling: Spelling = AS_THE_CODE
@@ -176,7 +203,7 @@ class InvalidValue(ValueError):
 
 @contextmanager
 def shown_as(spelling: Spelling) -> Iterator[None]:
-    """Has refusals that leave the block show their lines in the words of a spelling; their fields stay."""
+    """Shows every `InvalidValue` that leaves the block in the words of a spelling; its fields stay as they are."""
     try:
         yield
     except InvalidValue as error:
@@ -185,21 +212,16 @@ def shown_as(spelling: Spelling) -> Iterator[None]:
 
 
 class MissingPackage(InvalidValue, ImportError):  # type: ignore[misc]  # a name is text in both, and may be None in one
-    """A part that needs an extra which is not installed; the message says what to type."""
+    """A call that needs an extra which is not installed; its line has the command that installs the extra."""
 
 
 def value_text(value: object) -> str:
-    """Returns a value as a line shows it."""
+    """Returns a value as the line of an error shows it."""
     return str(value) if isinstance(value, (str, os.PathLike)) else _one_line(value)
 
 
 def _in_few_digits(value: object) -> object:
     return f"{value:g}" if isinstance(value, float) else value
-
-
-def _is_whole(template: str) -> bool:
-    """Returns whether a spelling is that of a whole setting, and not a name alone."""
-    return "=" in template or "{" in template
 
 
 def _is_numeral(value: object) -> bool:
@@ -214,19 +236,22 @@ def _is_numeral(value: object) -> bool:
 
 
 def printable(text: str) -> str:
-    """Text that does nothing to a terminal: line breaks are blanks, other characters that are not seen are escaped."""
+    """Returns a text that cannot control a terminal: white space becomes blanks, unprintable characters are escaped."""
     if text.isprintable():
         return text
-    escaped = (
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
-    return "".join(
-        " " if each.isspace() else shown for each, shown in zip(text, escaped, strict=True)
-    )
+    return "".join(map(_printable_character, text))
+
+
+def _printable_character(character: str) -> str:
+    if character.isspace():
+        return " "
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def _is_plain(value: object) -> bool:
-    """Returns whether a value can be kept: one that holds no data of others and can be sent to another process."""
+    """Returns whether an error can keep a value: it holds no other data, and can be sent to another process."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (str, os.PathLike, Number, enum.Enum))
@@ -237,5 +262,5 @@ def _one_line(value: object) -> str:
 
 
 def _without_init(cls: type[InvalidValue]) -> InvalidValue:
-    """Returns an error to be given its fields, as when one comes from another process."""
+    """Returns an error without fields, which `pickle` fills in, as in another process."""
     return cls.__new__(cls)

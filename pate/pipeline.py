@@ -1,4 +1,4 @@
-"""`pate.pipeline.train` is `pate.run.train.train`."""
+"""The short name of a run in Python: `pate.pipeline.train` is `pate.run.train.train`."""
 
 from pate.extras import require_extra
 

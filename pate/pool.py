@@ -1,8 +1,9 @@
-"""A pool of threads for blocks of numbers: several blocks at a time where a caller brings one, else one after another.
+"""A pool of threads that computes several blocks of numbers at a time, and returns them in order.
 
-numpy lets other threads run while it computes. Products of blocks on one thread each, several at a time, use all cores,
-and none of them waits for another, as the threads of one small product do. What is made of a block does not depend on
-who else computes, and blocks come back in order, so neither does a sum of them.
+numpy releases the interpreter's lock while it computes, so threads run at the same time. Several products of blocks, on
+a thread each, use all cores better than the threads of one small product, which wait for each other. A block's result
+does not depend on what other threads compute. Results come back in the order of the blocks, so their sum does not
+depend on the number of threads either.
 """
 
 from collections import deque
@@ -15,7 +16,7 @@ from itertools import islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,17 @@ class _Pool:
     num_threads: int
 
 
-# Threads of a pool do not see it: a block whose making has blocks of its own makes them one after another.
+# A context variable is not inherited by the threads of a pool. So blocks within a block are computed one by one.
 _POOL: ContextVar[_Pool | None] = ContextVar("pool", default=None)
 
 
 @contextmanager
 def pool_of(num_threads: int, *, start: Callable[[], object] | None = None) -> Iterator[None]:
-    """Lets `in_order` in the body make so many items at a time; within another pool that one stays.
+    """Lets `in_order` compute as many items at a time in the block; an enclosing pool stays in use.
 
-    Each of the threads begins by calling `start`.
+    Args:
+        num_threads: how many threads the pool has; fewer than two make no pool.
+        start: is called by each thread when it begins.
     """
     if num_threads < 2 or _POOL.get() is not None:
         yield
@@ -47,25 +50,26 @@ def pool_of(num_threads: int, *, start: Callable[[], object] | None = None) -> I
             _POOL.reset(token)
 
 
-def in_order(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
-    """Yields what is made of each item, in the order of the items; a few more than there are threads are in memory.
+def in_order(compute: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Yields `compute(item)` for each item, in the order of the items.
 
-    Without a pool each is made when it is asked for, in the caller's thread. Raises what `make` raises.
+    With a pool, twice as many results as threads are computed ahead and held in memory. Without a pool each result is
+    computed when the caller wants it, in the caller's thread. An exception of `compute` is raised here.
     """
     pool = _POOL.get()
     if pool is None:
-        yield from map(make, items)
+        yield from map(compute, items)
         return
     remaining = iter(items)
-    waiting: deque[Future[Made]] = deque()
+    waiting: deque[Future[Result]] = deque()
     try:
         for item in islice(remaining, 2 * pool.num_threads):
-            waiting.append(pool.executor.submit(make, item))
+            waiting.append(pool.executor.submit(compute, item))
         while waiting:
-            made = waiting.popleft().result()
+            result = waiting.popleft().result()
             for item in islice(remaining, 1):
-                waiting.append(pool.executor.submit(make, item))
-            yield made
+                waiting.append(pool.executor.submit(compute, item))
+            yield result
     finally:
         for future in waiting:
             future.cancel()

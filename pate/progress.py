@@ -1,4 +1,4 @@
-"""Long work in stages: how far a stage is, and monitors, which are told of it."""
+"""The progress of long work: stages with their steps, and monitors that show them."""
 
 from __future__ import annotations
 
@@ -6,39 +6,49 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-# told how many steps of a stage are done, in their order, and a few words about them
 Advance = Callable[..., None]
+"""A function that is called with the number of steps that are done, and optionally a note of a few words."""
 
-_FIRST_MOMENT = 0.1  # seconds
+# Steps that are reported within so many seconds of a stage's beginning were done by an earlier run.
+_FIRST_MOMENT = 0.1
 
 
 @dataclass
 class Stage:
-    """A stage of long work, and how far it is."""
+    """A stage of long work, with the number of its steps that are done.
+
+    Attributes:
+        name: of the stage.
+        total: the number of steps; None where it is not known.
+        started: when the stage began, in seconds by the caller's clock.
+        done: the number of steps that are done.
+        note: a few words about the last step.
+        done_before: the number of steps that an earlier run had done when the stage began.
+    """
 
     name: str
-    total: int | None  # steps; None where nobody knows
-    started: float  # seconds, by whatever clock
-    done: int = 0  # steps
-    note: str = ""  # a few words about the last step
-    found: int = 0  # steps that were done before the stage began
+    total: int | None
+    started: float
+    done: int = 0
+    note: str = ""
+    done_before: int = 0
 
     def advance(self, done: int, note: str = "", *, now: float) -> None:
-        """Notes how many steps are done; those of the first moment were done before, by a run that was stopped."""
+        """Records how many steps are done at the time `now`; an earlier run has done those of the first moment."""
         if now - self.started < _FIRST_MOMENT:
-            self.found = done
+            self.done_before = done
         self.done = done
         self.note = note
 
     def seconds_left(self, now: float) -> float | None:
-        """Returns how long the steps that are left take if they take as long as those before; None if unknown."""
-        steps = self.done - self.found
+        """Returns how many seconds the remaining steps take at the pace so far; None where that is not known."""
+        steps = self.done - self.done_before
         if self.total is None or steps <= 0:
             return None
         return (now - self.started) * max(self.total - self.done, 0) / steps
 
     def line(self, now: float) -> str:
-        """Returns the stage in a line: its name, the steps done, the time that passed and that is about left.
+        """Returns the stage in a line: its name, its steps, the time that has passed, and about how much is left.
 
         >>> stage = Stage("training teachers", 100, started=0.0)
         >>> stage.advance(25, now=90.0)
@@ -50,9 +60,9 @@ class Stage:
             parts.insert(0, f"{self.done} of {self.total}")
         elif self.done:
             parts.insert(0, f"step {self.done}")
-        left = self.seconds_left(now)
-        if left is not None:
-            parts.append(f"about {spelled_seconds(left)} left")
+        seconds_left = self.seconds_left(now)
+        if seconds_left is not None:
+            parts.append(f"about {spelled_seconds(seconds_left)} left")
         if self.note:
             parts.append(self.note)
         return f"{self.name}: {', '.join(parts)}"
@@ -64,25 +74,28 @@ def spelled_seconds(seconds: float) -> str:
     >>> spelled_seconds(9.7), spelled_seconds(600), spelled_seconds(3725)
     ('10 s', '10 min', '1 h 2 min')
     """
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, whole_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
-    if minutes:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    return f"{rest} s"
+    if minutes and whole_seconds:
+        return f"{minutes} min {whole_seconds} s"
+    return f"{minutes} min" if minutes else f"{whole_seconds} s"
 
 
 class Monitor:
-    """Is told the progress of long work; this one shows nothing."""
+    """A monitor of long work that shows nothing; subclasses show progress on a terminal, in a notebook or elsewhere."""
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
-        """Announces a stage of `total` steps; the callable tells how many are done."""
+        """Announces a stage for the block; the work in it calls the `Advance` with the number of steps that are done.
+
+        `total` is the number of steps; None where it is not known.
+        """
         yield lambda done, note="": None
 
     def say(self, line: str) -> None:
-        """Passes on what the user should know, at once."""
+        """Shows a line to the user at once."""
 
 
 StageOpener = Callable[[str, int], AbstractContextManager[Advance]]

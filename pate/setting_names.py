@@ -1,8 +1,8 @@
-"""The settings of each command and class, by the parameters of the code that errors and doubts name.
+"""The names that each command, and the classifier, have for the parameters of the code.
 
-The code knows its own parameters alone: an error says `num_teachers`, of whichever object. Here alone stands that
-`pate-train` calls it `teacher.num_teachers`. A command prints the line of an error by its spelling, in
-`pate/cli/app.py` (`spelling.line(error)`); a class or function that is called from Python does so by `shown_as`.
+An error names the parameter `num_teachers`, whichever object has it. `pate-train` calls this parameter
+`teacher.num_teachers`, and no other file knows that. A command prints the line of an error with its spelling
+(`spelling.line(error)` in `pate/cli/app.py`). A class or function that is called from Python uses `shown_as`.
 """
 
 from pate.errors import Spelling
@@ -15,13 +15,13 @@ _SHARED_NAMES = {
 
 
 COMMAND = Spelling(_SHARED_NAMES)
-"""Of a command that has no other names for anything, such as `pate-account`."""
+"""The spelling of a command whose settings are named as the parameters are, such as `pate-account`."""
 
 TRAIN = Spelling(_SHARED_NAMES | {"num_teachers": "teacher.num_teachers"})
-"""Of `pate-train` and `pate-vote`."""
+"""The spelling of `pate-train` and `pate-vote`."""
 
 RELEASE = Spelling(_SHARED_NAMES | {"num_teachers": "{value} teachers in all vote files"})
-"""Of `pate-release`, which is given the teachers with their votes."""
+"""The spelling of `pate-release`, where the number of teachers follows from the vote files."""
 
 CLASSIFIER = Spelling(
     {
@@ -32,15 +32,18 @@ CLASSIFIER = Spelling(
         "ledger.max_epsilon": "max_total_epsilon",
     }
 )
-"""Of `pate.PATEClassifier`."""
+"""The spelling of `pate.PATEClassifier`."""
 
 
 SPELLING_OF_COMMAND = {"train": TRAIN, "vote": TRAIN, "release": RELEASE}
-"""By command, of those that are no `COMMAND`."""
+"""The spelling of each command; commands that are not listed have `COMMAND`."""
 
 
 def comparison_of(name: str) -> Spelling:
-    """Returns the settings of `pate-compare` for one of its aggregators, whose own fields are in its file."""
+    """Returns the spelling of `pate-compare` for one of its aggregators.
+
+    The aggregator's own fields stand in its configuration file, so remedies that change them are not shown.
+    """
     return Spelling(
         {
             "num_teachers": f"'aggregators=[{name}@{{value}}]'",

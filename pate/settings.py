@@ -1,7 +1,10 @@
-"""The settings of every command, each named once: its type, its default, its help, and what else depends on it.
+"""The settings of every command, each defined once: its name, type, default and help, and its marks.
 
-A command's schema in Hydra, the section `Settings` of its help, what a run's folder compares and what a release
-publishes come from these classes. To add a setting, add a field here and use it.
+Four things are made from these classes: a command's schema in Hydra, the section `Settings` of its help, the settings
+that a run's folder compares, and those that a release publishes. To add a setting, add a field here, and use the field
+in the command (`pate/cli/`) or in the run (`pate/run/train.py`).
+
+Classes that commands share come first. Each command has one class, listed in `SETTINGS_OF_COMMAND`.
 """
 
 from __future__ import annotations
@@ -13,11 +16,9 @@ from typing import Any
 
 from pate.validation import require, require_choice
 
-_FORMAT = "text, or json: one object on the last line"
-_DATE_ORDER = (
-    "the order of dates where the file does not say it, as 04.03.2024 does not: dmy, mdy or ymd"
-)
-_LIKE_THE_PUBLIC_FILE = "as in the public file by default"
+_FORMAT = "text, or json, which prints one object on the last line"
+_DATE_ORDER = "the order of ambiguous dates such as 04.03.2024: dmy, mdy or ymd"
+_LIKE_THE_PUBLIC_FILE = "by default as in the public file"
 
 
 def setting(
@@ -29,16 +30,16 @@ def setting(
     is_path: bool = False,
     is_name: bool = False,
 ) -> Any:
-    """Returns the field of a setting.
+    """Returns the dataclass field of a setting.
 
     Args:
-        default: the value where nothing is said; a list is copied. `MISSING` where one has to be said.
-        help_text: for `--help`; it begins in lower case, and ends without a full stop.
-        beside_release: whether the release does not depend on it, or the votes of `pate-vote`, so that a run goes on
-            in its folder with another value.
-        published: whether its value may stand in a release's `config.yaml`.
-        is_path: whether it names a file or folder, of which every spelling is taken as it is.
-        is_name: whether its words are names, such as of columns, also where they look like numbers.
+        default: the value where the user sets none; a list is copied. `MISSING` where the user has to set one.
+        help_text: the text of `--help`; it begins in lower case, and ends without a full stop.
+        beside_release: whether the release is the same for every value (for `pate-vote`, the votes are). A run may then
+            be continued in its folder with another value.
+        published: whether the value may stand in a release's `config.yaml`.
+        is_path: whether the value names a file or folder, so that it is read as text whatever it looks like.
+        is_name: whether the value is a name, such as of a column, and stays text where it looks like a number.
     """
     metadata = {
         "help": help_text,
@@ -56,16 +57,16 @@ def setting(
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """Settings of which classes a configuration may name."""
+    """The setting of the classes that a configuration may name."""
 
     allowed_targets: list[str] = setting(
-        [], "modules of your own whose classes a _target_ may name, such as '[my_module.]'"
+        [], "your own modules, whose classes a _target_ may name, such as '[my_module.]'"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartSettings(Targets):
-    """Settings that an aggregator is made with."""
+    """The settings that an aggregator is made with."""
 
     adjacency: str = setting(
         "replace_one",
@@ -76,7 +77,7 @@ class PartSettings(Targets):
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """Settings of what a price is for."""
+    """The settings of the guarantee that a price is for."""
 
     target_delta: float = setting(
         1e-6,
@@ -87,7 +88,7 @@ class Guarantee:
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedSettings(Guarantee):
-    """Settings of a release that is refused where it would tell nothing."""
+    """The settings of a release that the guard of usefulness looks at."""
 
     allow_useless: bool = setting(
         False,
@@ -98,87 +99,92 @@ class GuardedSettings(Guarantee):
 
 @dataclass(frozen=True, kw_only=True)
 class AskingSettings(GuardedSettings):
-    """Settings of a release of which somebody says how many queries are asked."""
+    """The settings of a release whose number of queries the user chooses."""
 
     num_queries: int = setting(
         600,
-        "how many public samples the teachers vote on, the first ones; all, if there are fewer",
+        "the number of public samples that the teachers vote on, the first ones; all of them if there are fewer",
         published=True,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSettings(GuardedSettings):
-    """Settings of a release of private records, wherever its votes come from, and of what it is charged to.
+    """The settings of a release of private records, wherever its votes come from, and of its ledger.
 
-    A plan of such a release in Python has the same.
+    `pate.run.release_terms.ReleaseTerms`, the plan of such a release in Python, has the same fields.
     """
 
     target_epsilon: float | None = setting(
         8.0,
-        "what the release may cost: the noise follows from it; in pate-train 36.0 for stable_top_k_boundary",
+        "the epsilon that the release may cost; the noise is solved for it. For stable_top_k_boundary pate-train takes "
+        "36.0 by default",
         published=True,
     )
     ledger: Path | str | None = setting(
         None,
-        "the file that all releases of the same private records are charged to. By default the one that the run began "
-        "with, and for a new run ledger.db in the folder that its output_dir lies in, such as outputs/ledger.db. A run "
-        "under another adjacency or delta has a ledger of its own beside that, and the two cannot be added up",
+        "the file that all releases of the same private records are charged to. By default it is ledger.db in the "
+        "folder that output_dir lies in, such as outputs/ledger.db; a run that is continued keeps the file that it "
+        "began with. Runs under another adjacency or delta have a second file, and the two cannot be added up",
         beside_release=True,
         is_path=True,
     )
     max_total_epsilon: float | None = setting(
         None,
-        "what all releases in that ledger may cost together on these records. One that does not fit ends before "
+        "a cap on the epsilon of all releases of these records in the ledger. A release that does not fit ends before "
         "anything is trained. The cap holds even if you look at earlier releases before you choose the next",
         beside_release=True,
     )
     redraw: bool = setting(
         False,
-        "true replaces a lost release by a new one with fresh noise, which costs its price a second time",
+        "true replaces a lost release by a new release with fresh noise, which is charged a second time",
         beside_release=True,
     )
     seed: int | None = setting(
-        None, "makes the run reproducible; the noise then protects nobody who knows the seed"
+        None,
+        "a number that makes the run reproducible; the noise then protects nobody from those who know the seed",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetSettings(ReleaseSettings):
-    """Settings of what a run may cost, in other words than one epsilon for everybody."""
+    """The settings of a run's budget, where the budget is more than one epsilon for everybody."""
 
     max_epsilon: float | None = setting(
         None,
-        "beside noise=given: asks only as many queries as this pays for",
+        "with noise=given, the epsilon that the run may cost: only as many queries are asked as it pays for",
         published=True,
     )
     budgets: Any = setting(
         None,
-        "with data.budget=COLUMN: what its words mean, {cautious: 1, usual: 4}; by default they are epsilons",
+        "with data.budget=COLUMN, the epsilon of each word in that column, such as {cautious: 1, usual: 4}; by default "
+        "the words are numbers, and mean themselves",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(AskingSettings, BudgetSettings):
-    """Settings of a run, from private records to a student: a plan in Python has the same."""
+    """The settings of a run, from private records to a student; `pate.run.plan.Plan` has the same fields."""
 
     fewer_queries: bool = setting(
-        True, "false refuses a public pool of fewer samples than num_queries", beside_release=True
+        True,
+        "false refuses a public pool that has fewer samples than num_queries",
+        beside_release=True,
     )
     new_account: bool = setting(
         False,
-        "true gives records an account of their own in the ledger although another one there knows some of them: no "
-        "epsilon then counts what both have cost these people",
+        "true gives the records an account of their own although another account of the ledger knows some of these "
+        "people; no epsilon then counts what both accounts have cost them",
         beside_release=True,
     )
     holders: int | None = setting(
         None,
-        "among how many holders of records the teachers are spread, as with pate-vote holders=; the privacy card then "
-        "says whom the price covers",
+        "the number of holders of records that the teachers are spread over, as with pate-vote holders=; the privacy "
+        "card then says whom the price covers",
     )
     all_records: bool | None = setting(
         None,
-        "false leaves out the model of all private records, which the report takes as the ceiling; by default it is "
+        "false leaves out the model of all private records, which is the ceiling in the report; by default it is "
         "trained unless that takes long",
         beside_release=True,
     )
@@ -186,11 +192,11 @@ class RunSettings(AskingSettings, BudgetSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class FolderSettings(PartSettings):
-    """Settings of commands that leave a release in a folder."""
+    """The settings of commands that leave a release in a folder."""
 
     output_dir: str | None = setting(
         None,
-        "the run's folder, of which you may publish release/; by default named after the settings",
+        "the run's folder, of which only release/ may be published; by default it is named after the settings",
         beside_release=True,
         is_path=True,
     )
@@ -198,11 +204,12 @@ class FolderSettings(PartSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSettings(ReleaseSettings):
-    """Settings of commands that release something; in Python `target_epsilon=None` takes the noise as it is."""
+    """The settings of commands that release labels; in Python `target_epsilon=None` takes the noise as it is."""
 
     noise: str = setting(
         "solved",
-        "solved makes the aggregator's noise meet target_epsilon; given takes it as it is, and no target_epsilon",
+        "solved computes the aggregator's noise from target_epsilon; given takes the noise as it is configured, and "
+        "ignores target_epsilon",
         beside_release=True,
     )
 
@@ -222,12 +229,12 @@ class NoiseSettings(ReleaseSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
-    """Settings of `pate-train` beside its parts."""
+    """The settings of `pate-train`, beside those of its parts."""
 
     logger: str = setting(
         "tensorboard",
-        "tensorboard (curves in the run's folder), none, or mlflow (extra mlflow). MLflow logs only what release/ "
-        "holds, in the run's folder or on the server that MLFLOW_TRACKING_URI names",
+        "tensorboard (curves in the run's folder), none, or mlflow (with the extra mlflow). MLflow logs only what "
+        "release/ holds, in the run's folder or on the server that MLFLOW_TRACKING_URI names",
         beside_release=True,
     )
     data_dependent: bool = setting(
@@ -246,75 +253,77 @@ class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class VotesOfOthers:
-    """Settings of commands that read vote files of other projects."""
+    """The settings of commands that read vote files of other projects."""
 
     layout: str = setting(
         "auto",
-        "of vote files of other projects: auto, or teacher_votes [N, Q, L] (bits, confidences), histogram [Q, L], "
-        "classes [Q, C] (one vote per teacher), pairs [Q, L, 2] (teachers against and for)",
+        "the layout of vote files of other projects: auto, teacher_votes [N, Q, L] (bits or confidences), histogram "
+        "[Q, L], classes [Q, C] (one vote per teacher), or pairs [Q, L, 2] (teachers against and for)",
     )
     num_teachers: int | None = setting(
-        None, "how many teachers voted: needed if a file holds a histogram, checked otherwise"
+        None, "the number of teachers: required if a file holds a histogram, checked otherwise"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
-    """Settings of `pate-release` beside its parts."""
+    """The settings of `pate-release`, beside those of its parts."""
 
-    votes: Any = setting(MISSING, "a pattern in quotes, a file, or a list of files", is_path=True)
+    votes: Any = setting(
+        MISSING, "the vote files: a pattern in quotes, a file, or a list of files", is_path=True
+    )
     sum: str | None = setting(
         None,
-        "a file: adds the votes up and writes their sum there, in place of a release. A later pate-release reads such "
-        "sums as votes=, and gives the same release as from all votes",
+        "a file that the sum of the votes is written to, in place of a release. A later pate-release reads such sums "
+        "as votes=, and leads to the same release as all votes together",
         is_path=True,
     )
     roll: Any = setting(
         None,
-        "in place of votes, for centered_votes in rounds: the holders that are asked with their teachers, "
+        "for centered_votes in rounds, in place of votes: the holders with their numbers of teachers, "
         "{NAME: TEACHERS, …}",
     )
     mailbox: str | None = setting(
         None,
-        "with roll=: the folder where questions to holders and their answers go; each call goes on as far as there "
-        "are answers",
+        "with roll=, the folder for questions to holders and for their answers; each call goes on as far as the "
+        "answers reach",
         beside_release=True,
         is_path=True,
     )
-    max_absent: int = setting(0, "with roll=: how many holders a round may go without")
+    max_absent: int = setting(0, "with roll=, the number of holders that a round may go without")
     wait: bool = setting(
         True,
-        "with roll=: false goes on without those that have not answered, as long as max_absent allows it",
+        "with roll=, false goes on without the holders that have not answered, as far as max_absent allows",
         beside_release=True,
     )
     num_queries: int | None = setting(
         None,
-        "with roll=: how many of the public samples are labeled, the first ones; by default all",
+        "with roll=, the number of public samples that are labeled, the first ones; by default all",
         published=True,
     )
     name: str = setting(
-        "votes", "what the data of vote files of other projects are called where it is published"
+        "votes", "the published name of the data behind vote files of other projects"
     )
     queries: str | None = setting(
         None,
-        "the public samples, for stable_top_k_not_prior, which compares votes with a student's predictions: "
-        "student=NAME is that student",
+        "the file of public samples, for stable_top_k_not_prior: that aggregator compares votes with the predictions "
+        "of the student that student=NAME names",
         is_path=True,
     )
     table_schema: str | None = setting(
-        None, "of queries in a table: the file that pate-schema wrote", is_path=True
+        None, "the file that pate-schema wrote, if the queries are a table", is_path=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(AskingSettings, PartSettings):
-    """Settings of `pate-compare` beside its parts."""
+    """The settings of `pate-compare`, beside those of its parts."""
 
     aggregators: Any = setting(
         [
-            "centered_votes",  # one teacher per private group
-            "centered_votes_400",  # convex teachers
-            "centered_votes@400",  # kernel teachers of as many records
+            "centered_votes",  # one teacher for each private group
+            "centered_votes_400",  # 400 convex teachers
+            "centered_votes@400",  # 400 kernel teachers
             "peeling@1000",
             "stable_top_k@2000",
             "stable_top_k_gumbel@2000",
@@ -329,215 +338,237 @@ class CompareSettings(AskingSettings, PartSettings):
             "confident_votes@1000",
             "powerset_gnmax@400",
         ],
-        "a list of the names above; NAME@T for T teachers; an experiment brings its own teachers and student, and "
-        "goes before an aggregator of the same name, which is aggregator:NAME",
+        "a list of the names above; NAME@T takes T teachers. A name of an experiment brings the experiment's teachers "
+        "and student; aggregator:NAME is the aggregator of the same name alone",
     )
     methods: list[str] = setting(
         [],
-        "a list of the names above: alternatives to PATE, priced for the same unit; method=NAME is one of them with "
-        "settings of its own: method.batch_size=2048",
+        "a list of the names above: alternatives to PATE, priced for the same unit of privacy. method=NAME is one of "
+        "them with settings of its own, such as method.batch_size=2048",
     )
     fewer_queries: bool = setting(
-        True, "false refuses a public pool of fewer samples than num_queries"
+        True, "false refuses a public pool that has fewer samples than num_queries"
     )
     epsilons: Any = setting(
         [0.1, 0.25, 0.5, 1, 2, 3.6, 8],
-        "the budgets; the table marks an aggregator that cannot meet one of them",
+        "a list of budgets; the table marks an aggregator that cannot meet one of them",
     )
-    seeds: Any = setting(5, "how many seeds of noise and student, or a list of them")
+    seeds: Any = setting(5, "the number of seeds for noise and student, or a list of seeds")
     ensemble_seed: int = setting(
         0, "the seed of the partition and the teachers, which are trained once"
     )
     metric: str = setting(
         "mean_average_precision",
-        "what the frontier shows: accuracy, balanced_accuracy, micro_f1, macro_f1, mean_average_precision",
+        "the metric of the frontier: accuracy, balanced_accuracy, micro_f1, macro_f1 or mean_average_precision",
     )
     shares: Any = setting(
         [0.5, 0.8],
-        "for each share, a table says from which epsilon on a method closes that share of the gap between a constant "
-        "and the model of all records",
+        "a list of shares. For each of them a table shows the epsilon from which on a method closes that share of the "
+        "gap between a constant and the model of all records",
     )
-    all_records: bool = setting(True, "false where a model of all private records takes too long")
-    num_workers: int | None = setting(None, "processes; as many as there are cores unless given")
+    all_records: bool = setting(
+        True, "false leaves out the model of all private records, which may take long"
+    )
+    num_workers: int | None = setting(None, "the number of processes; by default one for each core")
     output_dir: str | None = setting(
         None,
-        "where the folder goes; by default named after data, queries, delta and adjacency",
+        "the folder of the comparison; by default it is named after data, queries, delta and adjacency",
         is_path=True,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccountSettings(AskingSettings, PartSettings):
-    """Settings of `pate-account` beside its parts."""
+    """The settings of `pate-account`, beside those of its parts."""
 
-    num_labels: int = setting(40, "how many labels a query has")
-    num_teachers: int = setting(400, "how many teachers vote")
-    target_epsilon: float | None = setting(None, "solve for the noise that meets it")
+    num_labels: int = setting(40, "the number of labels of a query")
+    num_teachers: int = setting(400, "the number of teachers that vote")
+    target_epsilon: float | None = setting(
+        None, "an epsilon that the noise is solved for; by default the noise is taken as it is"
+    )
     budgets: Any = setting(
         None,
-        "in place of target_epsilon: classes of groups, {cautious: 1, usual: 4} or [1,4], and the price of each",
+        "in place of target_epsilon, the epsilons of classes of groups, {cautious: 1, usual: 4} or [1,4]; the price of "
+        "each class is printed",
     )
     max_epsilon: float | None = setting(
-        None, "solve for the number of queries that it pays for, in place of num_queries"
+        None,
+        "in place of num_queries, an epsilon; as many queries are asked as it pays for",
     )
     accountants: Any = setting(
-        None, "all, or a list such as '[rdp,exact]': their prices side by side"
+        None, "all, or a list such as '[rdp,exact]', whose prices are printed side by side"
     )
     ledger: str | None = setting(
         None,
-        "the file of pate-train ledger=…: for each data set, what was spent and what is left, how many releases like "
-        "this one fit, and the largest target_epsilon that fits. With nothing else named: all charges",
+        "the ledger of runs. For each data set the command prints what is spent and left, how many releases like the "
+        "planned one fit, and the largest target_epsilon that fits; with no other setting it lists all charges",
         is_path=True,
     )
     write_table: str | None = setting(
         None,
-        "a file for the table of the stability test: its probabilities as exact integers, and their price",
+        "a file that the table of the stability test is written to: its probabilities as exact integers, and their "
+        "price",
         is_path=True,
     )
     votes: str | None = setting(
         None,
-        "public or synthetic votes (.npy, .npz): counts the hits that a session has on them",
+        "a file of public or synthetic votes (.npy, .npz), for which the expected hits of a session are counted",
         is_path=True,
     )
     data_dependent: bool = setting(
         False,
-        "true adds what the release would cost on these votes, as the 2018 PATE paper counts: no guarantee",
+        "true adds the cost of the release on these votes, as the 2018 PATE paper counts; it is no guarantee",
     )
     prior: str | None = setting(
         None,
-        "a file of the label sets that stable_top_k_not_prior compares them with, bool [Q, L]",
+        "a file of the label sets that stable_top_k_not_prior compares the votes with, bool [Q, L]",
         is_path=True,
     )
     num_private: int | None = setting(
         None,
-        "how many private groups there are: how many teachers are possible, and whether delta is small enough",
+        "the number of private groups, which limits the number of teachers and the delta",
     )
     suggest: bool = setting(
         False,
-        "true searches for numbers of teachers and queries with the best release at target_epsilon",
+        "true searches for the numbers of teachers and queries with the best release at target_epsilon",
     )
     lower_bound: bool = setting(
-        False, "true adds a lower bound of epsilon: what two neighboring histograms give away"
+        False, "true adds a lower bound on epsilon, from two neighboring histograms"
     )
-    format: str = setting("text", f"{_FORMAT}; jsonl beside ledger= alone: a line for each charge")
+    format: str = setting(
+        "text", f"{_FORMAT}; with ledger= alone also jsonl, which prints a line for each charge"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackSettings(AskingSettings, PartSettings):
-    """Settings of `pate-attack` beside its parts."""
+    """The settings of `pate-attack`, beside those of its parts."""
 
     target_epsilon: float | None = setting(
-        2.0, "the price that is printed; null takes the noise as it is"
+        2.0, "the epsilon that the attack tries to refute; null takes the noise as it is"
     )
     num_canaries: int | None = setting(
         None,
-        "records, or teachers, in each run whose place a secret coin fills with one of two variants; by default 1000, "
-        "or as many as there is room for, or fewer teachers that tell more",
+        "the number of canaries in each run: records or teachers, of which a secret coin chooses one of two variants. "
+        "By default 1000, or as many as there is room for, or fewer teachers whose votes tell more",
     )
     num_runs: int = setting(
-        4, "rehearsals, each with coins and noise of its own; more of them refute more"
+        4,
+        "the number of rehearsals, each with coins and noise of its own; more of them refute more",
     )
     num_teachers: int = setting(
-        4000, "where canaries are teachers: with all aggregators but centered_votes"
+        4000, "the number of teachers, for all aggregators except centered_votes"
     )
-    confidence: float = setting(0.95, "of the refutation")
+    confidence: float = setting(0.95, "the confidence with which a price is refuted")
     sabotage: str | None = setting(
         None,
-        "noise (a tenth of it), clip (not applied), charge (half), features (fitted on private records), seed (shared "
-        "between runs): breaks the release on purpose, to see that the attack notices",
+        "breaks the release on purpose, to see that the attack notices: noise (a tenth of it), clip (not applied), "
+        "charge (half), features (fitted on private records), or seed (shared between runs)",
     )
-    seed: int | None = setting(None, "of coins and noise; null draws from the operating system")
+    seed: int | None = setting(
+        None, "the seed of coins and noise; null draws both from the operating system"
+    )
     format: str = setting("text", _FORMAT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings(VotesOfOthers, Guarantee, PartSettings):
-    """Settings of `pate-audit` beside its parts."""
+    """The settings of `pate-audit`, beside those of its parts."""
 
     votes: str = setting(MISSING, "an .npy, .npz or .csv file, or a run's votes.npz", is_path=True)
     noise_std: float | None = setting(
-        None, "of the release that was made, as the four below, for every aggregator that has them"
+        None, "the standard deviation of the noise in the audited release, in votes"
     )
-    screening_std: float | None = setting(None, "the noise of its screening")
-    threshold_share: float | None = setting(None, "the share of teachers that it asked for")
-    vote_clip: int | None = setting(None, "the most labels of a query that a teacher voted for")
-    max_size: int | None = setting(None, "the most labels of a set that was chosen whole")
+    screening_std: float | None = setting(
+        None, "the standard deviation of the screening noise in the audited release, in votes"
+    )
+    threshold_share: float | None = setting(
+        None, "the share of the teachers that the screening of the audited release required"
+    )
+    vote_clip: int | None = setting(
+        None, "the most labels of a query that a teacher voted for in the audited release"
+    )
+    max_size: int | None = setting(
+        None, "the most labels of a set that the audited release chose as a whole"
+    )
     data_dependent: bool = setting(
         False,
-        "true adds what gnmax, confident_gnmax, gaussian_votes or confident_votes cost on these votes, as the 2018 "
-        "PATE paper counts: private like the votes, and no guarantee",
+        "true adds the cost of gnmax, confident_gnmax, gaussian_votes or confident_votes on these votes, as the 2018 "
+        "PATE paper counts. The number is no guarantee, and as private as the votes",
     )
     format: str = setting("text", _FORMAT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class VoteSettings(Targets):
-    """Settings of `pate-vote` beside its parts."""
+    """The settings of `pate-vote`, beside those of its parts."""
 
     holder: Any = setting(
         MISSING,
-        "the name of this place, which no other has; a number from 1 beside holders=. The aggregator refuses a name "
-        "that comes twice",
+        "the name of this holder, which no other holder has; with holders= a number from 1. A name that comes twice is "
+        "refused by pate-release",
     )
     queries: str | None = setting(
         None,
-        "the public samples, the same file at every place: an .npz with `inputs` and `ids`, or with data=table a "
-        "table, to be read by the same data.schema= at every place; by default the data set's own",
+        "the file of public samples, the same at every holder: an .npz with `inputs` and `ids`, or with data=table a "
+        "table, which every holder reads by the same data.schema=; by default the data set's own public samples",
         beside_release=True,
         is_path=True,
     )
     num_queries: int | None = setting(
-        None, "how many of them are asked, the first ones; by default all"
+        None, "the number of public samples that are voted on, the first ones; by default all"
     )
     cast: str = setting(
         "bits",
-        "bits, or confidences (32 times the bytes): what centered_votes reads, and by which clipped_votes chooses each "
-        "teacher's surest votes",
+        "bits, or confidences (32 times the bytes), which centered_votes reads; clipped_votes chooses each teacher's "
+        "surest votes by them",
     )
     vote_clip: int | None = setting(
         None,
-        "the most labels of a query that a teacher votes for, its surest ones: for clipped_votes",
+        "for clipped_votes, the most labels of a query that a teacher votes for, its surest ones",
     )
     question: str | None = setting(
         None,
         "a question file of pate-release roll=…, which holds the samples. Write the answer to output=HOLDER.npz, and "
-        "give all questions of a release the same output_dir=",
+        "use the same output_dir= for all questions of a release",
         beside_release=True,
         is_path=True,
     )
     output: str = setting(MISSING, "the vote file", beside_release=True, is_path=True)
     output_dir: str | None = setting(
         None,
-        "partition and teachers, which stay here; by default beside the vote file, as NAME.work",
+        "the folder of partition and teachers, which stay with the holder; by default NAME.work beside the vote file",
         beside_release=True,
         is_path=True,
     )
     holders: int | None = setting(
         None,
-        "to try many places on one machine: deals the private records of one data set to that many places by seed=. "
-        "pate-train with all teachers, the same seed and holders= then releases the same bytes",
+        "a number of holders, to try many holders on one machine: the private records of one data set are dealt to "
+        "them by seed=. pate-train with all teachers, the same seed and holders= then releases the same bytes",
     )
-    seed: int | None = setting(None, "the seed of partition and teachers; votes carry no noise")
+    seed: int | None = setting(
+        None, "the seed of partition and teachers; votes carry no noise that a seed could give away"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudentSettings(Targets):
-    """Settings of `pate-student` beside its parts."""
+    """The settings of `pate-student`, beside those of its parts."""
 
     release: str = setting(
         MISSING, "the folder that pate-release wrote, or its release/", is_path=True
     )
     queries: str | None = setting(
         None,
-        "the file of public samples that the teachers answered, the same samples in the same order; or data=NAME, the "
-        "data set whose public samples were asked",
+        "the file of public samples that the teachers voted on, in the same order; in its place data=NAME names the "
+        "data set whose public samples they are",
         is_path=True,
     )
     table_schema: str | None = setting(
         None, "the file that pate-schema wrote, if the queries are a table", is_path=True
     )
     output: str | None = setting(
-        None, "a folder for the bundle; by default release/ itself", is_path=True
+        None, "the folder for the bundle; by default release/ itself", is_path=True
     )
     seed: int | None = setting(
         None, "the seed of the training; by default it follows from the release"
@@ -546,98 +577,107 @@ class StudentSettings(Targets):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictSettings:
-    """Settings of `pate-predict`."""
+    """The settings of `pate-predict`."""
 
     release: str = setting(
         MISSING, "the folder release/ of a finished run, or a copy of it", is_path=True
     )
     data: str = setting(
         MISSING,
-        "a table with the columns of the public file, in any order, as .csv, .csv.gz, .tsv, .parquet, .feather or "
-        ".arrow; a folder of pictures; or an array of the model's inputs, as .npy or .npz",
+        "the records: a table with the columns of the public file, in any order, as .csv, .csv.gz, .tsv, .parquet, "
+        ".feather or .arrow; a folder of pictures; or an array of the model's inputs, as .npy or .npz",
         is_path=True,
     )
     output: str = setting(
-        MISSING, "the .csv file to write; one that is there is replaced", is_path=True
+        MISSING, "the .csv file to write; a file of that name is replaced", is_path=True
     )
     id: str | None = setting(
-        None, "a column that names the records; else they have numbers from 1", is_name=True
+        None,
+        "the column that names the records; by default they are numbered from 1",
+        is_name=True,
     )
     encoding: str = setting(
         "utf-8", "the encoding of a CSV file that is not UTF-8, such as cp1252 or latin-1"
     )
     decimal: str | None = setting(
-        None, f"comma if numbers read 3,5, point if 3.5; {_LIKE_THE_PUBLIC_FILE}"
+        None,
+        f"comma for numbers such as 3,5, point for 3.5; {_LIKE_THE_PUBLIC_FILE}",
     )
     thousands: str | None = setting(
         None,
-        f"what stands between thousands, one of . , ' _ or a blank; {_LIKE_THE_PUBLIC_FILE}",
+        f"the separator of thousands, one of . , ' _ or a blank; {_LIKE_THE_PUBLIC_FILE}",
     )
     missing: list[str] = setting(
         [],
-        "words that are missing cells, such as [?,-]; by default those of the public file",
+        "the words that stand for missing cells, such as [?,-]; by default those of the public file",
         is_name=True,
     )
     date_order: str | None = setting(
         None, f"the order of dates in numbers: dmy, mdy or ymd; {_LIKE_THE_PUBLIC_FILE}"
     )
     first_year: int | None = setting(
-        None, "the earliest year that two digits of dates mean; by default as for the public file"
+        None,
+        f"the earliest year that two digits in a date can mean; {_LIKE_THE_PUBLIC_FILE}",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchemaSettings:
-    """Settings of `pate-schema`."""
+    """The settings of `pate-schema`."""
 
     data: str = setting(
         MISSING,
         "the file of the public records: .csv, .csv.gz, .tsv, .parquet, .feather or .arrow",
         is_path=True,
     )
-    output: str = setting(MISSING, "the file to write; one that is there is kept", is_path=True)
+    output: str = setting(
+        MISSING, "the file to write; a file of that name is never replaced", is_path=True
+    )
     labels: list[str] = setting(
         [],
-        "columns that are no features, as group, id and drop, all as in pate-train; a run takes them, label_separator "
-        "and encoding from the schema's file, where its command names none",
+        "the columns that hold labels. A run takes labels, group, id, drop, label_separator and encoding from the "
+        "schema's file, unless its own command sets them",
         is_name=True,
     )
     group: str | None = setting(
         None, "the column that says whose records belong together", is_name=True
     )
     id: str | None = setting(None, "the column that names the records", is_name=True)
-    drop: list[str] = setting([], "columns that are left out", is_name=True)
+    drop: list[str] = setting([], "the columns that are left out", is_name=True)
     category: list[str] = setting(
         [],
-        "columns of codes, such as numbers of departments: each value becomes a category",
+        "the columns of codes, such as numbers of departments, whose values become categories",
         is_name=True,
     )
     text: list[str] = setting(
         [],
-        "columns of free text: what makes numbers of them is written beside the schema",
+        "the columns of free text; the file that turns text into numbers is written beside the schema",
         is_name=True,
     )
     split: Any = setting(
         None,
-        "where one file holds all records: its column that says private, public or test; or two shares, such as "
+        "if one file holds all records, its column with the words private, public or test; or two shares, such as "
         ".1,.1, of the groups that are dealt to the public and the test part",
     )
-    seed: int = setting(0, "of that dealing: the same seed deals the same way")
+    seed: int = setting(0, "the seed by which split= deals groups to the parts")
     encoding: str = setting(
         "utf-8", "the encoding of a CSV file that is not UTF-8, such as cp1252 or latin-1"
     )
-    decimal: str | None = setting(None, "comma if numbers read 3,5; point by default")
+    decimal: str | None = setting(None, "comma for numbers such as 3,5; by default point")
     thousands: str | None = setting(
-        None, "what stands between thousands, one of . , ' _ or a blank; nothing by default"
+        None, "the separator of thousands, one of . , ' _ or a blank; by default none"
     )
-    missing: list[str] = setting([], "words that are missing cells, such as [?,-]", is_name=True)
+    missing: list[str] = setting(
+        [], "the words that stand for missing cells, such as [?,-]", is_name=True
+    )
     date_order: str | None = setting(None, _DATE_ORDER)
     first_year: int | None = setting(
-        None, "the earliest year that two digits of dates mean: 1930 makes 45 1945 and 22 2022"
+        None,
+        "the earliest year that two digits in a date can mean: with 1930, 45 is 1945 and 22 is 2022",
     )
     label_separator: str | None = setting(
         None,
-        "what stands between labels where one column of labels names them all, such as flu;cough",
+        "the separator of labels, if one column holds all of them, as in flu;cough",
     )
 
 
@@ -657,18 +697,24 @@ SETTINGS_OF_COMMAND: dict[str, type] = {
 
 
 def settings_of(command: str) -> tuple[Field[Any], ...]:
-    """Returns the settings of a command, those that it shares with others first."""
+    """Returns the fields of a command's settings, those that it shares with other commands first."""
     return fields(SETTINGS_OF_COMMAND[command])
 
 
 def values_of(settings: Any, kind: type, *, without: Collection[str] = ()) -> dict[str, Any]:
-    """Returns the values of settings of a class by name, but some: to make a plan of them, which has the same names."""
+    """Returns the values of the settings that a class has, by name, to make a plan whose fields have these names.
+
+    Args:
+        settings: the settings of a command.
+        kind: a class of settings, such as `RunSettings`.
+        without: names that are left out.
+    """
     names = [item.name for item in fields(kind) if item.name not in without]
     return {name: getattr(settings, name) for name in names}
 
 
 def names_with(mark: str, *commands: str) -> frozenset[str]:
-    """Returns the names of settings that have a mark, such as `beside_release`, of some commands or of all."""
+    """Returns the names of the settings with a mark, such as `beside_release`, of these commands or of all."""
     return frozenset(
         item.name
         for command in commands or SETTINGS_OF_COMMAND

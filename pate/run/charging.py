@@ -120,8 +120,8 @@ class RunCharge:
             owners: the people whose records these are, as `pate.run.owners` describes them.
 
         Raises:
-            InvalidValue: the ledger has no room for the release, or is no ledger; it counts for another adjacency,
-                delta or unit of privacy; another release drew from the seed; or the run's own ledger is gone.
+            InvalidValue: the ledger has no room for the release, or is no ledger. It counts for another adjacency,
+                delta or unit of privacy. Another release drew from the seed. The run's own ledger is gone.
         """
         path = ledger_path(terms.ledger, folder, terms)
         is_there = os.path.lexists(path)

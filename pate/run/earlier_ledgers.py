@@ -1,8 +1,8 @@
 """The ledgers that a run was charged to before its present one, and the transfer of its charges.
 
-A run has an earlier ledger in two cases: `ledger=` names another file than the run began with, or the run began with an
-earlier version of pate, which made a ledger for each run in its folder. What was drawn and charged in that file is
-entered in the present ledger. The earlier file stays as it is, since a charge is never taken back.
+A run has an earlier ledger where `ledger=` names another file than the run began with. A run that began with an earlier
+version of pate has one, too: that version made a ledger for each run in its folder. What was drawn and charged in the
+earlier file is entered in the present ledger. The earlier file stays as it is, since a charge is never taken back.
 """
 
 from __future__ import annotations

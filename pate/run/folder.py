@@ -221,7 +221,7 @@ class RunFolder(EnsembleFolder):
         Manifest(1, digests).write(self.path)
 
     def require_manifest(self) -> None:
-        """Raises `InvalidValue` unless a finished run's files are as the run left them, without others in `release/`."""
+        """Raises `InvalidValue` unless a finished run's files are as the run left them, no more and no fewer."""
         path = self.manifest
         if not os.path.lexists(path):
             rule = "the digests of a finished run; remove report.json and run again"

@@ -1,7 +1,7 @@
 """The place of a run's ledger, and the ledgers of other terms that lie beside it.
 
-`ledger=` names the file. Without it, a run keeps the file that it began with, and a new run takes `ledger.db` in the
-folder that the run's folder lies in, so that all runs of a folder of outputs add up by themselves.
+`ledger=` names the file. Without that setting a run keeps the file that it began with. A new run takes `ledger.db` in
+the folder that its own folder lies in, so that all runs of a folder of outputs add up by themselves.
 
 A ledger counts for one adjacency and one delta. A run under other terms is charged to a second file beside the usual
 one, such as `ledger-add_remove-1e-05.db`. Prices in the two files cannot be added up.

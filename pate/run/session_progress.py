@@ -51,6 +51,7 @@ class SessionProgress:
     epsilon: float  # what the whole session costs
 
     def __call__(self, num_asked: int, num_hits: int, hits_left: int) -> None:
+        """Passes on the progress after a round, as `WatchedSession` reports it."""
         self.events.hits(num_asked, hits=num_hits, remaining_hits=hits_left, epsilon=self.epsilon)
         cost = f"epsilon {format_epsilon(self.epsilon)}"
         self.advance(num_asked, f"{num_hits} hits, {hits_left} remaining, {cost}")

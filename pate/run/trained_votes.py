@@ -51,6 +51,10 @@ class TrainedVotes(TeacherVotes):
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> MomentVotes | None:
+        """Returns votes of the same teachers in rounds, with as many directions as the noise leaves room for.
+
+        None where the teachers cannot vote in rounds, or the inputs are images.
+        """
         ensemble = self.ensemble
         public = ensemble.dataset.public.inputs
         if not issubclass(ensemble.teacher.gives, VotesInRounds) or len(public.shape) != 2:

@@ -8,7 +8,7 @@ import pytest
 from pate.data import Dataset
 from pate.data.embedded import DigitsGrid
 from pate.run.baselines import reason_without_all_records
-from pate.run.ensemble import by_epoch
+from pate.run.ensemble import mean_by_epoch
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,8 @@ def _repeated(data: Dataset, count: int) -> dict[str, np.ndarray]:
 
 
 def test_the_losses_of_steps_are_averaged_by_epoch() -> None:
-    np.testing.assert_allclose(by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), 2), [3.0, 2.0])
-    np.testing.assert_allclose(by_epoch(np.array([4.0, 2.0]), 5), [4.0, 2.0])
-    np.testing.assert_allclose(by_epoch(np.array([0.5]), 1), [0.5])
+    np.testing.assert_allclose(
+        mean_by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), 2), [3.0, 2.0]
+    )
+    np.testing.assert_allclose(mean_by_epoch(np.array([4.0, 2.0]), 5), [4.0, 2.0])
+    np.testing.assert_allclose(mean_by_epoch(np.array([0.5]), 1), [0.5])
