@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pate.data import ImageForm, Preprocessing, TableSchema
 from pate.data.pictures import require_image_levels
-from pate.data.table.files import TableFile
 from pate.data.table.frames import as_table
 from pate.data.table.schema import UnlikePublic
+from pate.data.table.table_file import TableFile
 from pate.extras import VERSION, require_extra
 from pate.features.features import ExtractedForm
 from pate.files import disk

@@ -21,8 +21,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
-from pate.data.table.files import MISSING_WORDS
-from pate.data.table.people import first_of_each, person_name
+from pate.data.table.people import person_name, smallest_of_group
+from pate.data.table.source_file import MISSING_WORDS
 from pate.data.table.spelling import canonical_word
 from pate.models.sklearn import FittedLabels, seeded, stretched
 from pate.validation import (
@@ -123,7 +123,7 @@ def _numbered_groups(group_names: NDArray[Any]) -> NDArray[np.int64]:
     missing |= np.isin(spelled, MISSING_WORDS)[word_of_row]
     require_entries("groups", ~missing, _GROUPED)
     persons = np.array([person_name(word).casefold() for word in spelled.tolist()], np.str_)
-    group_of_word = first_of_each(_numbered(persons), _numbered(spelled))
+    group_of_word = smallest_of_group(_numbered(persons), _numbered(spelled))
     return _numbered(group_of_word[word_of_row])
 
 

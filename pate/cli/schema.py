@@ -17,8 +17,9 @@ from pate.cli.app import command_of
 from pate.cli.run import require_named
 from pate.data import Table
 from pate.data.split import SPLITS
-from pate.data.table.files import Dealing, TableFile
+from pate.data.table.dealing import Dealing
 from pate.data.table.remedies import ways_out
+from pate.data.table.table_file import TableFile
 from pate.data.table.table_settings import TableSettings
 from pate.report.console import print_page
 from pate.validation import InvalidValue, as_setting, require
@@ -64,7 +65,7 @@ def write_schema(config: DictConfig) -> None:
         table = Table(split=split, **said)
         schema = table.public_schema()
         lines = [*table.public_remarks()]
-        if dealing is not None and (line := dealing.largest()) is not None:
+        if dealing is not None and (line := dealing.largest_remark()) is not None:
             lines.append(line)
     except InvalidValue as error:
         for path in parts.values():

@@ -1,6 +1,7 @@
 """Data sets of Hugging Face's library, saved to disk or on the hub: columns for inputs and labels by name."""
 
 import io
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -19,18 +20,13 @@ from pate.data.table.column import Column, Encoded
 from pate.data.table.column_names import as_column_names, as_name, require_column
 from pate.data.table.column_remarks import remarks_on_dates
 from pate.data.table.date_column import DateColumn
+from pate.data.table.fingerprints import private_digest, row_numbers
+from pate.data.table.labels import Labels
+from pate.data.table.rows import Roles, Rows
 from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import USUAL, Spelling
-from pate.data.table.table import (
-    UNGROUPED,
-    Labels,
-    Named,
-    Numbered,
-    Rows,
-    cell_numbers,
-    dataset_of,
-    private_cells,
-)
+from pate.data.table.table_dataset import UNGROUPED, make_dataset
+from pate.data.table.table_file import NumberedBatch
 from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import TextReader
 from pate.extras import require_extra
@@ -151,7 +147,7 @@ class HuggingFace(TextReader):
             schema = schema.with_text_vectors(
                 self._public_table(), self.text, self.text_fit or TfidfVectors.fit, stage
             )
-        roles = Named(() if self.group is None else (self.group,), self.id)
+        roles = Roles(() if self.group is None else (self.group,), self.id)
         rows = {}
         labels = Labels(self.labels if self._listed is None else self._listed[0])
         for split in SPLITS:
@@ -161,7 +157,7 @@ class HuggingFace(TextReader):
             )
         notes = () if self.group is not None else (UNGROUPED,)
         dataset_with = partial(
-            dataset_of,
+            make_dataset,
             rows,
             schema,
             roles,
@@ -179,8 +175,8 @@ class HuggingFace(TextReader):
             kind="features",
             preprocessing=schema,
             notes=notes + self._remarks_on_dates(schema),
-            private_cells=private_cells(self._batches("private")),
-            cells_of=lambda split: cell_numbers(self._batches(split), schema),
+            private_cells=private_digest(self._batches("private")),
+            cells_of=lambda split: row_numbers(self._batches(split), schema),
         )
 
     @cached_property
@@ -286,7 +282,7 @@ class HuggingFace(TextReader):
                         f"data.{role}", column, column_names, f"the split {getattr(self, split)}"
                     )
 
-    def _batches(self, split: str) -> Numbered:
+    def _batches(self, split: str) -> Iterator[NumberedBatch]:
         part = self._parts[split]
         done = 0
         wanted_columns = [

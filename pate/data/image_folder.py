@@ -18,18 +18,13 @@ from pate.data.shared_records import owner_names
 from pate.data.split import SPLITS, Split
 from pate.data.table.column import Column, Encoded
 from pate.data.table.column_names import as_column_names, as_name, require_column, require_columns
-from pate.data.table.files import TableFile
-from pate.data.table.people import People, first_of_each, person_name
+from pate.data.table.labels import Labels
+from pate.data.table.people import People, person_name, smallest_of_group
+from pate.data.table.rows import Roles, Rows
 from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import USUAL, Spelling, canonical_word
-from pate.data.table.table import (
-    UNGROUPED,
-    Labels,
-    Named,
-    Rows,
-    require_apart,
-    split_numbers,
-)
+from pate.data.table.table_dataset import UNGROUPED, require_apart, split_numbers
+from pate.data.table.table_file import TableFile
 from pate.files.disk import at_home, file_digest, file_identity
 from pate.progress import StageOpener, unwatched
 from pate.validation import (
@@ -168,14 +163,14 @@ class ImageFolder:
         whose = files
         remarks = list[str]()
         if self.group is not None:
-            people = People.of([rows.groups[0] for rows in read.values()])
+            people = People.from_words([rows.groups[0] for rows in read.values()])
             require_apart("group", self.group, list(people.numbers))
             remarks += people.remarks(f"data.group={self.group}")
             words = [word for rows in read.values() for word in rows.groups[0].to_pylist()]
             whose = np.array([canonical_word(word) for word in words])
         in_order = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         if self.group is not None:
-            in_order = first_of_each(np.concatenate(people.groups()), in_order)
+            in_order = smallest_of_group(np.concatenate(people.groups()), in_order)
         groups = np.split(in_order, ends)
         order = [np.arange(len(rows), dtype=np.int64) for rows in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
@@ -237,7 +232,7 @@ class ImageFolder:
             where = f"data.table that holds {holds}, data.{role}=NAME"
             require_column(f"data.{role}", getattr(self, role), file.names, where)
         require_columns("data.table", file.names, columns)
-        roles = Named(() if self.group is None else (self.group,), self.file)
+        roles = Roles(() if self.group is None else (self.group,), self.file)
 
         def opened(name: Any) -> Any:
             nonlocal done

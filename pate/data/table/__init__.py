@@ -1,7 +1,8 @@
 """Tables in files: how they are read, which columns they have, and how a schema makes features of their cells.
 
-pyarrow and pandas read the files and hold the cells. How a cell is understood stands here, by hand. A cell of a private
-file has to mean what it means in the public file, or the reading has to be refused. The readers of pandas guess instead:
+pyarrow and pandas read the files and hold the cells. How a cell is understood stands here, by hand. A cell of a
+private file has to mean what it means in the public file, or the reading has to be refused. The readers of pandas guess
+instead:
 
 - `read_csv` fills up rows that are too short, and drops every mark between digits;
 - `to_datetime` reads 13/01 as a day in January although months stand in front;

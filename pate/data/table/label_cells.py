@@ -8,17 +8,17 @@ from typing import Any
 
 from pate.data.table.spelling import canonical_word
 
-# The forms of a list that Python writes: [...], (...), {...}, set(), array([...], dtype=object).
-_AROUND = re.compile(
+# array([...], dtype=object), set(...) and their like, as Python writes them
+_CALL = re.compile(
     r"(?:array|set|frozenset|list|tuple)\((?P<inner>.*?)(?:,\s*dtype=[\w<>.']+)?\)", re.DOTALL
 )
 _WORD = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ITEM = rf"(?:{_WORD}|[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|None|null|nan|NaN|<NA>)"
-_ITEMS = re.compile(rf"{_ITEM}(?:(?:\s*,\s*|\s+){_ITEM})*\s*,?")  # numpy puts blanks between them
-_LIST_MARKS = ("['", '["', "('", '("', "{'", '{"')
-_GONE = ("None", "null", "nan", "NaN", "<NA>")
-_BRACKETS = {"[": "]", "(": ")", "{": "}"}
-_EMPTY = ("[]", "()", "{}", "set()", "frozenset()", "list()", "tuple()")
+_ITEMS = re.compile(rf"{_ITEM}(?:(?:\s*,\s*|\s+){_ITEM})*\s*,?")  # numpy puts blanks between items
+_OPENINGS_OF_WORDS = ("['", '["', "('", '("', "{'", '{"')
+_MISSING_ITEMS = ("None", "null", "nan", "NaN", "<NA>")
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
+_EMPTY_LISTS = ("[]", "()", "{}", "set()", "frozenset()", "list()", "tuple()")
 
 
 class NoNames(ValueError):
@@ -26,74 +26,76 @@ class NoNames(ValueError):
 
 
 def names_in(cell: str, separator: str) -> list[str]:
-    """Returns the labels that a cell names, each in one spelling; missing ones and blanks in a list name none.
+    """Returns the labels that a cell names, as canonical words; missing items and blanks name none.
 
-    A list is read as one whatever the separator is, so that labels may contain it. Raises `NoNames` for a cell that
-    looks like a list and is none of names.
+    A list is read as a list whatever the separator is, so that labels may contain the separator. Raises `NoNames` for a
+    cell that looks like a list and is none of names.
 
     >>> names_in("flu; cough;", ";"), names_in("['flu', 'pain; chest']", ";")
     (['flu', 'cough'], ['flu', 'pain; chest'])
     """
-    listed = _listed(cell.strip())
-    words = cell.split(separator) if listed is None else listed
-    return [word for part in words if (word := canonical_word(part))]
+    items = _items_of_list(cell.strip())
+    words = cell.split(separator) if items is None else items
+    return [name for word in words if (name := canonical_word(word))]
 
 
 def is_list(cell: str) -> bool:
-    """Tells whether a cell is a list of names."""
+    """Returns whether a cell is a list of names."""
     try:
-        return _listed(cell.strip()) is not None
+        return _items_of_list(cell.strip()) is not None
     except NoNames:
         return False
 
 
 def are_bits(cells: Iterable[str]) -> bool:
-    """Tells whether all lists among cells hold 0 and 1 alone, as if there were one for each label."""
-    lists = [listed for cell in cells if is_list(cell) and (listed := _listed(cell.strip()))]
-    return bool(lists) and all(
-        {"0", "1"}.issuperset(map(canonical_word, listed)) for listed in lists
+    """Returns whether some cell is a list, and all lists hold 0 and 1 alone, as if they had one for each label."""
+    lists = [_items_of_list(cell.strip()) for cell in cells if is_list(cell)]
+    filled_lists = [items for items in lists if items]
+    return bool(filled_lists) and all(
+        set(map(canonical_word, items)) <= {"0", "1"} for items in filled_lists
     )
 
 
-def _listed(cell: str) -> list[str] | None:
-    """Returns the items of a list, or None for a cell that is none; raises `NoNames`."""
-    if cell in _EMPTY:
+def _items_of_list(cell: str) -> list[str] | None:
+    """Returns the items of a list, or None for a cell that is no list; raises `NoNames`."""
+    if cell in _EMPTY_LISTS:
         return []
     if cell.startswith("["):
         try:
             return _names_of_json(json.loads(cell))
         except (json.JSONDecodeError, RecursionError):
-            pass  # a list as Python writes it, or none
-    brackets = _AROUND.fullmatch(cell)
-    inner = cell if brackets is None else brackets["inner"].strip()
-    if brackets is not None and inner in _EMPTY:
+            pass  # a list as Python writes it, or no list
+    call = _CALL.fullmatch(cell)
+    inner = cell if call is None else call["inner"].strip()
+    if call is not None and inner in _EMPTY_LISTS:
         return []
-    is_bracketed = len(inner) > 1 and _BRACKETS.get(inner[0]) == inner[-1]
-    if is_bracketed and _ITEMS.fullmatch(items := inner[1:-1].strip()):
-        words = re.findall(_ITEM, items)
-        has_quotes = any(word[0] in "'\"" for word in words)
+    is_bracketed = len(inner) > 1 and _CLOSING.get(inner[0]) == inner[-1]
+    content = inner[1:-1].strip()
+    if is_bracketed and _ITEMS.fullmatch(content):
+        items = re.findall(_ITEM, content)
+        has_quotes = any(item[0] in "'\"" for item in items)
         if inner.startswith("[") or has_quotes:  # (1) is a word
-            return [_plain(word) for word in words if word not in _GONE]
-    # {flu,cough} is a list of PostgreSQL
-    looks_like_one = (inner.startswith(("[", "{")) and is_bracketed) or inner.startswith(
-        _LIST_MARKS
-    )
-    if looks_like_one:
+            return [_without_quotes(item) for item in items if item not in _MISSING_ITEMS]
+    # without quotes, {flu,cough} is a list of PostgreSQL
+    is_list_of_another_form = inner.startswith(("[", "{")) and is_bracketed
+    if is_list_of_another_form or inner.startswith(_OPENINGS_OF_WORDS):
         raise NoNames
     return None
 
 
 def _names_of_json(value: Any) -> list[str]:
+    """Returns the items of a list without its missing items; raises `NoNames` for other items and values."""
     if not isinstance(value, list):
         raise NoNames
     names = []
     for item in value:
         if isinstance(item, (bool, list, dict)):
             raise NoNames
-        if item is not None and item == item:  # NaN is not itself
+        is_nan = item != item
+        if item is not None and not is_nan:
             names.append(str(item))
     return names
 
 
-def _plain(word: str) -> str:
-    return str(literal_eval(word)) if word[0] in "'\"" else word
+def _without_quotes(item: str) -> str:
+    return str(literal_eval(item)) if item[0] in "'\"" else item

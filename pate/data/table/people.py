@@ -1,4 +1,4 @@
-"""Who a row belongs to: which words of a column name one person, and which look as if they might."""
+"""Persons to whom rows belong: which words of a column name one person, and which look as if they might."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pate.data.table.spelling import USUAL, Spelling, canonical_word, canonical_
 Numbers = NDArray[np.int64]
 
 _DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
-_AROUND = "{}()[]<>\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb "
+_ENCLOSING = "{}()[]<>\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb "
 _UUID = re.compile(
     r"(?:urn:uuid:)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})"
 )
 _ADDRESS = re.compile(r"(?:mailto:|.*<)([^<>@\s]+@[^<>@\s]+)>?", re.IGNORECASE)
-# Words that `person_name` may change: others are as short as a number and have letters, digits and dashes alone.
+# words that `person_name` may change: the others are short, and have letters, digits and dashes alone
 _UNUSUAL = r"[^0-9A-Za-z_.-]|^.{32,}$"
 # 100,001
 _GROUPED = r"^[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+$|^[+-]?[1-9][0-9]{0,2}(?:[.' ][0-9]{3})+$"
-# two persons hardly have its digits in one order, whatever stands between them
+# seven digits: two persons hardly have them in one order, whatever stands between the digits
 _LONG_NUMBER = r"^(?:[^0-9]*[0-9]){7}"
 
 
@@ -44,48 +44,48 @@ def person_name(word: str) -> str:
     """
     word = _DASHES.sub("-", canonical_word(word))
     address = _ADDRESS.fullmatch(word)
-    inner = word.strip(_AROUND) or word if address is None else address[1]
-    uuid = _UUID.fullmatch(inner.lower())
+    name = address[1] if address is not None else word.strip(_ENCLOSING) or word
+    uuid = _UUID.fullmatch(name.lower())
     if uuid is not None:
         return "".join(uuid.groups())
-    return inner.casefold() if "@" in inner else inner
+    return name.casefold() if "@" in name else name
 
 
-def names_of(words: Any, spelling: Spelling = USUAL) -> Any:
+def person_names(words: Any, spelling: Spelling = USUAL) -> Any:
     """Returns the names of the persons of pyarrow words `[n]`: see `person_name`."""
     pa = arrow()
     words = canonical_words(words, spelling)
-    unusual = pa.compute.match_substring_regex(words, _UNUSUAL).fill_null(False)
-    names = pa.array([person_name(word) for word in words.filter(unusual).to_pylist()], words.type)
-    return pa.compute.replace_with_mask(words, unusual, names)
+    is_unusual = pa.compute.match_substring_regex(words, _UNUSUAL).fill_null(False)
+    names = [person_name(word) for word in words.filter(is_unusual).to_pylist()]
+    return pa.compute.replace_with_mask(words, is_unusual, pa.array(names, words.type))
 
 
 def looks_of(names: Any) -> Any:
-    """Returns what names `[n]` look like: equal ones differ in letter case, accents, signs and leading zeros alone.
+    """Returns how pyarrow names `[n]` look; equal looks differ in letter case, accents, signs and leading zeros alone.
 
-    Signs between digits count where there are few digits: 1-11 and 11-1 are different people. They do not between
-    thousands, as in 100,001. What an address has from a + to the @ does not count.
+    Signs between digits count where there are few digits: 1-11 and 11-1 are different people. They do not count between
+    thousands, as in 100,001. The part of an address from a + to the @ does not count.
     """
     compute = arrow().compute
-    letters = compute.replace_substring_regex(
-        _folded(compute.utf8_normalize(names, "NFKD")), r"\p{M}+", ""
-    )
-    letters = compute.replace_substring_regex(letters, r"\+[^@]*@", "@")
-    grouped = compute.match_substring_regex(letters, _GROUPED)
-    letters = compute.if_else(
-        grouped, compute.replace_substring_regex(letters, r"[,.' ]", ""), letters
-    )
-    plain = compute.utf8_trim(compute.replace_substring_regex(letters, r"[^\p{L}\p{N}]+", "-"), "-")
-    separated = compute.replace_substring_regex(
-        compute.replace_substring_regex(plain, r"([^0-9])-", r"\1"), r"-([^0-9])", r"\1"
-    )
-    is_long = compute.match_substring_regex(plain, _LONG_NUMBER)
-    looks = compute.if_else(is_long, compute.replace_substring_regex(plain, "-", ""), separated)
-    return compute.replace_substring_regex(looks, r"(^|[^0-9])0+([0-9])", r"\1\2")
+
+    def without(pattern: str, words: Any, replacement: str = "") -> Any:
+        return compute.replace_substring_regex(words, pattern, replacement)
+
+    # compatibility decomposition parts letters from their accents, which are marks (Unicode's category M)
+    letters = without(r"\p{M}+", _in_small_letters(compute.utf8_normalize(names, "NFKD")))
+    letters = without(r"\+[^@]*@", letters, "@")
+    is_grouped = compute.match_substring_regex(letters, _GROUPED)
+    letters = compute.if_else(is_grouped, without(r"[,.' ]", letters), letters)
+    hyphened = compute.utf8_trim(without(r"[^\p{L}\p{N}]+", letters, "-"), "-")
+    # hyphens stay between two digits alone
+    separated = without(r"-([^0-9])", without(r"([^0-9])-", hyphened, r"\1"), r"\1")
+    is_long = compute.match_substring_regex(hyphened, _LONG_NUMBER)
+    looks = compute.if_else(is_long, without("-", hyphened), separated)
+    return without(r"(^|[^0-9])0+([0-9])", looks, r"\1\2")
 
 
-def _folded(names: Any) -> Any:
-    """Returns names `[n]` in small letters: STRASSE is straße then, as it is in capital ones."""
+def _in_small_letters(names: Any) -> Any:
+    """Returns pyarrow names `[n]` in small letters: STRASSE is straße then, as it is in capital letters."""
     compute = arrow().compute
     return compute.replace_substring(compute.utf8_lower(names), "\u00df", "ss")
 
@@ -94,30 +94,32 @@ def _folded(names: Any) -> Any:
 class People:
     """Persons of the rows of each split, by the words of a column.
 
-    `of` numbers them in the order in which they first occur, those of the first split first.
+    Persons are numbered in the order in which they first occur, those of the first split first.
+
+    Attributes:
+        numbers: `[n]` of each split, the person of each row, the same in all splits.
+        folds: `[num_persons]`, equal where names differ in letter case alone.
+        looks: `[num_persons]`, equal where names look alike: see `looks_of`.
     """
 
-    # `[n]` of each split: the person of each row, the same in all splits
     numbers: tuple[Numbers, ...]
-    folds: Numbers  # `[num_persons]`, equal where names differ in letter case alone
-    looks: Numbers  # `[num_persons]`, equal where names look alike: see `looks_of`
+    folds: Numbers
+    looks: Numbers
 
     @classmethod
-    def of(cls, columns: Sequence[Any], spelling: Spelling = USUAL) -> People:
-        """Reads chunked arrays of words, one for each split, none missing."""
-        pa = arrow()
-        coded = pa.chunked_array(
-            [chunk for column in columns for chunk in column.chunks]
-        ).dictionary_encode()
-        chunks = coded.unify_dictionaries().chunks
-        names = names_of(chunks[-1].dictionary, spelling).dictionary_encode(null_encoding="encode")
-        number_of_word = names.indices.to_numpy().astype(np.int64)
-        numbers = np.concatenate([number_of_word[chunk.indices.to_numpy()] for chunk in chunks])
+    def from_words(cls, columns: Sequence[Any], spelling: Spelling = USUAL) -> People:
+        """Reads chunked pyarrow arrays of words, one for each split, none missing."""
+        words = arrow().chunked_array([chunk for column in columns for chunk in column.chunks])
+        chunks = words.dictionary_encode().unify_dictionaries().chunks
+        names = person_names(chunks[-1].dictionary, spelling)  # of the different words
+        coded = names.dictionary_encode(null_encoding="encode")
+        person_of_word = coded.indices.to_numpy().astype(np.int64)
+        numbers = np.concatenate([person_of_word[chunk.indices.to_numpy()] for chunk in chunks])
         ends = np.cumsum([len(column) for column in columns])[:-1]
         return cls(
-            tuple(np.split(numbers, ends)),
-            folds=_codes(_folded(names.dictionary)),
-            looks=_codes(looks_of(names.dictionary)),
+            numbers=tuple(np.split(numbers, ends)),
+            folds=_codes(_in_small_letters(coded.dictionary)),
+            looks=_codes(looks_of(coded.dictionary)),
         )
 
     def groups(self) -> list[Numbers]:
@@ -130,27 +132,34 @@ class People:
     def merged_by_looks(self) -> list[Numbers]:
         """Returns groups of which no two look alike, numbered from 0 in the order of their first rows."""
         merged = _merged(np.concatenate(self.numbers), self.looks)
-        numbered = np.unique(merged, return_inverse=True)[1].astype(np.int64)
-        return np.split(numbered, np.cumsum([len(numbers) for numbers in self.numbers])[:-1])
+        _, groups = np.unique(merged, return_inverse=True)
+        ends = np.cumsum([len(numbers) for numbers in self.numbers])[:-1]
+        return np.split(groups.astype(np.int64), ends)
 
     def remarks(self, setting: str) -> Iterator[str]:
-        """Yields lines for the owner of the records on persons that look alike, with counts and no name."""
-        differ = "in letter case, accents, signs or leading zeros alone"
-        remedy = "where two are one person, write them alike"
+        """Yields lines for the owner of the records on persons that look alike, with counts and no name.
+
+        `setting` names the column, for the lines.
+        """
+        reason = (
+            "they differ in letter case, accents, signs or leading zeros alone; where two are one person, "
+            "write them alike"
+        )
         persons = [np.unique(numbers) for numbers in self.numbers]
         for first in range(len(persons)):
             for second in range(first + 1, len(persons)):
-                count = len(np.intersect1d(self.looks[persons[first]], self.looks[persons[second]]))
-                if count:
-                    where = f"{SPLITS[first]} and {SPLITS[second]}"
-                    yield f"{setting}: {count} values of {where} look alike, they differ {differ}; {remedy}"
+                looks = np.intersect1d(self.looks[persons[first]], self.looks[persons[second]])
+                if len(looks):
+                    splits = f"{SPLITS[first]} and {SPLITS[second]}"
+                    yield f"{setting}: {len(looks)} values of {splits} look alike, {reason}"
         private = np.unique(_merged(persons[0], self.folds))
         _, counts = np.unique(self.looks[private], return_counts=True)
-        if count := int(counts[counts > 1].sum()):
-            yield f"{setting}: {count} values of private look like another, they differ {differ}; {remedy}"
+        num_alike = int(counts[counts > 1].sum())
+        if num_alike:
+            yield f"{setting}: {num_alike} values of private look like another, {reason}"
 
 
-def first_of_each(groups: Numbers, numbers: Numbers) -> Numbers:
+def smallest_of_group(groups: Numbers, numbers: Numbers) -> Numbers:
     """Returns for each row `[n]` the smallest number of the rows of its group."""
     smallest = np.full(int(groups.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(smallest, groups, numbers)
@@ -158,14 +167,17 @@ def first_of_each(groups: Numbers, numbers: Numbers) -> Numbers:
 
 
 def _codes(words: Any) -> Numbers:
-    """Numbers words `[n]`, equal ones alike."""
+    """Returns a number for each pyarrow word `[n]`, equal words alike."""
     return np.asarray(words.dictionary_encode(null_encoding="encode").indices.to_numpy(), np.int64)
 
 
-def _merged(numbers: Numbers, alike: Numbers) -> Numbers:
-    """Returns numbers in which those of equal `alike[number]` are replaced by the smallest of them that occurs."""
+def _merged(numbers: Numbers, codes: Numbers) -> Numbers:
+    """Returns persons `[n]` merged where codes are equal: the smallest of those that occur stands for all.
+
+    `codes` has one for each person, `[num_persons]`.
+    """
     persons = np.unique(numbers)
-    _, first, person_of = np.unique(alike[persons], return_index=True, return_inverse=True)
-    smallest = np.arange(len(alike))
-    smallest[persons] = persons[first][person_of]
-    return np.asarray(smallest[numbers], np.int64)
+    _, first, code_of_person = np.unique(codes[persons], return_index=True, return_inverse=True)
+    representative = np.arange(len(codes))
+    representative[persons] = persons[first][code_of_person]
+    return np.asarray(representative[numbers], np.int64)

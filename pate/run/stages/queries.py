@@ -12,7 +12,7 @@ from pate.data.copies import remarks_on_copies
 from pate.data.dataset import load_dataset, require_dataset
 from pate.data.pictures import require_image_levels
 from pate.data.private_records import PrivateRecords
-from pate.data.table.files import TableFile
+from pate.data.table.table_file import TableFile
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.disk import file_identity
 from pate.validation import InvalidValue, require, require_moderate

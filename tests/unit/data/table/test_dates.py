@@ -12,8 +12,8 @@ import pytest
 from pate.data import Table, TableSchema
 from pate.data.table.date_column import DateColumn
 from pate.data.table.dates import days_as_text, days_of
-from pate.data.table.files import TableFile
 from pate.data.table.placeholder_dates import placeholder_dates
+from pate.data.table.table_file import TableFile
 from pate.validation import InvalidValue
 from tests.refusals import Refusal, refused
 

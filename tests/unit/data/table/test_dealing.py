@@ -11,7 +11,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from pate.config.command_line import quoted
 from pate.data import Table
-from pate.data.table.files import Dealing, TableFile
+from pate.data.table.dealing import Dealing
+from pate.data.table.table_file import TableFile
 from tests.e2e.commands import call
 from tests.refusals import refused
 
@@ -141,7 +142,7 @@ def test_a_person_with_a_fifth_of_all_rows_is_told(whole: Path) -> None:
     pd.concat([frame, frame[frame["who"] == "7"].sample(80, replace=True)]).to_csv(
         whole, index=False, sep=";"
     )
-    said = Dealing(TableFile(whole, "data"), "who", 0.2, 0.1).largest()
+    said = Dealing(TableFile(whole, "data"), "who", 0.2, 0.1).largest_remark()
     assert said == "group=who: one has 84 of 280 rows, all of which are in one part"
 
 

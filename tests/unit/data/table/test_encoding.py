@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from pate.data import Table
+from pate.data.table.dealing import Dealing
 from pate.data.table.encoding import encoding_of
-from pate.data.table.files import Dealing, TableFile
+from pate.data.table.table_file import TableFile
 from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused
 
@@ -239,6 +240,7 @@ def test_a_good_file_is_not_read_again_for_a_rule(
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n")
     monkeypatch.setattr(
-        "pate.data.table.files.likely_utf_16", lambda _: pytest.fail("the file was read again")
+        "pate.data.table.source_file.likely_utf_16",
+        lambda _: pytest.fail("the file was read again"),
     )
     assert sum(table.num_rows for _, table in TableFile(path, "data.private").rows()) == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pate.data.table.files import TableFile
+from pate.data.table.table_file import TableFile
 from tests.refusals import ANY, refused
 
 pytest.importorskip("pyarrow")

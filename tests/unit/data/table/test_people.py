@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from pate.data import HuggingFace, Table
-from pate.data.table.files import Dealing, TableFile
-from pate.data.table.people import People, first_of_each, looks_of, person_name
+from pate.data.table.dealing import Dealing
+from pate.data.table.people import People, looks_of, person_name, smallest_of_group
+from pate.data.table.table_file import TableFile
 from tests.refusals import refused
 
 pa = pytest.importorskip("pyarrow")
@@ -160,8 +161,13 @@ def test_whoever_looks_alike_is_dealt_to_one_part(tmp_path: Path) -> None:
 
 def test_persons_are_numbered_as_they_come_and_merged_into_the_first() -> None:
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
-    people = People.of(columns)
+    people = People.from_words(columns)
     assert [numbers.tolist() for numbers in people.numbers] == [[0, 1, 2, 0], [3, 4]]
     assert [numbers.tolist() for numbers in people.groups()] == [[0, 1, 0, 0], [3, 4]]
     assert [numbers.tolist() for numbers in people.merged_by_looks()] == [[0, 1, 0, 0], [2, 2]]
-    assert first_of_each(np.array([0, 2, 2, 0]), np.array([5, 1, 4, 3])).tolist() == [3, 1, 1, 3]
+    assert smallest_of_group(np.array([0, 2, 2, 0]), np.array([5, 1, 4, 3])).tolist() == [
+        3,
+        1,
+        1,
+        3,
+    ]

@@ -12,9 +12,9 @@ import pytest
 from pate.data import ImageFolder, Table, TableSchema
 from pate.data.table.category_column import CategoryColumn
 from pate.data.table.cells import as_numbers, as_texts
-from pate.data.table.files import TableFile
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.spelling import Spelling, canonical_word
+from pate.data.table.table_file import TableFile
 from pate.run.plan_warnings import uneven_records_warnings
 from tests.refusals import ANY, Refusal, refused
 

@@ -15,8 +15,8 @@ import pytest
 from pate.accounting import PrivacyUnit
 from pate.data import Table, TableSchema
 from pate.data.table.column_names import require_columns
-from pate.data.table.files import TableFile
 from pate.data.table.schema import load_settings
+from pate.data.table.table_file import TableFile
 from pate.data.table.table_settings import TableSettings
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue
@@ -608,7 +608,7 @@ def test_a_large_table_is_the_same_from_a_file(
 ) -> None:
     table = Table(**written(tmp_path))
     held = table.load()
-    monkeypatch.setattr("pate.data.table.table.Spilled", partial(Spilled, 0))
+    monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, 0))
     mapped = table.load()
     assert isinstance(mapped.private.inputs, np.memmap)
     assert mapped.digest() == held.digest()

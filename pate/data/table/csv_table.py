@@ -1,0 +1,143 @@
+"""Rows of a CSV file as tables of words, by pyarrow.
+
+The head of the file is read here: the line of names, what separates cells, and lines above. The rows are pyarrow's.
+pandas would fill up rows that have too few cells, and make names of its own for columns that have none or one name.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pate.data.table.arrow import arrow
+from pate.data.table.column_names import column_name, require_columns
+from pate.data.table.source_file import BATCH_ROWS, MISSING_WORDS, SourceFile
+
+QUOTES_RULE = "a closing quote for each opening one"
+_SEPARATORS = (",", ";", "\t", "|")
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
+_BLOCK_BYTES = 2**25  # that pyarrow parses at once; a row has to fit into a block
+_LONGEST_HEAD = 2**20  # characters
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+class CsvHead(NamedTuple):
+    """The head of a CSV file.
+
+    Attributes:
+        names: of the columns, each once.
+        separator: of cells.
+        num_lines_above: how many lines stand above the line of names.
+        num_unnamed: how many columns at the end have no name; they may have no cells either.
+    """
+
+    names: list[str]
+    separator: str
+    num_lines_above: int
+    num_unnamed: int
+
+
+def read_head(file: SourceFile) -> CsvHead:
+    """Reads the head of a CSV file; raises `InvalidValue` for an empty file, open quotes or repeated names."""
+    num_lines_above = 0
+    separator = ""
+    with file.open_text(newline="") as text:
+        line = text.readline().removeprefix(_BYTE_ORDER_MARK)
+        while line and (not line.strip() or _SEPARATOR_LINE.fullmatch(line.strip())):
+            if match := _SEPARATOR_LINE.fullmatch(line.strip()):
+                separator = match[1]
+            num_lines_above += 1
+            line = text.readline()
+        if not line:
+            raise file.refusal("a line of names and rows below it, and the file is empty")
+        while line.count('"') % 2 and len(line) < _LONGEST_HEAD:  # a name with a line break
+            more = text.readline()
+            if not more:
+                break
+            line += more
+    if "\0" in line:
+        raise file.nul_refusal()
+    if line.count('"') % 2:
+        raise file.refusal(QUOTES_RULE)
+    if not separator:
+        separator = max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
+    cells = next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))
+    names = list(map(column_name, cells))
+    num_names = len(names)
+    while num_names > 1 and not names[num_names - 1].strip():
+        num_names -= 1
+    require_columns(file.name, names[:num_names])
+    return CsvHead(names[:num_names], separator, num_lines_above, len(names) - num_names)
+
+
+def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
+    """Yields tables of words as they stand in a CSV file, null for `MISSING_WORDS`; the first has no row.
+
+    Raises:
+        InvalidValue: rows of other lengths, NUL bytes, or cells in a column without a name. pyarrow's errors are
+            raised for other damage.
+    """
+    pa = arrow()
+    from pyarrow import csv as arrow_csv
+
+    head = read_head(file)
+    columns = columns or head.names
+    places = list(map(str, range(len(head.names) + head.num_unnamed)))  # unique where names are not
+    ragged_rows: list[int] = []
+
+    def skip_row(row: Any) -> str:
+        ragged_rows.append((row.number or 0) - head.num_lines_above - 1)
+        return "skip"
+
+    read_options = arrow_csv.ReadOptions(
+        use_threads=False,
+        block_size=_BLOCK_BYTES,
+        encoding=file.read_in,
+        column_names=places,
+        skip_rows=head.num_lines_above,
+        skip_rows_after_names=1,  # the line of names, which may have line breaks
+    )
+    parse_options = arrow_csv.ParseOptions(
+        delimiter=head.separator, newlines_in_values=True, invalid_row_handler=skip_row
+    )
+    convert_options = arrow_csv.ConvertOptions(
+        column_types=dict.fromkeys(places, pa.string()),
+        null_values=[*MISSING_WORDS],
+        strings_can_be_null=True,
+    )
+    # before a block is read: names are asked for more often than rows
+    yield pa.table({name: pa.array([], pa.string()) for name in columns})
+    num_rows = 0
+    source = pa.input_stream(str(file.path), compression="detect")
+    with arrow_csv.open_csv(
+        source,
+        read_options=read_options,
+        parse_options=parse_options,
+        convert_options=convert_options,
+    ) as blocks:
+        for block in blocks:
+            for first in range(0, len(block), BATCH_ROWS):
+                batch = block.slice(first, BATCH_ROWS)
+                _require_clean(file, batch, len(head.names))
+                num_rows += batch.num_rows
+                yield pa.table(batch.columns[: len(head.names)], names=head.names).select(columns)
+                # else it keeps several times what is in use
+                pa.default_memory_pool().release_unused()
+    if ragged_rows:
+        raise file.refusal(
+            f"{len(places)} cells in every row, as in the line of names, {len(ragged_rows)} of "
+            f"{num_rows + len(ragged_rows)} rows have more or fewer, row {ragged_rows[0]} is the first"
+        )
+
+
+def _require_clean(file: SourceFile, batch: Any, num_names: int) -> None:
+    """Raises for NUL bytes, and for cells in a column without a name."""
+    compute = arrow().compute
+    for column in batch.columns:
+        if compute.any(compute.match_substring(column, "\0")).as_py():
+            raise file.nul_refusal()
+    if any(column.null_count < len(column) for column in batch.columns[num_names:]):
+        raise file.refusal("a name for each column, one at the end has cells and no name")

@@ -1,0 +1,165 @@
+"""Dealing one file to three: the private, the public and the test rows, by whole groups."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.split import SPLITS
+from pate.data.table.arrow import arrow
+from pate.data.table.cells import as_texts, with_missing
+from pate.data.table.column_names import require_column
+from pate.data.table.csv_table import read_head
+from pate.data.table.people import People
+from pate.data.table.table_file import TableFile
+from pate.files.disk import replacing
+from pate.validation import InvalidValue, require, require_count
+
+_LARGE_SHARE = 0.2  # of all rows in one group, which is remarked on
+
+Write = Callable[[Any], object]
+"""A function that appends a pyarrow table to a file."""
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """The parts that the rows of a file go to. They depend on the seed and on which rows are of one group alone.
+
+    Attributes:
+        file: all records.
+        group: the column that tells which rows belong together; None where each row is by itself.
+        public_share: of the groups that become public, at least one.
+        test_share: of the groups that measure, at least one; the others are private.
+        seed: of the order in which groups are dealt.
+    """
+
+    file: TableFile
+    group: str | None
+    public_share: float
+    test_share: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_count("seed", self.seed, minimum=0)
+        rule = "two shares above 0, of the public and the test part, that leave a private one: split=.1,.1"
+        are_shares = min(self.public_share, self.test_share) > 0
+        leave_some = self.public_share + self.test_share < 1
+        require(are_shares and leave_some, "split", self._shares, rule)
+
+    @property
+    def _shares(self) -> str:
+        return f"{self.public_share},{self.test_share}"
+
+    def write(self, folder: Path) -> dict[str, Path]:
+        """Writes the parts as files of the same kind; rows keep their order.
+
+        Returns the file of each split. Raises `InvalidValue` where such a file is there already.
+        """
+        paths = {split: folder / f"{split}{self.file.ending}" for split in SPLITS}
+        for path in paths.values():
+            rule = "a folder without such a file, which is kept as it is"
+            require(not path.exists(), "output", path, rule)
+        part_of_row = self.part_of_row()
+        # lists stay lists: joined words would be split elsewhere
+        file = replace(self.file, whole_lists=tuple(self.file.names))
+        with ExitStack() as stack:
+            writers = [stack.enter_context(_writer(file, path)) for path in paths.values()]
+            for numbers, batch in file.rows():
+                for part, write in enumerate(writers):
+                    write(batch.filter(arrow().array(part_of_row[numbers] == part)))
+        return paths
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """The number of each row's group, `[num_rows]`; without a column of groups, each row is one."""
+        if self.group is None:
+            first_column = self.file.names[:1]
+            num_rows = sum(table.num_rows for _, table in self.file.rows(first_column))
+            return np.arange(num_rows, dtype=np.int64)
+        require_column("group", self.group, self.file.names, "data")
+        spelling = self.file.spelling()
+        chunks = [
+            as_texts(with_missing(table, spelling).column(0))
+            for _, table in self.file.rows([self.group])
+        ]
+        words = arrow().chunked_array(chunks)
+        if words.null_count:
+            rule = f"a value in each row, {words.null_count} of {len(words)} rows have none"
+            raise InvalidValue("group", self.group, rule=rule)
+        return People.from_words([words], spelling).merged_by_looks()[0]
+
+    def part_of_row(self) -> NDArray[np.int64]:
+        """Returns the place in `SPLITS` of each row, `[num_rows]`."""
+        num_groups = int(self.groups.max()) + 1
+        num_public = max(round(self.public_share * num_groups), 1)
+        num_test = max(round(self.test_share * num_groups), 1)
+        num_private = num_groups - num_public - num_test
+        rule = f"more than {num_groups} groups of rows"
+        require(num_private > 0, "split", self._shares, rule)
+        places = [SPLITS.index("public"), SPLITS.index("test"), SPLITS.index("private")]
+        part_of_turn = np.repeat(places, [num_public, num_test, num_private])
+        turn_of_group = np.argsort(np.random.default_rng(self.seed).permutation(num_groups))
+        return part_of_turn[turn_of_group][self.groups]
+
+    def largest_remark(self) -> str | None:
+        """Returns a line where one group has a large part of all rows."""
+        counts = np.bincount(self.groups)
+        has_few_groups = len(counts) < len(SPLITS) / _LARGE_SHARE
+        if has_few_groups or counts.max() < _LARGE_SHARE * counts.sum():
+            return None
+        return (
+            f"group={self.group}: one has {counts.max()} of {counts.sum()} rows, all of which are in "
+            "one part"
+        )
+
+
+@contextmanager
+def _writer(file: TableFile, path: Path) -> Iterator[Write]:
+    """Opens a file that is written as another of the same columns is; the body appends tables to it."""
+    with replacing(path) as out:
+        if file.is_text:
+            packed: Any = out
+            if path.suffix == ".gz":
+                packed = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
+            text = io.TextIOWrapper(packed, file.read_in, newline="")
+            yield _json_writer(text) if file.kind == "json" else _csv_writer(text, file)
+            text.flush()
+            text.detach()
+            if packed is not out:
+                packed.close()
+            return
+        from pyarrow import ipc, parquet
+
+        schema = next(file.batches()).schema
+        writer = parquet.ParquetWriter if file.kind == "parquet" else ipc.new_file
+        with writer(arrow().PythonFile(out, mode="w"), schema) as table_writer:
+            yield table_writer.write_table
+
+
+def _json_writer(text: io.TextIOWrapper) -> Write:
+    def write(table: Any) -> None:
+        text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
+
+    return write
+
+
+def _csv_writer(text: io.TextIOWrapper, file: TableFile) -> Write:
+    head = read_head(file)
+    rows = csv.writer(text, delimiter=head.separator, lineterminator="\n")
+    rows.writerow(head.names)
+
+    def write(table: Any) -> None:
+        rows.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+    return write

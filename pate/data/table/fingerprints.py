@@ -1,0 +1,74 @@
+"""Fingerprints of rows: numbers and digests by which equal rows are found, whatever the order of the rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.copies import rounded
+from pate.data.table.arrow import arrow
+from pate.data.table.cells import as_texts
+from pate.data.table.column import Column
+from pate.data.table.number_column import NumberColumn
+from pate.data.table.schema import TableSchema
+from pate.data.table.spelling import Spelling, canonical_words, with_points
+from pate.data.table.table_file import NumberedBatch
+
+_CELL_SEPARATOR = "\x1f"
+_MISSING_WORD = "\x00"
+
+
+def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArray[np.uint64]:
+    """Returns a number for each row, which rows share whose cells in the schema's columns have the same values.
+
+    Numbers that are not whole are equal to 16 bits, as inputs are where copies are looked for.
+    """
+    numbers = []
+    for _, table in batches:
+        values = [
+            _values_of(table.column(column.name), column, schema.spelling)
+            for column in schema.columns
+        ]
+        numbers.append(_hash_rows(values))
+    return np.concatenate(numbers)
+
+
+def _values_of(array: Any, column: Column, spelling: Spelling) -> Any:
+    """Returns cells as pyarrow words, one for each value; a missing cell has a word, too."""
+    if isinstance(column, NumberColumn):
+        numbers = column.numbers(array, spelling)
+        is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
+        with np.errstate(over="ignore"):
+            values = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
+        return arrow().array(values).cast(arrow().string())
+    return canonical_words(as_texts(array), spelling).fill_null(_MISSING_WORD)
+
+
+def private_digest(batches: Iterable[NumberedBatch], *, of_text: bool = False) -> str:
+    """Returns the SHA-256 digest of all cells of private rows, in hexadecimal, whatever their order.
+
+    No epsilon covers the digest. In a file of text (`of_text`) a decimal comma is a point, whatever settings name: no
+    setting makes the records new ones.
+    """
+    names = list[str]()
+    numbers = []
+    for _, table in batches:
+        names = sorted(table.column_names)
+        words = [as_texts(table.column(name)).fill_null(_MISSING_WORD) for name in names]
+        numbers.append(_hash_rows(list(map(with_points, words)) if of_text else words))
+    digest = hashlib.sha256(_CELL_SEPARATOR.join(names).encode())
+    digest.update(np.sort(np.concatenate(numbers)).astype("<u8").tobytes())
+    return digest.hexdigest()
+
+
+def _hash_rows(columns: list[Any]) -> NDArray[np.uint64]:
+    """Returns a hash of the words in each row of pyarrow columns `[n]`."""
+    from pandas.util import hash_array  # loads slowly
+
+    lines = arrow().compute.binary_join_element_wise(*columns, _CELL_SEPARATOR)
+    words = np.array(lines.to_pylist(), dtype=object)
+    return np.asarray(hash_array(words, categorize=False), np.uint64)

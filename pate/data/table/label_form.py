@@ -1,0 +1,144 @@
+"""The form of a table's labels, by its settings and files: which columns hold them, and which words stand for yes.
+
+The names of labels are never learned from private rows: a label that one private record alone has would be published.
+The word for no is read from all files, and only lines for the owner quote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from pate.data.table.cells import as_texts, with_missing
+from pate.data.table.label_cells import NoNames, are_bits, names_in
+from pate.data.table.labels import LABEL_HINT, Labels, Truths, label_word, naming_rule
+from pate.data.table.spelling import canonical_word
+from pate.data.table.table_file import TableFile
+from pate.validation import InvalidValue, require
+
+
+def labels_with_columns(
+    names: tuple[str, ...], files: Iterable[TableFile], *, true: str | None
+) -> Labels:
+    """Returns labels that have a column each.
+
+    Args:
+        names: of the labels.
+        files: of all splits.
+        true: the word for yes where labels are two other words than 0 and 1; None where they are not.
+
+    Raises:
+        InvalidValue: no column of a label has the word for yes, or one has several other words.
+    """
+    if true is None:
+        hint = f"{LABEL_HINT}; data.true=WORD names another word for yes"
+        return Labels(names, hint=hint)
+    if not names:
+        return Labels(names)
+    yes = label_word(true)
+    words_of: dict[str, set[str]] = {name: set() for name in names}
+    for file in files:
+        for name, words in _words_in(file, names).items():
+            words_of[name] |= set(map(label_word, words))
+    truths = {}
+    for name, words in words_of.items():
+        if yes in words:
+            other_words = words - {yes}
+            rule = f"{true} and one other word in {name}, it has {len(other_words)} others"
+            require(len(other_words) < 2, "data.true", true, rule)
+            truths[name] = Truths(no=next(iter(other_words), None), yes=yes)
+    rule = "a word of some label's column, and none has it"
+    require(len(truths) > 0, "data.true", true, rule)
+    return Labels(names, truths=truths)
+
+
+def labels_in_one_column(
+    setting: tuple[str, ...],
+    files: Iterable[TableFile],
+    *,
+    public: TableFile | None,
+    separator: str,
+) -> Labels:
+    """Returns labels that one column names.
+
+    Args:
+        setting: the column and the labels behind it; the column alone, whose labels the public file names; or the
+            labels alone, and the column is the public one that names these labels and no other.
+        files: of all splits.
+        public: the public file, or None where no setting names it.
+        separator: what stands between the names in a cell.
+
+    Raises:
+        InvalidValue: there is no such column, or several; the public file names no label; or a label is called as a
+            column is.
+    """
+    columns = {name for file in files for name in file.names}
+    column = setting[0]
+    names = setting[1:]
+    if column not in columns:
+        names = setting
+        column = _column_naming(setting, public, separator)
+    elif not names and public is not None:
+        names = tuple(sorted(_public_names(column, public, separator)))
+    rule = (
+        f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows "
+        "are secret"
+    )
+    require(len(names) > 0, "data.labels", f"[{column}]", rule)
+    clash = next((name for name in names if name in columns), None)
+    rule = "a label that is called otherwise than every column"
+    require(clash is None, "data.labels", clash, rule)
+    return Labels(names, column=column, separator=separator)
+
+
+def _column_naming(labels: Sequence[str], public: TableFile | None, separator: str) -> str:
+    """Returns the public column whose cells name some of the labels and nothing else; raises where it is not one."""
+    names = {canonical_word(label) for label in labels}
+    names |= {name for label in labels for name in names_in(label, separator)}
+    columns = []
+    if public is not None:
+        for column, cells in _words_with_whole_lists(public, public.names).items():
+            try:
+                named = _names_in_cells(cells, separator)
+            except NoNames:
+                continue
+            if named and named <= names:
+                columns.append(column)
+    rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
+    require(len(columns) == 1, "data.labels", f"[{','.join(labels)}]", rule)
+    return columns[0]
+
+
+def _public_names(column: str, public: TableFile, separator: str) -> set[str]:
+    """Returns the labels that the cells of a public column name; raises for cells that name none."""
+    cells = _words_with_whole_lists(public, [column]).get(column, set())
+    try:
+        names = _names_in_cells(cells, separator)
+    except NoNames:
+        raise InvalidValue(f"data.public.{column}", rule=naming_rule(separator)) from None
+    if are_bits(cells):
+        rule = "names of labels, found lists of 0 and 1: a column for each label says the same"
+        raise InvalidValue(f"data.public.{column}", rule=rule)
+    return names
+
+
+def _names_in_cells(cells: Iterable[str], separator: str) -> set[str]:
+    return {name for cell in cells for name in names_in(cell, separator)}
+
+
+def _words_with_whole_lists(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]:
+    """Returns the words in columns of a file, lists in JSON as the text of a list."""
+    return _words_in(replace(file, whole_lists=tuple(file.names)), columns)
+
+
+def _words_in(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]:
+    """Returns the different words in columns of a file, as far as it has these columns."""
+    words: dict[str, set[str]] = {name: set() for name in columns if name in file.names}
+    if not words:
+        return words
+    spelling = file.spelling()
+    for _, batch in file.rows(list(words)):
+        known = with_missing(batch, spelling)
+        for name, column_words in words.items():
+            column_words.update(as_texts(known.column(name)).drop_null().unique().to_pylist())
+    return words

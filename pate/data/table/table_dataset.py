@@ -1,0 +1,239 @@
+"""A data set of the rows of three splits: whose the records are, in which order they stand, what to tell the owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.copies import CellNumbers, remarks_on_copies
+from pate.data.dataset import Dataset, Kind
+from pate.data.preprocessing import Preprocessing
+from pate.data.shared_records import SharedRecords, linked_groups
+from pate.data.split import SPLITS, Split
+from pate.data.table.column import Column
+from pate.data.table.people import People, person_names
+from pate.data.table.rows import Numbers, Roles, Rows
+from pate.data.table.schema import TableSchema
+from pate.data.table.spelling import Spelling, canonical_words
+from pate.data.texts.vectors import remarks_on_texts
+from pate.validation import InvalidValue
+
+UNGROUPED = (
+    "data: no group is named, so each row by itself is protected; data.group=COLUMN protects a "
+    "person's rows at once"
+)
+_SPLIT_STEP = 2**48  # between the numbers of two splits: more than a file has rows
+_FEWEST_RECORDS = 100  # fewer may all be rare ones
+
+
+def make_dataset(
+    rows: Mapping[str, Rows],
+    schema: TableSchema,
+    roles: Roles,
+    *,
+    name: str,
+    kind: Kind,
+    label_names: tuple[str, ...],
+    seed: int,
+    notes: tuple[str, ...] = (),
+    preprocessing: Preprocessing | None = None,
+    private_cells: str | None = None,
+    cells_of: CellNumbers | None = None,
+) -> Dataset:
+    """Returns a data set of the rows of each split.
+
+    Args:
+        rows: of each split, by its name.
+        schema: that made the inputs.
+        roles: the columns that name records and owners.
+        name: of the data set.
+        kind: of its inputs.
+        label_names: one for each column of labels.
+        seed: of the order of the public records.
+        notes: lines for the owner, before those on records.
+        preprocessing: how inputs were made, for a published model.
+        private_cells: the digest of the private rows.
+        cells_of: see `remarks_on_copies`.
+
+    Raises:
+        InvalidValue: a record or an owner is in two splits, under whichever spelling of the name.
+    """
+    parts = [rows[split] for split in SPLITS]
+    private = rows["private"]
+    public = rows["public"]
+    identities = _identify(parts, roles, schema.spelling)
+    splits = {}
+    for split, part, ids, groups in zip(
+        SPLITS, parts, identities.ids, identities.groups, strict=True
+    ):
+        splits[split] = Split(part.inputs, part.labels, ids, groups)
+    remarks = [
+        line
+        for column, vectors in schema.texts.items()
+        for line in remarks_on_texts(column, vectors, private.texts[column])
+    ]
+    if identities.shared is not None:
+        remarks.append(identities.shared.description())
+    remarks += identities.remarks
+    remarks += remarks_on_copies(splits["private"], splits["public"], splits["test"], cells_of)
+    for split in ("private", "test"):
+        remarks += remarks_on_lost_columns(split, schema.columns, rows[split])
+    owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
+    public_names: NDArray[Any] = public.numbers
+    if public.ids is not None:
+        public_names = np.array(public.ids.to_pylist(), np.str_)
+    budgets = None
+    if private.budgets is not None:
+        budgets = np.array(canonical_words(private.budgets, schema.spelling).to_pylist(), np.str_)
+    order = np.random.default_rng(seed).permutation(len(public.labels))
+    return Dataset(
+        name=name,
+        real=True,
+        kind=kind,
+        label_names=label_names,
+        private=splits["private"],
+        public=splits["public"].take(order),
+        test=splits["test"],
+        preprocessing=preprocessing,
+        public_ids=public_names[order],
+        private_cells=private_cells,
+        public_labeled=public.labeled,
+        notes=(*notes, *remarks),
+        owners={
+            owner: _names_for_ledgers(columns, schema.spelling)
+            for owner, columns in owners.items()
+            if columns
+        },
+        budgets=budgets,
+        shared=identities.shared,
+        group_unit=roles.group_unit,
+    )
+
+
+def _names_for_ledgers(columns: Sequence[Any], spelling: Spelling) -> frozenset[bytes]:
+    """Returns the names of owners or records by which ledgers know them.
+
+    These are canonical words, by which older ledgers know them, and names of persons in any letters.
+    """
+    names = set[str]()
+    for column in columns:
+        words = column.unique()
+        persons = person_names(words, spelling).to_pylist()
+        names.update(canonical_words(words, spelling).to_pylist())
+        names.update(persons)
+        names.update(map(str.casefold, persons))
+    return frozenset(name.encode() for name in names)
+
+
+def remarks_on_lost_columns(split: str, columns: Sequence[Column], rows: Rows) -> Iterator[str]:
+    """Yields a line for each column that tells a model nothing of these records."""
+    rule = (
+        "every cell is missing, or no word of the public file, or outside its range; in other words or "
+        "units?"
+    )
+    num_lost = rows.unknown_and_missing.sum(axis=1).tolist()
+    for column, count in zip(columns, num_lost, strict=True):
+        if count == len(rows.numbers) >= _FEWEST_RECORDS:
+            yield f"data.{split}.{column.name}: {rule}"
+
+
+def require_apart(role: str, column: str | None, ids: Sequence[Numbers]) -> None:
+    """Raises where an owner or record is in two splits.
+
+    `role` is the setting and `column` its value, for messages; `ids` has the numbers `[n]` of each split.
+    """
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        num_shared = len(np.intersect1d(ids[first], ids[second]))
+        if num_shared:
+            splits = f"{SPLITS[first]} and {SPLITS[second]}"
+            rule = f"each {column} in one split, {num_shared} are in {splits}"
+            raise InvalidValue(f"data.{role}", column, rule=rule)
+
+
+def split_numbers(numbers: Sequence[Numbers]) -> list[Numbers]:
+    """Returns the numbers `[n]` of the rows of each split, different between splits: the split is in the upper bits."""
+    return [rows | (place * _SPLIT_STEP) for place, rows in enumerate(numbers)]
+
+
+class _Identities(NamedTuple):
+    """The records and owners of the rows of each split, as numbers `[n]`.
+
+    Attributes:
+        ids: of the records.
+        groups: of the owners.
+        shared: what records of several owners count; None where each has one owner.
+        remarks: lines for the owner of the records on names that look alike.
+    """
+
+    ids: list[Numbers]
+    groups: list[Numbers]
+    shared: SharedRecords | None
+    remarks: list[str]
+
+
+def _identify(parts: Sequence[Rows], roles: Roles, spelling: Spelling) -> _Identities:
+    """Returns whose rows are whose; raises where an owner or a record is in two splits."""
+    remarks: list[str] = []
+    ids = split_numbers([part.numbers for part in parts])
+    if roles.id is not None:
+        records = People.from_words([part.ids for part in parts], spelling)
+        ids = list(records.numbers)
+        require_apart("id", roles.id, ids)
+        if roles.id not in roles.group:
+            remarks += records.remarks(f"data.id={roles.id}")
+    owners: list[list[Numbers]] = []  # of each column, by split
+    for place, column in enumerate(roles.group):
+        people = People.from_words([part.groups[place] for part in parts], spelling)
+        require_apart("group", column, people.numbers)
+        owners.append(people.groups())
+        remarks += people.remarks(f"data.group={column}")
+    shared = None
+    groups = owners[0] if owners else None
+    if len(owners) > 1:
+        shared = SharedRecords.from_owners(roles.group, [owner[0] for owner in owners])
+        groups = _link_owners(owners)
+    if roles.id is not None:
+        ids = _with_ids_of_repeats(roles.id, ids, groups)
+    if groups is None or (shared is not None and shared.weights is not None):
+        groups = ids
+    return _Identities(ids, groups, shared, remarks)
+
+
+def _link_owners(owners: Sequence[Sequence[Numbers]]) -> list[Numbers]:
+    """Returns the groups of each split that owners of several kinds link; no owner is in two splits."""
+    groups = linked_groups([np.concatenate(splits) for splits in owners])
+    ends = np.cumsum([len(numbers) for numbers in owners[0]])[:-1]
+    return np.split(groups, ends)
+
+
+def _with_ids_of_repeats(
+    column: str, ids: Sequence[Numbers], groups: Sequence[Numbers] | None
+) -> list[Numbers]:
+    """Returns ids that are different in each row: rows that repeat an id get other numbers.
+
+    Raises unless all rows of one id are in one group, which is protected. No public row may repeat an id.
+    """
+    first_free = 1 + max(int(numbers.max()) for numbers in ids)
+    different_ids = []
+    for place, (split, numbers) in enumerate(zip(SPLITS, ids, strict=True)):
+        _, first, id_of_row = np.unique(numbers, return_index=True, return_inverse=True)
+        repeats = np.setdiff1d(np.arange(len(numbers)), first)
+        if len(repeats):
+            is_protected = (
+                split != "public"
+                and groups is not None
+                and np.array_equal(groups[place][first][id_of_row], groups[place])
+            )
+            if not is_protected:
+                rule = (
+                    f"another id in each row, {len(repeats)} of {len(numbers)} rows of {split} have "
+                    "that of another row"
+                )
+                raise InvalidValue("data.id", column, rule=rule)
+        numbers = numbers.copy()
+        numbers[repeats] = first_free + place * _SPLIT_STEP + np.arange(len(repeats))
+        different_ids.append(numbers)
+    return different_ids
