@@ -1,7 +1,8 @@
 """Rows of a file of JSON lines as tables of words.
 
-Each line is read by Python's own reader. `pandas.read_json` makes another number of a whole number of 21 digits, makes
-1.0 of 1 where another line lacks the field, and knows no field that first occurs behind the rows that it reads at once.
+Each line is read by Python's own reader. `pandas.read_json` makes another number of a whole number of 21 digits, and
+makes 1.0 of 1 where another line lacks the field. A field that first occurs behind the rows that it reads at once is
+unknown there.
 """
 
 from __future__ import annotations
